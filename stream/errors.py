@@ -1,0 +1,129 @@
+"""Every error that simstream raises on purpose, in one tree.
+
+SimstreamError                what happened, and what to do about it
+├── UsageError                exit 2: the command line or the settings are wrong
+│   ├── SettingsError         a setting is unknown, of the wrong type or out of range
+│   └── InputMissing          a file or folder that was named is not there or cannot be read
+├── InputError                exit 1: an input file broke off or is damaged
+├── LogError                  exit 1: the log, local or Kafka
+│   ├── BrokerUnreachable     no broker answered in time
+│   ├── TopicMissing          a topic does not exist
+│   ├── TopicRecreated        a topic is not the one that this process began with
+│   ├── TopicMismatch         a topic exists with settings that would break a rule
+│   ├── RecordTooLarge        the topic does not admit a record of this size
+│   ├── DeliveryFailed        an append was not acknowledged; all that came after it is discarded
+│   ├── LogLocked             another process writes to this topic
+│   └── LogDamaged            a checksum in a local log does not agree
+├── StateError                exit 1: going on would mean to guess
+│   ├── WrongRecipe           the log or the state was made by another recipe
+│   ├── WrongPolicy           the published position belongs to another policy
+│   ├── WrongLog              the position belongs to another log, or the digest differs
+│   ├── PositionMissing       verdicts are there, but no position
+│   └── TakenOver             another judge has taken over
+├── FrameDamaged              a frame's checksum, version or layout is wrong
+└── Unavailable               exit 2: a part of the design that this version does not have yet
+"""
+
+
+class SimstreamError(Exception):
+    """An error that a user can act on.
+
+    `what` says what happened, `todo` what to do about it; together they make the one line that a command
+    prints. `exit_code` is what the command ends with.
+    """
+
+    exit_code = 1
+
+    def __init__(self, what: str, todo: str = "") -> None:
+        super().__init__(what, todo)
+        self.what = what
+        self.todo = todo
+
+    def __str__(self) -> str:
+        return f"{self.what}: {self.todo}" if self.todo else self.what
+
+
+class UsageError(SimstreamError):
+    """The command line is wrong."""
+
+    exit_code = 2
+
+
+class SettingsError(UsageError):
+    """A setting is unknown, of the wrong type, or out of its range."""
+
+
+class InputMissing(UsageError):
+    """A named file or folder is not there or cannot be read."""
+
+
+class InputError(SimstreamError):
+    """An input broke off or is damaged."""
+
+
+class LogError(SimstreamError):
+    """Something about the log, local or Kafka."""
+
+
+class BrokerUnreachable(LogError):
+    """No broker answered in time."""
+
+
+class TopicMissing(LogError):
+    """A topic does not exist."""
+
+
+class TopicRecreated(LogError):
+    """A topic was deleted and made anew while this process used it."""
+
+
+class TopicMismatch(LogError):
+    """A topic exists with settings that would break a rule."""
+
+
+class RecordTooLarge(LogError):
+    """The topic does not admit a record of this size."""
+
+
+class DeliveryFailed(LogError):
+    """An append was not acknowledged; it and all that followed it must be appended again."""
+
+
+class LogLocked(LogError):
+    """Another process holds the writer's lock of a local topic."""
+
+
+class LogDamaged(LogError):
+    """A checksum inside a local log does not agree with its record."""
+
+
+class StateError(SimstreamError):
+    """State that does not fit: going on would mean to guess."""
+
+
+class WrongRecipe(StateError):
+    """The log was written under another recipe."""
+
+
+class WrongPolicy(StateError):
+    """The published position was written under another policy."""
+
+
+class WrongLog(StateError):
+    """The published position belongs to another log."""
+
+
+class PositionMissing(StateError):
+    """`verdicts` has records, `positions` has none."""
+
+
+class TakenOver(StateError):
+    """Another judge publishes now."""
+
+
+class FrameDamaged(SimstreamError):
+    """A frame whose checksum, version or layout is wrong."""
+
+
+class Unavailable(UsageError):
+    """A part of the design that this version does not have yet."""

@@ -1,0 +1,230 @@
+"""The one log interface: topics of records, appended once and read in order.
+
+Two implementations keep it, `local` (a directory) and `kafka`, under one contract suite
+(`tests/contract/test_log.py`). A topic is named by its short name (`pages`, `fingerprints`, `verdicts`,
+`positions`, `dead-letters`); the log puts its prefix before it.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Literal, NamedTuple, Self
+
+from stream.model import Record
+
+PAGES = "pages"
+FINGERPRINTS = "fingerprints"
+VERDICTS = "verdicts"
+POSITIONS = "positions"
+DEAD_LETTERS = "dead-letters"
+TOPICS = (PAGES, FINGERPRINTS, VERDICTS, POSITIONS, DEAD_LETTERS)
+
+
+class TopicInfo(NamedTuple):
+    """`id` is unique: a topic deleted and made again has another one. `name` is the full name."""
+
+    name: str
+    id: str
+    partitions: int
+
+
+class TopicReport(NamedTuple):
+    """What `create_topics` did about one topic; `differs` says what does not fit, setting by setting."""
+
+    name: str
+    created: bool
+    differs: tuple[str, ...] = ()
+
+
+class Outgoing(NamedTuple):
+    """One verdict ready to be published."""
+
+    key: bytes
+    value: bytes
+    headers: tuple[tuple[str, bytes], ...]
+
+
+class Start(NamedTuple):
+    """A partition of `pages` that a source begins to read at `offset`.
+
+    `first` is true where no usable commit was found: the next frame must carry the flag `first`.
+    """
+
+    partition: int
+    offset: int
+    first: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Polled:
+    """What one `Source.poll` brought.
+
+    Apply `stopped` first (forget these partitions and all of theirs that is in flight), then `started`, then
+    read `records`, which belong to partitions that are running after that.
+    """
+
+    records: Sequence[Record] = ()
+    started: Sequence[Start] = ()
+    stopped: Sequence[int] = ()
+
+
+class Closing(ABC):
+    """Something to close; also a context manager."""
+
+    @abstractmethod
+    def close(self) -> None: ...
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class Appender(Closing):
+    """Appends records to one topic, in order, with a bounded number in flight.
+
+    Where the queue is full `append` waits. After a failed delivery every call raises DeliveryFailed; the
+    appender must then be discarded, and all that followed the last acknowledged record appended again with a
+    new one.
+    """
+
+    @abstractmethod
+    def append(
+        self,
+        value: bytes | None,
+        key: bytes | None = None,
+        headers: Sequence[tuple[str, bytes]] = (),
+        *,
+        partition: int | None = None,
+        timestamp: int | None = None,
+    ) -> int:
+        """Queue one record and return its number, counted from 1 in this appender.
+
+        Without `partition` the key decides (murmur2, as Java's client does it). `timestamp` is in ms since
+        1970, now without it. Raises RecordTooLarge where the topic does not admit it (nothing is queued, the
+        appender stays usable), DeliveryFailed.
+        """
+
+    @abstractmethod
+    def acknowledged(self) -> int:
+        """How many records, counted from the first without a gap, are safely written. Does not wait."""
+
+    @abstractmethod
+    def flush(self, timeout: float) -> int:
+        """Wait until all are acknowledged or the time is over; returns `acknowledged()`."""
+
+    @abstractmethod
+    def discard(self) -> None:
+        """Close at once and drop what is in flight (it may still arrive)."""
+
+
+class Reader(Closing):
+    """Reads committed records of one topic, every partition, without a group.
+
+    Order is that of offsets within a partition.
+    """
+
+    @abstractmethod
+    def poll(self, limit: int, timeout: float) -> list[Record]:
+        """Up to `limit` records; an empty list after `timeout` seconds without any.
+
+        Raises LogDamaged, TopicRecreated, BrokerUnreachable (after the log's patience)."""
+
+    @abstractmethod
+    def caught_up(self) -> bool:
+        """Whether everything that was committed at the moment of this call has been returned by `poll`."""
+
+
+class Source(Closing):
+    """A member of the group of fingerprinters: reads `pages`, commits offsets."""
+
+    @abstractmethod
+    def poll(self, limit: int, timeout: float) -> Polled:
+        """Wait up to `timeout` seconds for up to `limit` records.
+
+        Raises TopicRecreated where `pages` or `fingerprints` is no longer the topic of the start."""
+
+    @abstractmethod
+    def commit(self, offsets: Mapping[int, int]) -> None:
+        """Commit the next offset per partition, with the ids of both topics; partitions no longer owned are
+        passed over."""
+
+    @abstractmethod
+    def restart(self) -> None:
+        """Go back to the committed offsets of all owned partitions: the next `poll` has a Start for each."""
+
+    @abstractmethod
+    def lag(self) -> dict[int, int]:
+        """Per owned partition, how many offsets are not yet read. Does not ask the broker."""
+
+
+class Publisher(Closing):
+    """Publishes verdicts and position in one atomic step; at most one lives, a newer one fences it."""
+
+    @abstractmethod
+    def start(self) -> bytes | None:
+        """Fence the predecessor, end its open transaction, return the last committed position (None: none).
+
+        Raises PositionMissing where `verdicts` has records and `positions` has none."""
+
+    @abstractmethod
+    def publish(self, verdicts: Sequence[Outgoing], position: bytes) -> None:
+        """Publish all of it or nothing, and return when it is committed.
+
+        What failed is sent again, the same bytes. After a fencing it starts anew and compares the committed
+        position with its own: equal to `position`, it is done; equal to the one before, it sends again; any
+        other raises TakenOver."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogOptions:
+    """What a log needs to know beside its address."""
+
+    prefix: str = "simstream"
+    client: Mapping[str, str | int | float | bool] = field(default_factory=dict)
+    """Settings passed through to the Kafka client (`[kafka]` in the file)."""
+    patience: float = 30.0
+    """Seconds that an unreachable broker is waited for before BrokerUnreachable."""
+    max_record_bytes: int = 1 << 20
+
+
+class Log(Closing):
+    """A place where the topics live. Cheap to open: nothing is read before it is asked for."""
+
+    kind: Literal["local", "kafka"]
+
+    @abstractmethod
+    def create_topics(self, partitions: int) -> list[TopicReport]:
+        """Make the topics that are missing; a topic that exists is compared, never changed."""
+
+    @abstractmethod
+    def topic(self, topic: str) -> TopicInfo:
+        """Raises TopicMissing, BrokerUnreachable."""
+
+    @abstractmethod
+    def low_watermarks(self, topic: str) -> dict[int, int]:
+        """Per partition, the first offset that still exists."""
+
+    @abstractmethod
+    def appender(self, topic: str) -> Appender: ...
+
+    @abstractmethod
+    def reader(self, topic: str, start: int | Literal["end"] = 0) -> Reader:
+        """`start`: the offset to begin at, in every partition (an offset that is no longer there: the low
+        watermark), or "end"."""
+
+    @abstractmethod
+    def source(self) -> Source: ...
+
+    @abstractmethod
+    def publisher(self) -> Publisher: ...
+
+    @abstractmethod
+    def set_group_offsets(self, offsets: Mapping[int, int]) -> None:
+        """Set the fingerprinters' committed offsets while no fingerprinter runs (`source rewind`)."""
