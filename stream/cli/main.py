@@ -1,0 +1,115 @@
+"""The command line's entrance: finds a command's module only when it is asked for, and ends with one line.
+
+Nothing heavy is imported here: `simstream --help` must answer at once.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import signal
+import sys
+from typing import Any
+
+import click
+
+from stream import __version__
+from stream.errors import SimstreamError, Unavailable
+
+COMMANDS = {
+    "demo": "The whole service on a local log, over bundled pages or yours.",
+    "dedup": "One verdict for each page of files, without a broker.",
+    "serve": "The service: fingerprint pages, judge them, publish verdicts.",
+    "topics": "Make the topics that the service needs.",
+    "feed": "Send pages from files into the topic `pages`.",
+    "verdicts": "Show verdicts as a table or as JSON lines.",
+    "fingerprint": "Print each page's fingerprint.",
+    "tokens": "Show how text is cut into tokens, or words and their weights.",
+    "source": "Mend a gap between the source and the log.",
+    "config": "Show every setting and where its value came from.",
+}
+LATER = {
+    "explain": "why a page got its verdict",
+    "find-all": "all near pairs of a list of fingerprints",
+    "find-clusters": "all clusters of a list of fingerprints",
+    "plan": "table designs for a size, a distance and memory",
+    "evaluate": "precision and recall over labelled pairs",
+    "train-idf": "an IDF table from your own pages",
+    "status": "which role waits for what",
+    "state": "what a state directory holds",
+    "dead-letters": "list and replay what failed",
+    "replay": "the log judged again under another policy",
+}
+
+
+class Commands(click.Group):
+    """A group whose commands live one in a file and are imported when they are called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name in LATER:
+            raise Unavailable(
+                f"`simstream {cmd_name}` ({LATER[cmd_name]}) is not part of this version",
+                "see `simstream --help` for what is",
+            )
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = importlib.import_module(f"stream.cli.{cmd_name}").command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="simstream", message="%(prog)s %(version)s")
+def main() -> None:
+    """Tell near-duplicate web pages apart from new ones: one verdict a page.
+
+    Any command takes --debug, for a traceback where something fails.
+    """
+
+
+def run() -> None:
+    """What the command `simstream` calls: exit codes 0 done, 1 failed, 2 wrong usage, 130 interrupted."""
+    sys.exit(invoke(sys.argv[1:]))
+
+
+def invoke(arguments: list[str]) -> int:
+    """Run one command line and return its exit code; an error is one line on stderr."""
+    debug = "--debug" in arguments
+    arguments = [argument for argument in arguments if argument != "--debug"]
+    try:
+        result: Any = main.main(args=arguments, prog_name="simstream", standalone_mode=False)
+    except click.ClickException as error:
+        return _fail(error.format_message().rstrip("."), _advice(error), 2, debug)
+    except SimstreamError as error:
+        return _fail(error.what, error.todo, error.exit_code, debug)
+    except (KeyboardInterrupt, click.Abort):
+        return _fail("interrupted", "", 130, debug=False)
+    except BrokenPipeError:
+        # The reader of our output went away, as `head` does: nothing to report, nowhere to write.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 128 + signal.SIGPIPE
+    except Exception as error:  # noqa: BLE001  # the last line of defence: no traceback unless asked for
+        return _fail(f"{type(error).__name__}: {error}", "run again with --debug and report it", 1, debug)
+    return result if isinstance(result, int) else 0
+
+
+def _advice(error: click.ClickException) -> str:
+    context = getattr(error, "ctx", None)
+    path = context.command_path if context is not None else "simstream"
+    return f"see `{path} --help`"
+
+
+def _fail(what: str, todo: str, code: int, debug: bool) -> int:
+    if debug:
+        import traceback
+
+        traceback.print_exc()
+    line = " ".join(f"simstream: {what}{': ' + todo if todo else ''}".split())
+    click.echo(line, err=True)
+    return code

@@ -1,0 +1,76 @@
+"""Options that mean the same in every command, and the settings that come of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from stream.settings import Settings, resolve
+
+if TYPE_CHECKING:
+    from stream.log.base import Log
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_CONFIG = [
+    click.option("--config", metavar="FILE", help="Settings file (default: simstream.toml, if it is there).")
+]
+_JUDGING = [
+    click.option("--recipe", metavar="NAME", help="From bytes to fingerprint: default, google2007."),
+    click.option("--distance", metavar="K", help="Greatest Hamming distance of a match."),
+    click.option("--similarity", metavar="S", help="Least similarity that the sketch must confirm, 0 to 1."),
+    click.option("--window", metavar="72h", help="Forget pages older than this, by stream time."),
+    click.option("--link", metavar="any|canonical", help="What clusters are tied by."),
+]
+_LOG = [
+    click.option("--log", metavar="ADDRESS", help="kafka://HOST:PORT,… or a directory."),
+    click.option("--prefix", metavar="NAME", help="First part of the topics' names."),
+]
+
+
+def _apply(options: list[Callable[[F], F]], function: F) -> F:
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
+def settings_options(function: F) -> F:
+    """--config."""
+    return _apply(_CONFIG, function)
+
+
+def recipe_option(function: F) -> F:
+    """--recipe and --config."""
+    return _apply([*_JUDGING[:1], *_CONFIG], function)
+
+
+def judging_options(function: F) -> F:
+    """--recipe, --distance, --similarity, --window, --link and --config."""
+    return _apply([*_JUDGING, *_CONFIG], function)
+
+
+def log_options(function: F) -> F:
+    """--log and --prefix."""
+    return _apply(_LOG, function)
+
+
+def settle(config: str | None, **flags: Any) -> Settings:
+    """The settings of one command; raises SettingsError."""
+    return resolve(flags, file=config).settings
+
+
+def open_log(settings: Settings) -> Log:
+    """The log that the settings name."""
+    from stream.log import open_log as open_address
+    from stream.log.base import LogOptions
+
+    return open_address(
+        settings.log,
+        LogOptions(
+            prefix=settings.prefix,
+            client=settings.kafka,
+            max_record_bytes=settings.max_record_bytes,
+        ),
+    )

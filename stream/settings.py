@@ -1,0 +1,191 @@
+"""Settings: flags, then SIMSTREAM_* variables, then simstream.toml, then defaults; each knows where it came from.
+
+A dotted name is one setting: `frame.max_pages` is `[frame] max_pages` in the file and
+`SIMSTREAM_FRAME_MAX_PAGES` in the environment.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple
+
+import msgspec
+from msgspec import Meta
+
+from stream.errors import InputMissing, SettingsError
+
+FILE = "simstream.toml"
+Positive = Annotated[int, Meta(ge=1)]
+NotNegative = Annotated[int, Meta(ge=0)]
+_UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+
+class FrameSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """When a frame closes."""
+
+    max_bytes: Annotated[int, Meta(ge=1024, le=4 << 20)] = 512 << 10
+    max_pages: Annotated[int, Meta(ge=1, le=100_000)] = 2_000
+    linger_ms: NotNegative = 10
+
+
+class ExtractSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The processes that find the main content of HTML."""
+
+    workers: NotNegative = 1
+    timeout_s: Annotated[float, Meta(gt=0)] = 20.0
+
+
+class DeadLetterSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What many unreadable pages mean. `stop_ratio` 0 is off: the service never stops for them."""
+
+    stop_ratio: Annotated[float, Meta(ge=0, le=1)] = 0.0
+
+
+class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Everything that can be set, with its default."""
+
+    log: str = "kafka://127.0.0.1:9092"
+    prefix: Annotated[str, Meta(pattern=r"^[A-Za-z0-9._-]{1,180}$")] = "simstream"
+    recipe: str = "default"
+    distance: NotNegative | None = None
+    similarity: str | None = None
+    window: str | None = None
+    link: Literal["any", "canonical"] = "any"
+    cache: str | None = None
+    http_host: str = "127.0.0.1"
+    http_port: Annotated[int, Meta(ge=0, le=65_535)] = 9464
+    threads: Positive = 1
+    max_record_bytes: Annotated[int, Meta(ge=1024, le=1 << 30)] = 10 << 20
+    give_up_after: str = "5m"
+    stop_timeout: str = "30s"
+    frame: FrameSettings = FrameSettings()
+    extract: ExtractSettings = ExtractSettings()
+    dead_letters: DeadLetterSettings = DeadLetterSettings()
+    kafka: dict[str, str | int | float | bool] = {}
+
+    @property
+    def window_ms(self) -> int | None:
+        """The window in ms, None for none."""
+        return None if self.window in (None, "", "none") else duration_ms("window", self.window or "")
+
+    @property
+    def give_up_s(self) -> float:
+        """`give_up_after` in seconds."""
+        return duration_ms("give_up_after", self.give_up_after) / 1000
+
+    @property
+    def stop_timeout_s(self) -> float:
+        """`stop_timeout` in seconds."""
+        return duration_ms("stop_timeout", self.stop_timeout) / 1000
+
+    @property
+    def cache_folder(self) -> Path:
+        """Where tables built once are kept."""
+        return Path(self.cache) if self.cache else default_cache()
+
+
+class Resolved(NamedTuple):
+    """Settings, and per dotted name where the value came from: a flag, a variable, the file, or "default"."""
+
+    settings: Settings
+    origin: dict[str, str]
+
+
+def default_cache() -> Path:
+    """`$XDG_CACHE_HOME/simstream`, or `~/.cache/simstream`."""
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    return Path(base) / "simstream"
+
+
+def duration_ms(name: str, text: str) -> int:
+    """A duration such as `72h`, `30m`, `1.5d`, `500ms` in ms. Raises SettingsError."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)", text)
+    ms = float(found[1]) * _UNITS[found[2]] if found else 0.0
+    if not 0 < ms <= 1e15:
+        raise SettingsError(f"{name} is {text!r}", "give a positive duration such as 72h, 30m, 10s or 500ms")
+    return int(ms)
+
+
+def names() -> dict[str, Any]:
+    """Every dotted name with its default."""
+    flat: dict[str, Any] = {}
+    for field in msgspec.structs.fields(Settings):
+        default = getattr(Settings(), field.name)
+        if isinstance(default, msgspec.Struct):
+            for inner in msgspec.structs.fields(default):
+                flat[f"{field.name}.{inner.name}"] = getattr(default, inner.name)
+        elif field.name != "kafka":
+            flat[field.name] = default
+    return flat
+
+
+def resolve(
+    flags: Mapping[str, Any], environ: Mapping[str, str] | None = None, file: str | None = None
+) -> Resolved:
+    """Merge all sources. `flags` maps dotted names to values, None for a flag that was not given.
+
+    Raises SettingsError naming the setting and its source, InputMissing where `file` was named and is not there.
+    """
+    environ = os.environ if environ is None else environ
+    values: dict[str, Any] = {}
+    origin = dict.fromkeys(names(), "default")
+    for name, value in _from_file(file or environ.get("SIMSTREAM_CONFIG")).items():
+        values[name], origin[name] = value, f"file {file or environ.get('SIMSTREAM_CONFIG') or FILE}"
+    for name in names():
+        variable = "SIMSTREAM_" + name.replace(".", "_").upper()
+        if variable in environ:
+            values[name], origin[name] = environ[variable], f"variable {variable}"
+    for name, value in flags.items():
+        if value is not None:
+            values[name], origin[name] = value, f"flag --{name.replace('_', '-').replace('.', '-')}"
+    settings = _convert(values, origin)
+    for check in ("window_ms", "give_up_s", "stop_timeout_s"):
+        getattr(settings, check)
+    return Resolved(settings, origin)
+
+
+def _from_file(file: str | None) -> dict[str, Any]:
+    path = Path(file or FILE)
+    if not path.is_file():
+        if file:
+            raise InputMissing(f"{file} is not a file", "name the settings file with --config")
+        return {}
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise SettingsError(f"{path} cannot be read as TOML ({error})", "mend the file") from error
+    flat: dict[str, Any] = {}
+    for name, value in content.items():
+        if isinstance(value, dict) and name != "kafka":
+            flat.update({f"{name}.{inner}": item for inner, item in value.items()})
+        else:
+            flat[name] = value
+    unknown = sorted(set(flat) - set(names()) - {"kafka"})
+    if unknown:
+        raise SettingsError(f"{path} has no setting {unknown[0]!r}", "`simstream config` lists them all")
+    return flat
+
+
+def _convert(values: Mapping[str, Any], origin: Mapping[str, str]) -> Settings:
+    for name, value in values.items():
+        try:
+            msgspec.convert(_nested({name: value}), Settings, strict=False)
+        except msgspec.ValidationError as error:
+            reason = str(error).split(" - at")[0]
+            raise SettingsError(f"{name} is {value!r} ({origin[name]})", reason[:1].lower() + reason[1:]) from error
+    return msgspec.convert(_nested(values), Settings, strict=False)
+
+
+def _nested(values: Mapping[str, Any]) -> dict[str, Any]:
+    tree: dict[str, Any] = {}
+    for name, value in values.items():
+        group, _, inner = name.partition(".")
+        if inner:
+            tree.setdefault(group, {})[inner] = value
+        else:
+            tree[name] = str(value) if name in ("similarity", "window") else value
+    return tree

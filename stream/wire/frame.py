@@ -1,0 +1,202 @@
+"""Frames: the fingerprints of successive pages of one source partition, as bytes of the log.
+
+Layout, little-endian, every column at a multiple of 8 bytes, so that numpy reads them where they lie:
+
+    magic "smfr" | version u16 | flags u16 | checksum u64 of all that follows | header length u32 | pages u32
+    header (MessagePack) | offset i64 | time i64 | identity 2 u64 | fingerprint u64 | sketch S u64
+    | words u32 | end of id u32 | end of URL u32 | kind u8 | reason u8 | ids | URLs
+
+About 70 bytes a page beside its id and URL.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import Any
+
+import mmh3
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from stream.errors import FrameDamaged
+from stream.model import REASONS, Columns, Kind
+
+MAGIC = b"smfr"
+VERSION = 1
+_FIRST, _LOST = 1, 2
+_PREFIX = struct.Struct("<4sHHQII")
+_CHECKED = 16  # the checksum covers everything from here on
+_PAGE_BYTES = 8 + 8 + 16 + 8 + 4 + 4 + 4 + 1 + 1
+
+
+class Header(msgspec.Struct, frozen=True, array_like=True):
+    """What a frame says about itself.
+
+    `start` is the design's `from`: the previous frame's `to`, or where reading began. A `first` frame may
+    begin a partition; a `lost` one has no pages and stands for offsets that nobody can read any more.
+    """
+
+    recipe: str
+    topic: str
+    topic_id: str
+    partition: int
+    start: int
+    to: int
+    sketch_words: int
+    first: bool = False
+    lost: bool = False
+
+
+class Frame(msgspec.Struct, frozen=True):
+    """A decoded frame; the columns share the memory of the bytes that it was read from."""
+
+    header: Header
+    columns: Columns
+    checksum: int
+
+
+def checksum(data: bytes | memoryview) -> int:
+    """The 64-bit checksum that frames and digests use: the first half of mmh3 x64 128."""
+    return int(mmh3.hash64(data, 0, True, signed=False)[0])  # type: ignore[arg-type]  # it takes buffers too
+
+
+def encode(header: Header, columns: Columns) -> bytes:
+    """The frame's bytes. Cost: one copy of the columns."""
+    head = msgspec.msgpack.encode(header)
+    parts: list[bytes] = [head]
+    _pad(parts, _PREFIX.size + len(head))
+    for column in _columns(columns):
+        raw = column.tobytes()
+        parts.append(raw)
+        _pad(parts, len(raw))
+    parts += (columns.ids, columns.urls)
+    flags = (_FIRST if header.first else 0) | (_LOST if header.lost else 0)
+    body = struct.pack("<II", len(head), len(columns)) + b"".join(parts)
+    return struct.pack("<4sHHQ", MAGIC, VERSION, flags, checksum(body)) + body
+
+
+def _columns(columns: Columns) -> tuple[NDArray[Any], ...]:
+    c = columns
+    return (
+        c.offset, c.time, c.identity, c.fingerprint, c.sketch,
+        c.words, c.id_ends, c.url_ends, c.kind, c.reason,
+    )  # fmt: skip
+
+
+def _pad(parts: list[bytes], size: int) -> None:
+    if size % 8:
+        parts.append(bytes(-size % 8))
+
+
+def decode(data: bytes) -> Frame:
+    """Read a frame without copying its columns.
+
+    Raises FrameDamaged where magic, version, checksum, lengths or contents do not fit: whatever passes can
+    be judged without further checks.
+    """
+    if len(data) < _PREFIX.size:
+        raise FrameDamaged("a frame is shorter than its prefix")
+    magic, version, flags, stored, head_length, pages = _PREFIX.unpack_from(data)
+    if magic != MAGIC or version != VERSION:
+        raise FrameDamaged(f"a record is no frame of version {VERSION}")
+    if checksum(memoryview(data)[_CHECKED:]) != stored:
+        raise FrameDamaged("a frame's checksum does not agree")
+    try:
+        header = msgspec.msgpack.decode(data[_PREFIX.size : _PREFIX.size + head_length], type=Header)
+    except msgspec.MsgspecError as error:
+        raise FrameDamaged(f"a frame's header cannot be read ({error})") from error
+    if flags != (_FIRST if header.first else 0) | (_LOST if header.lost else 0):
+        raise FrameDamaged("a frame's flags contradict its header")
+    columns = _read(data, _PREFIX.size + head_length, pages, header.sketch_words)
+    _check(header, columns)
+    return Frame(header, columns, stored)
+
+
+def _read(data: bytes, at: int, pages: int, sketch_words: int) -> Columns:
+    at += -at % 8
+    if not 0 <= sketch_words <= 8:
+        raise FrameDamaged("a frame's sketch has an impossible width")
+    shapes: tuple[tuple[type, int], ...] = (
+        (np.int64, 0), (np.int64, 0), (np.uint64, 2), (np.uint64, 0), (np.uint64, sketch_words),
+        (np.uint32, 0), (np.uint32, 0), (np.uint32, 0), (np.uint8, 0), (np.uint8, 0),
+    )  # fmt: skip
+    arrays: list[NDArray[Any]] = []
+    for number, (dtype, width) in enumerate(shapes):
+        wide = number in (2, 4)
+        count = pages * width if wide else pages
+        size = count * np.dtype(dtype).itemsize
+        if at + size > len(data):
+            raise FrameDamaged("a frame ends within its columns")
+        array: NDArray[Any] = np.frombuffer(data, dtype, count, at)
+        arrays.append(array.reshape(pages, width) if wide else array)
+        at += size + -size % 8
+    offset, time, identity, fingerprint, sketch, words, id_ends, url_ends, kind, reason = arrays
+    id_bytes = int(id_ends[-1]) if pages else 0
+    url_bytes = int(url_ends[-1]) if pages else 0
+    if at + id_bytes + url_bytes != len(data):
+        raise FrameDamaged("a frame's ids and URLs do not fill it")
+    return Columns(
+        offset, kind, reason, time, identity, fingerprint, sketch, words, id_ends, url_ends,
+        data[at : at + id_bytes], data[at + id_bytes :],
+    )  # fmt: skip
+
+
+def _check(header: Header, c: Columns) -> None:
+    if not 0 <= header.start <= header.to or header.partition < 0:
+        raise FrameDamaged("a frame's offsets are no range")
+    if header.lost and len(c):
+        raise FrameDamaged("a frame of lost offsets has pages")
+    if not len(c):
+        return
+    in_range = header.start <= c.offset[0] and c.offset[-1] < header.to
+    if not in_range or (np.diff(c.offset) <= 0).any():
+        raise FrameDamaged("a frame's pages are not in the order of its offsets")
+    if c.kind.max() > max(Kind) or c.reason.max() >= len(REASONS):
+        raise FrameDamaged("a frame has a kind or a reason that this version does not know")
+    if any((np.diff(ends.astype(np.int64)) < 0).any() for ends in (c.id_ends, c.url_ends)):
+        raise FrameDamaged("a frame's ids or URLs overlap")
+    if not (_is_text(c.ids, c.id_ends) and _is_text(c.urls, c.url_ends)):
+        raise FrameDamaged("a frame has an id or URL that is not UTF-8")
+
+
+def _is_text(blob: bytes, ends: NDArray[np.uint32]) -> bool:
+    """Whether all is UTF-8 and no end lies within a character."""
+    try:
+        blob.decode()
+    except UnicodeDecodeError:
+        return False
+    inner = np.frombuffer(blob, np.uint8)[ends[ends < len(blob)]]
+    return not ((inner & 0xC0) == 0x80).any()
+
+
+def take(columns: Columns, start: int, stop: int) -> Columns:
+    """The pages `start:stop`, arrays as views, ids and URLs cut out."""
+    c = columns
+    id_from, id_to = _span(c.id_ends, start, stop)
+    url_from, url_to = _span(c.url_ends, start, stop)
+    s = slice(start, stop)
+    return Columns(
+        c.offset[s], c.kind[s], c.reason[s], c.time[s],
+        c.identity[s], c.fingerprint[s], c.sketch[s], c.words[s],
+        c.id_ends[s] - np.uint32(id_from), c.url_ends[s] - np.uint32(url_from),
+        c.ids[id_from:id_to], c.urls[url_from:url_to],
+    )  # fmt: skip
+
+
+def _span(ends: NDArray[np.uint32], start: int, stop: int) -> tuple[int, int]:
+    return (int(ends[start - 1]) if start else 0), (int(ends[stop - 1]) if stop else 0)
+
+
+def cuts(columns: Columns, max_pages: int, max_bytes: int) -> Iterator[tuple[int, int]]:
+    """Ranges of pages that fit into frames of these limits; one page always fits."""
+    c, n = columns, len(columns)
+    sizes = np.diff(c.id_ends, prepend=0).astype(np.int64) + np.diff(c.url_ends, prepend=0)
+    total = np.concatenate(([0], np.cumsum(sizes + _PAGE_BYTES + 8 * c.sketch.shape[1])))
+    start = 0
+    while start < n:
+        fitting = int(np.searchsorted(total, total[start] + max_bytes, side="right")) - 1
+        stop = min(max(fitting, start + 1), start + max_pages, n)
+        yield start, stop
+        start = stop

@@ -1,0 +1,158 @@
+"""The obvious judge: quadratic, plain Python, no index, no union-find, no heaps.
+
+It follows the tables of the design ("A page's life", "Clusters") and nothing else. The fast judge must say
+exactly the same on any input.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+
+from stream.judge.acceptor import Accepted, Acceptor
+from stream.model import REASONS, Kind, Source, Verdict
+from stream.text.policy import Policy
+
+
+@dataclass
+class NaivePage:
+    id: str
+    url: str | None
+    identity: bytes
+    kind: Kind
+    reason: str
+    time: int
+    fingerprint: int
+    sketch: int
+    source: Source
+    ordinal: int = -1
+    age: int = -1
+    cluster: int = -1
+
+
+def agreement(a: NaivePage, b: NaivePage, policy: Policy) -> int:
+    return policy.sketch_bits - (a.sketch ^ b.sketch).bit_count()
+
+
+def distance(a: NaivePage, b: NaivePage) -> int:
+    return (a.fingerprint ^ b.fingerprint).bit_count()
+
+
+def match(a: NaivePage, b: NaivePage, policy: Policy) -> bool:
+    return distance(a, b) <= policy.distance and agreement(a, b, policy) >= policy.agreement
+
+
+def similarity(a: int, bits: int) -> float | None:
+    if bits == 0:
+        return None
+    exact = max(Fraction(0), Fraction(2 * a, bits) - 1)
+    return int(exact * 10_000 + Fraction(1, 2)) / 10_000
+
+
+class NaiveJudge:
+    """All live pages in one list; every question is a loop over it."""
+
+    def __init__(self, policy: Policy) -> None:
+        self.policy = policy
+        self.live: list[NaivePage] = []
+        self.stream_time: int | None = None
+        self.ordinal = 0
+
+    def judge(self, page: NaivePage) -> Verdict:
+        page.ordinal = self.ordinal
+        self.ordinal += 1
+        earlier = next((p for p in self.live if p.identity == page.identity), None)
+        if page.kind is not Kind.READABLE:
+            if earlier is not None and page.kind in (Kind.TOO_SHORT, Kind.WITHDRAWN):
+                self.live.remove(earlier)
+            word = {Kind.UNREADABLE: "unreadable", Kind.WITHDRAWN: "withdrawn"}.get(page.kind, "too_short")
+            return self.verdict(page, word)
+        return self.readable(page)
+
+    def readable(self, page: NaivePage) -> Verdict:
+        policy = self.policy
+        self.stream_time = page.time if self.stream_time is None else max(self.stream_time, page.time)
+        edge = None if policy.window_ms is None else self.stream_time - policy.window_ms
+        if edge is not None:
+            self.live = [p for p in self.live if p.time > edge]
+        earlier = next((p for p in self.live if p.identity == page.identity), None)
+        if earlier is not None:
+            self.live.remove(earlier)
+        unchanged = earlier is not None and match(earlier, page, policy)
+        compared = self.live if policy.link == "any" else [p for p in self.live if self.canonical(p.cluster) is p]
+        matches = [p for p in compared if match(p, page, policy)]
+        matches.sort(key=lambda p: (-agreement(p, page, policy), distance(p, page), p.ordinal))
+        if policy.link == "canonical":
+            matches = [] if unchanged else matches[:1]
+        ties = {p.cluster for p in matches}
+        page.age = page.ordinal
+        if unchanged:
+            ties.add(earlier.cluster)
+            page.age = earlier.age
+        page.cluster = min(ties) if ties else page.ordinal
+        for p in self.live:
+            if p.cluster in ties:
+                p.cluster = page.cluster
+        self.live.append(page)
+        word = "unchanged" if unchanged else "near_duplicate" if matches else "new"
+        verdict = self.verdict(page, word, earlier if unchanged else (matches or [None])[0], ties)
+        if edge is not None and page.time <= edge:
+            self.live.remove(page)
+        return verdict
+
+    def canonical(self, cluster: int) -> NaivePage:
+        return min((p for p in self.live if p.cluster == cluster), key=lambda p: p.age)
+
+    def verdict(
+        self, page: NaivePage, word: str, other: NaivePage | None = None, ties: Iterable[int] = ()
+    ) -> Verdict:
+        judged = page.kind is Kind.READABLE
+        bits = self.policy.sketch_bits
+        return Verdict(
+            id=page.id,
+            url=page.url,
+            verdict=word,
+            reason=page.reason or None,
+            near_duplicate_of=other.id if word == "near_duplicate" else None,
+            distance=distance(page, other) if other else None,
+            similarity=similarity(agreement(page, other, self.policy), bits) if other else None,
+            cluster_id=str(page.cluster) if judged else None,
+            canonical=self.canonical(page.cluster).id if judged else None,
+            merged_clusters=tuple(str(c) for c in sorted(ties) if c != page.cluster),
+            fingerprint=f"{page.fingerprint:016x}" if judged else None,
+            policy=self.policy.id,
+            ordinal=page.ordinal,
+            time=page.time,
+            source=page.source,
+        )
+
+
+def pages_of(accepted: Accepted) -> list[NaivePage]:
+    """The accepted pages of a frame, one object each."""
+    c = accepted.columns
+    return [
+        NaivePage(
+            id=page_id,
+            url=url,
+            identity=c.identity[i].tobytes(),
+            kind=Kind(int(c.kind[i])),
+            reason=REASONS[c.reason[i]],
+            time=int(accepted.time[i]),
+            fingerprint=int(c.fingerprint[i]),
+            sketch=int.from_bytes(c.sketch[i].tobytes(), "little"),
+            source=Source(accepted.header.topic, accepted.header.partition, int(c.offset[i])),
+        )
+        for i, (page_id, url) in enumerate(zip(c.id_list(), c.url_list(), strict=True))
+    ]
+
+
+def judge_log(frames: Iterable[tuple[int, bytes, int]], acceptor: Acceptor, policy: Policy) -> list[Verdict]:
+    """The verdicts of a whole log: (frame offset, bytes, append time in ms) in order."""
+    judge = NaiveJudge(policy)
+    verdicts = []
+    for offset, data, append_time in frames:
+        accepted = acceptor.accept(offset, data, append_time)
+        if isinstance(accepted, Accepted):
+            verdicts += [judge.judge(page) for page in pages_of(accepted)]
+    return verdicts
