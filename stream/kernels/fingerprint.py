@@ -1,0 +1,119 @@
+"""The whole way of a batch in one call: UTF-8 in, fingerprints, sketches and word counts out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from stream.kernels.fold import fold_utf8
+from stream.kernels.simhash import Distinct, count_words, simhash, weigh
+from stream.kernels.sketch import sketch
+from stream.kernels.stamp import FINGERPRINT_SOURCES
+from stream.kernels.tokenize import Scratch, cut, make_scratch
+from stream.kernels.words import Words, regroup
+
+
+class Rules(NamedTuple):
+    """The numbers of a recipe that the kernel needs."""
+
+    seed: np.uint64
+    hmm: bool
+    min_words: int
+
+
+class Work(NamedTuple):
+    """Working memory for pages of up to n bytes: about 160 bytes each, touched only as far as a page reaches."""
+
+    points: NDArray[np.uint32]
+    ends: NDArray[np.int32]
+    slots: NDArray[np.int32]
+    scratch: Scratch
+    words: Words
+    distinct: Distinct
+    sums: NDArray[np.int64]
+    minima: NDArray[np.uint64]
+
+
+class Result(NamedTuple):
+    """What a batch of n pages gives; made by `make_result`."""
+
+    fingerprints: NDArray[np.uint64]  # (n,)
+    sketches: NDArray[np.uint64]  # (n, sketch bits / 64)
+    words: NDArray[np.uint32]  # (n,) distinct words
+
+
+def make_work(n_bytes: int, sketch_bits: int) -> Work:
+    """Working memory for one batch whose longest page has `n_bytes`. Not to be shared by threads."""
+    size = max(n_bytes, 64)
+    places = 1 << (2 * size - 1).bit_length()
+    i32, i64, u64 = np.int32, np.int64, np.uint64
+    words = Words(
+        np.empty(size, u64),
+        np.empty(size, i32),
+        np.empty(size, i32),
+        np.empty(size, i32),
+        np.empty(4 * size + 4, np.uint8),
+    )
+    distinct = Distinct(
+        np.zeros(places, i64),
+        np.empty(size, u64),
+        np.empty(size, i64),
+        np.empty(size, i64),
+        np.empty(size, i32),
+    )
+    return Work(
+        np.empty(size, np.uint32),
+        np.empty(size, i32),
+        np.empty(size, i32),
+        make_scratch(size),
+        words,
+        distinct,
+        np.empty(64, i64),
+        np.empty(sketch_bits, u64),
+    )
+
+
+def make_result(n: int, sketch_bits: int) -> Result:
+    """Room for the result of n pages."""
+    return Result(np.zeros(n, np.uint64), np.zeros((n, sketch_bits // 64), np.uint64), np.zeros(n, np.uint32))
+
+
+@njit(nogil=True, cache=True)
+def find_words(utf8, start, end, lexicon, trie, hmm, rules, work):  # type: ignore[no-untyped-def]
+    """Fold, segment and regroup `utf8[start:end]` into `work.words`; returns how many words it has."""
+    n = fold_utf8(utf8, start, end, lexicon.fold, work.points)
+    tokens = cut(work.points, n, trie, hmm, rules.hmm, work.scratch, work.ends, work.slots)
+    return regroup(work.points, work.ends, work.slots, tokens, lexicon, rules.seed, work.words)
+
+
+def _make(sources: int) -> Callable[..., Any]:
+    @njit(nogil=True, cache=True)
+    def fingerprint_batch(utf8, offsets, lexicon, trie, hmm, rules, work, result):  # type: ignore[no-untyped-def]
+        """Fingerprint n pages: page i is `utf8[offsets[i]:offsets[i + 1]]`, its results go to row i.
+
+        A page with fewer distinct words than `rules.min_words` gets fingerprint and sketch 0. No page may be
+        longer than `work` was made for. Linear in the bytes; holds no GIL and allocates nothing. Returns a
+        number that stands for the kernels' sources.
+        """
+        for page in range(len(offsets) - 1):
+            m = find_words(utf8, offsets[page], offsets[page + 1], lexicon, trie, hmm, rules, work)
+            n = count_words(work.words, m, page + 1, work.distinct)
+            result.words[page] = n
+            if n < rules.min_words:
+                result.fingerprints[page] = 0
+                result.sketches[page, :] = 0
+                continue
+            weigh(work.words, n, lexicon, work.distinct)
+            result.fingerprints[page] = simhash(work.distinct.hash, work.distinct.weight, n, work.sums)
+            if len(work.minima) > 0:
+                sketch(work.words.hash, m, work.minima, result.sketches[page])
+        return sources
+
+    return fingerprint_batch  # type: ignore[no-any-return]
+
+
+fingerprint_batch = _make(FINGERPRINT_SOURCES)
