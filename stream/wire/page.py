@@ -18,6 +18,8 @@ from stream.wire.identity import identity_of, shown_id
 
 JSON_TYPE = "application/json"
 RAW_TYPES = ("text/html", "text/plain")
+NO_TIME = -1
+"""The timestamp of a record from a file, which has none: a page that keeps it had no `time` to be read."""
 LATEST_MS = 253_402_300_799_999
 """The last millisecond that ISO 8601 can write with four digits; a time beyond it is taken as absent."""
 

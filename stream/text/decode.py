@@ -1,0 +1,217 @@
+"""Character sets: from fetched bytes to text, as browsers do it.
+
+The order is that of the WHATWG standards (encoding.spec.whatwg.org, "encoding sniffing" in the HTML standard):
+byte-order mark, HTTP charset, `meta` within the first 1,024 bytes, detection. Labels mean what they mean on the
+web: `gb2312` is GB18030, `latin1` is windows-1252. Two things go beyond the standard, because pages lie: a
+declared charset under which the bytes are invalid gives way to UTF-8 where they are valid UTF-8, and a page full
+of bytes that are no UTF-8 is not read as UTF-8 because it says so.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Iterator
+
+from resiliparse.parse.encoding import detect_encoding, map_encoding_to_html5
+
+PRESCAN_BYTES = 1024
+_LATE_META_BYTES = 1 << 16
+_DENSE = 16
+"""So many broken characters, and more of them than whole ones, make a page that is not what it declares."""
+
+_BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_BE, "utf-16-be"), (codecs.BOM_UTF16_LE, "utf-16-le"))
+# Python's codecs of these names are narrower than what the web means by them.
+_WIDER = {
+    "gb2312": "gb18030",
+    "gbk": "gb18030",
+    "euc_kr": "cp949",
+    "shift_jis": "cp932",
+    "big5": "big5hkscs",
+    "iso8859-11": "cp874",
+    "ascii": "cp1252",
+}
+_EAST_ASIAN = frozenset({"gb18030", "big5hkscs", "cp949", "cp932", "euc_jp"})
+_LATIN = frozenset({"cp1250", "cp1252", "cp1254", "cp1257", "cp437", "cp850", "cp852", "cp858", "cp865"}) | {
+    f"iso8859-{part}" for part in (1, 2, 3, 4, 9, 10, 13, 14, 15, 16)
+}
+_PAIR = re.compile(rb"[\x81-\xfe][\x40-\x7e\x80-\xfe]")
+_GB_COMMON = re.compile(rb"[\xa1-\xa3\xb0-\xd7][\xa1-\xfe]")
+_BIG5_COMMON = re.compile(rb"[\xa1-\xc6][\x40-\x7e\xa1-\xfe]")
+
+_TAG = re.compile(rb"<!--.*?-->|<(meta)(?=[\s/])|</?[a-zA-Z]|<[!/?][^>]*>", re.S | re.I)
+_ATTRIBUTE = re.compile(rb"""[\s/]*([^\s/>=][^\s/>=]*)(?:\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s>"']*)))?""", re.S)
+_IN_CONTENT = re.compile(rb"""charset\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s;"']+))""", re.I)
+_XML_ENCODING = re.compile(rb"""<\?xml\s[^>]*?encoding\s*=\s*["']([^"']+)["']""", re.I)
+_HTTP_CHARSET = re.compile(r"""charset\s*=\s*["']?\s*([^\s;"']+)""", re.I)
+
+
+def decode(raw: bytes, http_charset: str | None, is_html: bool) -> tuple[str, str]:
+    """The text of `raw` and the name of Python's codec that gave it; bytes it does not know become U+FFFD.
+
+    `http_charset` is the label from the HTTP header, if there was one; a label that is unknown is ignored.
+    Only HTML is searched for a `meta`. Never raises. Costs one or two passes of the codec, and where nothing
+    is declared and the bytes are not UTF-8, a detection over at most 128 KB.
+    """
+    for bom, name in _BOMS:
+        if raw.startswith(bom):
+            return raw[len(bom) :].decode(name, "replace"), name
+    declared = codec_of(http_charset) or (_from_meta(raw[:PRESCAN_BYTES]) if is_html else None)
+    if declared is None:
+        return _undeclared(raw, is_html)
+    text = _strictly(raw, declared)
+    if text is not None:
+        return text, declared
+    if declared != "utf-8":
+        text = _as_utf8(raw)
+        if text is not None:
+            return text, "utf-8"
+        return raw.decode(declared, "replace"), declared
+    return _not_utf8_after_all(raw)
+
+
+def charset_of(content_type: str) -> str | None:
+    """The charset parameter of a content-type, as it is written."""
+    found = _HTTP_CHARSET.search(content_type)
+    return found[1] if found else None
+
+
+def codec_of(label: str | None) -> str | None:
+    """Python's codec for a label as the web understands it; None where there is no such label."""
+    if not label:
+        return None
+    name = map_encoding_to_html5(label.strip("\t\n\x0c\r ").lower(), fallback_utf8=False)
+    return _WIDER.get(name, name) if name else None
+
+
+def _undeclared(raw: bytes, is_html: bool) -> tuple[str, str]:
+    wide = _utf16_without_mark(raw)
+    if wide:
+        return raw.decode(wide, "replace"), wide
+    text = _as_utf8(raw)
+    if text is not None:
+        return text, "utf-8"
+    late = _from_meta(raw[:_LATE_META_BYTES]) if is_html else None
+    if late and late != "utf-8":
+        return raw.decode(late, "replace"), late
+    text = raw.decode("utf-8", "replace")
+    broken, whole = _census(text)
+    if broken * 8 < whole:  # UTF-8 with a few bytes lost
+        return text, "utf-8"
+    name = _detected(raw)
+    if name is None or name in _LATIN:
+        name = _short_chinese(raw) or name or "cp1252"
+    return raw.decode(name, "replace"), name
+
+
+def _not_utf8_after_all(raw: bytes) -> tuple[str, str]:
+    """Bytes that were declared as UTF-8 and are not: U+FFFD as in browsers, but for a page that is full of
+    them and reads without a fault under an East Asian charset."""
+    text = raw.decode("utf-8", "replace")
+    broken, whole = _census(text)
+    if broken >= _DENSE and broken > whole:
+        name = _detected(raw)
+        other = _strictly(raw, name) if name in _EAST_ASIAN else None
+        if name and other is not None:
+            return other, name
+    return text, "utf-8"
+
+
+def _census(text: str) -> tuple[int, int]:
+    """How many characters of a lenient UTF-8 decoding are U+FFFD, and how many others are beyond ASCII."""
+    broken = text.count("�")
+    return broken, len(text) - len(text.encode("ascii", "ignore")) - broken
+
+
+def _strictly(raw: bytes, codec: str) -> str | None:
+    try:
+        return raw.decode(codec)
+    except UnicodeDecodeError:
+        return None
+
+
+def _as_utf8(raw: bytes) -> str | None:
+    """The text where the bytes are UTF-8, a character that the end cuts off aside."""
+    try:
+        return raw.decode()
+    except UnicodeDecodeError as error:
+        if error.reason == "unexpected end of data" and error.end == len(raw) > 3:
+            return raw.decode("utf-8", "replace")
+        return None
+
+
+def _utf16_without_mark(raw: bytes) -> str | None:
+    """UTF-16 shows in text with some ASCII: NULs in every other place, and nearly none between them."""
+    head = raw[:4096]
+    even, odd = head[0::2].count(0), head[1::2].count(0)
+    enough = max(2, len(head) // 20)
+    if odd >= enough and even * 20 <= odd:
+        return "utf-16-le"
+    if even >= enough and odd * 20 <= even:
+        return "utf-16-be"
+    return None
+
+
+def _detected(raw: bytes) -> str | None:
+    """What the bytes look like (uchardet's statistics, over the two ends of a long page)."""
+    found = detect_encoding(raw, html5_compatible=False)
+    if not found:
+        return None
+    name = codec_of(found) or found.lower()
+    try:
+        codecs.lookup(name)
+    except LookupError:
+        return None
+    return "cp1252" if name == "utf-8" else _WIDER.get(name, name)
+
+
+def _short_chinese(raw: bytes) -> str | None:
+    """Chinese that is too little for statistics: pairs of bytes, most of them in the common rows.
+
+    Western text has its bytes beyond ASCII one by one, and so is hardly ever valid in pairs.
+    """
+    for codec, common in (("gb18030", _GB_COMMON), ("big5hkscs", _BIG5_COMMON)):
+        text = _strictly(raw, codec)
+        pairs = _PAIR.findall(raw) if text is not None else []
+        if len(pairs) >= 2 and sum(map(bool, map(common.fullmatch, pairs))) * 10 >= len(pairs) * 8:
+            return codec
+    return None
+
+
+def _from_meta(head: bytes) -> str | None:
+    """The codec that the first fitting `meta` names, else the one of an XML declaration."""
+    for attributes in _metas(head):
+        label = attributes.get(b"charset")
+        if label is None and attributes.get(b"http-equiv", b"").lower() == b"content-type":
+            found = _IN_CONTENT.search(attributes.get(b"content", b""))
+            label = next((part for part in found.groups() if part is not None), None) if found else None
+        codec = _meta_codec(label)
+        if codec:
+            return codec
+    found = _XML_ENCODING.match(head)
+    return _meta_codec(found[1]) if found else None
+
+
+def _meta_codec(label: bytes | None) -> str | None:
+    """The codec of a label inside the page: what could be read as ASCII cannot be UTF-16."""
+    name = label.decode("latin-1").strip().lower() if label else ""
+    if name == "x-user-defined":
+        return "cp1252"
+    codec = codec_of(name)
+    return "utf-8" if codec and codec.startswith("utf-16") else codec
+
+
+def _metas(head: bytes) -> Iterator[dict[bytes, bytes]]:
+    """The attributes of each `meta` tag, in order; comments and quoted attributes hide what they hold."""
+    at = 0
+    while (tag := _TAG.search(head, at)) is not None:
+        at = tag.end()
+        if tag[0].startswith((b"<!", b"<?")) or tag[0].endswith(b">"):
+            continue
+        attributes: dict[bytes, bytes] = {}
+        while (found := _ATTRIBUTE.match(head, at)) is not None:
+            at = found.end()
+            value = next((part for part in found.groups()[1:] if part is not None), b"")
+            attributes.setdefault(found[1].lower(), value)
+        if tag[1]:
+            yield attributes
