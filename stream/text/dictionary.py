@@ -1,0 +1,252 @@
+"""jieba's dictionary and HMM tables, read once, made into arrays and kept in a cache file.
+
+jieba itself is never imported: its package is only where the tables lie. Its own cache (`jieba.cache` in the
+shared temporary folder) is not used, since it is loaded there without a check against the dictionary.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import importlib.util
+import math
+import mmap
+import os
+import tempfile
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import mmh3
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from stream.errors import InputError, InputMissing
+from stream.kernels.tokenize import MIN_FLOAT, Hmm, cut, make_scratch, separate
+from stream.kernels.trie import Trie, build
+
+FORMAT = 1
+"""Of the cache file and of what is derived from the tables; part of the key."""
+_MAGIC = b"simstream dictionary\n"
+_TABLES = ("dict.txt", "finalseg/prob_start.py", "finalseg/prob_trans.py", "finalseg/prob_emit.py")
+_STATES = "BMES"
+_ALIGN = 64
+
+
+@dataclass(frozen=True)
+class Dictionary:
+    """The tables that segmentation is defined by.
+
+    `key` is 32 hex digits of a hash over the contents of all four tables and the format.
+    """
+
+    trie: Trie
+    hmm: Hmm
+    key: str
+    path: Path
+    """Where `dict.txt` lies."""
+
+    def frequencies(self) -> dict[str, int]:
+        """Every word of `dict.txt` with its frequency, the last of its lines counting. Cost: about 0.3 s."""
+        return _read_words(self.path.read_bytes())[0]
+
+
+def load(cache: Path) -> Dictionary:
+    """The dictionary that the installed jieba brings, built at most once per `cache` folder.
+
+    Cost: about 20 ms where the cache has it, else about 1.5 s (once the kernels are compiled). A damaged cache
+    file is built anew; where the folder cannot be written, the arrays are only kept in memory. Raises InputMissing
+    without jieba's tables, and InputError where `dict.txt` has a line that jieba would refuse.
+    """
+    folder = _jieba_folder()
+    key = _key(folder)
+    file = cache / f"dictionary-{key}.bin"
+    words = folder / "dict.txt"
+    arrays = _read_cache(file, key)
+    if arrays is None:
+        trie, hmm = _build_trie(words.read_bytes()), _build_hmm(folder / "finalseg")
+        _write_cache(file, key, _named(trie, hmm))
+        arrays = _read_cache(file, key)
+        if arrays is None:
+            return Dictionary(trie, hmm, key, words)
+    trie, hmm = _from_named(arrays)
+    return Dictionary(trie, hmm, key, words)
+
+
+def tokens(text: str, dictionary: Dictionary, hmm: bool = True) -> list[str]:
+    """jieba's accurate mode: the tokens of `text`, which joined are `text` again.
+
+    Lone surrogates are characters like any other. Cost: linear in the text, in time and memory; most of it
+    goes into making the strings, so kernels that need none should call `cut`.
+    """
+    try:
+        points = np.frombuffer(text.encode("utf-32-le"), np.uint32)
+        separable = "\0" not in text
+    except UnicodeEncodeError:
+        points = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
+        separable = False
+    ends = np.empty(len(points), np.int32)
+    slots = np.empty(len(points), np.int32)
+    scratch = make_scratch(len(points))
+    count = cut(points, len(points), dictionary.trie, dictionary.hmm, hmm, scratch, ends, slots)
+    if count and separable:  # split makes strings three times as fast as slices do
+        separated: bytes = separate(points, ends, count).tobytes()
+        return separated.decode("utf-32-le").split("\0")
+    bounds = [0, *ends[:count].tolist()]
+    return [text[start:end] for start, end in pairwise(bounds)]
+
+
+def _jieba_folder() -> Path:
+    spec = importlib.util.find_spec("jieba")  # finds the package without running it
+    folders = list(spec.submodule_search_locations or ()) if spec else []
+    for folder in map(Path, folders):
+        if all((folder / table).is_file() for table in _TABLES):
+            return folder
+    raise InputMissing("jieba's dictionary is not installed", "run `pip install jieba==0.42.1`")
+
+
+def _key(folder: Path) -> str:
+    digest = hashlib.blake2b(f"simstream dictionary {FORMAT}".encode(), digest_size=16)
+    for table in _TABLES:
+        content = (folder / table).read_bytes()
+        digest.update(len(content).to_bytes(8, "little"))
+        digest.update(content)
+    return digest.hexdigest()
+
+
+def _read_words(content: bytes) -> tuple[dict[str, int], int]:
+    """Word to frequency, and the total over all lines: as in jieba, a repeated word counts twice there."""
+    words: dict[str, int] = {}
+    total = 0
+    lines = content.split(b"\n")
+    if not lines[-1]:
+        lines.pop()
+    for number, line in enumerate(lines, 1):
+        try:
+            word, text = line.strip().decode().split(" ")[:2]
+            frequency = int(text)
+        except ValueError as error:
+            raise InputError(
+                f"dict.txt, line {number}: not a word and its frequency", "install jieba 0.42.1 again"
+            ) from error
+        words[word] = frequency
+        total += frequency
+    return words, total
+
+
+def _build_trie(content: bytes) -> Trie:
+    frequencies, total = _read_words(content)
+    # A frequency of 0 is no word to jieba, only the beginning of others.
+    words = sorted(word for word, frequency in frequencies.items() if word and frequency > 0)
+    flat = np.frombuffer("".join(words).encode("utf-32-le"), np.uint32)
+    ends = np.cumsum(np.fromiter(map(len, words), np.int64, len(words)))
+    log_total = math.log(total)
+    # Python's own logarithm, as jieba takes it: another library's may differ in the last bit and turn a tie.
+    weight = [math.log(frequencies[word]) - log_total for word in words]
+    return build(flat, ends, np.array(weight, np.float64), log_total)
+
+
+def _build_hmm(folder: Path) -> Hmm:
+    start_p, trans_p, emit_p = (_run(folder / f"prob_{name}.py").P for name in ("start", "trans", "emit"))
+    start = np.array([start_p[state] for state in _STATES])
+    trans = np.array([[trans_p[a].get(b, MIN_FLOAT) for b in _STATES] for a in _STATES])
+    emit = np.full((0x10000, 4), MIN_FLOAT)
+    for column, state in enumerate(_STATES):
+        points = np.fromiter(map(ord, emit_p[state]), np.int64, len(emit_p[state]))
+        emit[points, column] = np.fromiter(emit_p[state].values(), np.float64, len(points))
+    return Hmm(start, trans, emit)
+
+
+def _run(path: Path) -> ModuleType:
+    """One of jieba's table modules, run by itself: importing it by name would run the whole package."""
+    spec = importlib.util.spec_from_file_location(f"_simstream_{path.stem}", path)
+    if spec is None or spec.loader is None:
+        raise InputMissing(f"{path} cannot be read", "run `pip install jieba==0.42.1`")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def _named(trie: Trie, hmm: Hmm) -> dict[str, NDArray[Any]]:
+    return trie._asdict() | hmm._asdict() | {"log_total": np.array([trie.log_total])}
+
+
+def _from_named(arrays: dict[str, NDArray[Any]]) -> tuple[Trie, Hmm]:
+    log_total = float(arrays.pop("log_total")[0])
+    hmm = Hmm(**{field: arrays.pop(field) for field in Hmm._fields})
+    return Trie(**arrays, log_total=log_total), hmm
+
+
+class _Column(msgspec.Struct):
+    name: str
+    dtype: str
+    shape: list[int]
+    offset: int
+    """From the beginning of the arrays, a multiple of 64."""
+
+
+class _Header(msgspec.Struct):
+    key: str
+    columns: list[_Column]
+    digest: str
+    """mmh3 x64 128 over all the arrays."""
+    size: int
+    """Of the arrays, in bytes."""
+
+
+def _write_cache(file: Path, key: str, arrays: dict[str, NDArray[Any]]) -> None:
+    """Magic, length of the header, header, and the arrays, each aligned; in place at once or not at all."""
+    body = bytearray()
+    columns = []
+    for name, array in arrays.items():
+        columns.append(_Column(name, array.dtype.str, list(array.shape), len(body)))
+        body += array.tobytes()
+        body += bytes(-len(body) % _ALIGN)
+    header = msgspec.json.encode(_Header(key, columns, mmh3.mmh3_x64_128_digest(body).hex(), len(body)))
+    head = _MAGIC + len(header).to_bytes(4, "little") + header
+    # Without the cache everything works, only slower: a folder that cannot be written is no error here.
+    with contextlib.suppress(OSError):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=file.parent, prefix=file.name)
+        try:
+            with os.fdopen(handle, "wb") as out:
+                out.write(head + bytes(-len(head) % _ALIGN))
+                out.write(body)
+                out.flush()
+                os.fsync(out.fileno())
+            os.replace(temporary, file)
+        except OSError:
+            os.unlink(temporary)
+            raise
+
+
+def _read_cache(file: Path, key: str) -> dict[str, NDArray[Any]] | None:
+    """The arrays of a cache file, mapped; None where there is no such file or anything about it is wrong."""
+    try:
+        with open(file, "rb") as source:
+            # A private writable mapping: read-only arrays would be other types to the kernels.
+            content = mmap.mmap(source.fileno(), 0, access=mmap.ACCESS_COPY)
+    except (OSError, ValueError):  # ValueError: the file is empty
+        return None
+    begin = len(_MAGIC) + 4
+    if content[: len(_MAGIC)] != _MAGIC:
+        return None
+    length = int.from_bytes(content[len(_MAGIC) : begin], "little")
+    try:
+        header = msgspec.json.decode(content[begin : begin + length], type=_Header)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+    begin += length + -(begin + length) % _ALIGN
+    body = memoryview(content)[begin:]
+    if header.key != key or header.size != len(body) or header.digest != mmh3.mmh3_x64_128_digest(body).hex():
+        return None
+    return {column.name: _array(content, begin, column) for column in header.columns}
+
+
+def _array(content: mmap.mmap, begin: int, column: _Column) -> NDArray[Any]:
+    count = math.prod(column.shape)
+    flat = np.frombuffer(content, np.dtype(column.dtype), count, begin + column.offset)
+    return flat.reshape(column.shape)
