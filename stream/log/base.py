@@ -21,6 +21,8 @@ VERDICTS = "verdicts"
 POSITIONS = "positions"
 DEAD_LETTERS = "dead-letters"
 TOPICS = (PAGES, FINGERPRINTS, VERDICTS, POSITIONS, DEAD_LETTERS)
+POSITION_KEY = b"judge"
+"""The key of every record of `positions`, so that compaction keeps the last one."""
 
 
 class TopicInfo(NamedTuple):
@@ -182,6 +184,11 @@ class Publisher(Closing):
         other raises TakenOver."""
 
 
+FRAME_BYTES = 8 << 20
+"""What `fingerprints` admits: far more than a frame should have."""
+DEAD_LETTER_ROOM = 64 << 10
+
+
 @dataclass(frozen=True, slots=True)
 class LogOptions:
     """What a log needs to know beside its address."""
@@ -192,6 +199,16 @@ class LogOptions:
     patience: float = 30.0
     """Seconds that an unreachable broker is waited for before BrokerUnreachable."""
     max_record_bytes: int = 1 << 20
+
+
+def largest_record(topic: str, options: LogOptions) -> int:
+    """The bytes of a record that a topic admits, as `create_topics` sets it.
+
+    A dead letter has room for the whole page and for what is said about it.
+    """
+    if topic == PAGES:
+        return options.max_record_bytes
+    return max(FRAME_BYTES, options.max_record_bytes + DEAD_LETTER_ROOM)
 
 
 class Log(Closing):

@@ -1,0 +1,97 @@
+"""The log in a local directory: one writer a topic under a lock, any number of readers in any process.
+
+A topic is one append-only file with the records of all its partitions in the order of their appends. Every
+append is one checksummed group; verdicts and position are one group together, so a crash leaves both or neither.
+
+What was acknowledged or published survives the death of the process, also `kill -9`: it is in the kernel's page
+cache. A power cut may take the last moments before a `flush`, `close`, `publish` or source commit; each of these
+waits for the disk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal
+
+from stream.errors import LogError
+from stream.log.base import (
+    PAGES,
+    TOPICS,
+    VERDICTS,
+    Appender,
+    Log,
+    LogOptions,
+    Publisher,
+    Reader,
+    Source,
+    TopicInfo,
+    TopicReport,
+    largest_record,
+)
+from stream.log.local_catalog import Catalog
+from stream.log.local_reading import LocalReader
+from stream.log.local_source import LocalSource, read_commit, source_lock, topic_ids, write_commit
+from stream.log.local_writing import LocalAppender, LocalPublisher
+
+
+class LocalLog(Log):
+    """A log in a folder."""
+
+    kind = "local"
+
+    def __init__(self, folder: str | Path, options: LogOptions | None = None) -> None:
+        self._options = options or LogOptions()
+        self._catalog = Catalog(Path(folder), self._options.prefix)
+
+    def create_topics(self, partitions: int) -> list[TopicReport]:
+        """See Log."""
+        reports = []
+        for topic in TOPICS:
+            wanted = partitions if topic in (PAGES, VERDICTS) else 1
+            created = self._catalog.create(topic, wanted)
+            found = self._catalog.info(topic)
+            differs = () if found.partitions == wanted else (f"partitions: {found.partitions}, not {wanted}",)
+            reports.append(TopicReport(found.name, created, differs))
+        return reports
+
+    def topic(self, topic: str) -> TopicInfo:
+        """See Log."""
+        return self._catalog.info(topic)
+
+    def low_watermarks(self, topic: str) -> dict[int, int]:
+        """See Log: a local log keeps everything."""
+        return dict.fromkeys(range(self._catalog.info(topic).partitions), 0)
+
+    def appender(self, topic: str) -> Appender:
+        """See Log. Raises LogLocked."""
+        return LocalAppender(self._catalog, topic, largest_record(topic, self._options))
+
+    def reader(self, topic: str, start: int | Literal["end"] = 0) -> Reader:
+        """See Log."""
+        return LocalReader(self._catalog, topic, start)
+
+    def source(self) -> Source:
+        """See Log. Raises LogLocked: a local log has one fingerprinter."""
+        return LocalSource(self._catalog)
+
+    def publisher(self) -> Publisher:
+        """See Log. Its `start` raises LogLocked while another publisher lives."""
+        return LocalPublisher(self._catalog)
+
+    def set_group_offsets(self, offsets: Mapping[int, int]) -> None:
+        """See Log. Raises LogLocked while a fingerprinter runs."""
+        unknown = set(offsets) - set(range(self._catalog.info(PAGES).partitions))
+        if unknown:
+            raise LogError(
+                f"{self._catalog.name(PAGES)} has no partition {min(unknown)}", "look at: simstream status"
+            )
+        ids = topic_ids(self._catalog)
+        lock = source_lock(self._catalog)
+        try:
+            write_commit(self._catalog, ids, read_commit(self._catalog, ids) | dict(offsets))
+        finally:
+            lock.release()
+
+    def close(self) -> None:
+        """See Closing: nothing is held open."""

@@ -1,0 +1,93 @@
+"""Which topics a local log has, with their ids, and the files that hold them."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from pathlib import Path
+
+from stream.errors import LogDamaged, TopicMissing
+from stream.log.base import POSITIONS, VERDICTS, TopicInfo
+from stream.log.local_files import GroupFile, Lock, TopicWriter, replace_file
+from stream.log.local_groups import FILE_MAGIC
+
+
+class Catalog:
+    """The topics of a folder: `topics.json`, and one file of records a topic.
+
+    `positions` has no file: its records stand in the groups of `verdicts`, so that both are published in one
+    append.
+    """
+
+    def __init__(self, folder: Path, prefix: str) -> None:
+        self.folder = folder
+        self.prefix = prefix
+        self._path = folder / "topics.json"
+
+    def name(self, topic: str) -> str:
+        """The full name."""
+        return f"{self.prefix}.{topic}"
+
+    def path(self, topic: str) -> Path:
+        """The file that holds a topic's records."""
+        return self.folder / f"{self.name(_stored_in(topic))}.log"
+
+    def open(self, topic: str) -> GroupFile:
+        """The file that holds a topic's records, for reading. Raises TopicMissing, TopicRecreated."""
+        self.info(topic)
+        return GroupFile(self.path(topic), self.info(_stored_in(topic)))
+
+    def writer(self, topic: str) -> TopicWriter:
+        """The file that holds a topic's records, for appending. Raises TopicMissing, LogLocked."""
+        self.info(topic)
+        return TopicWriter(self.path(topic), self.info(_stored_in(topic)))
+
+    def info(self, topic: str) -> TopicInfo:
+        """Raises TopicMissing."""
+        entry = self._read().get(self.name(topic))
+        if entry is None:
+            raise TopicMissing(
+                f"there is no topic {self.name(topic)} in {self.folder}",
+                f"make it with: simstream --log {self.folder} topics create",
+            )
+        return TopicInfo(self.name(topic), str(entry["id"]), int(entry["partitions"]))
+
+    def stamp(self) -> tuple[int, int]:
+        """Changes whenever the topics do; cheap enough to ask for every second."""
+        try:
+            found = self._path.stat()
+        except FileNotFoundError:
+            return (0, 0)
+        return (found.st_ino, found.st_mtime_ns)
+
+    def create(self, topic: str, partitions: int) -> bool:
+        """Make a topic; False where it is there already."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        lock = Lock(self.folder / "topics.lock", "makes topics")
+        try:
+            topics = self._read()
+            if self.name(topic) in topics:
+                return False
+            identity = uuid.uuid4()
+            if topic != POSITIONS:
+                replace_file(self.path(topic), FILE_MAGIC + identity.bytes)
+            topics[self.name(topic)] = {"id": str(identity), "partitions": partitions}
+            replace_file(self._path, json.dumps({"version": 1, "topics": topics}, indent=1).encode())
+            return True
+        finally:
+            lock.release()
+
+    def _read(self) -> dict[str, dict[str, str | int]]:
+        try:
+            data = json.loads(self._path.read_bytes())
+            if data["version"] == 1 and isinstance(data["topics"], dict):
+                return dict(data["topics"])
+        except FileNotFoundError:
+            return {}
+        except (ValueError, KeyError, TypeError):
+            pass
+        raise LogDamaged(f"{self._path} is damaged", "restore it, or begin with another folder")
+
+
+def _stored_in(topic: str) -> str:
+    return VERDICTS if topic == POSITIONS else topic

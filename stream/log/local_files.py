@@ -1,0 +1,266 @@
+"""One topic's file in a local log: for reading, for counting, and for its one writer under a lock.
+
+What `write` has returned for survives the death of the process (the page cache is the kernel's); `sync` makes it
+survive the machine's.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import mmap
+import os
+import sys
+import uuid
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from stream.errors import DeliveryFailed, LogDamaged, LogLocked, TopicMissing, TopicRecreated
+from stream.log.base import TopicInfo
+from stream.log.local_groups import (
+    FILE_HEADER,
+    FILE_MAGIC,
+    HAS_POSITION,
+    HEADER_SIZE,
+    MIXED,
+    GroupHeader,
+    body_is_sound,
+    decode_header,
+    find_header,
+    partitions_in,
+)
+
+CHUNK = 1 << 20
+"""Bytes read at a time; a longer group is read alone."""
+
+
+def replace_file(path: Path, data: bytes) -> None:
+    """Put `data` in place of the file in one step that survives a power cut."""
+    partial = path.with_name(f"{path.name}.{os.getpid()}.part")
+    with partial.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    partial.replace(path)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+class Lock:
+    """An exclusive lock between processes and within one; the file holds the holder's pid."""
+
+    def __init__(self, path: Path, what: str) -> None:
+        """Take it at once or raise LogLocked. `what` completes "process 12 already ..."."""
+        self._fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.pread(self._fd, 20, 0).decode(errors="replace").strip() or "unknown"
+            os.close(self._fd)
+            raise LogLocked(f"process {holder} already {what}", "stop it first, or use another folder") from None
+        os.ftruncate(self._fd, 0)
+        os.pwrite(self._fd, str(os.getpid()).encode(), 0)
+
+    def release(self) -> None:
+        """Let others have it; may be called again."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+
+class FoundGroup(NamedTuple):
+    """A whole group of a topic's file; `end` is where the next one begins."""
+
+    header: GroupHeader
+    body: bytes
+    end: int
+
+
+class GroupFile:
+    """Reads the groups of one topic's file in order, also while another process appends to it."""
+
+    def __init__(self, path: Path, topic: TopicInfo) -> None:
+        self.path = path
+        self.at = FILE_HEADER
+        self._fd = _open_checked(path, topic, os.O_RDONLY)
+        self._buffer = b""
+        self._base = self.at
+
+    def close(self) -> None:
+        """May be called again."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def seek(self, at: int) -> None:
+        """Go on at `at`, where a group begins."""
+        self.at = self._base = at
+        self._buffer = b""
+
+    def size(self) -> int:
+        """How long the file is now."""
+        return os.fstat(self._fd).st_size
+
+    def next(self) -> FoundGroup | None:
+        """The next group, None where no whole one follows yet. Raises LogDamaged."""
+        header = decode_header(self._bytes(HEADER_SIZE), 0)
+        if header is not None:
+            body = self._bytes(HEADER_SIZE + header.size)[HEADER_SIZE:]
+            if body_is_sound(header, body):
+                self.at += HEADER_SIZE + header.size
+                return FoundGroup(header, body, self.at)
+        # What was read may be half a group that a killed writer left and the next one replaces.
+        self.seek(self.at)
+        expected = HEADER_SIZE + (header.size if header else 0)
+        if self.size() > self.at + expected:
+            self._look_behind(self.at + (expected if header else 1))
+        return None
+
+    def _look_behind(self, start: int) -> None:
+        """Raise LogDamaged where a whole group stands behind one that is not, else it is a torn tail."""
+        header = decode_header(self._bytes(HEADER_SIZE), 0)  # once more: a writer may have been in the middle
+        if header and body_is_sound(header, self._bytes(HEADER_SIZE + header.size)[HEADER_SIZE:]):
+            return
+        self.seek(self.at)
+        while chunk := os.pread(self._fd, CHUNK + HEADER_SIZE, start):
+            if find_header(chunk, 0) is not None:
+                raise LogDamaged(
+                    f"{self.path} is damaged at byte {self.at}",
+                    "a checksum does not agree; restore the file from a copy, or begin with another folder",
+                )
+            start += CHUNK
+
+    def _bytes(self, size: int) -> bytes:
+        """Up to `size` bytes from `at` on; fewer at the end of the file."""
+        start = self.at - self._base
+        if len(self._buffer) - start < size:
+            self._buffer = os.pread(self._fd, max(size, CHUNK), self.at)
+            self._base, start = self.at, 0
+        return self._buffer[start : start + size]
+
+
+class Tally:
+    """How many records each partition of a file has, counted by hopping from header to header.
+
+    `records[POSITION]` counts the positions; `at` is where counting goes on. Bodies are not verified; readers
+    do that. 1.5 us a group of one record.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.at = FILE_HEADER
+        self.last = FILE_HEADER
+        """Where the last group counted begins."""
+        self.last_position: int | None = None
+        """Where the last group with a position begins."""
+        self.records: Counter[int] = Counter()
+
+    def advance(self, most: int | None = None, below: Mapping[int, int] | None = None) -> None:
+        """Count further groups: at most `most`, and only those whose records all lie below these offsets."""
+        with self.path.open("rb") as file:
+            if os.fstat(file.fileno()).st_size <= self.at:
+                return
+            with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data, memoryview(data) as view:
+                while most is None or most > 0:
+                    header = decode_header(view, self.at)
+                    start = self.at + HEADER_SIZE
+                    if header is None or start + header.size > len(view):
+                        return
+                    with view[start : start + header.size] as body:
+                        if not self._count(header, body, below):
+                            return
+                    most = most - 1 if most is not None else None
+
+    def _count(self, header: GroupHeader, body: memoryview, below: Mapping[int, int] | None) -> bool:
+        counts: Mapping[int, int] = {header.partition: header.records}
+        if header.partition == MIXED:
+            counts = Counter(partitions_in(header, body))
+        for partition, count in counts.items():
+            if below is not None and self.records[partition] + count > below.get(partition, sys.maxsize):
+                return False
+        for partition, count in counts.items():
+            self.records[partition] += count
+        self.last = self.at
+        if header.flags & HAS_POSITION:
+            self.last_position = self.at
+        self.at += HEADER_SIZE + header.size
+        return True
+
+
+class TopicWriter:
+    """The one writer of a topic's file. Opening it cuts off a torn tail."""
+
+    def __init__(self, path: Path, topic: TopicInfo) -> None:
+        """Raises LogLocked, LogDamaged, TopicRecreated. Costs a pass over the headers of the file."""
+        self.path = path
+        self._lock = Lock(path.with_suffix(".lock"), f"writes to {topic.name}")
+        try:
+            self._fd = _open_checked(path, topic, os.O_RDWR)
+            self.end = self._find_end(topic)
+            os.ftruncate(self._fd, self.end)
+        except BaseException:
+            self._lock.release()
+            raise
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it can still write."""
+        return self._fd >= 0
+
+    def write(self, group: bytes) -> None:
+        """Append one group; when it returns the group survives the death of this process.
+
+        Raises DeliveryFailed where the disk takes no more; nothing of the group remains then."""
+        rest, at = memoryview(group), self.end
+        try:
+            while rest:
+                done = os.pwrite(self._fd, rest, at)
+                rest, at = rest[done:], at + done
+        except OSError as error:
+            os.ftruncate(self._fd, self.end)
+            raise DeliveryFailed(f"cannot write {self.path}: {error.strerror}", "make room and go on") from error
+        self.end = at
+
+    def sync(self) -> None:
+        """Make what was written survive a power cut."""
+        os.fdatasync(self._fd) if hasattr(os, "fdatasync") else os.fsync(self._fd)
+
+    def close(self) -> None:
+        """Release the topic to other writers; may be called again."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+        self._lock.release()
+
+    def _find_end(self, topic: TopicInfo) -> int:
+        """Where the last whole group ends; only that group's body is verified, readers verify the others."""
+        tally = Tally(self.path)
+        tally.advance()
+        file = GroupFile(self.path, topic)
+        try:
+            file.seek(tally.last)
+            while file.next():
+                pass
+            return file.at
+        finally:
+            file.close()
+
+
+def _open_checked(path: Path, topic: TopicInfo, flags: int) -> int:
+    """Open a topic's file and make sure that it is of this topic's id."""
+    try:
+        fd = os.open(path, flags)
+    except FileNotFoundError:
+        raise TopicMissing(f"the file {path} is gone", "restore it, or begin with another folder") from None
+    head = os.pread(fd, FILE_HEADER, 0)
+    if head[: len(FILE_MAGIC)] != FILE_MAGIC:
+        os.close(fd)
+        raise LogDamaged(f"{path} is not a log's file", "restore it, or begin with another folder")
+    if head[len(FILE_MAGIC) :] != uuid.UUID(topic.id).bytes:
+        os.close(fd)
+        raise TopicRecreated(f"{path} belongs to another {topic.name}", "start again with the topic as it is now")
+    return fd

@@ -1,0 +1,140 @@
+"""Writing a local log: the appender of a topic, and the publisher of verdicts with their position."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Sequence
+
+from stream.errors import LogError, PositionMissing, RecordTooLarge
+from stream.log.base import POSITION_KEY, POSITIONS, VERDICTS, Appender, Outgoing, Publisher
+from stream.log.local_catalog import Catalog
+from stream.log.local_files import Tally, TopicWriter
+from stream.log.local_groups import HAS_POSITION, MIXED, decode_body, encode_group, encode_record
+from stream.log.local_reading import has_verdicts
+from stream.log.partitioner import partition_of, partitions_of
+
+
+def now_ms() -> int:
+    """The wall clock in ms since 1970."""
+    return time.time_ns() // 1_000_000
+
+
+class LocalAppender(Appender):
+    """Appends to one topic; every append is written before it returns, so nothing is ever in flight."""
+
+    def __init__(self, catalog: Catalog, topic: str, limit: int) -> None:
+        if topic == POSITIONS:
+            raise LogError("positions are written by the publisher alone", "use Log.publisher()")
+        self._partitions = catalog.info(topic).partitions
+        self._writer: TopicWriter = catalog.writer(topic)
+        self._limit = limit
+        self._name = catalog.name(topic)
+        self._count = 0
+        self._keyless = itertools.count()
+
+    def append(
+        self,
+        value: bytes | None,
+        key: bytes | None = None,
+        headers: Sequence[tuple[str, bytes]] = (),
+        *,
+        partition: int | None = None,
+        timestamp: int | None = None,
+    ) -> int:
+        """See Appender."""
+        if partition is None:
+            keyed = key is not None
+            partition = partition_of(key or b"", self._partitions) if keyed else next(self._keyless)
+            partition %= self._partitions
+        elif not 0 <= partition < self._partitions:
+            raise LogError(f"{self._name} has no partition {partition}", f"it has 0 to {self._partitions - 1}")
+        now = now_ms()
+        record = encode_record(partition, now if timestamp is None else timestamp, key, value, headers)
+        if len(record) > self._limit:
+            raise too_large(self._name, len(record), self._limit)
+        self._writer.write(encode_group([record], partition, 0, now))
+        self._count += 1
+        return self._count
+
+    def acknowledged(self) -> int:
+        """See Appender: all that was appended, it survives this process."""
+        return self._count
+
+    def flush(self, timeout: float) -> int:
+        """See Appender. Waits for the disk."""
+        self._writer.sync()
+        return self._count
+
+    def discard(self) -> None:
+        """See Appender."""
+        self._writer.close()
+
+    def close(self) -> None:
+        """See Closing. Waits for the disk."""
+        if self._writer.is_open:
+            self._writer.sync()
+        self._writer.close()
+
+
+class LocalPublisher(Publisher):
+    """Publishes verdicts and position in one group. The lock keeps a second one out instead of fencing."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+        self._partitions = catalog.info(VERDICTS).partitions
+        self._writer: TopicWriter | None = None
+
+    def start(self) -> bytes | None:
+        """See Publisher. Raises LogLocked where another publisher lives."""
+        self.close()
+        self._writer = self._catalog.writer(VERDICTS)
+        tally = Tally(self._writer.path)
+        tally.advance()
+        if tally.last_position is None:
+            if has_verdicts(self._catalog):
+                raise position_missing(self._catalog.name(VERDICTS), self._catalog.name(POSITIONS))
+            return None
+        file = self._catalog.open(VERDICTS)
+        try:
+            file.seek(tally.last_position)
+            group = file.next()
+            return decode_body(group.header, group.body)[-1].value if group else None
+        finally:
+            file.close()
+
+    def publish(self, verdicts: Sequence[Outgoing], position: bytes) -> None:
+        """See Publisher. After DeliveryFailed (disk full) nothing of it is there, and it can be called again."""
+        if self._writer is None:
+            raise LogError("publish was called before start", "call start first")
+        now = now_ms()
+        partitions = partitions_of([verdict.key for verdict in verdicts], self._partitions)
+        records = [
+            encode_record(partition, now, verdict.key, verdict.value, verdict.headers)
+            for partition, verdict in zip(partitions, verdicts, strict=True)
+        ]
+        records.append(encode_record(0, now, POSITION_KEY, position, ()))
+        self._writer.write(encode_group(records, MIXED, HAS_POSITION, now))
+        self._writer.sync()
+
+    def close(self) -> None:
+        """See Closing."""
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+
+
+def too_large(name: str, size: int, limit: int) -> RecordTooLarge:
+    """The error for a record that a topic does not admit."""
+    return RecordTooLarge(
+        f"a record of {size} bytes is more than {name} admits ({limit})",
+        "raise max_record_bytes and the topic's max.message.bytes, or leave the page out",
+    )
+
+
+def position_missing(verdicts: str, positions: str) -> PositionMissing:
+    """The error for verdicts that nobody can continue."""
+    return PositionMissing(
+        f"{verdicts} has records, {positions} has none",
+        "restore the positions, or publish under another prefix: verdicts would come twice",
+    )
