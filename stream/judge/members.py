@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING
@@ -59,6 +60,9 @@ class LazyHeap:
         while items and not items[0][2].live:
             heappop(items)
         return items[0][2] if items else None
+
+    def __iter__(self) -> Iterator[LivePage]:
+        return (page for _, _, page in self._items if page.live)
 
     def absorb(self, other: LazyHeap) -> None:
         """Take all live pages of another heap, the smaller into the larger."""

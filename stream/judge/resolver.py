@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,8 +21,17 @@ from stream.model import REASONS, U64, Columns, Kind, Source, Verdict
 from stream.text.policy import Policy
 from stream.wire.verdict import similarity
 
-Match = tuple[int, int, int]
-"""(entry, distance, agreement)"""
+Row = tuple[int, int, int]
+"""(entry, distance, agreement), as the index answers"""
+
+
+class Match(NamedTuple):
+    """A live page that a text matches."""
+
+    id: str
+    distance: int
+    similarity: float | None
+    cluster_id: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +106,28 @@ class Resolver:
         self._store.settle()
         return verdicts
 
-    def _lookup(self, fingerprints: U64, sketches: U64) -> Iterator[list[Match]]:
+    def match(self, fingerprints: U64, sketches: U64) -> list[Match]:
+        """The pages that the one page with fingerprint (1,) and sketch (1, S) would match, closest first.
+
+        All live pages under `any`, the canonical ones under `canonical`.
+        """
+        [rows] = self._lookup(fingerprints, sketches)
+        found = [
+            Best(page, distance, agreement)
+            for entry, distance, agreement in rows
+            for page in self._store.pages(entry)
+        ]
+        return [
+            Match(
+                best.page.id,
+                best.distance,
+                similarity(best.agreement, self.policy.sketch_bits),
+                str(best.page.cluster.root().id),
+            )
+            for best in sorted(found, key=lambda best: best.rank)
+        ]
+
+    def _lookup(self, fingerprints: U64, sketches: U64) -> Iterator[list[Row]]:
         """The matches of each page in turn; the index is asked for as many at once as its limit allows."""
         at = 0
         while at < len(fingerprints):
@@ -115,7 +146,7 @@ class Resolver:
         word = {Kind.UNREADABLE: "unreadable", Kind.WITHDRAWN: "withdrawn"}.get(Kind(page.kind), "too_short")
         return self._verdict(page, word, None)
 
-    def _readable(self, page: Arrival, entry: int, matches: list[Match]) -> Verdict:
+    def _readable(self, page: Arrival, entry: int, matches: list[Row]) -> Verdict:
         store = self._store
         store.advance(page.time)
         earlier = store.directory.get(page.identity)
@@ -152,7 +183,7 @@ class Resolver:
             return None
         return Best(earlier, distance, agreement)
 
-    def _ties(self, page: Arrival, matches: list[Match], same: Best | None) -> tuple[Best | None, set[Cluster]]:
+    def _ties(self, page: Arrival, matches: list[Row], same: Best | None) -> tuple[Best | None, set[Cluster]]:
         """The best match, and the root clusters that the page ties together.
 
         All pages of one entry match one another, so under `any` they share a cluster, and the earliest of them

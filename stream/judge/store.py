@@ -6,6 +6,8 @@ each cluster does, and the next oldest member takes its place when it leaves.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from stream.index import Index
@@ -42,6 +44,11 @@ class Store:
         """The indexed live page of least ordinal that has this entry."""
         pages = self._entries.get(entry)
         return pages.first() if pages else None
+
+    def pages(self, entry: int) -> Iterator[LivePage]:
+        """All indexed live pages that have this entry, in no particular order."""
+        pages = self._entries.get(entry)
+        return iter(pages) if pages else iter(())
 
     def advance(self, time: int) -> None:
         """Advance stream time to a readable page's time; pages that the window leaves behind go."""

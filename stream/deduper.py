@@ -1,0 +1,183 @@
+"""The judge in one process, without a log: `Deduper` and `fingerprint`, the public Python API."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import lru_cache
+from itertools import islice
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal, NamedTuple, Self
+
+import msgspec
+
+from stream.errors import Unavailable, UsageError
+from stream.index import Index
+from stream.judge.resolver import Match, Resolver
+from stream.model import U64, Columns, Kind, Page, Record, Source, Verdict
+from stream.settings import default_cache, duration_ms
+from stream.text.fingerprinter import Fingerprinter
+from stream.text.policy import Policy, make_policy
+from stream.text.recipe import Recipe, preset
+from stream.wire.page import NO_TIME, PageLimits, decode
+
+BATCH_PAGES = 512
+BATCH_BYTES = 4 << 20
+_MAX_RECORD_BYTES = 64 << 20
+PYTHON = "python"
+"""What stands as `source.topic` for pages that were handed over by a program."""
+
+
+class Fingerprinted(NamedTuple):
+    """One batch between fingerprinting and judging."""
+
+    pages: Sequence[Page]
+    columns: Columns
+    sources: Sequence[Source]
+
+
+class Deduper:
+    """Judges pages as the service does; all state is in memory and ends with the object.
+
+    `recipe` is a preset's name; `distance` and `similarity` override the preset's; `window` is a duration such
+    as "72h" or None; `link` is "any" or "canonical". Pages are mappings with the fields of the record (`id`,
+    `url`, `text` or `html`, `time`, `status`) or plain texts. Not safe to use from several threads at once.
+
+        with Deduper() as deduper:
+            for verdict in deduper.judge([{"id": "a", "text": "…"}, {"id": "b", "text": "…"}]):
+                print(verdict.id, verdict.verdict, verdict.near_duplicate_of)
+
+    Raises SettingsError for a wrong recipe, distance, similarity, window or link.
+    """
+
+    def __init__(
+        self,
+        path: str | Path | None = None,
+        recipe: str = "default",
+        distance: int | None = None,
+        similarity: str | float | None = None,
+        window: str | None = None,
+        link: Literal["any", "canonical"] = "any",
+        **options: Any,
+    ) -> None:
+        if path is not None:
+            raise Unavailable("state on disk is not part of this version", "leave `path` out")
+        window_ms = None if window is None else duration_ms("window", window)
+        self._fingerprinter = _fingerprinter(preset(recipe), **options)
+        self.policy = make_policy(
+            self._fingerprinter.recipe,
+            self._fingerprinter.recipe_id,
+            distance=distance,
+            similarity=None if similarity is None else str(similarity),
+            window_ms=window_ms,
+            link=link,
+        )
+        self._resolver = Resolver(self.policy, make_index(self.policy))
+        self._ordinal = 0
+
+    def judge(self, pages: Iterable[Mapping[str, Any] | str]) -> list[Verdict]:
+        """One verdict for each page, in order. Texts and pages without id and URL are named by their number."""
+        records = (_record(page, self._ordinal + number) for number, page in enumerate(pages))
+        return list(self.stream(records, threads=1))
+
+    def stream(self, records: Iterable[Record], threads: int = 1) -> Iterator[Verdict]:
+        """One verdict for each record, in order, as soon as its batch is judged.
+
+        Batches are fingerprinted by `threads` threads while earlier ones are judged; at most `threads` + 1
+        batches of 4 MB are held. Raises UsageError where a window is set and a page has no time of its own.
+        """
+        for batch in self._fingerprinted(records, threads):
+            columns = batch.columns
+            yield from self._resolver.judge(columns, columns.time, self._ordinal, batch.sources)
+            self._ordinal += len(columns)
+
+    def match(self, text: str) -> list[Match]:
+        """The live pages that a page with this text would match, the closest first. Nothing is stored."""
+        fingerprints, sketches, words = self._fingerprinter.texts([text])
+        if words[0] < self._fingerprinter.recipe.min_words:
+            return []
+        return self._resolver.match(fingerprints, sketches)
+
+    def close(self) -> None:
+        """End the extraction processes."""
+        self._fingerprinter.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _fingerprinted(self, records: Iterable[Record], threads: int) -> Iterator[Fingerprinted]:
+        waiting: deque[Future[Fingerprinted]] = deque()
+        with ThreadPoolExecutor(threads, thread_name_prefix="fingerprint") as pool:
+            for batch in batches(records):
+                waiting.append(pool.submit(self._fingerprint, batch))
+                if len(waiting) > threads:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+
+    def _fingerprint(self, records: Sequence[Record]) -> Fingerprinted:
+        limits = PageLimits(max_record_bytes=_MAX_RECORD_BYTES)
+        pages = [decode(record, limits) for record in records]
+        for page, record in zip(pages, records, strict=True):
+            if page.time == NO_TIME:
+                if self.policy.window_ms is not None and page.kind == Kind.READABLE:
+                    raise UsageError(
+                        f"{record.topic}:{record.offset + 1} has no `time`",
+                        "a window needs the time of every page: add it, or leave --window out",
+                    )
+                page.time = 0
+        sources = [Source(record.topic, record.partition, record.offset) for record in records]
+        return Fingerprinted(pages, self._fingerprinter.columns(pages), sources)
+
+
+def fingerprint(texts: Sequence[str], recipe: str = "default", cache: Path | None = None) -> U64:
+    """The 64-bit fingerprints (n,) of texts under a preset; 0 for a text without words."""
+    return _shared_fingerprinter(recipe, cache).texts(texts)[0]
+
+
+def make_index(policy: Policy) -> Index:
+    """An empty index that answers for this policy."""
+    return Index(choose(policy.distance, 1_000_000), policy.sketch_bits // 64, policy.distance, policy.agreement)
+
+
+def batches(records: Iterable[Record]) -> Iterator[list[Record]]:
+    """Records in groups of at most 512 and about 4 MB."""
+    iterator = iter(records)
+    while batch := list(islice(iterator, 1)):
+        size = len(batch[0].value or b"")
+        while size < BATCH_BYTES and len(batch) < BATCH_PAGES:
+            record = next(iterator, None)
+            if record is None:
+                break
+            batch.append(record)
+            size += len(record.value or b"")
+        yield batch
+
+
+def _record(page: Mapping[str, Any] | str, number: int) -> Record:
+    content: Mapping[str, Any] = {"text": page} if isinstance(page, str) else page
+    try:
+        value = msgspec.json.encode(content)
+    except UnicodeEncodeError:
+        import json
+
+        value = json.dumps(dict(content)).encode()  # lone surrogates, which only this encoder escapes
+    return Record(topic=PYTHON, partition=0, offset=number, key=None, value=value, timestamp=NO_TIME)
+
+
+def _fingerprinter(
+    recipe: Recipe, cache: Path | None = None, workers: int = 1, say: Callable[[str], None] | None = None
+) -> Fingerprinter:
+    return Fingerprinter(recipe, cache or default_cache(), workers=workers, say=say)
+
+
+@lru_cache(maxsize=4)
+def _shared_fingerprinter(recipe: str, cache: Path | None) -> Fingerprinter:
+    return _fingerprinter(preset(recipe), cache)

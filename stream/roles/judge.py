@@ -1,0 +1,190 @@
+"""The judge: reads the log, judges its pages, and publishes verdicts together with its position."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import Counter
+from collections.abc import Sequence
+
+from stream.errors import WrongLog, WrongPolicy, WrongRecipe
+from stream.index import Index
+from stream.judge.acceptor import Accepted, Acceptor, Ignored
+from stream.judge.resolver import Resolver
+from stream.log.base import FINGERPRINTS, Log, Outgoing, Publisher, Reader
+from stream.model import Record, Source, Verdict
+from stream.roles.context import Context
+from stream.roles.outbox import Batch, Outbox
+from stream.text.policy import Policy
+from stream.wire import position as positions
+from stream.wire import verdict as wire
+from stream.wire.position import Position
+
+NAME = "judge"
+FRAMES_A_POLL = 16
+GAP_PATIENCE_S = 30.0
+_log = logging.getLogger("simstream.judge")
+
+
+class JudgeRole:
+    """The one judge of a log. `run` works until `context.stop` is set, or raises.
+
+    State is rebuilt from the log at start: frames below the published position are judged again silently.
+    """
+
+    def __init__(self, log: Log, policy: Policy, index: Index, context: Context) -> None:
+        self._log = log
+        self._policy = policy
+        self._index = index
+        self._context = context
+        self._resolver = Resolver(policy, index)
+        self._acceptor = Acceptor(policy.recipe_id, policy.sketch_bits // 64)
+        self._begun = False
+        self._gap_since: float | None = None
+        self._candidates = 0
+
+    def run(self) -> None:
+        """Raises WrongRecipe, WrongPolicy, WrongLog, PositionMissing, TakenOver, LogError."""
+        self._context.health.starting(NAME)
+        self._log_id = self._log.topic(FINGERPRINTS).id
+        with self._log.publisher() as publisher:
+            published = self._published(publisher)
+            with self._log.reader(FINGERPRINTS, 0) as reader, Outbox(publisher, self._committed) as outbox:
+                if published is not None:
+                    self._replay(reader, published, outbox)
+                while not self._context.stop.is_set():
+                    self._turn(reader, outbox)
+                outbox.finish()
+
+    def _published(self, publisher: Publisher) -> Position | None:
+        """Where publishing stands; refuses a position that belongs to something else."""
+        data = publisher.start()
+        if data is None:
+            return None
+        position = positions.decode(data)
+        if position.log_id != self._log_id:
+            raise WrongLog(
+                f"verdicts were published for the log {position.log_id}, this one is {self._log_id}",
+                "the topic fingerprints was made anew: choose another --prefix",
+            )
+        if position.policy != self._policy.id:
+            raise WrongPolicy(
+                f"verdicts were published under policy {position.policy}, this is {self._policy.id}",
+                "use the same recipe, distance, similarity, window and link, or another --prefix",
+            )
+        return position
+
+    def _replay(self, reader: Reader, published: Position, outbox: Outbox) -> None:
+        """Judge everything below the published position again, without publishing it."""
+        _log.info("replaying %d frames of the log", published.frame)
+        while self._acceptor.next_frame < published.frame and not self._context.stop.is_set():
+            at_end = reader.caught_up()
+            records = reader.poll(min(FRAMES_A_POLL, published.frame - self._acceptor.next_frame), 0.5)
+            for record in records:
+                self._judge(record)
+            remaining = published.frame - self._acceptor.next_frame
+            self._context.metrics.replay_remaining.set(remaining)
+            self._context.health.turn(NAME, False, f"replaying, {remaining} frames to go")
+            if not records and at_end:
+                raise WrongLog(
+                    f"the log ends at frame {self._acceptor.next_frame}, verdicts were published up to frame "
+                    f"{published.frame}",
+                    "restore the topic fingerprints, or choose another --prefix",
+                )
+        mine = (self._acceptor.next_frame, self._acceptor.ordinal, self._acceptor.digest_hex)
+        if not self._context.stop.is_set() and mine != (published.frame, published.ordinal, published.digest):
+            raise WrongLog(
+                f"at frame {mine[0]} the log has ordinal {mine[1]} and digest {mine[2]}, the published position "
+                f"says frame {published.frame}, {published.ordinal} and {published.digest}",
+                "this is not the log that the verdicts were made from: choose another --prefix",
+            )
+
+    def _turn(self, reader: Reader, outbox: Outbox) -> None:
+        """Judge what one poll brings and hand it to the outbox, which may make us wait."""
+        at_end = reader.caught_up()
+        records = reader.poll(FRAMES_A_POLL, 0.1)
+        began = time.perf_counter()
+        verdicts: list[Verdict] = []
+        for record in records:
+            verdicts += self._judge(record)
+        if verdicts:
+            self._context.metrics.batch.labels("judge").observe(time.perf_counter() - began)
+            outbox.put(Batch(_outgoing(verdicts), self._position(), _kinds(verdicts), records[0].timestamp))
+        outbox.check()
+        self._observe(at_end)
+
+    def _judge(self, record: Record) -> list[Verdict]:
+        if record.offset != self._acceptor.next_frame:
+            raise WrongLog(
+                f"the log continues at frame {record.offset}, frame {self._acceptor.next_frame} is missing",
+                "restore the topic fingerprints, or choose another --prefix",
+            )
+        accepted = self._acceptor.accept(record.offset, record.value or b"", record.timestamp)
+        if not isinstance(accepted, Accepted):
+            self._ignored(record, accepted)
+            return []
+        self._begun = True
+        self._context.metrics.frames.inc()
+        header, columns = accepted.header, accepted.columns
+        sources = [Source(header.topic, header.partition, offset) for offset in columns.offset.tolist()]
+        return self._resolver.judge(columns, accepted.time, accepted.ordinal, sources)
+
+    def _ignored(self, record: Record, reason: Ignored) -> None:
+        if reason is Ignored.RECIPE and not self._begun:
+            raise WrongRecipe(
+                f"the log was begun under another recipe than {self._policy.recipe_id}",
+                "use the same --recipe and versions, or another --prefix",
+            )
+        self._begun = self._begun or reason is not Ignored.DAMAGED
+        self._context.metrics.frames_ignored.labels(reason.value).inc()
+        level = logging.INFO if reason is Ignored.REPEATED else logging.WARNING
+        _log.log(level, "frame %d of the log was ignored: %s", record.offset, reason.value)
+
+    def _position(self) -> bytes:
+        acceptor = self._acceptor
+        return positions.encode(
+            Position(self._log_id, acceptor.next_frame, acceptor.ordinal, acceptor.digest_hex, self._policy.id)
+        )
+
+    def _committed(self, batch: Batch) -> None:
+        """Called by the outbox once a batch is committed."""
+        metrics = self._context.metrics
+        for kind, number in batch.kinds.items():
+            metrics.verdicts.labels(kind).inc(number)
+        metrics.latency.observe(max(0.0, time.time() - batch.appended_ms / 1000))
+
+    def _observe(self, at_end: bool) -> None:
+        metrics = self._context.metrics
+        metrics.position.set(self._acceptor.next_frame)
+        metrics.live_pages.set(self._resolver.live_pages)
+        metrics.entries.set(len(self._index))
+        metrics.index_bytes.set(self._index.bytes())
+        metrics.candidates.inc(self._index.candidates - self._candidates)
+        self._candidates = self._index.candidates
+        metrics.gaps.set(len(self._acceptor.gaps))
+        metrics.last_poll.labels(NAME).set_to_current_time()
+        gap = self._open_gap()
+        self._context.health.turn(NAME, gap is None, gap or "")
+
+    def _open_gap(self) -> str | None:
+        """A gap that a fingerprinter should have closed by now."""
+        if not self._acceptor.gaps:
+            self._gap_since = None
+            return None
+        now = time.monotonic()
+        self._gap_since = now if self._gap_since is None else self._gap_since
+        if now - self._gap_since < GAP_PATIENCE_S:
+            return None
+        (_, partition), start = next(iter(self._acceptor.gaps.items()))
+        return f"partition {partition} has a gap before offset {start}: see `simstream source rewind`"
+
+
+def _outgoing(verdicts: Sequence[Verdict]) -> list[Outgoing]:
+    return [
+        Outgoing(verdict.id.encode(), wire.encode(verdict), (("verdict", verdict.verdict.encode()),))
+        for verdict in verdicts
+    ]
+
+
+def _kinds(verdicts: Sequence[Verdict]) -> Counter[str]:
+    return Counter(verdict.verdict for verdict in verdicts)

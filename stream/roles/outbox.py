@@ -1,0 +1,87 @@
+"""The outbox: publishes judged batches in order, in a thread of its own, while the next ones are judged.
+
+Encoded verdicts are kept until their commit has returned; what fails is sent again, the same bytes. At most
+`LIMIT` batches wait; then the judge waits.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections import Counter
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import NamedTuple, Self
+
+from stream.log.base import Outgoing, Publisher
+
+LIMIT = 4
+
+
+class Batch(NamedTuple):
+    """Verdicts and the position after them, with their number by kind and their oldest frame's append time."""
+
+    verdicts: Sequence[Outgoing]
+    position: bytes
+    kinds: Counter[str]
+    appended_ms: int
+
+
+class Outbox:
+    """A bounded queue before a publisher. An error of the publisher is raised by the next call."""
+
+    def __init__(self, publisher: Publisher, committed: Callable[[Batch], None]) -> None:
+        self._publisher = publisher
+        self._committed = committed
+        self._queue: queue.Queue[Batch | None] = queue.Queue(LIMIT)
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name="publish", daemon=True)
+        self._thread.start()
+
+    def put(self, batch: Batch) -> None:
+        """Hand over a batch; waits while the queue is full."""
+        while True:
+            self.check()
+            try:
+                self._queue.put(batch, timeout=0.2)
+            except queue.Full:
+                continue
+            return
+
+    def check(self) -> None:
+        """Raise what the publisher raised."""
+        if self._error is not None:
+            raise self._error
+
+    def finish(self) -> None:
+        """Wait until everything handed over is committed."""
+        while self._thread.is_alive():
+            try:
+                self._queue.put(None, timeout=0.2)
+                break
+            except queue.Full:
+                continue
+        self._thread.join()
+        self.check()
+
+    def _run(self) -> None:
+        try:
+            while (batch := self._queue.get()) is not None:
+                self._publisher.publish(batch.verdicts, batch.position)
+                self._committed(batch)
+        except BaseException as error:  # noqa: BLE001  # carried over to the judge's thread, whatever it is
+            self._error = error
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is not None and self._thread.is_alive():
+            # The judge failed: what is queued must not be published after it; the thread is a daemon.
+            with self._queue.mutex:
+                self._queue.queue.clear()
+                self._queue.not_full.notify_all()
+            self._queue.put(None)
+            self._thread.join(timeout=10)

@@ -1,0 +1,55 @@
+"""Health: which roles run, which are ready, and why not."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass
+
+
+@dataclass(slots=True)
+class _Role:
+    ready: bool
+    why: str
+    turned: float
+    patience_s: float
+
+
+class Health:
+    """What every role last said about itself. Safe to use from all threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._roles: dict[str, _Role] = {}
+
+    def starting(self, role: str, patience_s: float = 60.0) -> None:
+        """Expect a role; it is live as long as it turns at least once in `patience_s` seconds."""
+        with self._lock:
+            self._roles[role] = _Role(False, "starting", time.monotonic(), patience_s)
+
+    def turn(self, role: str, ready: bool = True, why: str = "") -> None:
+        """A role's loop turned, and is ready or not."""
+        with self._lock:
+            entry = self._roles[role]
+            entry.ready, entry.why, entry.turned = ready, why, time.monotonic()
+
+    def beat(self, role: str) -> None:
+        """A role is alive without having changed its mind, for instance while it waits."""
+        with self._lock:
+            self._roles[role].turned = time.monotonic()
+
+    def live(self) -> tuple[bool, str]:
+        """Whether every role's loop turns, and which does not."""
+        now = time.monotonic()
+        with self._lock:
+            stuck = [name for name, role in self._roles.items() if now - role.turned > role.patience_s]
+        return not stuck, f"stuck: {', '.join(stuck)}" if stuck else "live"
+
+    def ready(self) -> tuple[bool, str]:
+        """Whether every role is ready, and what each of the others waits for."""
+        with self._lock:
+            waiting = [f"{name}: {role.why}" for name, role in self._roles.items() if not role.ready]
+            known = bool(self._roles)
+        if not known:
+            return False, "starting"
+        return not waiting, "; ".join(waiting) if waiting else "ready"

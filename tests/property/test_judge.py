@@ -1,0 +1,208 @@
+"""Acceptor and resolver against the quadratic judge: any log of any frames gives the same verdicts.
+
+The machine produces pages (new, repeated, edited, late, withdrawn, broken), cuts them into frames as a
+fingerprinter might (also again, overlapping, damaged, out of order, of another recipe), and compares.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from stream.index import Index
+from stream.judge.acceptor import Accepted, Acceptor, Ignored
+from stream.judge.resolver import Resolver
+from stream.model import REASONS, Columns, Kind, Source
+from stream.text.policy import Policy
+from stream.wire import frame as frames
+from stream.wire import verdict as wire
+from tests.naive import NaiveJudge, NaivePage, pages_of
+
+RECIPE = "0badcafe"
+BASES = (0, 0xFFFF_FFFF_FFFF_FFFF, 0x0123_4567_89AB_CDEF)
+SKETCH_BASES = (0, (1 << 128) - 1)
+
+bits = st.sets(st.integers(0, 63), max_size=5).map(lambda s: sum(1 << b for b in s))
+sketch_bits = st.sets(st.integers(0, 127), max_size=40).map(lambda s: sum(1 << b for b in s))
+pages = st.tuples(
+    st.integers(0, 7),  # id
+    st.sampled_from([Kind.READABLE] * 8 + [Kind.TOO_SHORT, Kind.FAILED, Kind.UNREADABLE, Kind.WITHDRAWN]),
+    st.builds(lambda base, flips: base ^ flips, st.sampled_from(BASES), st.one_of(st.just(0), bits)),
+    st.builds(lambda base, flips: base ^ flips, st.sampled_from(SKETCH_BASES), st.one_of(st.just(0), sketch_bits)),
+    st.integers(-12, 4),  # time against the newest
+)
+REASON = {Kind.TOO_SHORT: "few_words", Kind.FAILED: "http_status", Kind.UNREADABLE: "bad_json"}
+
+
+def columns_of(rows: list[tuple[int, tuple]], words: int) -> Columns:
+    """(offset, (id, kind, fingerprint, sketch, time)) as the columns of a frame."""
+    ids = [f"https://例.example/{row[0]}".encode() for _, row in rows]
+    ends = np.cumsum([len(i) for i in ids], dtype=np.uint32)
+    readable = [row[1] is Kind.READABLE for _, row in rows]
+    sketches = b"".join((row[3] * r).to_bytes(16, "little")[: 8 * words] for r, (_, row) in zip(readable, rows))
+    return Columns(
+        offset=np.array([offset for offset, _ in rows], np.int64),
+        kind=np.array([row[1] for _, row in rows], np.uint8),
+        reason=np.array([REASONS.index(REASON.get(row[1], "")) for _, row in rows], np.uint8),
+        time=np.array([row[4] for _, row in rows], np.int64),
+        identity=np.array([[row[0], 77] for _, row in rows], np.uint64).reshape(-1, 2),
+        fingerprint=np.array([row[2] * r for r, (_, row) in zip(readable, rows)], np.uint64),
+        sketch=np.frombuffer(sketches, np.uint64).reshape(len(rows), words),
+        words=np.full(len(rows), 20, np.uint32),
+        id_ends=ends,
+        url_ends=np.zeros(len(rows), np.uint32),
+        ids=b"".join(ids),
+        urls=b"",
+    )
+
+
+class JudgeMachine(RuleBasedStateMachine):
+    """One log, two source partitions with holes in their offsets, two judges."""
+
+    policy = Policy(RECIPE, 128, 3, 100, None, "any")
+
+    def __init__(self) -> None:
+        super().__init__()
+        words = self.policy.sketch_bits // 64
+        self.fast = (
+            Acceptor(RECIPE, words),
+            Resolver(
+                self.policy, Index(None, words, self.policy.distance, self.policy.agreement, memtable_limit=8)
+            ),
+        )
+        self.slow = NaiveJudge(self.policy)
+        self.slow_acceptor = Acceptor(RECIPE, words)
+        self.words = words
+        self.sources: list[list[tuple[int, tuple]]] = [[], []]
+        self.accepted: list[list[int]] = [[], []]
+        self.now = 1000
+        self.log = itertools.count()
+
+    @rule(partition=st.integers(0, 1), new=st.lists(pages, min_size=1, max_size=6), hole=st.booleans())
+    def produce(self, partition: int, new: list[tuple], hole: bool) -> None:
+        source = self.sources[partition]
+        for row in new:
+            self.now += max(0, row[4])
+            offset = source[-1][0] + 1 + hole if source else 0
+            source.append((offset, (*row[:4], self.now + min(0, row[4]))))
+
+    @rule(
+        partition=st.integers(0, 1), data=st.data(), damage=st.sampled_from(["", "", "", "byte", "recipe", "cut"])
+    )
+    def write(self, partition: int, data: st.DataObject, damage: str) -> None:
+        source = self.sources[partition]
+        if not source:
+            return
+        begin = data.draw(st.integers(0, len(source) - 1))
+        end = data.draw(st.integers(begin + 1, len(source)))
+        self.send(partition, begin, end, damage)
+
+    @precondition(lambda self: any(self.sources))
+    @rule(partition=st.integers(0, 1))
+    def catch_up(self, partition: int) -> None:
+        """What a fingerprinter does after all trouble: everything from its committed offset on."""
+        source = self.sources[partition]
+        done = len(self.accepted[partition])
+        if done < len(source):
+            self.send(partition, done, len(source))
+            assert len(self.accepted[partition]) == len(source)
+
+    def send(self, partition: int, begin: int, end: int, damage: str = "") -> None:
+        source = self.sources[partition]
+        header = frames.Header(
+            recipe="deadbeef" if damage == "recipe" else RECIPE,
+            topic="t.pages",
+            topic_id="T",
+            partition=partition,
+            start=source[begin - 1][0] + 1 if begin else 0,
+            to=source[end - 1][0] + 1,
+            sketch_words=self.words,
+            first=begin == 0,
+        )
+        payload = frames.encode(header, columns_of(source[begin:end], self.words))
+        if damage == "byte":
+            at = len(payload) * 2 // 3
+            payload = payload[:at] + bytes([payload[at] ^ 1]) + payload[at + 1 :]
+        elif damage == "cut":
+            payload = payload[: len(payload) // 2]
+        self.judge(payload, partition, damage)
+
+    def judge(self, payload: bytes, partition: int, damage: str) -> None:
+        offset, append_time = next(self.log), self.now - 1
+        acceptor, resolver = self.fast
+        result = acceptor.accept(offset, payload, append_time)
+        twin = self.slow_acceptor.accept(offset, payload, append_time)
+        if isinstance(result, Ignored):
+            assert result == twin
+            return
+        assert not damage
+        assert isinstance(twin, Accepted)
+        sources = [Source("t.pages", partition, int(o)) for o in result.columns.offset]
+        verdicts = resolver.judge(result.columns, result.time, result.ordinal, sources)
+        expected = [self.slow.judge(page) for page in pages_of(twin)]
+        assert verdicts == expected
+        assert [wire.decode(wire.encode(v)) for v in verdicts] == expected
+        self.accepted[partition] += [s.offset for s in sources]
+
+    @invariant()
+    def every_page_is_accepted_once_and_in_order(self) -> None:
+        for source, accepted in zip(self.sources, self.accepted, strict=True):
+            assert accepted == [offset for offset, _ in source[: len(accepted)]]
+
+    @invariant()
+    def as_many_pages_are_live(self) -> None:
+        assert self.fast[1].live_pages == len(self.slow.live)
+
+
+def machine(name: str, policy: Policy) -> type:
+    cls = type(name, (JudgeMachine,), {"policy": policy})
+    case = cls.TestCase
+    case.settings = settings(
+        max_examples=60, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
+    )
+    return case
+
+
+TestAny = machine("AnyMachine", Policy(RECIPE, 128, 3, 100, None, "any"))
+TestAnyWindow = machine("AnyWindowMachine", Policy(RECIPE, 128, 3, 100, 8, "any"))
+TestAnyNoSketch = machine("AnyNoSketchMachine", Policy(RECIPE, 0, 5, 0, 8, "any"))
+TestCanonical = machine("CanonicalMachine", Policy(RECIPE, 128, 3, 100, None, "canonical"))
+TestCanonicalWindow = machine("CanonicalWindowMachine", Policy(RECIPE, 128, 3, 100, 8, "canonical"))
+
+
+def random_pages(count: int, seed: int) -> list[tuple[int, tuple]]:
+    rng = np.random.default_rng(seed)
+    rows = []
+    for offset in range(count):
+        flips = sum(1 << int(b) for b in rng.integers(0, 64, rng.integers(0, 4)))
+        noise = sum(1 << int(b) for b in set(rng.integers(0, 128, rng.integers(0, 30)).tolist()))
+        kind = Kind.READABLE if rng.random() < 0.9 else Kind(int(rng.integers(0, 5)))
+        base = int(rng.integers(0, 40)) * 0x0101_0408_1021_4285 % 2**64
+        rows.append((offset, (int(rng.integers(0, 300)), kind, base ^ flips, noise, 1000 + offset // 4)))
+    return rows
+
+
+@pytest.mark.parametrize("link", ["any", "canonical"])
+@pytest.mark.parametrize("window", [None, 60])
+@pytest.mark.parametrize("batch", [1, 37, 1500])
+def test_a_long_log_is_judged_as_the_quadratic_judge_does_whatever_the_batches(link, window, batch) -> None:
+    policy = Policy(RECIPE, 128, 4, 100, window, link)
+    resolver = Resolver(policy, Index(None, 2, 4, 100, memtable_limit=64))
+    rows = random_pages(1500, seed=7)
+    verdicts = []
+    for at in range(0, len(rows), batch):
+        columns = columns_of(rows[at : at + batch], 2)
+        sources = [Source("t.pages", 0, int(o)) for o in columns.offset]
+        verdicts += resolver.judge(columns, columns.time, at, sources)
+    naive = NaiveJudge(policy)
+    header = frames.Header(RECIPE, "t.pages", "T", 0, 0, len(rows), 2)
+    whole = columns_of(rows, 2)
+    expected: list[NaivePage] = pages_of(Accepted(header, whole, whole.time, 0))
+    assert verdicts == [naive.judge(page) for page in expected]
+    assert {v.verdict for v in verdicts} >= {"new", "near_duplicate", "unchanged", "withdrawn", "unreadable"}
+    assert link == "canonical" or any(v.merged_clusters for v in verdicts)
