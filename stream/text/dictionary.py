@@ -31,6 +31,7 @@ from stream.kernels.trie import Trie, build
 FORMAT = 1
 """Of the cache file and of what is derived from the tables; part of the key."""
 _MAGIC = b"simstream dictionary\n"
+_PREFIX = len(_MAGIC) + 16
 _TABLES = ("dict.txt", "finalseg/prob_start.py", "finalseg/prob_trans.py", "finalseg/prob_emit.py")
 _STATES = "BMES"
 _ALIGN = 64
@@ -68,7 +69,7 @@ def load(cache: Path) -> Dictionary:
     arrays = _read_cache(file, key)
     if arrays is None:
         trie, hmm = _build_trie(words.read_bytes()), _build_hmm(folder / "finalseg")
-        _write_cache(file, key, _named(trie, hmm))
+        _write_cache(file, _encode(key, _named(trie, hmm)))
         arrays = _read_cache(file, key)
         if arrays is None:
             return Dictionary(trie, hmm, key, words)
@@ -191,30 +192,49 @@ class _Column(msgspec.Struct):
 class _Header(msgspec.Struct):
     key: str
     columns: list[_Column]
-    digest: str
-    """mmh3 x64 128 over all the arrays."""
-    size: int
-    """Of the arrays, in bytes."""
 
 
-def _write_cache(file: Path, key: str, arrays: dict[str, NDArray[Any]]) -> None:
-    """Magic, length of the header, header, and the arrays, each aligned; in place at once or not at all."""
+def _encode(key: str, arrays: dict[str, NDArray[Any]]) -> bytes:
+    """A cache file: magic, digest of all that follows, length of the header, header, arrays; both aligned."""
     body = bytearray()
     columns = []
     for name, array in arrays.items():
         columns.append(_Column(name, array.dtype.str, list(array.shape), len(body)))
         body += array.tobytes()
         body += bytes(-len(body) % _ALIGN)
-    header = msgspec.json.encode(_Header(key, columns, mmh3.mmh3_x64_128_digest(body).hex(), len(body)))
-    head = _MAGIC + len(header).to_bytes(4, "little") + header
+    header = msgspec.json.encode(_Header(key, columns))
+    content = len(header).to_bytes(4, "little") + header
+    content += bytes(-(_PREFIX + len(content)) % _ALIGN) + body
+    return _MAGIC + mmh3.mmh3_x64_128_digest(content) + content
+
+
+def _decode(content: mmap.mmap, key: str) -> dict[str, NDArray[Any]] | None:
+    """The arrays of a cache file, in place; None where anything about it is wrong."""
+    head, checked = content[:_PREFIX], memoryview(content)[_PREFIX:]
+    if head != _MAGIC + mmh3.mmh3_x64_128_digest(checked):
+        return None
+    begin = _PREFIX + 4 + int.from_bytes(checked[:4], "little")
+    header = msgspec.json.decode(content[_PREFIX + 4 : begin], type=_Header)
+    if header.key != key:
+        return None
+    begin += -begin % _ALIGN
+    return {column.name: _array(content, begin, column) for column in header.columns}
+
+
+def _array(content: mmap.mmap, begin: int, column: _Column) -> NDArray[Any]:
+    flat = np.frombuffer(content, np.dtype(column.dtype), math.prod(column.shape), begin + column.offset)
+    return flat.reshape(column.shape)
+
+
+def _write_cache(file: Path, content: bytes) -> None:
+    """Puts the file in place at once or not at all."""
     # Without the cache everything works, only slower: a folder that cannot be written is no error here.
     with contextlib.suppress(OSError):
         file.parent.mkdir(parents=True, exist_ok=True)
         handle, temporary = tempfile.mkstemp(dir=file.parent, prefix=file.name)
         try:
             with os.fdopen(handle, "wb") as out:
-                out.write(head + bytes(-len(head) % _ALIGN))
-                out.write(body)
+                out.write(content)
                 out.flush()
                 os.fsync(out.fileno())
             os.replace(temporary, file)
@@ -224,29 +244,11 @@ def _write_cache(file: Path, key: str, arrays: dict[str, NDArray[Any]]) -> None:
 
 
 def _read_cache(file: Path, key: str) -> dict[str, NDArray[Any]] | None:
-    """The arrays of a cache file, mapped; None where there is no such file or anything about it is wrong."""
+    """The arrays of a cache file, mapped; None where there is no such file or it is not to be trusted."""
     try:
         with open(file, "rb") as source:
             # A private writable mapping: read-only arrays would be other types to the kernels.
             content = mmap.mmap(source.fileno(), 0, access=mmap.ACCESS_COPY)
     except (OSError, ValueError):  # ValueError: the file is empty
         return None
-    begin = len(_MAGIC) + 4
-    if content[: len(_MAGIC)] != _MAGIC:
-        return None
-    length = int.from_bytes(content[len(_MAGIC) : begin], "little")
-    try:
-        header = msgspec.json.decode(content[begin : begin + length], type=_Header)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return None
-    begin += length + -(begin + length) % _ALIGN
-    body = memoryview(content)[begin:]
-    if header.key != key or header.size != len(body) or header.digest != mmh3.mmh3_x64_128_digest(body).hex():
-        return None
-    return {column.name: _array(content, begin, column) for column in header.columns}
-
-
-def _array(content: mmap.mmap, begin: int, column: _Column) -> NDArray[Any]:
-    count = math.prod(column.shape)
-    flat = np.frombuffer(content, np.dtype(column.dtype), count, begin + column.offset)
-    return flat.reshape(column.shape)
+    return _decode(content, key)

@@ -1,0 +1,58 @@
+"""What all tests share: options, what is skipped and why, the cache folder, jieba as the oracle."""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+import os
+from pathlib import Path
+
+import jieba
+import pytest
+
+from stream.text.dictionary import Dictionary, load
+from tests import corpora
+
+# The broker's fixtures know themselves what they need and when to skip.
+pytest_plugins = ["tests.kafka_fixtures"] if importlib.util.find_spec("tests.kafka_fixtures") else []
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--slow", action="store_true", help="run the tests marked slow, too")
+    parser.addoption(
+        "--all-pages", action="store_true", help="compare all 48,000 pages of the corpora (minutes), no sample"
+    )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    no_corpora = pytest.mark.skip(reason="SIMSTREAM_CORPORA does not name the folder of the evaluation corpora")
+    not_asked = pytest.mark.skip(reason="runs only with --slow")
+    for item in items:
+        if item.get_closest_marker("corpora") and corpora.folder() is None:
+            item.add_marker(no_corpora)
+        if item.get_closest_marker("slow") and not config.getoption("--slow"):
+            item.add_marker(not_asked)
+
+
+@pytest.fixture(scope="session")
+def cache() -> Path:
+    """The cache folder that tests share, so that dictionaries and tables are built once."""
+    named = os.environ.get("SIMSTREAM_CACHE")
+    folder = Path(named) if named else Path(__file__).parents[1] / ".cache" / "tests"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def dictionary(cache: Path) -> Dictionary:
+    return load(cache)
+
+
+@pytest.fixture(scope="session")
+def oracle(tmp_path_factory: pytest.TempPathFactory) -> jieba.Tokenizer:
+    """jieba itself, reading its dictionary and never the cache in the shared temporary folder."""
+    jieba.setLogLevel(logging.ERROR)
+    tokenizer = jieba.Tokenizer()
+    tokenizer.tmp_dir = str(tmp_path_factory.mktemp("jieba"))
+    tokenizer.initialize()
+    return tokenizer
