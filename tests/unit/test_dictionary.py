@@ -126,7 +126,7 @@ def test_without_a_folder_to_write_to_it_is_kept_in_memory(tmp_path: Path, dicti
     assert tokens("我来到北京清华大学", load(tmp_path / "file")) == ["我", "来到", "北京", "清华大学"]
 
 
-@pytest.mark.parametrize("at", [0, 25, 38, 60, 400, 5_000_000, -1])
+@pytest.mark.parametrize("at", [0, 25, 60, 5_000_000, -1])
 def test_a_cache_file_with_one_wrong_byte_is_built_again(at: int, own_cache: Path) -> None:
     (file,) = own_cache.glob("dictionary-*.bin")
     whole = file.read_bytes()
@@ -137,7 +137,7 @@ def test_a_cache_file_with_one_wrong_byte_is_built_again(at: int, own_cache: Pat
     assert file.read_bytes() == whole
 
 
-@pytest.mark.parametrize("size", [0, 10, 30, 38, 100, 1_000_000])
+@pytest.mark.parametrize("size", [0, 30, 1_000_000])
 def test_a_cache_file_that_broke_off_is_built_again(size: int, own_cache: Path) -> None:
     (file,) = own_cache.glob("dictionary-*.bin")
     whole = file.read_bytes()
