@@ -1,0 +1,161 @@
+"""Input files as records of pages: JSONL, HTML files, folders of HTML.
+
+A record's topic is its file, its partition 0, its offset the line - 1 (0 for HTML), its timestamp NO_TIME: files
+have no time of their own, so a page that keeps NO_TIME had none that could be read. Its key is the page's id,
+its URL, or what names it in its file (`PATH:LINE`, for HTML the path as given), so that `wire.page.decode` and
+a broker agree on it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from typing import BinaryIO, NamedTuple, Self
+
+from stream.errors import InputError, InputMissing, Unavailable, UsageError
+from stream.model import Record
+from stream.sources.lines import COMPRESSIONS, lines, unpacked
+from stream.wire.page import NO_TIME, own_name
+
+STDIN = "-"
+HTML = (".html", ".htm", ".xhtml")
+JSONL = (".jsonl", ".ndjson", ".json")
+_WEB_ARCHIVES = (".warc", ".arc")
+_ACCEPTED = f"name {', '.join(JSONL)} (also with {', '.join(COMPRESSIONS)}), {', '.join(HTML)}, a folder or -"
+_HTML_HEADERS = (("content-type", b"text/html"),)
+
+
+class _File(NamedTuple):
+    path: str
+    is_html: bool
+    bytes: int
+
+
+class PageReader:
+    """Iterates over the records of all inputs, in their order; see `read_pages`."""
+
+    def __init__(self, inputs: Sequence[str], max_record_bytes: int) -> None:
+        self._files = _files_of(inputs)
+        self._limit = max_record_bytes
+        self._done = 0
+        self._open: BinaryIO | None = None
+        self._records = self._all()
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Record:
+        return next(self._records)
+
+    @property
+    def consumed(self) -> int:
+        """Bytes of the files (as they lie on disk) that were read so far; compare with `size_of`."""
+        if self._open is None or not self._open.seekable():
+            return self._done
+        return self._done + self._open.tell()
+
+    def _all(self) -> Iterator[Record]:
+        for file in self._files:
+            if file.path == STDIN:
+                yield from _jsonl(sys.stdin.buffer, STDIN, self._limit)
+                continue
+            with _opened(file.path) as self._open:
+                reader = _html if file.is_html else _jsonl
+                yield from reader(self._open, file.path, self._limit)
+                self._open = None
+            self._done += file.bytes
+
+
+def read_pages(inputs: Sequence[str], max_record_bytes: int = 1 << 20) -> PageReader:
+    """The pages of files, folders (`.html`, `.htm`, `.xhtml` in byte order of their relative paths) and `-`.
+
+    A line or file longer than `max_record_bytes` comes with a little more than that, enough for `decode` to
+    call it too large. Memory does not grow with the inputs, but for the list of a folder's paths. Raises at
+    once InputMissing or UsageError for an input that cannot be read, while iterating InputError for one that
+    is damaged.
+    """
+    return PageReader(inputs, max_record_bytes)
+
+
+def size_of(inputs: Sequence[str]) -> int | None:
+    """Bytes of all the files that `read_pages` would read; None where standard input is one of them."""
+    return None if STDIN in inputs else sum(file.bytes for file in _files_of(inputs))
+
+
+def _jsonl(handle: BinaryIO, path: str, limit: int) -> Iterator[Record]:
+    topic, prefix = shown_path(path), os.fsencode(path) + b":"
+    for number, line in lines(unpacked(handle, path), path, limit):
+        key = own_name(line) if len(line) <= limit else None
+        if key is None:
+            key = prefix + str(number).encode()
+        yield Record(topic, 0, number - 1, key, line, (), NO_TIME)
+
+
+def _html(handle: BinaryIO, path: str, limit: int) -> Iterator[Record]:
+    try:
+        value = unpacked(handle, path).read(limit + 1)
+    except OSError as error:
+        raise InputError(f"{path} cannot be read on ({error.strerror})", "look after the disk") from error
+    yield Record(shown_path(path), 0, 0, os.fsencode(path), value, _HTML_HEADERS, NO_TIME)
+
+
+def shown_path(path: str) -> str:
+    """The path as valid text: bytes that are not UTF-8 become U+FFFD."""
+    return os.fsencode(path).decode("utf-8", "replace")
+
+
+def _opened(path: str) -> BinaryIO:
+    try:
+        return open(path, "rb", buffering=0)
+    except OSError as error:
+        raise _missing(path, error) from error
+
+
+def _missing(path: str, error: OSError) -> InputMissing:
+    what = f"{shown_path(path)} cannot be read ({error.strerror})"
+    return InputMissing(what, "check the path and its permissions")
+
+
+def _files_of(inputs: Sequence[str]) -> list[_File]:
+    files: list[_File] = []
+    for path in inputs:
+        if path == STDIN:
+            files.append(_File(STDIN, False, 0))
+        elif os.path.isdir(path):
+            files.extend(_folder(path))
+        else:
+            files.append(_named(path))
+    return files
+
+
+def _named(path: str) -> _File:
+    try:
+        size = os.stat(path).st_size
+    except OSError as error:
+        raise _missing(path, error) from error
+    if not os.access(path, os.R_OK):
+        raise InputMissing(f"{shown_path(path)} cannot be read", "check its permissions")
+    name = path.lower()
+    if name.endswith(HTML):
+        return _File(path, True, size)
+    for ending in COMPRESSIONS:
+        name = name.removesuffix(ending)
+    if name.endswith(JSONL):
+        return _File(path, False, size)
+    if name.endswith(_WEB_ARCHIVES):
+        raise Unavailable(f"{shown_path(path)} is a web archive, and these are not read yet", _ACCEPTED)
+    raise UsageError(f"{shown_path(path)} is no kind of file that is read", _ACCEPTED)
+
+
+def _folder(folder: str) -> list[_File]:
+    def refuse(error: OSError) -> None:
+        raise _missing(os.fsdecode(error.filename), error) from error
+
+    found = []
+    for parent, _, names in os.walk(folder, onerror=refuse):
+        for name in names:
+            path = os.path.join(parent, name)
+            if name.lower().endswith(HTML) and os.path.isfile(path):
+                found.append(os.path.relpath(path, folder))
+    return [_named(os.path.join(folder, path)) for path in sorted(found, key=os.fsencode)]
