@@ -19,7 +19,7 @@ from stream.index.segment import Segment
 from stream.kernels.intern import FIRST_SEGMENT
 from stream.model import U64
 
-MEMTABLE_LIMIT = 8192
+MEMTABLE_LIMIT = 4096
 BLOCK = 512
 """Queries that go through all sources together."""
 UNLIMITED = 2**62
@@ -81,13 +81,13 @@ class Index:
         Errors: ValueError for a number that is not live or comes twice; nothing is changed then.
         """
         entries = np.ascontiguousarray(entries, np.int64)
-        homes = self._entries.home[entries] if len(entries) and entries.max() < self._entries.home.size else None
         self._entries.release(entries)
-        if homes is None:
-            return
-        for tag, count in zip(*np.unique(homes[homes >= FIRST_SEGMENT], return_counts=True), strict=True):
-            self._released[int(tag)] = self._released.get(int(tag), 0) + int(count)
-        self._drop_half_dead()
+        homes = ~self._entries.home[entries]
+        tags, counts = np.unique(homes[homes >= FIRST_SEGMENT], return_counts=True)
+        for tag, count in zip(tags.tolist(), counts.tolist(), strict=True):
+            self._released[tag] = self._released.get(tag, 0) + count
+        if len(tags):
+            self._drop_half_dead()
 
     def query(self, fingerprints: U64, sketches: U64, limit: int = 1_000_000) -> Matches:
         """All live entries within the distance of each query (n,) whose sketches (n, S) agree enough.
@@ -161,14 +161,12 @@ class Index:
 
     def _drop_half_dead(self) -> None:
         """Rewrite a segment of whose entries half were released since it was made."""
-        for at, segment in enumerate(self._segments):
+        segments, self._segments = self._segments, []
+        for segment in segments:
             if 2 * self._released.get(segment.tag, 0) > len(segment):
-                after = self._segments[at + 1 :]
-                self._segments = self._segments[:at]
                 self._merge([segment], [])
-                self._segments += after
-                self._drop_half_dead()
-                return
+            else:
+                self._segments.append(segment)
 
     def _shaped(self, fingerprints: U64, sketches: U64) -> tuple[U64, U64]:
         fingerprints = np.ascontiguousarray(fingerprints, np.uint64)

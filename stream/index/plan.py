@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream.errors import SettingsError
+from stream.kernels.probe import PREFETCHED
 
 MAX_DISTANCE = 16
 """The greatest distance that the index is made for."""
@@ -29,10 +30,14 @@ LEAST_BITS, MOST_BITS = 8, 24
 MOST_TABLES = 8
 MOST_PROBES = 1 << 14
 
-SCANNED_NS = 0.3
-"""A value compared in a plain scan, or a candidate in a table that stays in the cache."""
+SCANNED_NS = 0.42
+"""A value compared in a plain scan, or a candidate in tables that stay in the cache."""
+FETCHED_NS = 0.6
+"""A candidate in larger tables, in a range short enough to be asked for in advance."""
 STREAMED_NS = 1.0
-"""A candidate in a table that does not."""
+"""A candidate in larger tables and longer ranges."""
+TABLE_NS = 50.0
+"""What a table costs a query before its probes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,10 +105,11 @@ class Plan:
         if not self.tables:
             return SCANNED_NS * entries
         used = sum(f >= 0 for f in self.flips_for(distance))
-        bytes_ = used * 8 * entries + 4 * sum(1 << b for b in self.prefix_bits)
-        compared = self.expected_candidates(entries, distance)
-        each = SCANNED_NS if bytes_ < 2**24 else STREAMED_NS
-        return self.probes(distance) * _probe_ns(bytes_) + compared * each
+        size = used * 8 * entries + 4 * sum(1 << b for b in self.prefix_bits)
+        probes, compared = self.probes(distance), self.expected_candidates(entries, distance)
+        large = FETCHED_NS if compared < PREFETCHED * probes else STREAMED_NS
+        each = SCANNED_NS if size < 1 << 24 else large
+        return used * TABLE_NS + probes * _probe_ns(size) + compared * each
 
     def layout(self, distance: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """What the probe kernel reads: `layout` (T', 6) and the masks of flipped prefix bits.
@@ -142,10 +148,11 @@ def _masks(bits: int, flips: int) -> NDArray[np.int64]:
 
 
 def _probe_ns(size: int) -> float:
-    """A lookup in tables of `size` bytes: in the cores' own cache, in the shared one, in memory (measured)."""
-    if size < 2**20:
-        return 5.0
-    return 12.0 if size < 2**25 else 40.0 if size < 2**28 else 130.0
+    """A lookup in tables of `size` bytes, from those in the cache to those far larger (tests/bench)."""
+    for limit, cost in ((1 << 24, 30.0), (1 << 26, 40.0), (1 << 29, 50.0)):
+        if size < limit:
+            return cost
+    return 120.0
 
 
 def plans_for(distance: int) -> list[Plan]:

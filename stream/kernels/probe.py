@@ -17,6 +17,8 @@ from stream.model import U64
 
 AHEAD = 8
 """Probes, or hits, whose cache lines are asked for in advance."""
+PREFETCHED = 256
+"""Values of one range that are asked for in advance, eight to a cache line."""
 SHORT = 16
 """Up to so many values are compared one by one; more are counted in a vector loop first."""
 
@@ -54,6 +56,16 @@ def _collect(tables, start, end, query, tag, within, table, layout, values, tags
     return hits
 
 
+@njit(inline="always")
+def _prefetch_range(tables, directory, v):  # type: ignore[no-untyped-def]
+    """Ask for the values under prefix `v`; a long range streams by itself once begun."""
+    at, end = int64(directory[v]), int64(directory[v + 1])
+    end = min(end, at + PREFETCHED)
+    while at < end:
+        prefetch(tables, at)
+        at += 8
+
+
 @njit(nogil=True, cache=True)
 def probe(
     queries: U64,
@@ -89,12 +101,12 @@ def probe(
             for m in range(begin, min(begin + 2 * AHEAD, end)):
                 prefetch(directory, here + (prefix ^ masks[m]))
             for m in range(begin, min(begin + AHEAD, end)):
-                prefetch(tables, int64(directory[here + (prefix ^ masks[m])]))
+                _prefetch_range(tables, directory, here + (prefix ^ masks[m]))
             for m in range(begin, end):
                 if m + 2 * AHEAD < end:
                     prefetch(directory, here + (prefix ^ masks[m + 2 * AHEAD]))
                 if m + AHEAD < end:
-                    prefetch(tables, int64(directory[here + (prefix ^ masks[m + AHEAD])]))
+                    _prefetch_range(tables, directory, here + (prefix ^ masks[m + AHEAD]))
                 v = here + (prefix ^ masks[m])
                 start, stop = int64(directory[v]), int64(directory[v + 1])
                 if start < stop:
