@@ -84,6 +84,9 @@ class TopicMismatch(LogError):
 class RecordTooLarge(LogError):
     """The topic does not admit a record of this size."""
 
+    number: int | None = None
+    """Which append it was, where only the broker found out; None where `append` itself refused it."""
+
 
 class DeliveryFailed(LogError):
     """An append was not acknowledged; it and all that followed it must be appended again."""

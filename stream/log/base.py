@@ -115,15 +115,28 @@ class Appender(Closing):
 
     @abstractmethod
     def acknowledged(self) -> int:
-        """How many records, counted from the first without a gap, are safely written. Does not wait."""
+        """How many records, counted from the first without a gap, are safely written. Does not wait.
+
+        Raises RecordTooLarge, once, with its `number`, for each record that only the broker found too large (not
+        for `fingerprints`, where it is a DeliveryFailed); the count passes over it, the appender stays usable.
+        """
 
     @abstractmethod
     def flush(self, timeout: float) -> int:
-        """Wait until all are acknowledged or the time is over; returns `acknowledged()`."""
+        """Wait until all are acknowledged or the time is over; returns `acknowledged()`, and raises as it."""
 
     @abstractmethod
     def discard(self) -> None:
         """Close at once and drop what is in flight (it may still arrive)."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close, or discard where an error leaves the block: then nobody waits for what is in flight."""
+        if kind is None:
+            self.close()
+        else:
+            self.discard()
 
 
 class Reader(Closing):
@@ -167,7 +180,10 @@ class Source(Closing):
 
 
 class Publisher(Closing):
-    """Publishes verdicts and position in one atomic step; at most one lives, a newer one fences it."""
+    """Publishes verdicts and position in one atomic step; at most one lives, a newer one fences it.
+
+    (On a local log the lock does that: `start` raises LogLocked while another one lives.)
+    """
 
     @abstractmethod
     def start(self) -> bytes | None:

@@ -1,0 +1,66 @@
+"""The log on Kafka: topics of a cluster behind the interface of `base`.
+
+What goes wrong, and why it is done as it is, stands where it is done: `kafka_appender` (delivery),
+`kafka_source` (groups and topic ids), `kafka_publisher` (transactions), `kafka_reader` (markers).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+from stream.errors import SettingsError
+from stream.log.base import Appender, Log, LogOptions, Publisher, Reader, Source, TopicInfo, TopicReport
+from stream.log.kafka_appender import KafkaAppender
+from stream.log.kafka_cluster import Cluster
+from stream.log.kafka_publisher import KafkaPublisher
+from stream.log.kafka_reader import KafkaReader
+from stream.log.kafka_source import KafkaSource, set_group_offsets
+from stream.log.kafka_topics import create_topics
+
+
+class KafkaLog(Log):
+    """A log on a Kafka cluster."""
+
+    kind = "kafka"
+
+    def __init__(self, servers: str, options: LogOptions | None = None) -> None:
+        """`servers`: `HOST:PORT,...`. Connects when something is asked for. Raises SettingsError."""
+        if not servers:
+            raise SettingsError("the address kafka:// names no broker", "give kafka://HOST:PORT")
+        self._cluster = Cluster(servers, options or LogOptions())
+
+    def create_topics(self, partitions: int) -> list[TopicReport]:
+        """See Log."""
+        return create_topics(self._cluster, partitions)
+
+    def topic(self, topic: str) -> TopicInfo:
+        """See Log."""
+        return self._cluster.describe([topic])[topic]
+
+    def low_watermarks(self, topic: str) -> dict[int, int]:
+        """See Log."""
+        return self._cluster.offsets(topic, "first")
+
+    def appender(self, topic: str) -> Appender:
+        """See Log. Raises TopicMissing, BrokerUnreachable."""
+        return KafkaAppender(self._cluster, topic)
+
+    def reader(self, topic: str, start: int | Literal["end"] = 0) -> Reader:
+        """See Log. Raises TopicMissing, BrokerUnreachable."""
+        return KafkaReader(self._cluster, topic, start)
+
+    def source(self) -> Source:
+        """See Log. Raises TopicMissing, BrokerUnreachable."""
+        return KafkaSource(self._cluster)
+
+    def publisher(self) -> Publisher:
+        """See Log."""
+        return KafkaPublisher(self._cluster)
+
+    def set_group_offsets(self, offsets: Mapping[int, int]) -> None:
+        """See Log. Raises LogLocked while the group has members."""
+        set_group_offsets(self._cluster, offsets)
+
+    def close(self) -> None:
+        """See Closing: what was opened from it is closed by whoever opened it."""

@@ -1,0 +1,199 @@
+"""Publishes verdicts and position in one Kafka transaction, and knows what to do when one fails."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException, Producer
+
+from stream.errors import LogError, PositionMissing, TakenOver
+from stream.log.base import POSITION_KEY, POSITIONS, VERDICTS, Outgoing, Publisher
+from stream.log.kafka_cluster import AWAY, Cluster, make
+from stream.log.kafka_reader import has_records, last_record
+from stream.log.kafka_topics import admitted_bytes
+
+DEFAULTS: Mapping[str, Any] = {
+    "retry.backoff.ms": 10,  # the default of 100 ms is met by every transaction that follows closely
+    "linger.ms": 1,
+    "queue.buffering.max.messages": 100_000,
+    "queue.buffering.max.kbytes": 64 << 10,
+}
+TRANSACTION_MS = 10_000
+"""A dead publisher's open transaction holds back every reader of committed records for this long."""
+CALL_SECONDS = 5.0
+"""How long one call of the client may take before it is asked again."""
+PAUSE = 0.02
+FENCED = frozenset({KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED})
+
+
+class _FencedError(Exception):
+    """A newer producer has this transactional id, or the transaction outlived its time: both look alike."""
+
+
+class _AgainError(Exception):
+    """The transaction was aborted and may be tried again."""
+
+
+class KafkaPublisher(Publisher):
+    """See Publisher.
+
+    After BrokerUnreachable from `publish` nobody knows what became of the transaction. Call it again with the
+    same arguments: it starts anew, looks at the committed position, and sends only what is not there.
+    """
+
+    def __init__(self, cluster: Cluster, transaction_ms: int = TRANSACTION_MS) -> None:
+        self._cluster = cluster
+        self._verdicts = cluster.name(VERDICTS)
+        self._positions = cluster.name(POSITIONS)
+        self._transaction_ms = transaction_ms
+        self._producer: Any = None
+        self._last: bytes | None = None
+        """The committed position as far as this publisher knows."""
+        self._unsure = False
+
+    def start(self) -> bytes | None:
+        """See Publisher. Raises BrokerUnreachable."""
+        self._drop()
+        self._cluster.describe([VERDICTS, POSITIONS])
+        self._producer = make(Producer, self._config())
+        try:
+            self._call(self._producer.init_transactions)
+        except (_FencedError, _AgainError) as error:
+            raise LogError("another judge starts at the same moment", "try again") from error
+        record = last_record(self._cluster, POSITIONS)
+        if record is None and has_records(self._cluster, VERDICTS):
+            raise PositionMissing(
+                f"{self._verdicts} has records, {self._positions} has none",
+                "restore the positions, or publish under another prefix: verdicts would come twice",
+            )
+        self._last = record.value if record else None
+        self._unsure = False
+        return self._last
+
+    def publish(self, verdicts: Sequence[Outgoing], position: bytes) -> None:
+        """See Publisher. Raises BrokerUnreachable, TakenOver, LogError; never in between: call it again."""
+        if self._producer is None and not self._unsure:
+            raise LogError("publish was called before start", "call start first")
+        end = time.monotonic() + max(self._cluster.options.patience, 1.0)
+        while not (self._unsure and self._is_done(position)):
+            try:
+                self._transact(verdicts, position)
+                break
+            except _FencedError:
+                self._unsure = True
+            except _AgainError as error:
+                if time.monotonic() > end:
+                    raise self._cluster.unreachable() from error
+                time.sleep(PAUSE)
+            except LogError:
+                self._unsure = True
+                raise
+        self._last = position
+
+    def close(self) -> None:
+        """See Closing. An open transaction is aborted by the next start, or by its timeout."""
+        self._drop()
+        self._unsure = False
+
+    def _config(self) -> dict[str, Any]:
+        return self._cluster.config(
+            "judge",
+            DEFAULTS,
+            {
+                "transactional.id": f"{self._cluster.options.prefix}.judge",
+                "transaction.timeout.ms": self._transaction_ms,
+                "acks": "all",
+                "partitioner": "murmur2_random",
+                "message.max.bytes": max(1000, admitted_bytes(self._cluster, VERDICTS)),
+            },
+        )
+
+    def _is_done(self, position: bytes) -> bool:
+        """Start anew and look: True where `position` is committed, False where the one before it is."""
+        before = self._last
+        found = self.start()
+        if found == position:
+            return True
+        if found != before:
+            self._drop()
+            raise TakenOver(
+                f"another judge publishes to {self._verdicts} now",
+                "one judge is enough; this one has stopped",
+            )
+        return False
+
+    def _transact(self, verdicts: Sequence[Outgoing], position: bytes) -> None:
+        """One transaction with all of it. Raises _FencedError, _AgainError, LogError."""
+        self._call(self._producer.begin_transaction, timed=False)
+        for verdict in verdicts:
+            self._produce(self._verdicts, verdict.value, verdict.key, list(verdict.headers))
+        self._produce(self._positions, position, POSITION_KEY, [])
+        self._call(self._producer.commit_transaction)
+
+    def _produce(self, topic: str, value: bytes, key: bytes, headers: list[tuple[str, bytes]]) -> None:
+        end = time.monotonic() + self._cluster.options.patience
+        while True:
+            try:
+                self._producer.produce(topic, value=value, key=key, headers=headers)
+                return
+            except BufferError:
+                self._producer.poll(0.05)
+                if time.monotonic() > end:
+                    raise self._cluster.unreachable() from None
+            except KafkaException as error:
+                self._judge(error)
+
+    def _call(self, call: Callable[..., Any], timed: bool = True) -> None:
+        """Call until it is done, as long as the client says that the same call may be repeated."""
+        end = time.monotonic() + self._cluster.options.patience
+        while True:
+            try:
+                if timed:
+                    call(min(CALL_SECONDS, max(0.5, end - time.monotonic())))
+                else:
+                    call()
+                return
+            except KafkaException as error:
+                self._judge(error)
+            if time.monotonic() > end:
+                raise self._cluster.unreachable()
+            time.sleep(PAUSE)
+
+    def _judge(self, caught: KafkaException) -> None:
+        """Return where the same call may be repeated, raise what else is to be done."""
+        error: KafkaError = caught.args[0]
+        if error.code() in FENCED:
+            raise _FencedError from caught
+        if error.fatal():
+            raise LogError(f"Kafka ended the judge's producer: {error.str()}", "start the judge again") from caught
+        if error.txn_requires_abort():
+            self._abort()
+            raise _AgainError from caught
+        if not error.retriable() and error.code() not in AWAY:
+            raise self._cluster.named(caught, VERDICTS) from None
+
+    def _abort(self) -> None:
+        """End the open transaction; the verdicts in it are sent again by `publish`."""
+        end = time.monotonic() + self._cluster.options.patience
+        while True:
+            try:
+                self._producer.abort_transaction(CALL_SECONDS)
+                return
+            except KafkaException as caught:
+                error: KafkaError = caught.args[0]
+                if error.code() in FENCED:
+                    raise _FencedError from caught
+                if not error.retriable() and error.code() not in AWAY:
+                    raise LogError(f"a transaction cannot be aborted: {error.str()}", "start again") from caught
+            if time.monotonic() > end:
+                raise self._cluster.unreachable()
+            time.sleep(PAUSE)
+
+    def _drop(self) -> None:
+        """Forget the producer and what it still holds; an open transaction is left to the next one."""
+        producer, self._producer = self._producer, None
+        if producer is not None:
+            producer.purge()
+            producer.flush(0)

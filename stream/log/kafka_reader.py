@@ -1,0 +1,166 @@
+"""Reads committed records of one Kafka topic without a group; also finds the last record of a topic."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+
+from stream.errors import BrokerUnreachable, LogError
+from stream.log.base import Reader
+from stream.log.kafka_cluster import Away, Cluster, SameTopics, make
+from stream.model import Record
+
+DEFAULTS: Mapping[str, Any] = {
+    "queued.max.messages.kbytes": 16 << 10,
+    "queued.min.messages": 10_000,
+    "fetch.message.max.bytes": 4 << 20,
+    "fetch.wait.max.ms": 50,
+    "fetch.error.backoff.ms": 50,
+    "fetch.queue.backoff.ms": 5,
+}
+"""At most 16 MiB wait per consumer (one larger record still passes); the default back-off of a second would
+make a busy reader wait for data that is there."""
+FIXED: Mapping[str, Any] = {
+    "isolation.level": "read_committed",
+    "auto.offset.reset": "error",
+    "enable.auto.commit": False,
+    "enable.auto.offset.store": False,
+    "enable.partition.eof": True,  # the only way past the markers that transactions leave at a topic's end
+}
+ASK_FOR = 2.0
+"""Seconds that `caught_up` waits for a broker."""
+OUT_OF_RANGE = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
+
+
+def to_record(message: Any) -> Record:
+    """A client's message as a record. About 1.5 us."""
+    try:
+        found = message.headers()
+        headers = tuple((name, value or b"") for name, value in found) if found else ()
+    except UnicodeDecodeError:
+        headers = ()  # a header whose name is no text is none of ours
+    return Record(
+        message.topic(),
+        message.partition(),
+        message.offset(),
+        message.key(),
+        message.value(),
+        headers,
+        max(0, message.timestamp()[1]),
+    )
+
+
+def consume(consumer: Any, limit: int, timeout: float) -> list[Any]:
+    """Up to `limit` messages as soon as one is there: the client itself would wait for all of them."""
+    messages: list[Any] = consumer.consume(limit, 0)
+    if not messages and timeout > 0:
+        messages = consumer.consume(1, timeout)
+        if messages and limit > 1:
+            messages += consumer.consume(limit - 1, 0)
+    return messages
+
+
+class KafkaReader(Reader):
+    """See Reader."""
+
+    def __init__(self, cluster: Cluster, topic: str, start: int | Literal["end"]) -> None:
+        self._cluster = cluster
+        self._topic = topic
+        self._same = SameTopics(cluster, [topic])
+        self._away = Away(cluster)
+        self._next = self._begin(start)
+        self._ends = dict(self._next)
+        fixed = {**FIXED, "group.id": f"{cluster.options.prefix}.reader", "error_cb": self._away.on_error}
+        self._consumer: Any = make(Consumer, cluster.config(f"read-{topic}", DEFAULTS, fixed))
+        name = cluster.name(topic)
+        self._consumer.assign([TopicPartition(name, p, offset) for p, offset in self._next.items()])
+
+    def poll(self, limit: int, timeout: float) -> list[Record]:
+        """See Reader."""
+        self._same.check()
+        self._away.check(self._consumer)
+        records = []
+        for message in consume(self._consumer, limit, timeout):
+            error = message.error()
+            if error is None:
+                record = to_record(message)
+                records.append(record)
+                self._next[record.partition] = record.offset + 1
+            elif error.code() == KafkaError._PARTITION_EOF:
+                partition, offset = message.partition(), message.offset()
+                self._next[partition] = max(self._next[partition], offset)
+                self._away.heard()
+            elif error.code() in OUT_OF_RANGE:
+                raise self._removed(message)
+            elif not error.retriable() and error.fatal():
+                raise self._cluster.named(KafkaException(error), self._topic)
+        if records:
+            self._away.heard()
+        return records
+
+    def caught_up(self) -> bool:
+        """See Reader. Asks the broker (a round trip) only where all that was known before has been read."""
+        if not self._reached():
+            return False
+        try:
+            self._ends = self._cluster.offsets_of(self._topic, list(self._next), "end", ASK_FOR)
+        except BrokerUnreachable:
+            return False  # nobody knows; `poll` has the patience to wait and the duty to complain
+        return self._reached()
+
+    def close(self) -> None:
+        """See Closing."""
+        self._consumer.close()
+
+    def _reached(self) -> bool:
+        return all(self._next[partition] >= end for partition, end in self._ends.items())
+
+    def _begin(self, start: int | Literal["end"]) -> dict[int, int]:
+        partitions = range(self._same.infos[self._topic].partitions)
+        ends = self._cluster.offsets_of(self._topic, partitions, "end")
+        if start == "end":
+            return ends
+        if len(ends) == 1 and ends[0] < start:
+            raise LogError(
+                f"{self._cluster.name(self._topic)} ends at offset {ends[0]}, before {start} where reading "
+                "should begin",
+                "is it the log that this state belongs to?",
+            )
+        lows = self._cluster.offsets_of(self._topic, partitions, "first")
+        return {p: min(max(start, lows[p]), ends[p]) for p in partitions}
+
+    def _removed(self, message: Any) -> LogError:
+        return LogError(
+            f"{self._cluster.name(self._topic)} has no offset {self._next.get(message.partition(), 0)} "
+            f"in partition {message.partition()} any more",
+            "it was removed before it was read: keep records longer (retention)",
+        )
+
+
+def last_record(cluster: Cluster, topic: str) -> Record | None:
+    """The last committed record of partition 0. A few round trips; reads backwards in growing steps."""
+    low = cluster.offsets(topic, "first")[0]
+    end = cluster.offsets(topic, "end")[0]
+    step = 16
+    while end > low:
+        start = max(low, end - step)
+        last = None
+        with KafkaReader(cluster, topic, start) as reader:
+            while not reader.caught_up():
+                for record in reader.poll(1000, 0.1):
+                    last = record
+        if last is not None or start == low:
+            return last
+        step *= 16
+    return None
+
+
+def has_records(cluster: Cluster, topic: str) -> bool:
+    """Whether a topic has any committed record. Reads until the first."""
+    with KafkaReader(cluster, topic, 0) as reader:
+        while not reader.caught_up():
+            if reader.poll(1, 0.1):
+                return True
+    return False
