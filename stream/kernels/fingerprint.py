@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
@@ -82,25 +82,25 @@ def make_result(n: int, sketch_bits: int) -> Result:
     return Result(np.zeros(n, np.uint64), np.zeros((n, sketch_bits // 64), np.uint64), np.zeros(n, np.uint32))
 
 
-@njit(nogil=True, cache=True)
-def find_words(utf8, start, end, lexicon, trie, hmm, rules, work):  # type: ignore[no-untyped-def]
+@njit(nogil=True)
+def _find_words(utf8, start, end, lexicon, trie, hmm, rules, work):
     """Fold, segment and regroup `utf8[start:end]` into `work.words`; returns how many words it has."""
     n = fold_utf8(utf8, start, end, lexicon.fold, work.points)
     tokens = cut(work.points, n, trie, hmm, rules.hmm, work.scratch, work.ends, work.slots)
     return regroup(work.points, work.ends, work.slots, tokens, lexicon, rules.seed, work.words)
 
 
-def _make(sources: int) -> Callable[..., Any]:
+def _make_fingerprint_batch(sources: int) -> Callable[..., int]:
     @njit(nogil=True, cache=True)
-    def fingerprint_batch(utf8, offsets, lexicon, trie, hmm, rules, work, result):  # type: ignore[no-untyped-def]
+    def fingerprint_batch(utf8, offsets, lexicon, trie, hmm, rules, work, result):
         """Fingerprint n pages: page i is `utf8[offsets[i]:offsets[i + 1]]`, its results go to row i.
 
         A page with fewer distinct words than `rules.min_words` gets fingerprint and sketch 0. No page may be
-        longer than `work` was made for. Linear in the bytes; holds no GIL and allocates nothing. Returns a
-        number that stands for the kernels' sources.
+        longer than `work` was made for, and `work` must be fresh. Linear in the bytes; holds no GIL and
+        allocates nothing. Returns a number that stands for the kernels' sources.
         """
         for page in range(len(offsets) - 1):
-            m = find_words(utf8, offsets[page], offsets[page + 1], lexicon, trie, hmm, rules, work)
+            m = _find_words(utf8, offsets[page], offsets[page + 1], lexicon, trie, hmm, rules, work)
             n = count_words(work.words, m, page + 1, work.distinct)
             result.words[page] = n
             if n < rules.min_words:
@@ -116,4 +116,17 @@ def _make(sources: int) -> Callable[..., Any]:
     return fingerprint_batch  # type: ignore[no-any-return]
 
 
-fingerprint_batch = _make(FINGERPRINT_SOURCES)
+def _make_weigh_page(sources: int) -> Callable[..., int]:
+    @njit(nogil=True, cache=True)
+    def weigh_page(utf8, lexicon, trie, hmm, rules, work):
+        """Write the distinct words of one page to `work.distinct`; returns how many (-1: never)."""
+        m = _find_words(utf8, 0, len(utf8), lexicon, trie, hmm, rules, work)
+        n = count_words(work.words, m, 1, work.distinct)
+        weigh(work.words, n, lexicon, work.distinct)
+        return n if sources else -1
+
+    return weigh_page  # type: ignore[no-any-return]
+
+
+fingerprint_batch = _make_fingerprint_batch(FINGERPRINT_SOURCES)
+weigh_page = _make_weigh_page(FINGERPRINT_SOURCES)

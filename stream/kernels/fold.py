@@ -27,9 +27,8 @@ def sequence(utf8: NDArray[np.uint8], start: int, end: int) -> tuple[int, int]:
     if lead == 0xE0:
         low = np.uint8(0xA0)
     elif lead == 0xED:
-        if start + 2 < end and utf8[start + 1] >= 0xA0 and utf8[start + 1] <= 0xBF:
-            if utf8[start + 2] & 0xC0 == 0x80:
-                return REPLACEMENT, 3
+        if start + 2 < end and utf8[start + 1] & 0xE0 == 0xA0 and utf8[start + 2] & 0xC0 == 0x80:
+            return REPLACEMENT, 3
         high = np.uint8(0x9F)
     elif lead == 0xF0:
         low = np.uint8(0x90)

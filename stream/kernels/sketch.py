@@ -18,13 +18,13 @@ from stream.kernels.hashing import mix, pair
 EMPTY: Final = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 
-@njit(nogil=True, cache=True, inline="always")
+@njit(nogil=True, inline="always")
 def _bin(value: np.uint64, bins: int) -> int:
     """Which of `bins` a hash falls into, by its upper half."""
     return np.int64(((value >> np.uint64(32)) * np.uint64(bins)) >> np.uint64(32))
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True)  # not cached by itself: it calls into another file, see stamp.py
 def sketch(hashes: NDArray[np.uint64], m: int, minima: NDArray[np.uint64], out: NDArray[np.uint64]) -> None:
     """Write the sketch of a page with m words, from the hashes of its words in the order of the text.
 
@@ -48,7 +48,7 @@ def sketch(hashes: NDArray[np.uint64], m: int, minima: NDArray[np.uint64], out: 
         out[at >> 6] |= bit << np.uint64(at & 63)
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True)
 def _filled(minima: NDArray[np.uint64], at: int) -> np.uint64:
     """The minimum of bin `at`, or where it is empty, of the first full bin in its own fixed random order."""
     bins, value, attempt = len(minima), minima[at], np.uint64(0)

@@ -1,8 +1,8 @@
 """A number that changes when the source of any kernel on the way to a fingerprint does.
 
-numba's cache looks at the source of the outermost function only: a kernel compiled with an older version of a
-function it calls would be taken as current. The outermost kernel therefore holds this number in a closure, which is
-part of the cache's key.
+numba's cache looks at the source file of a function alone: what was compiled with an older version of a function
+in another file is taken as current. Therefore only functions that call nothing outside of their file are cached
+by themselves, and the outermost ones, which hold this number in a closure: that is part of the cache's key.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 from hashlib import blake2b
 from pathlib import Path
 from typing import Final
-
 
 _FILES = ("fingerprint", "fold", "hashing", "simhash", "sketch", "tokenize", "trie", "words")
 

@@ -14,7 +14,8 @@ BIGRAM: Final = 5
 _JOINING: Final = 0b11100  # 1 << LETTER | 1 << DIGIT | 1 << MARK
 _HAN_BIT: Final = 0b10
 _LETTER_BITS: Final = 0b100100  # 1 << LETTER | 1 << BIGRAM
-_COUNTS: Final = 0x80
+_COUNTS: Final = np.uint32(1 << 27)
+_KIND_COUNTS: Final = 0x80
 UNKNOWN_HAN, UNKNOWN_NUMBER, UNKNOWN_OTHER = -2, -3, -4
 """Stand for the weight of a word that is not one of the dictionary's tokens: look it up by its hash."""
 
@@ -46,91 +47,63 @@ class Words(NamedTuple):
     bytes: NDArray[np.uint8]  # scratch for one word's UTF-8: 4 bytes a code point
 
 
-@njit(nogil=True, cache=True, inline="always")
-def _class(points: NDArray[np.uint32], at: int, traits: NDArray[np.uint32]) -> int:
-    return np.int64((traits[points[at]] >> np.uint32(24)) & np.uint32(7))
-
-
 @njit(nogil=True, cache=True)
-def joins(points: NDArray[np.uint32], at: int, traits: NDArray[np.uint32]) -> bool:
-    """Whether the boundary before `at` goes away: letters, digits or marks on both sides, not both ASCII."""
-    if points[at - 1] < 128 and points[at] < 128:
-        return False
-    left, right = 1 << _class(points, at - 1, traits), 1 << _class(points, at, traits)
-    return left & _JOINING != 0 and right & _JOINING != 0
-
-
-@njit(nogil=True, cache=True)
-def unknown_kind(kind: int) -> int:
+def unknown_kind(kind):
     """Which of UNKNOWN_* a word of this kind (see `hash_words`) is."""
     if kind & _HAN_BIT:
         return UNKNOWN_HAN
     return UNKNOWN_OTHER if kind & _LETTER_BITS else UNKNOWN_NUMBER
 
 
-@njit(nogil=True, cache=True)
-def _put(
-    points: NDArray[np.uint32], start: int, end: int, lexicon: Lexicon, seed: np.uint64, words: Words, m: int
-) -> int:
-    """Append `points[start:end]` as word m if it has a letter or a number; returns the new count."""
-    value, kind = hash_word(points, start, end, lexicon.traits, seed, words.bytes)
-    if kind & _COUNTS == 0:
-        return m
-    words.hash[m] = value
-    words.weight[m] = unknown_kind(kind)
-    words.start[m], words.end[m] = start, end
-    return m + 1
-
-
-@njit(nogil=True, cache=True)
-def _put_bigrams(
-    points: NDArray[np.uint32], start: int, end: int, lexicon: Lexicon, seed: np.uint64, words: Words, m: int
-) -> int:
-    """Append the overlapping bigrams of a run of BIGRAM characters; a run of one is its own word."""
-    if end - start == 1:
-        return _put(points, start, end, lexicon, seed, words, m)
-    for at in range(start, end - 1):
-        m = _put(points, at, at + 2, lexicon, seed, words, m)
-    return m
-
-
-@njit(nogil=True, cache=True)
-def regroup(
-    points: NDArray[np.uint32],
-    ends: NDArray[np.int32],
-    slots: NDArray[np.int32],
-    tokens: int,
-    lexicon: Lexicon,
-    seed: np.uint64,
-    words: Words,
-) -> int:
+@njit(nogil=True)  # not cached by itself: it calls into another file, see stamp.py
+def regroup(points, ends, slots, tokens, lexicon, seed, words):
     """Write the words of a page to `words`; returns how many.
 
-    `ends` and `slots` are the tokenizer's. Assumes that a token with a BIGRAM character is that character
-    alone, as jieba has it. Linear; a dictionary word costs two look-ups, no hash.
+    `ends` and `slots` are the tokenizer's. Boundaries between letters, digits and marks go away where not both
+    sides are ASCII; runs of BIGRAM characters become overlapping bigrams, a run of one that character. Assumes
+    that a token with a BIGRAM character is that character alone, as jieba has it. Linear; a dictionary word
+    costs two look-ups and no hash.
     """
-    m, token, start = 0, 0, 0
+    # Arrays by themselves: a tuple of them that is handed on costs two atomic counts an array.
+    traits, slot_hash, slot_weight = lexicon.traits, lexicon.slot_hash, lexicon.slot_weight
+    out_hash, out_weight, out_start, out_end = words.hash, words.weight, words.start, words.end
     n = np.int64(ends[tokens - 1]) if tokens > 0 else 0
-    while token < tokens:
-        if _class(points, start, lexicon.traits) == BIGRAM:
-            end = start + 1
-            while end < n and _class(points, end, lexicon.traits) == BIGRAM:
-                end += 1
-            m = _put_bigrams(points, start, end, lexicon, seed, words, m)
-            token += end - start
-            start = end
-            continue
-        end, slot = np.int64(ends[token]), np.int64(slots[token])
-        token += 1
-        while token < tokens and joins(points, end, lexicon.traits):
-            end, slot = np.int64(ends[token]), np.int64(-1)
+    m, token, start, run_end, run = 0, 0, 0, 0, 0
+    while start < n:
+        first = traits[points[start]]
+        if (first >> np.uint32(24)) & np.uint32(7) == BIGRAM:
+            if start >= run_end:
+                run_end = start + 1
+                while run_end < n and (traits[points[run_end]] >> np.uint32(24)) & np.uint32(7) == BIGRAM:
+                    run_end += 1
+                run = run_end - start
+            # The last character of a longer run ends a bigram and begins none.
+            end = start + (2 if run > 1 else 1)
+            after, slot = start + 1, np.int64(-1)
             token += 1
-        if slot < 0:
-            m = _put(points, start, end, lexicon, seed, words, m)
-        elif lexicon.slot_weight[slot] >= 0:
-            words.hash[m] = lexicon.slot_hash[slot]
-            words.weight[m] = lexicon.slot_weight[slot]
-            words.start[m], words.end[m] = start, end
+            if run > 1 and after == run_end:
+                start = after
+                continue
+        else:
+            end, slot = np.int64(ends[token]), np.int64(slots[token])
+            token += 1
+            while token < tokens and (points[end - 1] >= 128 or points[end] >= 128):
+                left = 1 << np.int64((traits[points[end - 1]] >> np.uint32(24)) & np.uint32(7))
+                right = 1 << np.int64((traits[points[end]] >> np.uint32(24)) & np.uint32(7))
+                if left & _JOINING == 0 or right & _JOINING == 0:
+                    break
+                end, slot = np.int64(ends[token]), np.int64(-1)
+                token += 1
+            after = end
+        if slot >= 0:
+            value, weight = slot_hash[slot], slot_weight[slot]
+        elif end - start == 1 and first & _COUNTS == 0:
+            value, weight = np.uint64(0), np.int32(-1)
+        else:
+            value, kind = hash_word(points, start, end, traits, seed, words.bytes)
+            weight = np.int32(unknown_kind(kind) if kind & _KIND_COUNTS else -1)
+        if weight != -1:
+            out_hash[m], out_weight[m], out_start[m], out_end[m] = value, weight, start, end
             m += 1
-        start = end
+        start = after
     return m

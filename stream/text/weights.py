@@ -137,7 +137,7 @@ def _slots(
     return slot_hash, slot_weight
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@njit(nogil=True)  # not cached: it calls into other files, see kernels/stamp.py
 def _fill_slots(
     slots: NDArray[np.int32], hashes: NDArray[np.uint64], kinds: NDArray[np.uint8], lexicon: Lexicon
 ) -> None:

@@ -1,0 +1,231 @@
+"""The fingerprinter: pages or texts in, fingerprints and sketches out, by one recipe."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from stream.kernels.fingerprint import Result, Rules, Work, fingerprint_batch, make_result, make_work, weigh_page
+from stream.kernels.fold import fold_utf8
+from stream.kernels.stamp import FINGERPRINT_SOURCES
+from stream.kernels.tokenize import cut
+from stream.model import REASONS, U64, Columns, Kind, Page
+from stream.text import dictionary, probes, tables, weights
+from stream.text.extract import ExtractionPool, extract_one
+from stream.text.recipe import Recipe, recipe_id
+
+_REASON_NUMBER: Final = {reason: number for number, reason in enumerate(REASONS)}
+_COMPILE_SECONDS: Final = 15
+
+
+class Fingerprinter:
+    """Applies one recipe. Thread-safe: several threads may call any method at once; kernels hold no GIL.
+
+    `cache` is a folder for what is built once (dictionary, weights); `workers` is the number of processes for
+    HTML, which start with the first HTML page; 0: in this process. `say` hears a sentence before work that
+    takes seconds. Construction costs about 0.1 s where everything is cached, else about 20 s. `recipe_id` is the
+    recipe's id, `sketch_words` the number of 64-bit words of a sketch. Raises InputMissing without jieba's tables.
+    """
+
+    def __init__(
+        self, recipe: Recipe, cache: Path, *, workers: int = 1, say: Callable[[str], None] | None = None
+    ) -> None:
+        self.recipe = recipe
+        self.sketch_words = recipe.sketch_bits // 64
+        if say is not None and not compiled(cache):
+            say(f"compiling kernels and building tables, once: about {_COMPILE_SECONDS} s")
+        self._dictionary = dictionary.load(cache)
+        self._weights = weights.load(recipe, self._dictionary, cache)
+        self._rules = Rules(np.uint64(recipe.seed), recipe.hmm, recipe.min_words)
+        self._kernel = fingerprint_batch
+        self._pool = ExtractionPool(workers)
+        self.recipe_id = self._identify()
+        _mark_compiled(cache)
+
+    def columns(self, pages: Sequence[Page]) -> Columns:
+        """Fingerprint pages, one row each.
+
+        Changes the pages: HTML gives way to its `text`; `kind`, `reason` and `detail` of those that turn out
+        unreadable or too short are set, and `cut` of those that were too long. Raises ValueError once closed.
+        """
+        self._extract(pages)
+        utf8, offsets = self._gather(pages)
+        result = self._fingerprint_pages(pages, utf8, offsets)
+        for i in np.flatnonzero(result.words < self.recipe.min_words).tolist():
+            if pages[i].kind == Kind.READABLE:
+                pages[i].kind, pages[i].reason = Kind.TOO_SHORT, "few_words"
+        return _to_columns(pages, result)
+
+    def texts(self, texts: Sequence[str]) -> tuple[U64, U64, NDArray[np.uint32]]:
+        """Fingerprints (n,), sketches (n, sketch_words) and distinct words (n,) of n texts.
+
+        A text with fewer words than the recipe asks for has fingerprint and sketch 0.
+        """
+        parts = [self._encode(text)[0] for text in texts]
+        return self._run(*_join(parts), self._rules)
+
+    def tokens(self, text: str) -> list[str]:
+        """jieba's tokens of the folded text; joined they are the folded text."""
+        utf8 = np.frombuffer(text.encode("utf-8", "surrogatepass"), np.uint8)
+        work, trie, hmm = make_work(len(utf8), 0), self._dictionary.trie, self._dictionary.hmm
+        n = fold_utf8(utf8, 0, len(utf8), tables.unicode_table().fold, work.points)
+        count = cut(work.points, n, trie, hmm, self.recipe.hmm, work.scratch, work.ends, work.slots)
+        folded = work.points[:n].tobytes().decode("utf-32-le")
+        ends = [0, *work.ends[:count].tolist()]
+        return [folded[ends[i] : ends[i + 1]] for i in range(count)]
+
+    def weighted(self, text: str) -> list[tuple[str, int, float]]:
+        """The distinct words, casefolded, each with its occurrences and its weight in this text.
+
+        By falling weight; equal ones in the order of the text. Reads as much of it as counts for a fingerprint.
+        """
+        utf8 = np.frombuffer(self._encode(text)[0], np.uint8)
+        work, lexicon = make_work(len(utf8), 0), self._weights.lexicon
+        n = weigh_page(utf8, lexicon, self._dictionary.trie, self._dictionary.hmm, self._rules, work)
+        lower = (lexicon.traits[work.points[: len(utf8)] % tables.POINTS] & 0x1FFFFF).tobytes()
+        first = work.distinct.first[:n]
+        spans = zip(work.words.start[first].tolist(), work.words.end[first].tolist(), strict=True)
+        words = [lower[4 * start : 4 * end].decode("utf-32-le") for start, end in spans]
+        scaled = (work.distinct.weight[:n] / weights.ONE).tolist()
+        rows = list(zip(words, work.distinct.count[:n].tolist(), scaled, strict=True))
+        return sorted(rows, key=lambda row: -row[2])
+
+    def close(self) -> None:
+        """End the extraction processes. May be called twice."""
+        self._pool.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _identify(self) -> str:
+        """The recipe's id; runs, and so compiles, the kernel."""
+        extracted = extract_one(probes.HTML, "text/html")
+        texts = [*probes.TEXTS, extracted.text or extracted.reason]
+        utf8, offsets = _join([text.encode("utf-8", "surrogatepass") for text in texts])
+        result = self._run(utf8, offsets, self._rules._replace(min_words=1))
+        output = b"".join(array.tobytes() for array in result)
+        digests = (tables.digest(), self._weights.digest, self._dictionary.key)
+        return recipe_id(self.recipe, digests, output)
+
+    def _extract(self, pages: Sequence[Page]) -> None:
+        """Give readable pages that hold `raw` their text, or say why there is none."""
+        waiting = [p for p in pages if p.kind == Kind.READABLE and p.text is None]
+        raws = [(p.raw if p.raw is not None else "", p.content_type) for p in waiting]
+        for page, extracted in zip(waiting, self._pool.extract(raws) if raws else (), strict=True):
+            page.text, page.raw = extracted.text, None
+            if extracted.text is None:
+                page.kind, page.reason, page.detail = Kind.UNREADABLE, extracted.reason, extracted.detail
+
+    def _gather(self, pages: Sequence[Page]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+        """The UTF-8 of readable pages, cut to what counts, and where each begins; nothing for the others."""
+        parts = []
+        for page in pages:
+            if page.kind == Kind.READABLE and page.text is not None:
+                part, page.cut = self._encode(page.text)
+                parts.append(part)
+            else:
+                parts.append(b"")
+        return _join(parts)
+
+    def _encode(self, text: str) -> tuple[bytes, bool]:
+        """UTF-8 of at most `max_text_bytes`, cut at a character, and whether it was cut."""
+        limit = self.recipe.max_text_bytes
+        data = text[: limit + 1].encode("utf-8", "surrogatepass")
+        if len(data) <= limit:
+            return data, False
+        end = limit
+        while data[end] & 0xC0 == 0x80:
+            end -= 1
+        return data[:end], True
+
+    def _fingerprint_pages(
+        self, pages: Sequence[Page], utf8: NDArray[np.uint8], offsets: NDArray[np.int64]
+    ) -> Result:
+        """As `_run`, but a page that the kernel fails over costs only itself."""
+        try:
+            return self._run(utf8, offsets, self._rules)
+        except Exception:  # noqa: BLE001 - whatever it was: the culprit is found page by page, and named there
+            result = make_result(len(pages), self.recipe.sketch_bits)
+        for i, page in enumerate(pages):
+            try:
+                one = self._run(
+                    utf8[offsets[i] : offsets[i + 1]], np.diff(offsets[i : i + 2], prepend=0), self._rules
+                )
+            except Exception as error:  # noqa: BLE001 - the page's dead letter says what it was
+                page.kind, page.reason = Kind.UNREADABLE, "kernel_error"
+                page.detail = f"the kernel failed over this page ({type(error).__name__}: {error})"
+                continue
+            for whole, row in zip(result, one, strict=True):
+                whole[i] = row[0]
+        return result
+
+    def _run(self, utf8: NDArray[np.uint8], offsets: NDArray[np.int64], rules: Rules) -> Result:
+        """One kernel call over n pages, with working memory of its own."""
+        longest = int(np.diff(offsets).max(initial=0))
+        work: Work = make_work(longest, self.recipe.sketch_bits)
+        result = make_result(len(offsets) - 1, self.recipe.sketch_bits)
+        trie, hmm = self._dictionary.trie, self._dictionary.hmm
+        self._kernel(utf8, offsets, self._weights.lexicon, trie, hmm, rules, work, result)
+        return result
+
+
+def compiled(cache: Path) -> bool:
+    """Whether these kernels were compiled before by someone with this cache folder: a hint, no promise."""
+    return _mark(cache).exists()
+
+
+def _mark(cache: Path) -> Path:
+    python = f"{sys.version_info.major}.{sys.version_info.minor}"
+    return cache / f"kernels-{FINGERPRINT_SOURCES:014x}-{numba.__version__}-{python}"
+
+
+def _mark_compiled(cache: Path) -> None:
+    with contextlib.suppress(OSError):  # without the mark it only says so again
+        cache.mkdir(parents=True, exist_ok=True)
+        _mark(cache).touch()
+
+
+def _join(parts: list[bytes]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """All parts in one array, and n + 1 offsets."""
+    offsets = np.zeros(len(parts) + 1, np.int64)
+    np.cumsum([len(part) for part in parts], out=offsets[1:])
+    return np.frombuffer(bytearray().join(parts), np.uint8), offsets
+
+
+def _blob(parts: list[bytes]) -> tuple[bytes, NDArray[np.uint32]]:
+    """Strings one after another, and where each ends."""
+    return b"".join(parts), np.cumsum([len(part) for part in parts], dtype=np.uint32)
+
+
+def _to_columns(pages: Sequence[Page], result: Result) -> Columns:
+    n = len(pages)
+    ids, id_ends = _blob([page.id.encode() for page in pages])
+    urls, url_ends = _blob([page.url.encode() if page.url else b"" for page in pages])
+    identities = b"".join([page.identity for page in pages])
+    return Columns(
+        offset=np.fromiter((page.offset for page in pages), np.int64, n),
+        kind=np.fromiter((page.kind for page in pages), np.uint8, n),
+        reason=np.fromiter((_REASON_NUMBER[page.reason] for page in pages), np.uint8, n),
+        time=np.fromiter((page.time for page in pages), np.int64, n),
+        identity=np.frombuffer(identities, np.uint64).reshape(n, 2),
+        fingerprint=result.fingerprints,
+        sketch=result.sketches,
+        words=result.words,
+        id_ends=id_ends,
+        url_ends=url_ends,
+        ids=ids,
+        urls=urls,
+    )

@@ -1,0 +1,165 @@
+"""The obvious way from text to fingerprint and sketch: plain Python over dicts and strings, with jieba itself.
+
+Shares nothing with `stream` but the recipe's settings and the shipped table of characters.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from bisect import bisect_right
+from collections import Counter
+from functools import cache
+from pathlib import Path
+
+import jieba
+import mmh3
+import numpy as np
+
+import stream.text
+from stream.text.recipe import Recipe
+
+OTHER, HAN, LETTER, DIGIT, MARK, BIGRAM = range(6)
+M64 = (1 << 64) - 1
+TABLE = np.load(Path(stream.text.__file__).parent / "tables" / "unicode.npy").tolist()
+STARTS = [row[0] for row in TABLE]
+JIEBA = Path(jieba.__file__).parent
+
+
+@cache
+def traits(char: str) -> tuple[str, str, int, bool]:
+    """A character's fold, its casefold, its class, and whether it is a letter or a number."""
+    point = ord(char)
+    _, fold, casefold, kind = TABLE[bisect_right(STARTS, point) - 1]
+    return chr(point + fold), chr(point + casefold), kind & 7, kind & 8 != 0
+
+
+def decode(utf8: bytes) -> str:
+    """UTF-8 as the kernel reads it: a lone surrogate is one U+FFFD, else as Python replaces."""
+    return re.sub(b"\xed[\xa0-\xbf][\x80-\xbf]", b"\xef\xbf\xbd", utf8).decode("utf-8", "replace")
+
+
+def fold(text: str) -> str:
+    return "".join(traits(char)[0] for char in text)
+
+
+def casefold(text: str) -> str:
+    return "".join(traits(char)[1] for char in text)
+
+
+def mix(x: int) -> int:
+    x ^= x >> 33
+    x = x * 0xFF51AFD7ED558CCD & M64
+    x ^= x >> 33
+    x = x * 0xC4CEB9FE1A85EC53 & M64
+    return x ^ (x >> 33)
+
+
+def keeps_boundary(left: str, right: str) -> bool:
+    """Whether two tokens stay apart, by the characters on both sides of their boundary."""
+    joining = (LETTER, MARK, DIGIT)
+    both = traits(left)[2] in joining and traits(right)[2] in joining
+    return not both or (ord(left) < 128 and ord(right) < 128)
+
+
+def regroup(tokens: list[str]) -> list[str]:
+    """From jieba's tokens to words, as they stand in the text."""
+    text, ends, at = "".join(tokens), set(), 0
+    for token in tokens:
+        at += len(token)
+        ends.add(at)
+    pieces, start = [], 0
+    for end in range(1, len(text) + 1):
+        left, right = text[end - 1], text[end] if end < len(text) else None
+        bigrams = (traits(left)[2] == BIGRAM) + (right is not None and traits(right)[2] == BIGRAM)
+        if right is None or bigrams == 1 or (bigrams == 0 and end in ends and keeps_boundary(left, right)):
+            pieces.append(text[start:end])
+            start = end
+    words = []
+    for piece in pieces:
+        if traits(piece[0])[2] == BIGRAM and len(piece) > 1:
+            words += [piece[i : i + 2] for i in range(len(piece) - 1)]
+        else:
+            words.append(piece)
+    return [word for word in words if any(traits(char)[3] for char in word)]
+
+
+class Naive:
+    """One recipe, the slow way. The tokenizer is jieba's, initialized with a private `tmp_dir`."""
+
+    def __init__(self, recipe: Recipe, tokenizer: jieba.Tokenizer) -> None:
+        self.recipe = recipe
+        self.tokenizer = tokenizer
+        self.table = self._table()
+        ordered = sorted(self.table.values())
+        self.median = ordered[len(ordered) // 2]
+
+    def _table(self) -> dict[str, int]:
+        shares: dict[str, float] = {}
+        for word, share in self._shares():
+            key = casefold(fold(word))
+            if any(traits(char)[3] for char in key):
+                shares[key] = shares.get(key, 0.0) + share
+        return {word: round(65536 * max(0.0, -math.log(share))) for word, share in shares.items()}
+
+    def _shares(self) -> list[tuple[str, float]]:
+        if self.recipe.weights == "jieba-idf":
+            lines = (JIEBA / "analyse" / "idf.txt").read_text(encoding="utf-8").splitlines()
+            return [(line.split(" ")[0], math.exp(-float(line.split(" ")[1]))) for line in lines]
+        words = {word: count for word, count in self.tokenizer.FREQ.items() if count > 0}
+        total = sum(words.values())
+        return [(word, count / total) for word, count in words.items()]
+
+    def words(self, utf8: bytes) -> list[str]:
+        """The casefolded words of a text in their order."""
+        tokens = self.tokenizer.lcut(fold(decode(utf8)), HMM=self.recipe.hmm)
+        return [casefold(word) for word in regroup(tokens)]
+
+    def weight(self, word: str) -> int:
+        if word in self.table:
+            return self.table[word]
+        kinds = {traits(char)[2] for char in word}
+        if HAN in kinds:
+            return self.median
+        fixed = self.recipe.default_weight if kinds & {LETTER, BIGRAM} else self.recipe.number_weight
+        return round(65536 * fixed)
+
+    def hash(self, word: str) -> int:
+        return mmh3.hash64(word.encode(), self.recipe.seed, x64arch=True, signed=False)[0]
+
+    def weighted(self, words: list[str]) -> dict[str, int]:
+        """The weight of each distinct word in a page of these words."""
+        power = self.recipe.tf_power
+        return {
+            word: (round(65536 * min(count, 65535) ** power) * self.weight(word)) >> 16
+            for word, count in Counter(words).items()
+        }
+
+    def fingerprint(self, utf8: bytes) -> tuple[int, list[int], int]:
+        """Fingerprint, sketch in words of 64 bits, and number of distinct words."""
+        words = self.words(utf8)
+        weighted = self.weighted(words)
+        if len(weighted) < self.recipe.min_words:
+            return 0, [0] * (self.recipe.sketch_bits // 64), len(weighted)
+        out = 0
+        for bit in range(64):
+            balance = sum(w if self.hash(word) >> bit & 1 else -w for word, w in weighted.items())
+            out |= (balance > 0) << bit
+        return out, self.sketch(words), len(weighted)
+
+    def sketch(self, words: list[str]) -> list[int]:
+        bins = self.recipe.sketch_bits
+        hashes = [self.hash(word) for word in words]
+        pairs = {mix(a * 0x9E3779B97F4A7C15 & M64 ^ b) for a, b in zip(hashes, hashes[1:], strict=False)}
+        minima: dict[int, int] = {}
+        for value in pairs or {mix(value) for value in hashes}:
+            at = (value >> 32) * bins >> 32
+            minima[at] = min(value, minima.get(at, M64))
+        bits = 0
+        for at in range(bins if minima else 0):
+            source, attempt = at, 0
+            while source not in minima:
+                attempt += 1
+                source = (mix(at << 32 | attempt) >> 32) * bins >> 32
+            bits |= (mix(minima[source]) & 1) << at
+        return [bits >> shift & M64 for shift in range(0, bins, 64)]

@@ -1,0 +1,138 @@
+"""Fingerprints and sketches: the kernels say what the obvious Python says, bit for bit."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import jieba
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stream.kernels.fold import fold_utf8
+from stream.text import probes, tables
+from stream.text.fingerprinter import Fingerprinter
+from stream.text.recipe import PRESETS, Recipe
+from tests import corpora
+from tests.naive_text import Naive, decode, fold
+
+RECIPES = [
+    replace(PRESETS["default"], min_words=1),
+    replace(PRESETS["google2007"], min_words=1),
+    Recipe(name="odd", sketch_bits=192, seed=0xDEADBEEF, hmm=False, tf_power=0.5, min_words=2, number_weight=0),
+]
+
+
+@pytest.fixture(scope="module", params=RECIPES, ids=lambda recipe: recipe.name)
+def both(
+    request: pytest.FixtureRequest, cache: Path, oracle: jieba.Tokenizer
+) -> Iterator[tuple[Fingerprinter, Naive]]:
+    with Fingerprinter(request.param, cache, workers=0) as fast:
+        yield fast, Naive(request.param, oracle)
+
+
+def agree(both: tuple[Fingerprinter, Naive], texts: list[str]) -> None:
+    fast, naive = both
+    fingerprints, sketches, words = fast.texts(texts)
+    for i, text in enumerate(texts):
+        expected = naive.fingerprint(text.encode("utf-8", "surrogatepass"))
+        assert (int(fingerprints[i]), sketches[i].tolist(), int(words[i])) == expected, text
+
+
+SCRIPTS = (
+    "中国人民研究生命起源的是不了乒乓球拍卖完永和服装饰品有限公司",
+    "abcXYZ0123456789.%+#&_-",
+    " \t\r\n\u3000\u00a0\u2028，。！?、…",
+    "éàßçñÆİıǅ\u0301\u0308\u0345\u200d",
+    "абвЁжЯ",
+    "한국어도서관",
+    "ひらがなカタカナーゝヶﾊﾟﾋﾞｱ\u3099",
+    "สวัสดีครับກຂຄខ្មែរမြန်",
+    "ＡＢｃ１２３％①②Ⅷ½豈更〇々𠮷𪚥",
+    "🚀👨‍👩‍👧❤️1️⃣\ud800\udfff\ufffd\x00\x07",
+    "שלוםمرحباहिन्दी१२३",
+)
+PHRASES = st.sampled_from([piece for text in probes.TEXTS for piece in re.split(r"(?<=[，。, ])", text)])
+RUNS = st.builds(
+    lambda chars, times: "".join(chars) * times,
+    st.lists(st.sampled_from("".join(SCRIPTS)), min_size=1, max_size=3),
+    st.integers(1, 300),
+)
+MIXED = st.lists(
+    st.one_of(*(st.text(alphabet, max_size=8) for alphabet in SCRIPTS), PHRASES, RUNS, st.text(max_size=8)),
+    max_size=12,
+).map("".join)
+
+
+@settings(max_examples=120, deadline=None)
+@given(texts=st.lists(MIXED, min_size=1, max_size=6))
+def test_kernels_and_plain_python_give_the_same_bits(both: tuple[Fingerprinter, Naive], texts: list[str]) -> None:
+    agree(both, texts)
+
+
+def test_the_probe_pages_agree_too(both: tuple[Fingerprinter, Naive]) -> None:
+    agree(both, list(probes.TEXTS))
+
+
+@pytest.mark.parametrize("run", ["a", "中", "か", "1", "é", "한", " ", "的是", "a中", "ab "])
+def test_very_long_runs_agree(both: tuple[Fingerprinter, Naive], run: str) -> None:
+    agree(both, [run * 30_000])
+
+
+@settings(max_examples=80, deadline=None)
+@given(texts=st.lists(MIXED, min_size=1, max_size=8))
+def test_a_page_has_the_same_bits_in_any_batch(both: tuple[Fingerprinter, Naive], texts: list[str]) -> None:
+    together = both[0].texts(texts)
+    alone = [both[0].texts([text]) for text in texts]
+    for column in range(3):
+        assert np.array_equal(together[column], np.concatenate([one[column] for one in alone]))
+
+
+@settings(max_examples=60, deadline=None)
+@given(text=MIXED)
+def test_the_words_shown_are_the_words_counted(both: tuple[Fingerprinter, Naive], text: str) -> None:
+    fast, naive = both
+    words = naive.words(text.encode("utf-8", "surrogatepass"))
+    expected = {(word, words.count(word), weight / 65536) for word, weight in naive.weighted(words).items()}
+    rows = fast.weighted(text)
+    assert set(rows) == expected
+    assert len(rows) == len(expected)
+    assert [row[2] for row in rows] == sorted((row[2] for row in rows), reverse=True)
+
+
+@settings(max_examples=60, deadline=None)
+@given(text=MIXED)
+def test_tokens_are_those_of_jieba_on_the_folded_text(both: tuple[Fingerprinter, Naive], text: str) -> None:
+    fast, naive = both
+    assert fast.tokens(text) == naive.tokenizer.lcut(fold(text), HMM=fast.recipe.hmm)
+
+
+BYTES = st.one_of(
+    st.binary(max_size=40),
+    st.lists(st.integers(0x70, 0xFF), max_size=40).map(bytes),
+    st.lists(
+        st.sampled_from(
+            [b"\xed\xa0\x80", b"\xed", b"\xf0\x9f\x98", b"\xe4\xb8", b"\xf4\x90", b"\xe0\x80", b"\xc0\xaf", b"a"]
+            + ["é中🚀".encode(), b"\x80", b"\xf4\x8f\xbf\xbf", b"\xef\xbf\xbf"]
+        ),
+        max_size=12,
+    ).map(b"".join),
+)
+
+
+@settings(max_examples=2000, deadline=None)
+@given(utf8=BYTES)
+def test_broken_utf8_decodes_as_python_replaces_it(utf8: bytes) -> None:
+    points = np.zeros(len(utf8) + 1, np.uint32)
+    n = fold_utf8(np.frombuffer(bytearray(utf8), np.uint8), 0, len(utf8), tables.unicode_table().fold, points)
+    assert points[:n].tobytes().decode("utf-32-le") == fold(decode(utf8))
+
+
+@pytest.mark.corpora
+@pytest.mark.parametrize("name", corpora.REVISIONS)
+def test_real_pages_agree(both: tuple[Fingerprinter, Naive], name: str) -> None:
+    agree(both, list(corpora.texts(name, 397)))
