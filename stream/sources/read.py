@@ -58,10 +58,10 @@ class PageReader:
     def _all(self) -> Iterator[Record]:
         for file in self._files:
             if file.path == STDIN:
-                yield from _jsonl(sys.stdin.buffer, STDIN, self._limit)
+                yield from jsonl_records(sys.stdin.buffer, STDIN, self._limit)
                 continue
             with _opened(file.path) as self._open:
-                reader = _html if file.is_html else _jsonl
+                reader = _html if file.is_html else jsonl_records
                 yield from reader(self._open, file.path, self._limit)
                 self._open = None
             self._done += file.bytes
@@ -83,7 +83,7 @@ def size_of(inputs: Sequence[str]) -> int | None:
     return None if STDIN in inputs else sum(file.bytes for file in _files_of(inputs))
 
 
-def _jsonl(handle: BinaryIO, path: str, limit: int) -> Iterator[Record]:
+def jsonl_records(handle: BinaryIO, path: str, limit: int) -> Iterator[Record]:
     topic, prefix = shown_path(path), os.fsencode(path) + b":"
     for number, line in lines(unpacked(handle, path), path, limit):
         key = own_name(line) if len(line) <= limit else None
