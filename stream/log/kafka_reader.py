@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -31,6 +32,8 @@ FIXED: Mapping[str, Any] = {
 }
 ASK_FOR = 2.0
 """Seconds that `caught_up` waits for a broker."""
+STEP = 0.5
+"""Seconds of waiting after which the client's state and the topics' ids are looked at again."""
 OUT_OF_RANGE = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
 
 
@@ -79,26 +82,16 @@ class KafkaReader(Reader):
 
     def poll(self, limit: int, timeout: float) -> list[Record]:
         """See Reader."""
-        self._same.check()
-        self._away.check(self._consumer)
-        records = []
-        for message in consume(self._consumer, limit, timeout):
-            error = message.error()
-            if error is None:
-                record = to_record(message)
-                records.append(record)
-                self._next[record.partition] = record.offset + 1
-            elif error.code() == KafkaError._PARTITION_EOF:
-                partition, offset = message.partition(), message.offset()
-                self._next[partition] = max(self._next[partition], offset)
+        end = time.monotonic() + timeout
+        while True:
+            self._same.check()
+            self._away.check(self._consumer)
+            left = max(0.0, end - time.monotonic())
+            records = self._records(consume(self._consumer, limit, min(left, STEP)))
+            if records:
                 self._away.heard()
-            elif error.code() in OUT_OF_RANGE:
-                raise self._removed(message)
-            elif not error.retriable() and error.fatal():
-                raise self._cluster.named(KafkaException(error), self._topic)
-        if records:
-            self._away.heard()
-        return records
+            if records or left <= 0:
+                return records
 
     def caught_up(self) -> bool:
         """See Reader. Asks the broker (a round trip) only where all that was known before has been read."""
@@ -113,6 +106,24 @@ class KafkaReader(Reader):
     def close(self) -> None:
         """See Closing."""
         self._consumer.close()
+
+    def _records(self, messages: list[Any]) -> list[Record]:
+        records = []
+        for message in messages:
+            error = message.error()
+            if error is None:
+                record = to_record(message)
+                records.append(record)
+                self._next[record.partition] = record.offset + 1
+            elif error.code() == KafkaError._PARTITION_EOF:
+                partition, offset = message.partition(), message.offset()
+                self._next[partition] = max(self._next[partition], offset)
+                self._away.heard()
+            elif error.code() in OUT_OF_RANGE:
+                raise self._removed(message)
+            elif error.fatal():
+                raise self._cluster.named(KafkaException(error), self._topic)
+        return records
 
     def _reached(self) -> bool:
         return all(self._next[partition] >= end for partition, end in self._ends.items())

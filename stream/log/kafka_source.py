@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,7 +13,7 @@ from confluent_kafka.admin import AdminClient
 from stream.errors import LogError, LogLocked, SimstreamError
 from stream.log.base import FINGERPRINTS, PAGES, Polled, Source, Start
 from stream.log.kafka_cluster import Away, Cluster, SameTopics, logger, make
-from stream.log.kafka_reader import DEFAULTS, FIXED, OUT_OF_RANGE, consume, to_record
+from stream.log.kafka_reader import DEFAULTS, FIXED, OUT_OF_RANGE, STEP, consume, to_record
 from stream.log.kafka_topics import group_state
 from stream.model import Record
 
@@ -34,7 +35,6 @@ GROUP: Mapping[str, Any] = {
     "session.timeout.ms": 6_000,
     "heartbeat.interval.ms": 2_000,
 }
-SEEK_TIMEOUT = 5.0
 
 
 def group_of(cluster: Cluster) -> str:
@@ -67,10 +67,21 @@ class KafkaSource(Source):
 
     def poll(self, limit: int, timeout: float) -> Polled:
         """See Source."""
-        self._same.check()
-        self._away.check(self._consumer)
-        self._moved.clear()
-        messages = consume(self._consumer, limit, 0 if self._started or self._stopped else timeout)
+        end = time.monotonic() + timeout
+        while True:
+            self._same.check()
+            self._away.check(self._consumer)
+            left = 0.0 if self._started or self._stopped else max(0.0, end - time.monotonic())
+            self._moved.clear()
+            records = self._records(consume(self._consumer, limit, min(left, STEP)))
+            if records or self._started or self._stopped or left <= 0:
+                break
+        started, self._started = list(self._started.values()), {}
+        stopped, self._stopped = list(self._stopped), set()
+        return Polled(records, started, stopped)
+
+    def _records(self, messages: Sequence[Any]) -> list[Record]:
+        """The records among them that belong to partitions owned before and after they were read."""
         if self._error is not None:
             raise self._error
         records: list[Record] = []
@@ -89,9 +100,7 @@ class KafkaSource(Source):
             self._seek(partition, self._next[partition])
         if messages:
             self._away.heard()
-        started, self._started = list(self._started.values()), {}
-        stopped, self._stopped = list(self._stopped), set()
-        return Polled(records, started, stopped)
+        return records
 
     def commit(self, offsets: Mapping[int, int]) -> None:
         """See Source. Does not wait for the broker: a commit that is lost means that pages are read again, and

@@ -1,0 +1,64 @@
+"""Small things that the contract tests share."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Literal
+
+from stream.log.base import Log, Outgoing, Polled, Source
+from stream.model import Record
+from tests.kafka_fixtures import Place
+
+
+def read_all(log: Log, topic: str, start: int | Literal["end"] = 0) -> list[Record]:
+    """Everything that is committed now."""
+    records = []
+    with log.reader(topic, start) as reader:
+        while not reader.caught_up():
+            records += reader.poll(1000, 0.2)
+    return records
+
+
+def read_source(source: Source, records: int, timeout: float = 15.0) -> Polled:
+    """What a source brings until `records` have come (and its partitions, where it is 0)."""
+    all_records: list[Record] = []
+    started, stopped = [], []
+    end = time.monotonic() + timeout
+    while time.monotonic() < end:
+        polled = source.poll(100, 0.2)
+        all_records += polled.records
+        started += polled.started
+        stopped += polled.stopped
+        if len(all_records) >= records and started:
+            break
+    return Polled(all_records, started, stopped)
+
+
+def batch(number: int, count: int = 10) -> list[Outgoing]:
+    """Verdicts that name their batch."""
+    return [Outgoing(b"id%d" % i, b"%d" % number, (("verdict", b"new"),)) for i in range(count)]
+
+
+@contextmanager
+def writer(place: Place, what: str) -> Iterator[subprocess.Popen[str]]:
+    """A process that writes, and is killed at the end."""
+    command = [sys.executable, "-m", "tests.contract.writer", place.address, place.prefix, what]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def kill_after(process: subprocess.Popen[str], lines: int) -> int:
+    """Kill -9 once it has said so many lines; the last number that it said."""
+    assert process.stdout is not None
+    told = [int(process.stdout.readline()) for _ in range(lines)]
+    process.kill()
+    rest, _ = process.communicate()
+    return [*told, *(int(line) for line in rest.splitlines(keepends=True) if line.endswith("\n"))][-1]

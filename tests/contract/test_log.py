@@ -1,0 +1,345 @@
+"""What every log keeps, whatever it is made of: each test runs on a local log and on a real broker."""
+
+from __future__ import annotations
+
+import time
+from itertools import chain
+
+import pytest
+
+from stream.errors import (
+    LogError,
+    LogLocked,
+    PositionMissing,
+    RecordTooLarge,
+    TakenOver,
+    TopicMissing,
+    TopicRecreated,
+)
+from stream.log.base import FINGERPRINTS, PAGES, POSITIONS, TOPICS, VERDICTS, Log, Reader
+from stream.log.partitioner import partition_of
+from tests.contract.helpers import batch, kill_after, read_all, read_source, writer
+from tests.contract.writer import BATCH
+from tests.kafka_fixtures import PARTITIONS, Place
+
+
+def test_topics_are_made_once_and_then_only_compared(place: Place) -> None:
+    log = place.open()
+    assert all(report.created for report in log.create_topics(2))
+    again = log.create_topics(2)
+    assert [(report.created, report.differs) for report in again] == [(False, ())] * len(TOPICS)
+
+
+def test_another_number_of_partitions_is_reported_and_not_changed(log: Log) -> None:
+    report = {report.name.split(".")[1]: report.differs for report in log.create_topics(7)}
+    assert report[PAGES] == ("partitions: 4, not 7",)
+    assert report[FINGERPRINTS] == ()
+    assert log.topic(PAGES).partitions == PARTITIONS
+
+
+def test_a_missing_topic_is_named_with_what_to_do(place: Place) -> None:
+    log = place.open()
+    for use in (log.topic, log.appender, log.reader, log.low_watermarks):
+        with pytest.raises(TopicMissing, match=r"pages .*topics create"):
+            use(PAGES)
+    with pytest.raises(TopicMissing):
+        log.source()
+    with pytest.raises(TopicMissing):
+        log.publisher().start()
+
+
+def test_records_come_back_as_they_were_appended(log: Log) -> None:
+    with log.appender(PAGES) as appender:
+        appender.append(b"one", b"k", (("a", b"1"), ("a", b""), ("b", b"\xff")), partition=1, timestamp=1234)
+        appender.append(None, b"k", partition=1, timestamp=5)
+        appender.append(b"", b"", partition=1, timestamp=6)
+        appender.append(b"three", None, partition=1, timestamp=7)
+    found = [(r.partition, r.offset, r.key, r.value, r.headers, r.timestamp) for r in read_all(log, PAGES)]
+    assert found == [
+        (1, 0, b"k", b"one", (("a", b"1"), ("a", b""), ("b", b"\xff")), 1234),
+        (1, 1, b"k", None, (), 5),
+        (1, 2, b"", b"", (), 6),
+        (1, 3, None, b"three", (), 7),
+    ]
+
+
+def test_order_holds_within_each_partition(log: Log) -> None:
+    with log.appender(PAGES) as appender:
+        for i in range(2000):
+            appender.append(b"%d" % i, b"key%d" % (i % 37))
+    by_partition: dict[int, list[int]] = {}
+    for record in read_all(log, PAGES):
+        values = by_partition.setdefault(record.partition, [])
+        assert record.offset == len(values)
+        values.append(int(record.value or b""))
+    assert sorted(chain(*by_partition.values())) == list(range(2000))
+    assert all(values == sorted(values) for values in by_partition.values())
+
+
+def test_the_key_decides_the_partition_as_in_javas_client(log: Log) -> None:
+    keys = [b"21", b"foobar", b"a-little-bit-long-string", b"", "页".encode(), b"x" * 99]
+    with log.appender(PAGES) as appender:
+        for key in keys:
+            appender.append(b"v", key)
+    assert {r.key: r.partition for r in read_all(log, PAGES)} == {k: partition_of(k, PARTITIONS) for k in keys}
+
+
+def test_verdicts_lie_where_pages_of_their_key_lie(log: Log) -> None:
+    publisher = log.publisher()
+    publisher.start()
+    publisher.publish(batch(1, 40), b"p")
+    publisher.close()
+    assert {r.key: r.partition for r in read_all(log, VERDICTS)} == {
+        b"id%d" % i: partition_of(b"id%d" % i, PARTITIONS) for i in range(40)
+    }
+
+
+def test_pages_keep_their_timestamp_and_frames_take_the_time_of_their_append(log: Log) -> None:
+    before = time.time() * 1000
+    for topic in (PAGES, FINGERPRINTS):
+        with log.appender(topic) as appender:
+            appender.append(b"v", partition=0, timestamp=77)
+    assert read_all(log, PAGES)[0].timestamp == 77
+    assert before - 2000 <= read_all(log, FINGERPRINTS)[0].timestamp <= time.time() * 1000 + 2000
+
+
+def test_what_is_flushed_is_acknowledged_without_a_gap(log: Log) -> None:
+    with log.appender(PAGES) as appender:
+        numbers = [appender.append(b"v", b"k%d" % i) for i in range(500)]
+        assert numbers == list(range(1, 501))
+        assert appender.flush(10) == 500
+        assert appender.acknowledged() == 500
+
+
+def test_a_record_that_is_too_large_is_refused_and_the_appender_goes_on(place: Place) -> None:
+    log = place.open(max_record_bytes=20_000)
+    log.create_topics(1)
+    with log.appender(PAGES) as appender:
+        with pytest.raises(RecordTooLarge, match="20000"):
+            appender.append(b"x" * 20_001, b"k")
+        assert appender.append(b"x" * 19_000, b"k") == 1
+        assert appender.flush(10) == 1
+    assert [len(r.value or b"") for r in read_all(log, PAGES)] == [19_000]
+
+
+def test_a_reader_begins_where_it_is_told(log: Log) -> None:
+    with log.appender(FINGERPRINTS) as appender:
+        for i in range(50):
+            appender.append(b"%d" % i)
+    assert [r.offset for r in read_all(log, FINGERPRINTS, 47)] == [47, 48, 49]
+    assert read_all(log, FINGERPRINTS, 50) == []
+    with pytest.raises(LogError, match="ends at offset 50, before 51"):
+        log.reader(FINGERPRINTS, 51)
+    with log.reader(FINGERPRINTS, "end") as reader:
+        assert reader.caught_up()
+        with log.appender(FINGERPRINTS) as appender:
+            appender.append(b"next")
+        assert [r.value for r in reader.poll(10, 10)] == [b"next"]
+
+
+def test_a_reader_follows_and_knows_when_it_has_caught_up(log: Log) -> None:
+    with log.reader(FINGERPRINTS) as reader, log.appender(FINGERPRINTS) as appender:
+        assert reader.caught_up()
+        assert reader.poll(10, 0.1) == []
+        for i in range(3):
+            appender.append(b"%d" % i)
+            appender.flush(10)
+            assert not reader.caught_up()
+            assert [r.value for r in reader.poll(10, 10)] == [b"%d" % i]
+            assert reader.caught_up()
+
+
+def test_poll_gives_no_more_than_its_limit(log: Log) -> None:
+    with log.appender(FINGERPRINTS) as appender:
+        for i in range(30):
+            appender.append(b"%d" % i)
+    with log.reader(FINGERPRINTS) as reader:
+        sizes = []
+        while not reader.caught_up():
+            sizes.append(len(reader.poll(7, 5)))
+    assert sum(sizes) == 30
+    assert max(sizes) <= 7
+
+
+def test_a_reader_has_caught_up_behind_the_marks_of_transactions(log: Log) -> None:
+    publisher = log.publisher()
+    publisher.start()
+    with log.reader(POSITIONS) as reader:
+        for number in range(3):
+            publisher.publish(batch(number), b"%d" % number)
+            assert not reader.caught_up()
+            found = []
+            while not reader.caught_up():
+                found += reader.poll(10, 0.2)
+            assert [r.value for r in found] == [b"%d" % number]
+    publisher.close()
+
+
+def test_the_next_publisher_begins_at_the_last_position(log: Log) -> None:
+    publisher = log.publisher()
+    assert publisher.start() is None
+    publisher.publish(batch(1), b"one")
+    publisher.publish([], b"two")
+    publisher.publish(batch(2), b"three")
+    assert publisher.start() == b"three"
+    publisher.close()
+    assert [r.value for r in read_all(log, POSITIONS)] == [b"one", b"two", b"three"]
+    verdicts = read_all(log, VERDICTS)
+    assert len(verdicts) == 20
+    assert verdicts[0].headers == (("verdict", b"new"),)
+
+
+def test_a_killed_publisher_leaves_verdicts_and_position_together_or_neither(place: Place) -> None:
+    log = place.open()
+    log.create_topics(PARTITIONS)
+    with writer(place, "publish") as process:
+        told = kill_after(process, 15)
+    publisher = log.publisher()
+    last = int(publisher.start() or b"0")
+    publisher.close()
+    assert last >= told
+    counts: dict[int, int] = {}
+    for record in read_all(log, VERDICTS):
+        counts[int(record.value or b"")] = counts.get(int(record.value or b""), 0) + 1
+    assert counts == dict.fromkeys(range(1, last + 1), BATCH)
+    assert [int(r.value or b"") for r in read_all(log, POSITIONS)] == list(range(1, last + 1))
+
+
+def test_what_a_killed_appender_was_told_is_safe_is_there_in_order(place: Place) -> None:
+    log = place.open()
+    log.create_topics(1)
+    with writer(place, "append") as process:
+        told = kill_after(process, 20)
+    values = [int(r.value or b"") for r in read_all(log, FINGERPRINTS)]
+    assert values == list(range(1, len(values) + 1))
+    assert len(values) >= told
+    with log.appender(FINGERPRINTS) as appender:
+        appender.append(b"after")
+    assert read_all(log, FINGERPRINTS, len(values))[0].value == b"after"
+
+
+def test_two_publishers_never_both_publish(place: Place, log: Log) -> None:
+    older, newer = log.publisher(), place.open().publisher()
+    older.start()
+    older.publish(batch(1), b"one")
+    if place.is_local:
+        with pytest.raises(LogLocked, match="process"):
+            newer.start()
+        older.publish(batch(2), b"two")
+    else:
+        assert newer.start() == b"one"
+        newer.publish(batch(2), b"two")
+        with pytest.raises(TakenOver):
+            older.publish(batch(3), b"three")
+    older.close()
+    newer.close()
+    assert [r.value for r in read_all(log, POSITIONS)] == [b"one", b"two"]
+    assert len(read_all(log, VERDICTS)) == 20
+
+
+def test_verdicts_without_a_position_are_refused(log: Log) -> None:
+    with log.appender(VERDICTS) as appender:
+        appender.append(b"v", b"k")
+    with pytest.raises(PositionMissing, match="prefix"):
+        log.publisher().start()
+
+
+def poll_until(reader: Reader, end: float) -> None:
+    """Read and throw away."""
+    while time.monotonic() < end:
+        reader.poll(1, 0.2)
+
+
+def fill(log: Log, count: int) -> None:
+    """Pages over all partitions, by turns."""
+    with log.appender(PAGES) as appender:
+        for i in range(count):
+            appender.append(b"%d" % i, partition=i % PARTITIONS)
+
+
+def test_a_source_without_commits_begins_at_the_first_page_and_says_so(log: Log) -> None:
+    fill(log, 40)
+    with log.source() as source:
+        polled = read_source(source, 40)
+    assert sorted(polled.started) == [(p, 0, True) for p in range(PARTITIONS)]
+    assert sorted(int(r.value or b"") for r in polled.records) == list(range(40))
+
+
+def test_a_source_goes_on_at_its_commits(log: Log) -> None:
+    fill(log, 40)
+    with log.source() as source:
+        read_source(source, 40)
+        source.commit({0: 10, 1: 4})
+    with log.source() as source:
+        polled = read_source(source, 6 + 20)
+    assert sorted(polled.started) == [(0, 10, False), (1, 4, False), (2, 0, True), (3, 0, True)]
+    assert len(polled.records) == 26
+
+
+def test_restart_goes_back_to_the_commits(log: Log) -> None:
+    fill(log, 40)
+    with log.source() as source:
+        read_source(source, 40)
+        source.commit(dict.fromkeys(range(PARTITIONS), 8))
+        source.restart()
+        polled = read_source(source, 8)
+        assert sorted(polled.started) == [(p, 8, False) for p in range(PARTITIONS)]
+        assert sorted((r.partition, r.offset) for r in polled.records) == [
+            (p, o) for p in range(PARTITIONS) for o in (8, 9)
+        ]
+
+
+def test_lag_counts_what_is_not_read_yet(log: Log) -> None:
+    fill(log, 40)
+    with log.source() as source:
+        read_source(source, 40)
+        assert source.lag() == dict.fromkeys(range(PARTITIONS), 0)
+        source.commit({0: 3})
+        source.restart()
+        polled = source.poll(1, 0)
+        assert source.lag()[0] >= 7 - len(polled.records)
+
+
+def test_a_commit_of_another_log_is_ignored(place: Place, log: Log) -> None:
+    fill(log, 8)
+    with log.source() as source:
+        read_source(source, 8)
+        source.commit(dict.fromkeys(range(PARTITIONS), 2))
+    place.delete(FINGERPRINTS)
+    log.create_topics(PARTITIONS)
+    with log.source() as source:
+        assert sorted(read_source(source, 8).started) == [(p, 0, True) for p in range(PARTITIONS)]
+
+
+def test_a_source_stops_where_its_topic_was_made_anew(place: Place, log: Log) -> None:
+    fill(log, 8)
+    with log.source() as source:
+        read_source(source, 8)
+        place.delete(PAGES)
+        log.create_topics(PARTITIONS)
+        with pytest.raises((TopicRecreated, TopicMissing)):
+            read_source(source, 1)
+
+
+def test_a_reader_stops_where_its_topic_was_made_anew(place: Place, log: Log) -> None:
+    with log.reader(FINGERPRINTS) as reader:
+        reader.poll(1, 0.1)
+        place.delete(FINGERPRINTS)
+        log.create_topics(PARTITIONS)
+        end = time.monotonic() + 15
+        with pytest.raises((TopicRecreated, TopicMissing)):
+            poll_until(reader, end)
+
+
+def test_group_offsets_are_set_while_no_fingerprinter_runs(log: Log) -> None:
+    fill(log, 40)
+    log.set_group_offsets(dict.fromkeys(range(PARTITIONS), 5))
+    with log.source() as source:
+        started = read_source(source, 20).started
+        assert sorted(started) == [(p, 5, False) for p in range(PARTITIONS)]
+        with pytest.raises(LogLocked):
+            log.set_group_offsets({0: 1})
+
+
+def test_low_watermarks_are_those_of_every_partition(log: Log) -> None:
+    assert log.low_watermarks(PAGES) == dict.fromkeys(range(PARTITIONS), 0)

@@ -1,0 +1,46 @@
+"""A process that writes until it is killed: `python -m tests.contract.writer ADDRESS PREFIX append|publish`.
+
+It prints the number of what was acknowledged, a line each time, so that a test knows what must be there.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from stream.log import LogOptions, open_log
+from stream.log.base import FINGERPRINTS, Log, Outgoing
+
+BATCH = 50
+
+
+def append(log: Log) -> None:
+    """Frames with their own number as value."""
+    appender = log.appender(FINGERPRINTS)
+    told, number = 0, 0
+    while True:
+        number = appender.append(b"%d" % (number + 1))
+        safe = appender.acknowledged()
+        if safe >= told + 100:
+            told = safe
+            print(told, flush=True)
+
+
+def publish(log: Log) -> None:
+    """Batches of verdicts, with the number of batches as position."""
+    publisher = log.publisher()
+    batch = int(publisher.start() or b"0")
+    while True:
+        batch += 1
+        verdicts = [Outgoing(b"id%d" % i, b"%d" % batch, ()) for i in range(BATCH)]
+        publisher.publish(verdicts, b"%d" % batch)
+        print(batch, flush=True)
+
+
+def main() -> None:
+    address, prefix, what = sys.argv[1:]
+    log = open_log(address, LogOptions(prefix=prefix))
+    {"append": append, "publish": publish}[what](log)
+
+
+if __name__ == "__main__":
+    main()

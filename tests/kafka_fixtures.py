@@ -1,0 +1,112 @@
+"""Fixtures for tests over a log: a real broker for the session, a fresh place per test, both logs by turns.
+
+Without Java or Maven the tests that need the broker are skipped and say what to install; with CI=true they fail.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from deploy.kafka.broker import Broker, missing_packages
+from stream.log import open_log
+from stream.log.base import Log, LogOptions
+
+PARTITIONS = 4
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where one test's topics live; `open` gives a log over them, as another process would open it."""
+
+    address: str
+    prefix: str
+
+    @property
+    def is_local(self) -> bool:
+        return "://" not in self.address
+
+    def open(self, **options: object) -> Log:
+        chosen: dict[str, object] = {"patience": 10.0} | options
+        return open_log(self.address, LogOptions(prefix=self.prefix, **chosen))  # type: ignore[arg-type]
+
+    def delete(self, topic: str) -> None:
+        """Take a topic away, as an operator would."""
+        name = f"{self.prefix}.{topic}"
+        if self.is_local:
+            catalog = Path(self.address) / "topics.json"
+            found = json.loads(catalog.read_text())
+            del found["topics"][name]
+            catalog.write_text(json.dumps(found))
+            (Path(self.address) / f"{name}.log").unlink(missing_ok=True)
+            return
+        from confluent_kafka.admin import AdminClient
+
+        admin = AdminClient({"bootstrap.servers": self.address.removeprefix("kafka://")})
+        admin.delete_topics([name])[name].result()
+        end = time.monotonic() + 10
+        while name in admin.list_topics(timeout=5).topics and time.monotonic() < end:
+            time.sleep(0.05)
+
+
+@pytest.fixture(scope="session")
+def broker() -> Iterator[Broker]:
+    """A real broker for the whole session; a test that kills it starts it again."""
+    missing = missing_packages()
+    if missing:
+        advice = f"a broker needs: apt-get install {' '.join(missing)}"
+        if os.environ.get("CI") == "true":
+            pytest.fail(advice)
+        pytest.skip(advice)
+    with Broker() as running:
+        yield running
+
+
+@pytest.fixture
+def kafka_place(broker: Broker) -> Place:
+    """A fresh prefix on the broker; no topics yet."""
+    return Place(broker.address, f"t{secrets.token_hex(4)}")
+
+
+@pytest.fixture
+def local_place(tmp_path: Path) -> Place:
+    """A fresh folder; no topics yet."""
+    return Place(str(tmp_path / "log"), "simstream")
+
+
+@pytest.fixture
+def kafka_log(kafka_place: Place) -> Iterator[Log]:
+    """A log on the broker, with topics of 4 partitions."""
+    with kafka_place.open() as log:
+        log.create_topics(PARTITIONS)
+        yield log
+
+
+@pytest.fixture
+def local_log(local_place: Place) -> Iterator[Log]:
+    """A log in a folder, with topics of 4 partitions."""
+    with local_place.open() as log:
+        log.create_topics(PARTITIONS)
+        yield log
+
+
+@pytest.fixture(params=["local", pytest.param("kafka", marks=pytest.mark.kafka)])
+def place(request: pytest.FixtureRequest) -> Place:
+    """Both places by turns, without topics."""
+    found: Place = request.getfixturevalue(f"{request.param}_place")
+    return found
+
+
+@pytest.fixture
+def log(place: Place) -> Iterator[Log]:
+    """Both logs by turns, with topics of 4 partitions."""
+    with place.open() as opened:
+        opened.create_topics(PARTITIONS)
+        yield opened
