@@ -66,46 +66,88 @@ def murmur(data: NDArray[np.uint8], n: int, seed: np.uint64) -> np.uint64:
         h2 ^= _rotate(_load(data, tail + 8, left - 8) * _C2, 33) * _C1
     if left > 0:
         h1 ^= _rotate(_load(data, tail, min(left, 8)) * _C1, 31) * _C2
+    return _finish(h1, h2, n)
+
+
+@njit(nogil=True, cache=True, inline="always")
+def _utf8_of(point):
+    """The UTF-8 of a code point as a little-endian number, and how many bytes it has."""
+    x = np.uint64(point)
+    low, shift = np.uint64(0x3F), np.uint64(6)
+    if point < 0x80:
+        return x, 1
+    if point < 0x800:
+        return (x >> shift) | np.uint64(0xC0) | (((x & low) | np.uint64(0x80)) << np.uint64(8)), 2
+    middle = ((x >> shift) & low) | np.uint64(0x80)
+    last = (x & low) | np.uint64(0x80)
+    if point < 0x10000:
+        head = (x >> np.uint64(12)) | np.uint64(0xE0)
+        return head | (middle << np.uint64(8)) | (last << np.uint64(16)), 3
+    head = (x >> np.uint64(18)) | np.uint64(0xF0)
+    second = ((x >> np.uint64(12)) & low) | np.uint64(0x80)
+    return head | (second << np.uint64(8)) | (middle << np.uint64(16)) | (last << np.uint64(24)), 4
+
+
+@njit(nogil=True, cache=True, inline="always")
+def _finish(h1, h2, n):
     h1 ^= np.uint64(n)
     h2 ^= np.uint64(n)
     h1 += h2
-    h2 += h1
-    return mix(h1) + mix(h2)
+    return mix(h1) + mix(h1 + h2)
 
 
 @njit(nogil=True, cache=True)
-def put_utf8(point: int, data: NDArray[np.uint8], n: int) -> int:
-    """Write the UTF-8 of one code point at `data[n:]`; returns the place after it."""
-    if point < 0x80:
-        data[n] = point
-        return n + 1
-    if point < 0x800:
-        data[n] = 0xC0 | (point >> 6)
-    else:
-        if point < 0x10000:
-            data[n] = 0xE0 | (point >> 12)
-        else:
-            data[n] = 0xF0 | (point >> 18)
-            data[n + 1] = 0x80 | ((point >> 12) & 0x3F)
+def _murmur_long(points, start, end, traits, seed, data):
+    """As `hash_word`, for words of any length, by way of their bytes."""
+    n = 0
+    for i in range(start, end):
+        encoded, size = _utf8_of(traits[points[i]] & _CASEFOLD)
+        for _ in range(size):
+            data[n] = np.uint8(encoded & np.uint64(0xFF))
+            encoded >>= np.uint64(8)
             n += 1
-        data[n + 1] = 0x80 | ((point >> 6) & 0x3F)
-        n += 1
-    data[n + 1] = 0x80 | (point & 0x3F)
-    return n + 2
+    return murmur(data, n, seed)
 
 
 @njit(nogil=True, cache=True)
-def hash_words(
-    points: NDArray[np.uint32], ends: NDArray[np.int64], traits: NDArray[np.uint32], seed: np.uint64
-) -> tuple[NDArray[np.uint64], NDArray[np.uint8]]:
+def hash_word(points, start, end, traits, seed, data):
+    """Hash and kind (see `hash_words`) of the word `points[start:end]`; no word (no letter or number): hash 0.
+
+    `data` has room for 4 bytes a code point. A word of up to 15 bytes, as nearly all are, never leaves the
+    registers.
+    """
+    low, high, n, kind = np.uint64(0), np.uint64(0), 0, 0
+    for i in range(start, end):
+        trait = traits[points[i]]
+        kind |= (1 << ((trait >> np.uint32(24)) & np.uint32(7))) | ((trait >> np.uint32(20)) & np.uint32(0x80))
+        encoded, size = _utf8_of(trait & _CASEFOLD)
+        if n < 8:
+            low |= encoded << np.uint64(8 * n)
+            if n > 4:
+                high |= encoded >> np.uint64(64 - 8 * n)
+        elif n < 16:
+            high |= encoded << np.uint64(8 * n - 64)
+        n += size
+    if kind & 0x80 == 0:
+        return np.uint64(0), kind
+    if n > 15:
+        return _murmur_long(points, start, end, traits, seed, data), kind
+    h1, h2 = seed, seed
+    if n > 8:
+        h2 ^= _rotate(high * _C2, 33) * _C1
+    h1 ^= _rotate(low * _C1, 31) * _C2
+    return _finish(h1, h2, n), kind
+
+
+@njit(nogil=True, cache=True)
+def hash_words(points, ends, traits, seed):
     """Hash many words: word i is `points[ends[i-1]:ends[i]]`, folded. Returns hashes (n,) and kinds (n,).
 
     The words are casefolded first. A kind is the union of its characters' `1 << class`, with bit 7 where one
     of them is a letter or a number. For building tables; linear.
     """
-    n, start = len(ends), 0
+    n, start, longest = len(ends), 0, 0
     hashes, kinds = np.empty(n, np.uint64), np.empty(n, np.uint8)
-    longest = 0
     for i in range(n):
         longest = max(longest, ends[i] - start)
         start = ends[i]
@@ -114,23 +156,3 @@ def hash_words(
         hashes[i], kinds[i] = hash_word(points, start, ends[i], traits, seed, data)
         start = ends[i]
     return hashes, kinds
-
-
-@njit(nogil=True, cache=True)
-def hash_word(
-    points: NDArray[np.uint32],
-    start: int,
-    end: int,
-    traits: NDArray[np.uint32],
-    seed: np.uint64,
-    data: NDArray[np.uint8],
-) -> tuple[np.uint64, int]:
-    """Hash and kind (see `hash_words`) of the word `points[start:end]`; `data` has room for 4 bytes a point."""
-    n, kind = 0, 0
-    for i in range(start, end):
-        trait = traits[points[i]]
-        kind |= (1 << ((trait >> np.uint32(24)) & np.uint32(7))) | ((trait >> np.uint32(20)) & np.uint32(0x80))
-        n = put_utf8(np.int64(trait & _CASEFOLD), data, n)
-    if kind & 0x80 == 0:
-        return np.uint64(0), kind
-    return murmur(data, n, seed), kind

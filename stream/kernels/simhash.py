@@ -12,8 +12,6 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from stream.kernels.words import Lexicon, Words
-
 
 class Distinct(NamedTuple):
     """The distinct words of one page in the order of their first occurrence.
@@ -24,27 +22,28 @@ class Distinct(NamedTuple):
 
     places: NDArray[np.int64]
     hash: NDArray[np.uint64]
-    count: NDArray[np.int64]
+    times: NDArray[np.int64]  # how often it occurs
     weight: NDArray[np.int64]  # of the word in this page: (tf factor * word weight) >> 16
     first: NDArray[np.int32]  # which word it was first
 
 
 @njit(nogil=True, cache=True)
-def word_weight(value: np.uint64, lexicon: Lexicon, unknown: int) -> int:
-    """The weight of the word with this hash; `unknown` (UNKNOWN_*) says what it is if no table has it."""
-    mask = np.int64(len(lexicon.word_weights) - 1)
+def word_weight(value, keys, weights, unknown, kind):
+    """The weight of the word with this hash in the table `keys`, `weights`; `unknown` has that of other words.
+
+    `kind` is one of UNKNOWN_*: what the word is if the table does not have it.
+    """
+    mask = np.int64(len(weights) - 1)
     at = np.int64(value & np.uint64(mask))
-    while lexicon.word_weights[at] >= 0:
-        if lexicon.word_keys[at] == value:
-            return np.int64(lexicon.word_weights[at])
+    while weights[at] >= 0:
+        if keys[at] == value:
+            return np.int64(weights[at])
         at = (at + 1) & mask
-    return np.int64(lexicon.unknown[-2 - unknown])
+    return np.int64(unknown[-2 - kind])
 
 
 @njit(nogil=True, cache=True)
-def fill_word_table(
-    hashes: NDArray[np.uint64], weights: NDArray[np.int32], keys: NDArray[np.uint64], values: NDArray[np.int32]
-) -> None:
+def fill_word_table(hashes, weights, keys, values):
     """Put words into the empty table `keys`, `values` (see Lexicon); their hashes are distinct."""
     mask = np.int64(len(values) - 1)
     for i in range(len(hashes)):
@@ -55,42 +54,47 @@ def fill_word_table(
 
 
 @njit(nogil=True, cache=True)
-def count_words(words: Words, m: int, page: int, distinct: Distinct) -> int:
+def count_words(words, m, page, distinct):
     """Write the distinct ones of m words and how often each occurs; returns how many.
 
     `page` is a number from 1 to 2^31 that this `distinct` has not seen before. Linear.
     """
+    hashes, places = words.hash, distinct.places
+    seen, times, first = distinct.hash, distinct.times, distinct.first
     size = 64
     while size < 2 * m:
         size *= 2
     mask, n = np.int64(size - 1), 0
     for i in range(m):
-        value = words.hash[i]
+        value = hashes[i]
         at = np.int64(value & np.uint64(mask))
         while True:
-            place = distinct.places[at]
+            place = places[at]
             if place >> 32 != page:
-                distinct.places[at] = (np.int64(page) << 32) | n
-                distinct.hash[n], distinct.count[n], distinct.first[n] = value, 1, i
+                places[at] = (np.int64(page) << 32) | n
+                seen[n], times[n], first[n] = value, 1, i
                 n += 1
                 break
             index = place & 0xFFFFFFFF
-            if distinct.hash[index] == value:
-                distinct.count[index] += 1
+            if seen[index] == value:
+                times[index] += 1
                 break
             at = (at + 1) & mask
     return n
 
 
 @njit(nogil=True, cache=True)
-def weigh(words: Words, n: int, lexicon: Lexicon, distinct: Distinct) -> None:
+def weigh(words, n, lexicon, distinct):
     """Write the weight in the page of its n distinct words."""
-    cap = len(lexicon.tf_factor) - 1
+    slot_weight, tf_factor = lexicon.slot_weight, lexicon.tf_factor
+    cap = len(tf_factor) - 1
     for i in range(n):
-        weight = np.int64(words.weight[distinct.first[i]])
-        if weight < 0:
-            weight = word_weight(distinct.hash[i], lexicon, weight)
-        distinct.weight[i] = (lexicon.tf_factor[min(distinct.count[i], cap)] * weight) >> 16
+        slot = np.int64(words.slot[distinct.first[i]])
+        if slot >= 0:
+            weight = np.int64(slot_weight[slot])
+        else:
+            weight = word_weight(distinct.hash[i], lexicon.word_keys, lexicon.word_weights, lexicon.unknown, slot)
+        distinct.weight[i] = (tf_factor[min(distinct.times[i], cap)] * weight) >> 16
 
 
 @njit(nogil=True, cache=True)

@@ -1,4 +1,4 @@
-"""From jieba's tokens to words: regrouping, and the hash and known weight of every word of a page."""
+"""From jieba's tokens to words: regrouping, and the hash of every word of a page."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 
 from stream.kernels.hashing import hash_word
 
+OTHER: Final = 0
 BIGRAM: Final = 5
+HAN_FIRST, HAN_LAST = 0x4E00, 0x9FFF  # all of the class HAN
 _JOINING: Final = 0b11100  # 1 << LETTER | 1 << DIGIT | 1 << MARK
 _HAN_BIT: Final = 0b10
 _LETTER_BITS: Final = 0b100100  # 1 << LETTER | 1 << BIGRAM
-_COUNTS: Final = np.uint32(1 << 27)
-_KIND_COUNTS: Final = 0x80
 UNKNOWN_HAN, UNKNOWN_NUMBER, UNKNOWN_OTHER = -2, -3, -4
-"""Stand for the weight of a word that is not one of the dictionary's tokens: look it up by its hash."""
+"""Stand for the slot of a word that is not one of the dictionary's tokens: its weight is found by its hash."""
 
 
 class Lexicon(NamedTuple):
@@ -29,8 +29,8 @@ class Lexicon(NamedTuple):
 
     fold: NDArray[np.uint32]  # (0x110000,)
     traits: NDArray[np.uint32]  # (0x110000,) casefold, class, letter or number
-    slot_hash: NDArray[np.uint64]  # (slots,) hash of the dictionary word that ends in a slot of the trie
-    slot_weight: NDArray[np.int32]  # (slots,) its weight; -1 where it is no word
+    slot_hash: NDArray[np.uint64]  # (slots,) hash of the dictionary word of a slot in the trie; 0: no word
+    slot_weight: NDArray[np.int32]  # (slots,) its weight
     word_keys: NDArray[np.uint64]  # (2^p,)
     word_weights: NDArray[np.int32]  # (2^p,)
     unknown: NDArray[np.int32]  # (3,) weights of unknown words: with Han, without letters, others
@@ -41,7 +41,7 @@ class Words(NamedTuple):
     """The words of one page in the order of its text; arrays with room for as many as it has code points."""
 
     hash: NDArray[np.uint64]
-    weight: NDArray[np.int32]  # known weight, or UNKNOWN_*
+    slot: NDArray[np.int32]  # slot of a dictionary word, or UNKNOWN_*
     start: NDArray[np.int32]  # first code point
     end: NDArray[np.int32]  # one past the last
     bytes: NDArray[np.uint8]  # scratch for one word's UTF-8: 4 bytes a code point
@@ -55,55 +55,74 @@ def unknown_kind(kind):
     return UNKNOWN_OTHER if kind & _LETTER_BITS else UNKNOWN_NUMBER
 
 
+@njit(nogil=True, cache=True, inline="always")
+def _class(points, at, traits):
+    return np.int64((traits[points[at]] >> np.uint32(24)) & np.uint32(7))
+
+
+@njit(nogil=True, cache=True, inline="always")
+def _is_common_han(point):
+    return HAN_FIRST <= point <= HAN_LAST
+
+
+@njit(nogil=True, cache=True)
+def _end_of_word(points, ends, tokens, token, traits):
+    """How many tokens from `token` on, at least one, make one word: no boundary but between letters, digits or
+    marks that are not both ASCII goes away."""
+    at = token
+    while at + 1 < tokens:
+        end = ends[at]
+        if points[end - 1] < 128 and points[end] < 128:
+            break
+        if (1 << _class(points, end - 1, traits)) & _JOINING == 0:
+            break
+        if (1 << _class(points, end, traits)) & _JOINING == 0:
+            break
+        at += 1
+    return at + 1 - token
+
+
 @njit(nogil=True)  # not cached by itself: it calls into another file, see stamp.py
 def regroup(points, ends, slots, tokens, lexicon, seed, words):
     """Write the words of a page to `words`; returns how many.
 
-    `ends` and `slots` are the tokenizer's. Boundaries between letters, digits and marks go away where not both
-    sides are ASCII; runs of BIGRAM characters become overlapping bigrams, a run of one that character. Assumes
-    that a token with a BIGRAM character is that character alone, as jieba has it. Linear; a dictionary word
-    costs two look-ups and no hash.
+    `ends` and `slots` are the tokenizer's. Runs of BIGRAM characters become overlapping bigrams, a run of one
+    that character. Assumes that a token with a BIGRAM character is that character alone, as jieba has it.
+    Linear; a dictionary word costs one look-up and no hash.
     """
     # Arrays by themselves: a tuple of them that is handed on costs two atomic counts an array.
-    traits, slot_hash, slot_weight = lexicon.traits, lexicon.slot_hash, lexicon.slot_weight
-    out_hash, out_weight, out_start, out_end = words.hash, words.weight, words.start, words.end
-    n = np.int64(ends[tokens - 1]) if tokens > 0 else 0
-    m, token, start, run_end, run = 0, 0, 0, 0, 0
-    while start < n:
-        first = traits[points[start]]
-        if (first >> np.uint32(24)) & np.uint32(7) == BIGRAM:
-            if start >= run_end:
-                run_end = start + 1
-                while run_end < n and (traits[points[run_end]] >> np.uint32(24)) & np.uint32(7) == BIGRAM:
-                    run_end += 1
-                run = run_end - start
-            # The last character of a longer run ends a bigram and begins none.
-            end = start + (2 if run > 1 else 1)
-            after, slot = start + 1, np.int64(-1)
-            token += 1
-            if run > 1 and after == run_end:
-                start = after
+    traits, slot_hash, scratch = lexicon.traits, lexicon.slot_hash, words.bytes
+    out_hash, out_slot, out_start, out_end = words.hash, words.slot, words.start, words.end
+    m, token, start = 0, 0, 0
+    while token < tokens:
+        end, slot = np.int64(ends[token]), np.int64(slots[token])
+        token += 1
+        after = end
+        # By far the most tokens: no other rule can apply between Han characters.
+        if slot < 0 or not _is_common_han(points[start]) or not _is_common_han(points[end - 1]):
+            first = _class(points, start, traits)
+            if first == BIGRAM:
+                if token < tokens and _class(points, end, traits) == BIGRAM:
+                    end += 1
+                elif start > 0 and _class(points, start - 1, traits) == BIGRAM:
+                    start = end  # the last of a run ends a bigram and begins none
+                    continue
+            elif first == OTHER and end - start == 1:
+                start = end
                 continue
-        else:
-            end, slot = np.int64(ends[token]), np.int64(slots[token])
-            token += 1
-            while token < tokens and (points[end - 1] >= 128 or points[end] >= 128):
-                left = 1 << np.int64((traits[points[end - 1]] >> np.uint32(24)) & np.uint32(7))
-                right = 1 << np.int64((traits[points[end]] >> np.uint32(24)) & np.uint32(7))
-                if left & _JOINING == 0 or right & _JOINING == 0:
-                    break
-                end, slot = np.int64(ends[token]), np.int64(-1)
-                token += 1
-            after = end
+            else:
+                joined = _end_of_word(points, ends, tokens, token - 1, traits)
+                if joined > 1:
+                    token += joined - 1
+                    end, slot = np.int64(ends[token - 1]), np.int64(-1)
+                    after = end
         if slot >= 0:
-            value, weight = slot_hash[slot], slot_weight[slot]
-        elif end - start == 1 and first & _COUNTS == 0:
-            value, weight = np.uint64(0), np.int32(-1)
+            value = slot_hash[slot]
         else:
-            value, kind = hash_word(points, start, end, traits, seed, words.bytes)
-            weight = np.int32(unknown_kind(kind) if kind & _KIND_COUNTS else -1)
-        if weight != -1:
-            out_hash[m], out_weight[m], out_start[m], out_end[m] = value, weight, start, end
+            value, kind = hash_word(points, start, end, traits, seed, scratch)
+            slot = np.int64(unknown_kind(kind))
+        if value != 0:
+            out_hash[m], out_slot[m], out_start[m], out_end[m] = value, slot, start, end
             m += 1
         start = after
     return m

@@ -95,7 +95,7 @@ class Fingerprinter:
         spans = zip(work.words.start[first].tolist(), work.words.end[first].tolist(), strict=True)
         words = [lower[4 * start : 4 * end].decode("utf-32-le") for start, end in spans]
         scaled = (work.distinct.weight[:n] / weights.ONE).tolist()
-        rows = list(zip(words, work.distinct.count[:n].tolist(), scaled, strict=True))
+        rows = list(zip(words, work.distinct.times[:n].tolist(), scaled, strict=True))
         return sorted(rows, key=lambda row: -row[2])
 
     def close(self) -> None:

@@ -24,7 +24,7 @@ from stream.text import tables
 from stream.text.dictionary import Dictionary
 from stream.text.recipe import TF_CAP, Recipe
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 ONE: Final = 1 << 16
 """An integer weight is its weight times this, rounded."""
 _MAGIC: Final = b"simstream weights\n"
@@ -130,21 +130,20 @@ def _slots(
     unicode, trie = tables.unicode_table(), dictionary.trie
     points, ends = _flat([word for word, count in dictionary.frequencies().items() if count > 0])
     hashes, kinds = hash_words(points, ends, unicode.traits, seed)
-    slot_hash, slot_weight = np.zeros(len(trie.base), np.uint64), np.full(len(trie.base), -1, np.int32)
-    empty = np.zeros(0, np.int64)
-    lexicon = Lexicon(unicode.fold, unicode.traits, slot_hash, slot_weight, keys, values, unknown, empty)
-    _fill_slots(slots_of(points, ends, trie), hashes, kinds, lexicon)
+    slot_hash, slot_weight = np.zeros(len(trie.base), np.uint64), np.zeros(len(trie.base), np.int32)
+    words = kinds & 0x80 != 0
+    slots = slots_of(points, ends, trie)[words]
+    slot_hash[slots] = hashes[words]
+    slot_weight[slots] = _lookup(hashes[words], kinds[words], keys, values, unknown)
     return slot_hash, slot_weight
 
 
 @njit(nogil=True)  # not cached: it calls into other files, see kernels/stamp.py
-def _fill_slots(
-    slots: NDArray[np.int32], hashes: NDArray[np.uint64], kinds: NDArray[np.uint8], lexicon: Lexicon
-) -> None:
-    for i in range(len(slots)):
-        if slots[i] >= 0 and kinds[i] & 0x80 != 0:
-            lexicon.slot_hash[slots[i]] = hashes[i]
-            lexicon.slot_weight[slots[i]] = word_weight(hashes[i], lexicon, unknown_kind(np.int64(kinds[i])))
+def _lookup(hashes, kinds, keys, values, unknown):  # type: ignore[no-untyped-def]
+    out = np.empty(len(hashes), np.int32)
+    for i in range(len(hashes)):
+        out[i] = word_weight(hashes[i], keys, values, unknown, unknown_kind(np.int64(kinds[i])))
+    return out
 
 
 def _digest(array: NDArray[np.generic]) -> bytes:
