@@ -285,3 +285,27 @@ def test_an_index_that_could_not_be_exact_is_refused(
 def test_sketches_of_another_width_are_refused() -> None:
     with pytest.raises(ValueError, match="sketches are"):
         Index(None, 2, 8, 0).intern(np.zeros(1, np.uint64), np.zeros((1, 1), np.uint64))
+
+
+def test_numbers_stay_unique_while_the_columns_grow_with_released_numbers_waiting() -> None:
+    rng = np.random.default_rng(11)
+    index, naive = Index(None, 1, 0, 0, memtable_limit=300), NaiveIndex(0, 0)
+    for round_, count in enumerate([700, 500, 900, 3000, 200, 9000]):
+        pages, sketches = random_words(round_, count), random_words(round_ + 100, count, 1)
+        naive.intern(pages, sketches, index.intern(pages, sketches))
+        gone = rng.permutation(sorted(naive.live))[: count // 2]
+        index.release(gone)
+        naive.release(gone.tolist())
+        kept = rng.permutation(sorted(naive.live))[:50].tolist()
+        keys = [naive.live[e] for e in kept]
+        ask = np.array([k[0] for k in keys], np.uint64), np.array([k[1:] for k in keys], np.uint64)
+        assert [[e for e, _, _ in a] for a in answers(index.query(*ask))] == [[e] for e in kept]
+        assert len(index) == len(naive.live)
+
+
+def test_memory_of_released_entries_comes_back_without_new_ones() -> None:
+    index, none = Index(None, 0, 3, 0, memtable_limit=500), np.empty((20_000, 0), np.uint64)
+    entries = index.intern(random_words(1, 20_000), none)
+    before = index.bytes()
+    index.release(entries[:12_000])
+    assert index.bytes() < before - 12_000 * 2 * 8
