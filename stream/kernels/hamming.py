@@ -34,7 +34,7 @@ def _popcount(_typing, value):  # type: ignore[no-untyped-def]
 
 
 def _prefetch(_typing, array, index):  # type: ignore[no-untyped-def]
-    """Ask for the cache line of `array[index]` (one dimension, contiguous); any index is safe, none is read."""
+    """Ask for the cache line of a contiguous array's element `index`; any index is safe, none is read."""
 
     def emit(context, builder, signature, args):  # type: ignore[no-untyped-def]
         data = context.make_array(signature.args[0])(context, builder, args[0]).data

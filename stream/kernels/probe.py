@@ -149,6 +149,19 @@ def _agreement(sketches, entry, wanted, query):  # type: ignore[no-untyped-def]
     return equal
 
 
+@njit(inline="always")
+def _prefetch_entries(places, i, starts, entries, home, sketches):  # type: ignore[no-untyped-def]
+    """Ask for what the hits after i lead to: where runs start, then entries, then homes and sketches."""
+    if i + 3 * AHEAD < places.size:
+        prefetch(starts, int64(places[i + 3 * AHEAD]))
+    if i + 2 * AHEAD < places.size:
+        prefetch(entries, int64(starts[int64(places[i + 2 * AHEAD])]))
+    if i + AHEAD < places.size:
+        entry = int64(entries[int64(starts[int64(places[i + AHEAD])])])
+        prefetch(home, entry)
+        prefetch(sketches, entry * sketches.shape[1])
+
+
 @njit(nogil=True, cache=True)
 def confirm(
     places: U64,
@@ -175,10 +188,7 @@ def confirm(
     count = count_mark = hit_mark = 0
     looked, query = 0, int64(-1)
     for i in range(places.size):
-        if i + 2 * AHEAD < places.size:
-            prefetch(starts, int64(places[i + 2 * AHEAD]))
-        if i + AHEAD < places.size:
-            prefetch(entries, int64(starts[int64(places[i + AHEAD])]))
+        _prefetch_entries(places, i, starts, entries, home, sketches)
         if int64(tags[i] >> uint64(8)) != query:
             if query >= 0:
                 candidates[query] += looked
@@ -190,6 +200,7 @@ def confirm(
         for j in range(int64(starts[place]), end):
             if j + AHEAD < end:
                 prefetch(home, int64(entries[j + AHEAD]))
+                prefetch(sketches, int64(entries[j + AHEAD]) * sketches.shape[1])
             entry = int64(entries[j])
             if home[entry] != alive:
                 continue
