@@ -135,7 +135,7 @@ class ExtractionPool:
 
     def pids(self) -> list[int]:
         """The processes that run now."""
-        return [worker.pid for worker in self._workers if worker.pid]
+        return [pid for worker in self._workers if (pid := worker.pid)]
 
     def close(self) -> None:
         """End the processes; what is being extracted comes to `extract_failed`. May be called twice."""
@@ -199,7 +199,8 @@ class _Worker:
     @property
     def pid(self) -> int:
         """0 where no process runs."""
-        return self._process.pid if self._process is not None else 0
+        process = self._process
+        return process.pid if process is not None else 0
 
     def ask(self, raw: bytes | str, content_type: str) -> Extracted:
         """One page's answer. Raises TimeoutError where it is late, another OSError where the process died."""

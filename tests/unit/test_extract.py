@@ -1,0 +1,212 @@
+"""Main content, and processes that may die over it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+
+import pytest
+
+from stream.text.extract import ExtractionPool, extract_one
+
+STORY = "The river rose in the night and carried the old ferry as far as the mill, where it stayed. " * 3
+PAGE = (
+    "<html><head><title>Ferry</title><script>var x = 1;</script></head><body>"
+    '<nav><a href="/">Home</a> <a href="/n">News</a></nav>'
+    f"<article><h1>Ferry adrift</h1><p>{STORY}</p></article>"
+    "<footer>Copyright</footer></body></html>"
+)
+HTML = "text/html"
+DEEP = "<div>" * 100_000 + "x"
+"""The parser's time grows with the square of the depth: minutes for this."""
+
+
+@pytest.fixture
+def pool() -> Iterator[ExtractionPool]:
+    with ExtractionPool(1, timeout=2.0) as pool:
+        yield pool
+
+
+def test_main_content_leaves_out_what_surrounds_it() -> None:
+    text = extract_one(PAGE, HTML).text
+    assert text is not None
+    assert "carried the old ferry" in text
+    for outside in ("Home", "Copyright", "var x", "<p>"):
+        assert outside not in text
+
+
+def test_the_title_is_no_part_of_the_text() -> None:
+    page = f"<title>Weather</title><article><p>{STORY}</p></article>"
+    assert "Weather" not in (extract_one(page, HTML).text or "")
+
+
+def test_blocks_do_not_run_together() -> None:
+    page = "<table><tr><td>北京</td><td>上海</td></tr></table><p>一</p><p>二</p>"
+    assert (extract_one(page, HTML).text or "").split() == ["北京", "上海", "一", "二"]
+
+
+def test_a_page_without_main_content_gives_all_its_text() -> None:
+    page = "<html><body><nav>Only links here</nav><footer>and a footer</footer></body></html>"
+    assert (extract_one(page, HTML).text or "").split() == ["Only", "links", "here", "and", "a", "footer"]
+
+
+def test_numbers_of_lists_and_texts_of_images_are_left_out() -> None:
+    page = f"<article><p>{STORY}</p><ol><li>one</li><li>two</li></ol><img alt='picture'></article>"
+    words = (extract_one(page, HTML).text or "").split()
+    assert words[-2:] == ["one", "two"]
+
+
+def test_fetched_bytes_are_decoded_by_their_charset() -> None:
+    assert extract_one("<p>中文</p>".encode("gb18030"), "text/html; charset=gbk").text == "中文"
+
+
+def test_plain_text_is_decoded_and_nothing_else() -> None:
+    assert extract_one("<p>中文".encode("gb18030"), "text/plain; charset=gbk").text == "<p>中文"
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"%PDF-1.7 \n" + b"text " * 100,
+        b"\x89PNG\r\n\x1a\n",
+        b"PK\x03\x04",
+        bytes(range(256)) * 8,
+        b"\x00" * 100,
+        b"abc\x00\x00\x00" * 50,
+    ],
+)
+@pytest.mark.parametrize("content_type", ["text/html", "text/plain"])
+def test_binary_data_is_told_from_text(raw: bytes, content_type: str) -> None:
+    result = extract_one(raw, content_type)
+    assert (result.text, result.reason) == (None, "binary")
+    assert result.detail
+
+
+@pytest.mark.parametrize("codec", ["utf-16", "utf-16-le", "utf-16-be"])
+def test_utf16_is_no_binary_data(codec: str) -> None:
+    assert "carried the old ferry" in (extract_one(PAGE.encode(codec), HTML).text or "")
+
+
+def test_lone_surrogates_and_nuls_become_replacement_characters() -> None:
+    assert extract_one("<p>a\ud800b\x00c</p>", HTML).text == "a�b�c"
+
+
+def test_no_html_at_all_is_empty_text() -> None:
+    assert extract_one("", HTML) == ("", "", "")
+
+
+@pytest.mark.parametrize("workers", [0, 1, 2])
+def test_a_pool_gives_what_one_call_gives_in_order(workers: int) -> None:
+    items: list[tuple[bytes | str, str]] = [
+        (PAGE, HTML),
+        (PAGE.encode("utf-16"), HTML),
+        (b"plain", "text/plain"),
+        (b"%PDF-", HTML),
+        ("a\ud800b", HTML),
+        (f"<p>{STORY * 5_000}", HTML),
+    ]
+    with ExtractionPool(workers) as pool:
+        assert pool.extract(items) == [extract_one(*item) for item in items]
+
+
+def test_no_process_starts_before_there_is_html(pool: ExtractionPool) -> None:
+    pool.extract([(b"plain", "text/plain")])
+    assert pool.pids() == []
+    pool.extract([(PAGE, HTML)])
+    assert len(pool.pids()) == 1
+
+
+def test_a_page_that_hangs_costs_itself_only(pool: ExtractionPool) -> None:
+    first, deep, last = pool.extract([(PAGE, HTML), (DEEP, HTML), (PAGE, HTML)])
+    assert first == last == extract_one(PAGE, HTML)
+    assert (deep.text, deep.reason) == (None, "extract_failed")
+    assert "2 seconds" in deep.detail
+
+
+def test_a_process_killed_in_the_middle_of_a_page_costs_nothing(pool: ExtractionPool) -> None:
+    pool.extract([(PAGE, HTML)])
+    slow = "<div>" * 3_000 + STORY
+    results = []
+    thread = threading.Thread(target=lambda: results.extend(pool.extract([(slow, HTML)] * 20)))
+    thread.start()
+    time.sleep(0.3)
+    (pid,) = pool.pids()
+    os.kill(pid, signal.SIGKILL)
+    thread.join(60)
+    assert pid not in pool.pids()
+    assert results == [extract_one(slow, HTML)] * 20
+
+
+def test_a_page_that_kills_its_process_again_and_again_costs_itself_only(pool: ExtractionPool) -> None:
+    done = threading.Event()
+
+    def kill_whatever_runs() -> None:
+        while not done.is_set():
+            for pid in pool.pids():
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            time.sleep(0.01)
+
+    killer = threading.Thread(target=kill_whatever_runs)
+    killer.start()
+    try:
+        (result,) = pool.extract([("<div>" * 20_000, HTML)])
+    finally:
+        done.set()
+        killer.join()
+    assert result.reason == "extract_failed"
+    assert pool.extract([(PAGE, HTML)]) == [extract_one(PAGE, HTML)]
+
+
+def test_a_page_that_wants_too_much_memory_costs_itself_only() -> None:
+    with ExtractionPool(1, timeout=20, memory_bytes=400 << 20) as pool:
+        huge, good = pool.extract([("<p>x</p>" * 3_000_000, HTML), (PAGE, HTML)])
+    assert huge.reason == "extract_failed"
+    assert good == extract_one(PAGE, HTML)
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        "<p x='" + "a" * 3_000_000 + "'>text",
+        "<p " + "a=b " * 300_000 + ">text",
+        "<table>" * 5_000 + "text",
+        "<p>\x00" * 10_000 + "text",
+        "<!--" * 10_000,
+        "&#x110000;&#0;&notanentity;" * 1_000,
+    ],
+)
+def test_hostile_html_gets_an_answer_in_time(pool: ExtractionPool, page: str) -> None:
+    (result,) = pool.extract([(page, HTML)])
+    assert (result.text is None) == (result.reason == "extract_failed")
+
+
+def test_several_threads_may_share_a_pool() -> None:
+    expected = extract_one(PAGE, HTML)
+    results: list[bool] = []
+    with ExtractionPool(2) as pool:
+        threads = [
+            threading.Thread(target=lambda: results.append(pool.extract([(PAGE, HTML)] * 20) == [expected] * 20))
+            for _ in range(6)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+    assert results == [True] * 6
+
+
+def test_processes_end_with_the_pool() -> None:
+    pool = ExtractionPool(1)
+    pool.extract([(PAGE, HTML)])
+    (pid,) = pool.pids()
+    pool.close()
+    pool.close()
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+    with pytest.raises(ValueError, match="closed"):
+        pool.extract([(PAGE, HTML)])
