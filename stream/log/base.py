@@ -153,7 +153,10 @@ class Reader(Closing):
 
     @abstractmethod
     def caught_up(self) -> bool:
-        """Whether everything that was committed at the moment of this call has been returned by `poll`."""
+        """Whether everything that was committed at the moment of this call has been returned by `poll`.
+
+        Kafka lets readers see a transaction a few ms after `Publisher.publish` has returned.
+        """
 
 
 class Source(Closing):

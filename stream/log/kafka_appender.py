@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -12,7 +12,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 
 from stream.errors import DeliveryFailed, LogError, RecordTooLarge
 from stream.log.base import FINGERPRINTS, PAGES, Appender
-from stream.log.kafka_cluster import AWAY, Cluster, make
+from stream.log.kafka_cluster import AWAY, Cluster, logger, make
 from stream.log.kafka_topics import admitted_bytes
 
 POLL_EVERY = 64
@@ -63,13 +63,13 @@ class KafkaAppender(Appender):
         self._produce(value, key, more)
         self._count = number
         if number % POLL_EVERY == 0:
-            self._producer.poll(0)
+            self._serve(self._producer.poll, 0)
         return number
 
     def acknowledged(self) -> int:
         """See Appender. Raises RecordTooLarge, once, with its `number`, for each record that only the broker found
         too large; the run goes on behind it."""
-        self._producer.poll(0)
+        self._serve(self._producer.poll, 0)
         self._raise_failed()
         if self._refused:
             raise self._refused.popleft()
@@ -82,15 +82,15 @@ class KafkaAppender(Appender):
             left = end - time.monotonic()
             if left <= 0:
                 break
-            self._producer.flush(min(left, 0.2))  # in steps, so that Ctrl-C is heard
+            self._serve(self._producer.flush, min(left, 0.2))  # in steps, so that Ctrl-C is heard
         return self.acknowledged()
 
     def discard(self) -> None:
         """See Appender."""
         if self._failed is None:
             self._failed = DeliveryFailed(f"the appender of {self._name} was closed", "open another one")
-        self._producer.purge()
-        self._producer.flush(0)
+        self._serve(self._producer.purge)
+        self._serve(self._producer.flush, 0)
 
     def close(self) -> None:
         """See Closing. Raises BrokerUnreachable where something is still not acknowledged after the patience."""
@@ -109,6 +109,7 @@ class KafkaAppender(Appender):
             f"append-{self._topic}",
             DEFAULTS | room,
             {
+                "error_cb": self._on_error,
                 "enable.idempotence": True,
                 "acks": "all",
                 "partitioner": "murmur2_random",
@@ -124,7 +125,7 @@ class KafkaAppender(Appender):
                 self._producer.produce(self._name, value=value, key=key, **more)
                 return
             except BufferError:
-                self._producer.poll(0.1)
+                self._serve(self._producer.poll, 0.1)
                 self._raise_failed()
                 if self._run > run:
                     waiting_since, run = time.monotonic(), self._run
@@ -152,6 +153,18 @@ class KafkaAppender(Appender):
         while self._beyond and self._run + 1 in self._beyond:
             self._run += 1
             self._beyond.remove(self._run)
+
+    def _serve(self, call: Callable[..., Any], *arguments: float) -> None:
+        """Call the client, which may answer any call with the fatal error that ended it."""
+        try:
+            call(*arguments)
+        except KafkaException as error:
+            self._fail(error.args[0])
+
+    def _on_error(self, error: KafkaError) -> None:
+        logger.debug("appending to %s: %s", self._name, error.str())
+        if error.fatal():
+            self._fail(error)
 
     def _too_large(self, value: bytes | None) -> RecordTooLarge:
         size = "a record" if value is None else f"a record with a value of {len(value)} bytes"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -10,7 +11,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 
 from stream.errors import LogError, PositionMissing, TakenOver
 from stream.log.base import POSITION_KEY, POSITIONS, VERDICTS, Outgoing, Publisher
-from stream.log.kafka_cluster import AWAY, Cluster, make
+from stream.log.kafka_cluster import AWAY, Cluster, logger, make
 from stream.log.kafka_reader import has_records, last_record
 from stream.log.kafka_topics import admitted_bytes
 
@@ -106,6 +107,7 @@ class KafkaPublisher(Publisher):
                 "transaction.timeout.ms": self._transaction_ms,
                 "acks": "all",
                 "partitioner": "murmur2_random",
+                "error_cb": lambda error: logger.debug("publishing: %s", error.str()),
                 "message.max.bytes": max(1000, admitted_bytes(self._cluster, VERDICTS)),
             },
         )
@@ -195,5 +197,6 @@ class KafkaPublisher(Publisher):
         """Forget the producer and what it still holds; an open transaction is left to the next one."""
         producer, self._producer = self._producer, None
         if producer is not None:
-            producer.purge()
-            producer.flush(0)
+            with contextlib.suppress(KafkaException):  # a fenced producer repeats here that it is fenced
+                producer.purge()
+                producer.flush(0)

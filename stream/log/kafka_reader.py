@@ -120,6 +120,7 @@ class KafkaReader(Reader):
                 self._next[partition] = max(self._next[partition], offset)
                 self._away.heard()
             elif error.code() in OUT_OF_RANGE:
+                self._same.check_now()  # a topic made anew explains it better
                 raise self._removed(message)
             elif error.fatal():
                 raise self._cluster.named(KafkaException(error), self._topic)

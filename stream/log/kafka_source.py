@@ -199,6 +199,7 @@ class KafkaSource(Source):
             if partition in self._next and partition not in self._moved:
                 self._next[partition] = max(self._next[partition], message.offset())
         elif error.code() in OUT_OF_RANGE:
+            self._same.check_now()  # a topic made anew explains it better
             raise LogError(
                 f"{self._name} has no offset {self._next.get(partition)} in partition {partition} any more",
                 "pages were removed before they were read; see: simstream source skip",

@@ -15,7 +15,6 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # exported un
 
 from stream.errors import TopicMissing
 from stream.log.base import (
-    DEAD_LETTERS,
     FINGERPRINTS,
     PAGES,
     POSITIONS,
@@ -45,7 +44,7 @@ def wanted_settings(cluster: Cluster, topic: str, brokers: int) -> dict[str, str
     if topic == POSITIONS:
         return {"cleanup.policy": "compact"} | safe
     if topic == VERDICTS:
-        return {"cleanup.policy": "delete"} | safe
+        return {"cleanup.policy": "delete"} | limit | safe
     return limit | safe
 
 
@@ -101,8 +100,8 @@ def _compare(cluster: Cluster, topic: str, count: int, wanted: Mapping[str, str]
 
 
 def _is_enough(topic: str, name: str, found: str, wanted: str) -> bool:
-    """More room than asked for is no difference where the topic is ours to fill."""
-    return name == LIMIT and topic in (FINGERPRINTS, DEAD_LETTERS) and int(found or 0) >= int(wanted)
+    """More room than asked for is no difference where the service alone fills the topic."""
+    return name == LIMIT and topic != PAGES and int(found or 0) >= int(wanted)
 
 
 def _wait_for(cluster: Cluster, topic: str) -> None:

@@ -14,12 +14,14 @@ from stream.model import Record
 from tests.kafka_fixtures import Place
 
 
-def read_all(log: Log, topic: str, start: int | Literal["end"] = 0) -> list[Record]:
-    """Everything that is committed now."""
+def read_all(log: Log, topic: str, start: int | Literal["end"] = 0, least: int = 0) -> list[Record]:
+    """Everything that is committed now. Kafka lets readers see a transaction a moment after its commit returned:
+    `least` says how many records must come, at most 10 seconds later."""
     records = []
+    end = time.monotonic() + 10
     with log.reader(topic, start) as reader:
-        while not reader.caught_up():
-            records += reader.poll(1000, 0.2)
+        while not reader.caught_up() or (len(records) < least and time.monotonic() < end):
+            records += reader.poll(1000, 0.1)
     return records
 
 
@@ -52,7 +54,7 @@ def writer(place: Place, what: str) -> Iterator[subprocess.Popen[str]]:
         yield process
     finally:
         process.kill()
-        process.communicate()
+        process.wait()
 
 
 def kill_after(process: subprocess.Popen[str], lines: int) -> int:

@@ -1,0 +1,225 @@
+"""What only a real broker does: transactions that outlive their time, kills, rebalances, limits of its own."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import time
+
+import pytest
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+
+from deploy.kafka.broker import Broker
+from stream.errors import BrokerUnreachable, RecordTooLarge, SettingsError
+from stream.log import open_log
+from stream.log.base import FINGERPRINTS, PAGES, POSITIONS, VERDICTS, Log, LogOptions, Outgoing
+from stream.log.kafka_cluster import Cluster
+from stream.log.kafka_publisher import KafkaPublisher
+from tests.contract.helpers import batch, read_all, read_source
+from tests.kafka_fixtures import PARTITIONS, Place
+
+pytestmark = pytest.mark.kafka
+NOWHERE = "kafka://127.0.0.1:1"
+
+
+def set_limit(place: Place, topic: str, limit: int) -> None:
+    """Change a topic's largest record, as an operator would."""
+    admin = AdminClient({"bootstrap.servers": place.address.removeprefix("kafka://")})
+    entry = ConfigEntry("max.message.bytes", str(limit), incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ResourceType.TOPIC, f"{place.prefix}.{topic}", incremental_configs=[entry])
+    for future in admin.incremental_alter_configs([resource]).values():
+        future.result()
+
+
+def test_no_broker_is_one_clear_error_and_nothing_on_stderr(capfd: pytest.CaptureFixture[str]) -> None:
+    log = open_log(NOWHERE, LogOptions(patience=0.5))
+    began = time.monotonic()
+    for use in (log.source, log.publisher().start, lambda: log.topic(PAGES), lambda: log.create_topics(1)):
+        with pytest.raises(BrokerUnreachable, match=r"127.0.0.1:1 within 0.5 s: is it running"):
+            use()
+    assert time.monotonic() - began < 10
+    assert capfd.readouterr().err == ""
+
+
+def test_a_wrong_client_setting_is_named(broker: Broker) -> None:
+    log = open_log(broker.address, LogOptions(client={"no.such.setting": 1}))
+    with pytest.raises(SettingsError, match=r"no\.such\.setting"):
+        log.topic(PAGES)
+
+
+def test_client_settings_reach_the_client_but_not_those_that_rules_need(kafka_place: Place) -> None:
+    wrong = {"isolation.level": "read_uncommitted", "acks": 1, "enable.idempotence": False, "linger.ms": 0}
+    log = kafka_place.open(client=wrong)
+    log.create_topics(1)
+    producer = KafkaPublisher(Cluster(kafka_place.address.removeprefix("kafka://"), LogOptions(client=wrong)))
+    assert producer._cluster.config("x", {}, {"acks": "all"})["acks"] == "all"
+    with log.appender(FINGERPRINTS) as appender:
+        appender.append(b"v")
+    assert [r.value for r in read_all(log, FINGERPRINTS)] == [b"v"]
+
+
+def test_a_record_that_only_the_broker_refuses_is_named_and_the_others_arrive(
+    kafka_place: Place, kafka_log: Log
+) -> None:
+    appender = kafka_log.appender(PAGES)
+    set_limit(kafka_place, PAGES, 10_000)  # the appender still believes in the old limit
+    refused = []
+    for i in range(20):
+        appender.append(b"x" * (20_000 if i in (4, 9) else 10), b"k%d" % i)
+        appender_flush(appender, refused)
+    assert refused == [5, 10]
+    assert appender.flush(10) == 20
+    appender.close()
+    assert len(read_all(kafka_log, PAGES)) == 18
+
+
+def appender_flush(appender: object, refused: list[int | None]) -> None:
+    """Flush until it says no more that a record was too large."""
+    while True:
+        try:
+            appender.flush(10)  # type: ignore[attr-defined]
+            return
+        except RecordTooLarge as error:
+            refused.append(error.number)
+
+
+def test_a_full_queue_makes_the_appender_wait_and_loses_nothing(kafka_place: Place) -> None:
+    log = kafka_place.open(client={"queue.buffering.max.messages": 10})
+    log.create_topics(1)
+    with log.appender(FINGERPRINTS) as appender:
+        for i in range(500):
+            appender.append(b"%d" % i)
+    assert [r.value for r in read_all(log, FINGERPRINTS)] == [b"%d" % i for i in range(500)]
+
+
+class SlowPublisher(KafkaPublisher):
+    """Sleeps once before it commits, longer than the broker lets a transaction be open."""
+
+    naps = 1
+
+    def _produce(self, topic: str, value: bytes, key: bytes, headers: list[tuple[str, bytes]]) -> None:
+        super()._produce(topic, value, key, headers)
+        if topic == self._positions and self.naps:
+            self.naps -= 1
+            self._producer.flush(5)
+            time.sleep(3)
+
+
+def test_a_transaction_that_outlived_its_time_is_sent_again_once(kafka_place: Place, kafka_log: Log) -> None:
+    cluster = Cluster(kafka_place.address.removeprefix("kafka://"), LogOptions(prefix=kafka_place.prefix))
+    with SlowPublisher(cluster, transaction_ms=1000) as publisher:
+        publisher.start()
+        publisher.publish(batch(1), b"one")
+        publisher.publish(batch(2), b"two")
+        assert publisher.naps == 0
+    assert [r.value for r in read_all(kafka_log, POSITIONS, least=2)] == [b"one", b"two"]
+    assert len(read_all(kafka_log, VERDICTS, least=20)) == 20
+
+
+def test_an_open_transaction_of_a_dead_publisher_is_undone_by_the_next_start(kafka_place: Place) -> None:
+    log = kafka_place.open()
+    log.create_topics(1)
+    cluster = Cluster(kafka_place.address.removeprefix("kafka://"), LogOptions(prefix=kafka_place.prefix))
+    dead = KafkaPublisher(cluster)
+    dead.start()
+    dead._producer.begin_transaction()
+    dead._producer.produce(f"{kafka_place.prefix}.verdicts", b"never", b"k")
+    dead._producer.flush(5)
+    publisher = log.publisher()
+    began = time.monotonic()
+    assert publisher.start() is None
+    assert time.monotonic() - began < 5
+    publisher.publish([Outgoing(b"k", b"once", ())], b"one")
+    publisher.close()
+    assert [r.value for r in read_all(log, VERDICTS, least=1)] == [b"once"]
+
+
+def test_two_sources_share_the_partitions_and_every_page_is_read_on(kafka_place: Place, kafka_log: Log) -> None:
+    with kafka_log.appender(PAGES) as appender:
+        for i in range(400):
+            appender.append(b"%d" % i, partition=i % PARTITIONS)
+    first = kafka_log.source()
+    owned = {start.partition for start in read_source(first, 400).started}
+    first.commit(dict.fromkeys(range(PARTITIONS), 100))
+    second = kafka_place.open().source()
+    others: set[int] = set()
+    end = time.monotonic() + 20
+    while time.monotonic() < end and not (len(others) == 2 and len(owned) == 2):
+        polled = first.poll(100, 0.1)
+        owned = owned - set(polled.stopped) | {start.partition for start in polled.started}
+        polled = second.poll(100, 0.1)
+        others = others - set(polled.stopped) | {start.partition for start in polled.started}
+        assert all(start.offset == 100 and not start.first for start in polled.started)
+    assert owned | others == set(range(PARTITIONS))
+    assert not owned & others
+    first.close()
+    second.close()
+
+
+def test_all_go_on_when_the_broker_was_killed_and_came_back(broker: Broker, kafka_place: Place) -> None:
+    log = kafka_place.open(patience=30.0)
+    log.create_topics(1)
+    appender, reader, publisher = log.appender(FINGERPRINTS), log.reader(FINGERPRINTS), log.publisher()
+    publisher.start()
+    publisher.publish(batch(1), b"one")
+    for i in range(100):
+        appender.append(b"%d" % i)
+    assert appender.flush(10) == 100
+    broker.kill()
+    for i in range(100, 200):
+        appender.append(b"%d" % i)
+    assert appender.flush(0.2) == 100
+    broker.restart()
+    publisher.publish(batch(2), b"two")
+    assert appender.flush(30) == 200
+    values, end = [], time.monotonic() + 30
+    while len(values) < 200 and time.monotonic() < end:
+        values += [int(r.value or b"") for r in reader.poll(100, 0.5)]
+    assert values == list(range(200))
+    for opened in (appender, reader, publisher):
+        opened.close()
+    assert [r.value for r in read_all(log, POSITIONS, least=2)] == [b"one", b"two"]
+    assert len(read_all(log, VERDICTS, least=20)) == 20
+
+
+def test_a_publisher_without_its_broker_says_so_and_publishes_once_afterwards(
+    broker: Broker, kafka_place: Place
+) -> None:
+    log = kafka_place.open(patience=1.0)
+    kafka_place.open(patience=20.0).create_topics(1)
+    publisher, reader = log.publisher(), log.reader(VERDICTS)
+    publisher.start()
+    publisher.publish(batch(1), b"one")
+    broker.kill()
+    with pytest.raises(BrokerUnreachable):
+        publisher.publish(batch(2), b"two")
+    with pytest.raises(BrokerUnreachable):
+        poll_until(reader, time.monotonic() + 10)
+    broker.restart()
+    end = time.monotonic() + 20
+    while True:
+        try:
+            publisher.publish(batch(2), b"two")
+            break
+        except BrokerUnreachable:
+            assert time.monotonic() < end
+    publisher.close()
+    reader.close()
+    assert [r.value for r in read_all(kafka_place.open(), POSITIONS, least=2)] == [b"one", b"two"]
+
+
+def poll_until(reader: object, end: float) -> None:
+    """Read and throw away."""
+    while time.monotonic() < end:
+        reader.poll(10, 0.2)  # type: ignore[attr-defined]
+
+
+def test_the_clients_own_log_lines_go_to_the_logger(
+    kafka_place: Place, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    log = kafka_place.open(client={"debug": "generic"})
+    log.create_topics(1)
+    with caplog.at_level(logging.DEBUG, logger="stream.log.kafka_cluster"), log.appender(PAGES) as appender:
+        appender.append(secrets.token_bytes(10))
+    assert any(record.name == "stream.log.kafka_cluster" for record in caplog.records)
+    assert "%7|" not in capfd.readouterr().err

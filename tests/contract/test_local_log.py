@@ -1,0 +1,175 @@
+"""What only files do: torn tails, damage, locks, several processes on one folder."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stream.errors import LogDamaged, LogError, LogLocked, SettingsError
+from stream.log import open_log
+from stream.log.base import FINGERPRINTS, PAGES, POSITIONS, VERDICTS, Log
+from stream.log.partitioner import murmur2, partition_of, partitions_of
+from tests.contract.helpers import batch, read_all, writer
+from tests.kafka_fixtures import PARTITIONS, Place
+
+
+def file_of(place: Place, topic: str) -> Path:
+    return Path(place.address) / f"{place.prefix}.{topic}.log"
+
+
+def frames(log: Log, *values: bytes) -> None:
+    with log.appender(FINGERPRINTS) as appender:
+        for value in values:
+            appender.append(value)
+
+
+def test_a_tail_torn_at_any_byte_is_not_shown_and_the_next_writer_cuts_it_off(
+    local_place: Place, local_log: Log
+) -> None:
+    frames(local_log, b"one", b"two")
+    path = file_of(local_place, FINGERPRINTS)
+    kept = path.stat().st_size
+    frames(local_log, b"three")
+    whole = path.read_bytes()
+    for size in range(kept, len(whole)):
+        path.write_bytes(whole[:size])
+        assert [r.value for r in read_all(local_log, FINGERPRINTS)] == [b"one", b"two"]
+        frames(local_log, b"other")
+        assert [r.value for r in read_all(local_log, FINGERPRINTS)] == [b"one", b"two", b"other"]
+
+
+def test_a_tail_of_zeros_is_torn_too(local_place: Place, local_log: Log) -> None:
+    frames(local_log, b"one")
+    path = file_of(local_place, FINGERPRINTS)
+    path.write_bytes(path.read_bytes() + bytes(5000))
+    assert [r.value for r in read_all(local_log, FINGERPRINTS)] == [b"one"]
+    frames(local_log, b"two")
+    assert [r.value for r in read_all(local_log, FINGERPRINTS)] == [b"one", b"two"]
+
+
+def test_a_reader_sees_what_replaced_a_torn_tail_that_it_had_looked_at(local_place: Place, local_log: Log) -> None:
+    frames(local_log, b"one", b"two")
+    path = file_of(local_place, FINGERPRINTS)
+    path.write_bytes(path.read_bytes()[:-2])
+    with local_log.reader(FINGERPRINTS) as reader:
+        assert [r.value for r in reader.poll(10, 0.1)] == [b"one"]
+        assert reader.caught_up()
+        frames(local_log, b"another one")
+        assert [r.value for r in reader.poll(10, 1)] == [b"another one"]
+
+
+def test_any_changed_byte_in_the_middle_is_damage(local_place: Place, local_log: Log) -> None:
+    frames(local_log, b"one")
+    path = file_of(local_place, FINGERPRINTS)
+    start = path.stat().st_size
+    frames(local_log, b"two")
+    end = path.stat().st_size
+    frames(local_log, b"three")
+    whole = path.read_bytes()
+    for at in range(start, end):
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ 0x40]) + whole[at + 1 :])
+        with pytest.raises(LogDamaged, match=f"damaged at byte {start}"):
+            read_all(local_log, FINGERPRINTS)
+
+
+def test_a_publish_torn_at_any_byte_leaves_the_one_before_it(local_place: Place, local_log: Log) -> None:
+    with local_log.publisher() as publisher:
+        publisher.start()
+        publisher.publish(batch(1, 3), b"one")
+        path = file_of(local_place, VERDICTS)
+        kept = path.stat().st_size
+        publisher.publish(batch(2, 3), b"two")
+    whole = path.read_bytes()
+    for size in range(kept, len(whole), 7):
+        path.write_bytes(whole[:size])
+        assert [r.value for r in read_all(local_log, POSITIONS)] == [b"one"]
+        assert len(read_all(local_log, VERDICTS)) == 3
+    with local_log.publisher() as publisher:
+        assert publisher.start() == b"one"
+
+
+def test_a_second_writer_is_told_who_the_first_is(local_place: Place, local_log: Log) -> None:
+    with writer(local_place, "append") as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        with pytest.raises(LogLocked, match=f"process {process.pid} already writes to simstream.fingerprints"):
+            local_log.appender(FINGERPRINTS)
+    local_log.appender(FINGERPRINTS).close()
+
+
+def test_a_second_source_is_told_who_the_first_is(local_log: Log) -> None:
+    with local_log.source(), pytest.raises(LogLocked, match=f"process {os.getpid()} already reads"):
+        local_log.source()
+
+
+def test_many_readers_follow_a_writer_in_another_process(local_place: Place, local_log: Log) -> None:
+    with writer(local_place, "append"):
+        for _ in range(2):
+            with local_log.reader(FINGERPRINTS) as reader:
+                values: list[int] = []
+                while len(values) < 2000:
+                    values += [int(r.value or b"") for r in reader.poll(100, 5)]
+                assert values == list(range(1, len(values) + 1))
+
+
+def test_a_full_disk_is_an_error_that_leaves_the_topic_whole(
+    local_log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = os.pwrite
+
+    def half(fd: int, data: bytes, at: int) -> int:
+        if len(data) > 10:
+            return real(fd, data[:10], at)
+        raise OSError(28, "No space left on device")
+
+    with local_log.appender(FINGERPRINTS) as appender:
+        appender.append(b"one")
+        monkeypatch.setattr(os, "pwrite", half)
+        with pytest.raises(LogError, match=r"No space left on device: make room"):
+            appender.append(b"two two")
+        monkeypatch.undo()
+        appender.append(b"three")
+    assert [r.value for r in read_all(local_log, FINGERPRINTS)] == [b"one", b"three"]
+
+
+def test_a_damaged_list_of_topics_is_refused_by_name(local_place: Place, local_log: Log) -> None:
+    (Path(local_place.address) / "topics.json").write_text("{")
+    with pytest.raises(LogDamaged, match=r"topics\.json"):
+        local_log.topic(PAGES)
+
+
+def test_a_local_log_never_imports_the_kafka_client(tmp_path: Path) -> None:
+    code = (
+        "import sys; from stream.log import open_log; log = open_log(sys.argv[1]); log.create_topics(1);"
+        "log.appender('pages').append(b'v'); log.publisher().start(); sys.exit('confluent_kafka' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=False).returncode == 0
+
+
+def test_an_address_that_is_neither_is_refused() -> None:
+    with pytest.raises(SettingsError, match="directory"):
+        open_log("http://example.org")
+
+
+def test_murmur2_gives_the_hashes_that_javas_client_documents() -> None:
+    known = {b"21": -973932308, b"foobar": -790332482, b"a-little-bit-long-string": -985981536}
+    assert {key: murmur2(key) for key in known} == {key: value & 0xFFFFFFFF for key, value in known.items()}
+
+
+@given(st.lists(st.binary(max_size=40), max_size=60), st.integers(1, 20))
+def test_the_partitions_of_many_keys_are_those_of_each(keys: list[bytes], partitions: int) -> None:
+    assert partitions_of(keys, partitions) == [partition_of(key, partitions) for key in keys]
+
+
+def test_all_partitions_of_a_topic_share_one_file(local_place: Place, local_log: Log) -> None:
+    with local_log.appender(PAGES) as appender:
+        for partition in range(PARTITIONS):
+            appender.append(b"v", partition=partition)
+    assert [r.partition for r in read_all(local_log, PAGES)] == list(range(PARTITIONS))
+    assert file_of(local_place, PAGES).is_file()
