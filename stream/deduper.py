@@ -20,7 +20,7 @@ from stream.model import U64, Columns, Kind, Page, Record, Source, Verdict
 from stream.settings import default_cache, duration_ms
 from stream.text.fingerprinter import Fingerprinter
 from stream.text.policy import Policy, make_policy
-from stream.text.recipe import Recipe, preset
+from stream.text.recipe import preset
 from stream.wire.page import NO_TIME, PageLimits, decode
 
 BATCH_PAGES = 512
@@ -42,8 +42,10 @@ class Deduper:
     """Judges pages as the service does; all state is in memory and ends with the object.
 
     `recipe` is a preset's name; `distance` and `similarity` override the preset's; `window` is a duration such
-    as "72h" or None; `link` is "any" or "canonical". Pages are mappings with the fields of the record (`id`,
-    `url`, `text` or `html`, `time`, `status`) or plain texts. Not safe to use from several threads at once.
+    as "72h" or None; `link` is "any" or "canonical". `cache` is the folder for tables built once, `workers` the
+    number of processes for HTML, and `say` hears a sentence before work that takes seconds. Pages are mappings
+    with the fields of the record (`id`, `url`, `text` or `html`, `time`, `status`) or plain texts. Not safe to
+    use from several threads at once.
 
         with Deduper() as deduper:
             for verdict in deduper.judge([{"id": "a", "text": "…"}, {"id": "b", "text": "…"}]):
@@ -60,12 +62,17 @@ class Deduper:
         similarity: str | float | None = None,
         window: str | None = None,
         link: Literal["any", "canonical"] = "any",
-        **options: Any,
+        *,
+        cache: Path | None = None,
+        workers: int = 1,
+        max_record_bytes: int = _MAX_RECORD_BYTES,
+        say: Callable[[str], None] | None = None,
     ) -> None:
         if path is not None:
             raise Unavailable("state on disk is not part of this version", "leave `path` out")
         window_ms = None if window is None else duration_ms("window", window)
-        self._fingerprinter = _fingerprinter(preset(recipe), **options)
+        self._fingerprinter = Fingerprinter(preset(recipe), cache or default_cache(), workers=workers, say=say)
+        self._limits = PageLimits(max_record_bytes=max_record_bytes)
         self.policy = make_policy(
             self._fingerprinter.recipe,
             self._fingerprinter.recipe_id,
@@ -123,8 +130,7 @@ class Deduper:
                 yield waiting.popleft().result()
 
     def _fingerprint(self, records: Sequence[Record]) -> Fingerprinted:
-        limits = PageLimits(max_record_bytes=_MAX_RECORD_BYTES)
-        pages = [decode(record, limits) for record in records]
+        pages = [decode(record, self._limits) for record in records]
         for page, record in zip(pages, records, strict=True):
             if page.time == NO_TIME:
                 if self.policy.window_ms is not None and page.kind == Kind.READABLE:
@@ -144,7 +150,7 @@ def fingerprint(texts: Sequence[str], recipe: str = "default", cache: Path | Non
 
 def make_index(policy: Policy) -> Index:
     """An empty index that answers for this policy."""
-    return Index(choose(policy.distance, 1_000_000), policy.sketch_bits // 64, policy.distance, policy.agreement)
+    return Index(None, policy.sketch_bits // 64, policy.distance, policy.agreement)
 
 
 def batches(records: Iterable[Record]) -> Iterator[list[Record]]:
@@ -172,12 +178,6 @@ def _record(page: Mapping[str, Any] | str, number: int) -> Record:
     return Record(topic=PYTHON, partition=0, offset=number, key=None, value=value, timestamp=NO_TIME)
 
 
-def _fingerprinter(
-    recipe: Recipe, cache: Path | None = None, workers: int = 1, say: Callable[[str], None] | None = None
-) -> Fingerprinter:
-    return Fingerprinter(recipe, cache or default_cache(), workers=workers, say=say)
-
-
 @lru_cache(maxsize=4)
 def _shared_fingerprinter(recipe: str, cache: Path | None) -> Fingerprinter:
-    return _fingerprinter(preset(recipe), cache)
+    return Fingerprinter(preset(recipe), cache or default_cache())

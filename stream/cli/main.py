@@ -95,7 +95,9 @@ def invoke(arguments: list[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + signal.SIGPIPE
     except Exception as error:  # noqa: BLE001  # the last line of defence: no traceback unless asked for
-        return _fail(f"{type(error).__name__}: {error}", "run again with --debug and report it", 1, debug)
+        return _fail(
+            f"{type(error).__name__}: {str(error)[:200]}", "run again with --debug and report it", 1, debug
+        )
     return result if isinstance(result, int) else 0
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -30,7 +30,7 @@ _LOG = [
 ]
 
 
-def _apply(options: list[Callable[[F], F]], function: F) -> F:
+def _apply(options: Sequence[Callable[[F], F]], function: F) -> F:
     for option in reversed(options):
         function = option(function)
     return function
@@ -61,8 +61,8 @@ def settle(config: str | None, **flags: Any) -> Settings:
     return resolve(flags, file=config).settings
 
 
-def open_log(settings: Settings) -> Log:
-    """The log that the settings name."""
+def open_log(settings: Settings, patience: float = 15.0) -> Log:
+    """The log that the settings name; an unreachable broker is waited for `patience` seconds."""
     from stream.log import open_log as open_address
     from stream.log.base import LogOptions
 
@@ -71,6 +71,7 @@ def open_log(settings: Settings) -> Log:
         LogOptions(
             prefix=settings.prefix,
             client=settings.kafka,
+            patience=patience,
             max_record_bytes=settings.max_record_bytes,
         ),
     )

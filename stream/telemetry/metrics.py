@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 _SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10)
+VERDICTS = ("new", "near_duplicate", "unchanged", "too_short", "unreadable", "withdrawn")
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
@@ -89,14 +90,18 @@ class Metrics:
             "simstream_info", "Recipe and policy in force.", ["version", "recipe", "policy"], registry=registry
         )
 
-    def known(self, verdicts: Iterable[str], reasons: Iterable[str], ignored: Iterable[str]) -> None:
+    def known(self, reasons: Iterable[str], ignored: Iterable[str]) -> None:
         """Begin every labelled counter at 0, so that a rate can be taken from the first event on."""
-        for verdict in verdicts:
+        for verdict in VERDICTS:
             self.verdicts.labels(verdict)
         for reason in reasons:
             self.dead_letters.labels(reason)
         for reason in ignored:
             self.frames_ignored.labels(reason)
+
+    def describe(self, version: str, recipe: str, recipe_id: str, policy_id: str) -> None:
+        """Say what is in force."""
+        self.info.labels(version, f"{recipe} {recipe_id}", policy_id).set(1)
 
     def text(self) -> bytes:
         """The exposition that Prometheus scrapes."""

@@ -1,0 +1,44 @@
+"""`simstream dedup`: one verdict for each page of files, in order, without a broker."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import click
+
+from stream.cli.options import judging_options, settle
+from stream.cli.progress import say, with_progress
+
+
+@click.command("dedup")
+@click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")
+@click.option("-o", "--output", metavar="FILE", default="-", help="Where the JSON lines go (default: stdout).")
+@click.option("--threads", metavar="N", help="Threads that fingerprint (default: 1).")
+@judging_options
+def command(inputs: tuple[str, ...], output: str, config: str | None, **flags: Any) -> None:
+    """One JSON verdict for each page of INPUT..., in input order.
+
+    INPUT is JSONL (.jsonl, also .gz .xz .zst; - is stdin), an HTML file, or a folder of HTML files.
+    """
+    settings = settle(config, **flags)
+    from stream.deduper import Deduper
+    from stream.sources.read import size_of
+    from stream.wire import verdict as wire
+
+    size_of(inputs)  # an input that cannot be read is said before anything is built
+    deduper = Deduper(
+        recipe=settings.recipe,
+        distance=settings.distance,
+        similarity=settings.similarity,
+        window=settings.window if settings.window_ms else None,
+        link=settings.link,
+        cache=settings.cache_folder,
+        workers=settings.extract.workers,
+        max_record_bytes=settings.max_record_bytes,
+        say=say,
+    )
+    with deduper, click.open_file(output, "wb") as out:
+        records = with_progress(inputs, settings.max_record_bytes, "judging")
+        for verdict in deduper.stream(records, threads=max(settings.threads, min(2, os.cpu_count() or 1))):
+            out.write(wire.encode(verdict) + b"\n")

@@ -1,0 +1,38 @@
+"""`simstream fingerprint`: each page's fingerprint and id."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from stream.cli.options import recipe_option, settle
+from stream.cli.progress import say, with_progress
+from stream.cli.table import printable
+
+NONE = "-" * 16
+
+
+@click.command("fingerprint")
+@click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")
+@recipe_option
+def command(inputs: tuple[str, ...], config: str | None, **flags: Any) -> None:
+    """HEX<TAB>ID for each page of INPUT...; 16 hyphens where there is nothing to compare."""
+    settings = settle(config, **flags)
+    from stream.deduper import batches
+    from stream.model import Kind
+    from stream.sources.read import size_of
+    from stream.text.fingerprinter import Fingerprinter
+    from stream.text.recipe import preset
+    from stream.wire.page import PageLimits, decode
+
+    size_of(inputs)
+    limits = PageLimits(max_record_bytes=settings.max_record_bytes)
+    recipe = preset(settings.recipe)
+    with Fingerprinter(recipe, settings.cache_folder, workers=settings.extract.workers, say=say) as fingerprinter:
+        for batch in batches(with_progress(inputs, settings.max_record_bytes, "fingerprinting")):
+            pages = [decode(record, limits) for record in batch]
+            prints = fingerprinter.columns(pages).fingerprint.tolist()
+            for page, value in zip(pages, prints, strict=True):
+                hexadecimal = f"{value:016x}" if page.kind == Kind.READABLE else NONE
+                click.echo(f"{hexadecimal}\t{printable(page.id)}")

@@ -1,0 +1,35 @@
+"""A progress bar on a terminal, nothing in a pipe; and sentences about work that lasts."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+
+import click
+
+from stream.model import Record
+from stream.sources.read import read_pages, size_of
+
+
+def say(sentence: str) -> None:
+    """Tell the person who waits, on stderr."""
+    click.echo(f"simstream: {sentence}", err=True)
+
+
+def with_progress(inputs: Sequence[str], max_record_bytes: int, title: str) -> Iterator[Record]:
+    """The records of all inputs, under a bar on stderr where that is a terminal."""
+    reader = read_pages(inputs, max_record_bytes)
+    if not sys.stderr.isatty():
+        yield from reader
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[pages]:,} pages"))
+    with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True)) as bar:
+        total = size_of(inputs)
+        task = bar.add_task(title, total=total and total >> 10, pages=0)
+        for number, record in enumerate(reader, 1):
+            yield record
+            if number % 100 == 0:
+                bar.update(task, completed=reader.consumed >> 10, pages=number)

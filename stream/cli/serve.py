@@ -1,0 +1,120 @@
+"""`simstream serve`: the roles of the service in one process."""
+
+from __future__ import annotations
+
+import logging
+import signal
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from stream import __version__
+from stream.cli.options import judging_options, log_options, open_log, settle
+from stream.cli.progress import say
+from stream.errors import Unavailable, UsageError
+
+if TYPE_CHECKING:
+    from stream.log.base import Log
+    from stream.roles.context import Context
+    from stream.roles.supervisor import Supervisor
+    from stream.settings import Settings
+
+_log = logging.getLogger("simstream")
+ROLES = ("fingerprint", "judge")
+
+
+@click.command("serve")
+@click.option("--roles", default="all", show_default=True, metavar="all|fingerprint,judge,match")
+@click.option("--bytes", "leading", metavar="00-ff", help="Leading bytes that a matcher owns.")
+@click.option("--http-host", metavar="HOST", help="Where metrics and health listen (default: 127.0.0.1).")
+@click.option("--http-port", metavar="PORT", help="Port of metrics and health (default: 9464; 0 takes a free one).")
+@click.option("--threads", metavar="N", help="Threads that fingerprint (default: 1).")
+@log_options
+@judging_options
+def command(roles: str, leading: str | None, config: str | None, **flags: Any) -> None:
+    """Read pages, judge them, publish one verdict each; ends on SIGTERM or Ctrl-C once all is committed."""
+    chosen = _roles(roles, leading)
+    settings = settle(config, **flags)
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)-7s %(name)s: %(message)s")
+    serve(settings, chosen)
+
+
+def _roles(roles: str, leading: str | None) -> tuple[str, ...]:
+    chosen = ROLES if roles == "all" else tuple(dict.fromkeys(roles.split(",")))
+    if "match" in chosen or leading is not None:
+        raise Unavailable("matchers are not part of this version", "use --roles all, fingerprint or judge")
+    unknown = set(chosen) - set(ROLES)
+    if unknown:
+        raise UsageError(f"there is no role {sorted(unknown)[0]!r}", "use all, fingerprint or judge")
+    return chosen
+
+
+def serve(settings: Settings, chosen: tuple[str, ...]) -> None:
+    """Run the roles until a signal or an error."""
+    from stream.roles.context import Context
+    from stream.telemetry.http import HttpServer
+
+    context = Context(settings)
+    for name in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(name, lambda *_: context.stop.set())
+    with (
+        HttpServer(settings.http_host, settings.http_port, context.metrics, context.health) as http,
+        open_log(settings, patience=settings.give_up_s) as log,
+    ):
+        _log.info("metrics and health on http://%s:%d", settings.http_host, http.port)
+        with service(log, settings, context, chosen) as supervisor:
+            supervisor.wait()
+    _log.info("ended: what was read is committed, or will be read again")
+
+
+@contextmanager
+def service(
+    log: Log,
+    settings: Settings,
+    context: Context,
+    chosen: tuple[str, ...],
+    beside: Mapping[str, Callable[[], None]] = MappingProxyType({}),
+) -> Iterator[Supervisor]:
+    """The roles over a log, started; `beside` are further loops that end with them."""
+    from stream.deduper import make_index
+    from stream.judge.acceptor import Ignored
+    from stream.model import REASONS
+    from stream.roles.fingerprint import FingerprintRole
+    from stream.roles.judge import JudgeRole
+    from stream.roles.supervisor import Supervisor
+    from stream.text.fingerprinter import Fingerprinter
+    from stream.text.policy import make_policy
+    from stream.text.recipe import preset
+
+    recipe = preset(settings.recipe)
+    workers = settings.extract.workers if "fingerprint" in chosen else 0
+    with Fingerprinter(recipe, settings.cache_folder, workers=workers, say=say) as fingerprinter:
+        policy = make_policy(
+            recipe,
+            fingerprinter.recipe_id,
+            distance=settings.distance,
+            similarity=settings.similarity,
+            window_ms=settings.window_ms,
+            link=settings.link,
+        )
+        context.metrics.describe(__version__, recipe.name, fingerprinter.recipe_id, policy.id)
+        context.metrics.known(REASONS[1:], [reason.value for reason in Ignored])
+        roles = dict(beside)
+        if "fingerprint" in chosen:
+            roles["fingerprint"] = FingerprintRole(log, fingerprinter, context).run
+        if "judge" in chosen:
+            roles["judge"] = JudgeRole(log, policy, make_index(policy), context).run
+        _log.info(
+            "serving %s on %s: recipe %s (%s), policy %s",
+            ", ".join(chosen),
+            settings.log,
+            recipe.name,
+            fingerprinter.recipe_id,
+            policy.id,
+        )
+        supervisor = Supervisor(context, roles)
+        supervisor.start()
+        yield supervisor

@@ -1,0 +1,82 @@
+"""Feeding: records from files into the topic `pages`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from stream.errors import BrokerUnreachable, RecordTooLarge
+from stream.log.base import PAGES, Appender, Log
+from stream.model import Record
+from stream.wire.page import NO_TIME
+
+PATIENCE_S = 150.0
+
+
+class Fed(NamedTuple):
+    """How many pages were sent to which topic, and how many it did not admit."""
+
+    topic: str
+    sent: int
+    refused: int
+
+
+class _Feed:
+    """What one feed has in flight: where each record came from, until it is acknowledged or refused."""
+
+    def __init__(self, appender: Appender, refused: Callable[[str], None]) -> None:
+        self._appender = appender
+        self._say = refused
+        self._origin: dict[int, str] = {}
+        self.sent = 0
+        self.refused = 0
+
+    def append(self, record: Record) -> None:
+        name = f"{record.topic}:{record.offset + 1}"
+        timestamp = None if record.timestamp == NO_TIME else record.timestamp
+        try:
+            number = self._appender.append(record.value, record.key, record.headers, timestamp=timestamp)
+        except RecordTooLarge as error:
+            self._refuse(name, error)
+            return
+        self._origin[number] = name
+        self.sent += 1
+        if len(self._origin) > 2_000:
+            self._settle(self._appender.acknowledged)
+
+    def finish(self) -> None:
+        """Wait for every acknowledgement. Raises BrokerUnreachable."""
+        self._settle(lambda: self._appender.flush(PATIENCE_S))
+        if self._origin:
+            raise BrokerUnreachable(
+                f"{len(self._origin)} pages were not acknowledged", "feed them again: doubles do no harm"
+            )
+
+    def _settle(self, look: Callable[[], int]) -> None:
+        while True:
+            try:
+                done = look()
+                break
+            except RecordTooLarge as error:
+                self._refuse(self._origin.pop(error.number or 0, "a page"), error)
+                self.sent -= 1
+        for number in [number for number in self._origin if number <= done]:
+            del self._origin[number]
+
+    def _refuse(self, name: str, error: RecordTooLarge) -> None:
+        self.refused += 1
+        self._say(f"{name} was not sent: {error.what}")
+
+
+def feed(log: Log, records: Iterable[Record], refused: Callable[[str], None]) -> Fed:
+    """Append all records to `pages` and wait until they are acknowledged.
+
+    `refused` hears a sentence about each record that the topic does not admit. Raises TopicMissing,
+    BrokerUnreachable, DeliveryFailed.
+    """
+    with log.appender(PAGES) as appender:
+        run = _Feed(appender, refused)
+        for record in records:
+            run.append(record)
+        run.finish()
+    return Fed(log.topic(PAGES).name, run.sent, run.refused)

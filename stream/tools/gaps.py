@@ -1,0 +1,86 @@
+"""Gaps between the source and the log: found by reading the log as the acceptor does, and mended."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from stream.errors import UsageError
+from stream.judge.acceptor import Acceptor
+from stream.log.base import FINGERPRINTS, PAGES, Log
+from stream.model import Columns
+from stream.roles.fingerprint import first_header
+from stream.wire import frame as frames
+
+_EMPTY = Columns(
+    offset=np.empty(0, np.int64),
+    kind=np.empty(0, np.uint8),
+    reason=np.empty(0, np.uint8),
+    time=np.empty(0, np.int64),
+    identity=np.empty((0, 2), np.uint64),
+    fingerprint=np.empty(0, np.uint64),
+    sketch=np.empty((0, 0), np.uint64),
+    words=np.empty(0, np.uint32),
+    id_ends=np.empty(0, np.uint32),
+    url_ends=np.empty(0, np.uint32),
+    ids=b"",
+    urls=b"",
+)
+
+
+def accepted(log: Log) -> tuple[frames.Header, dict[int, int]]:
+    """A header of this log, and per partition of today's `pages` the next offset that is not accepted.
+
+    Reads the whole log. Raises UsageError where the log has no frame yet.
+    """
+    header = first_header(log)
+    if header is None:
+        raise UsageError("the log has no frame yet", "nothing can be missing: start `simstream serve`")
+    topic_id = log.topic(PAGES).id
+    acceptor = Acceptor(header.recipe, header.sketch_words)
+    with log.reader(FINGERPRINTS, 0) as reader:
+        while True:
+            at_end = reader.caught_up()
+            records = reader.poll(64, 0.2)
+            for record in records:
+                acceptor.accept(record.offset, record.value or b"", record.timestamp)
+            if at_end and not records:
+                break
+    return header, {
+        partition: offset for (source, partition), offset in acceptor.positions.items() if source == topic_id
+    }
+
+
+def rewind(log: Log) -> dict[int, int]:
+    """Set the fingerprinters' committed offsets to the accepted positions, and return them.
+
+    Raises LogLocked while a fingerprinter runs."""
+    _, positions = accepted(log)
+    log.set_group_offsets(positions)
+    return positions
+
+
+def skip(log: Log) -> dict[int, tuple[int, int]]:
+    """Give up the pages that retention removed before they were read: `from` and `to` per partition.
+
+    Writes a frame of kind `lost` for each, then sets the fingerprinters' offsets behind them. Safe to repeat.
+    Raises LogLocked while a fingerprinter runs.
+    """
+    header, positions = accepted(log)
+    lows = log.low_watermarks(PAGES)
+    log.set_group_offsets({p: max(offset, lows.get(p, 0)) for p, offset in positions.items()})
+    lost = {p: (offset, lows[p]) for p, offset in positions.items() if lows.get(p, 0) > offset}
+    info = log.topic(PAGES)
+    with log.appender(FINGERPRINTS) as appender:
+        for partition, (start, to) in sorted(lost.items()):
+            gap = frames.Header(
+                recipe=header.recipe,
+                topic=info.name,
+                topic_id=info.id,
+                partition=partition,
+                start=start,
+                to=to,
+                sketch_words=header.sketch_words,
+                lost=True,
+            )
+            appender.append(frames.encode(gap, _EMPTY), partition=0)
+    return lost
