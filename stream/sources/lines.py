@@ -7,30 +7,49 @@ import io
 import lzma
 import zlib
 from collections.abc import Iterator
-from typing import BinaryIO
+from typing import IO
 
 from stream.errors import InputError
 
 COMPRESSIONS = (".gz", ".xz", ".zst")
 _BOM = b"\xef\xbb\xbf"
 _BUFFER_BYTES = 1 << 18
-_ZSTD_STEP_BYTES = 1024
-"""A block of a few bytes may unpack to 128 KB: in steps of this size a bomb gets no more than 32 MB at once."""
+_ZSTD_STEP_BYTES = 512
+"""A block of a few bytes may unpack to 128 KB: in steps of this size a bomb gets no more than 16 MB at once."""
 
 
-def unpacked(handle: BinaryIO, path: str) -> io.BufferedIOBase:
-    """What `handle` holds, unpacked by the ending of `path`. Reading it may raise what `damages` names."""
+class Counted(io.RawIOBase):
+    """A file that counts what was taken from it, and is not closed with whatever reads through this."""
+
+    def __init__(self, handle: IO[bytes]) -> None:
+        # Of a pipe take what is there, so that pages come as they are written.
+        self._read = handle.read1 if isinstance(handle, io.BufferedReader) else handle.read
+        self.taken = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        data = self._read(len(buffer))
+        buffer[: len(data)] = data
+        self.taken += len(data)
+        return len(data)
+
+
+def unpacked(handle: io.RawIOBase, path: str) -> io.BufferedReader:
+    """What `handle` holds, unpacked by the ending of `path`."""
+    packed: io.BufferedReader = io.BufferedReader(handle, _BUFFER_BYTES)
     path = path.lower()
     if path.endswith(".gz"):
-        return io.BufferedReader(gzip.GzipFile(fileobj=handle), _BUFFER_BYTES)
+        return io.BufferedReader(gzip.GzipFile(fileobj=packed), _BUFFER_BYTES)
     if path.endswith(".xz"):
-        return io.BufferedReader(lzma.LZMAFile(handle), _BUFFER_BYTES)
+        return io.BufferedReader(lzma.LZMAFile(packed), _BUFFER_BYTES)
     if path.endswith(".zst"):
-        return io.BufferedReader(_Zstd(handle), _BUFFER_BYTES)
-    return io.BufferedReader(handle, _BUFFER_BYTES)  # type: ignore[type-var]
+        return io.BufferedReader(_Zstd(packed), _BUFFER_BYTES)
+    return packed
 
 
-def lines(stream: io.BufferedIOBase, path: str, max_bytes: int) -> Iterator[tuple[int, bytes]]:
+def lines(stream: io.BufferedReader, path: str, max_bytes: int) -> Iterator[tuple[int, bytes]]:
     """Number (from 1) and bytes of each line that is not blank, without its end.
 
     Of a line longer than `max_bytes` come its first `max_bytes + 1` bytes or one more, so that its length shows;
@@ -53,7 +72,7 @@ def lines(stream: io.BufferedIOBase, path: str, max_bytes: int) -> Iterator[tupl
         raise InputError(what, "get the file again; the pages up to that line were read") from error
 
 
-def _pass_over(stream: io.BufferedIOBase, step: int) -> None:
+def _pass_over(stream: io.BufferedReader, step: int) -> None:
     while (part := stream.readline(max(step, 4096))) and not part.endswith(b"\n"):
         pass
 
@@ -61,7 +80,7 @@ def _pass_over(stream: io.BufferedIOBase, step: int) -> None:
 class _Zstd(io.RawIOBase):
     """Frames of Zstandard one after another; a frame that breaks off is an error, not an end."""
 
-    def __init__(self, handle: BinaryIO) -> None:
+    def __init__(self, handle: IO[bytes]) -> None:
         import zstandard
 
         self._handle = handle
@@ -69,7 +88,8 @@ class _Zstd(io.RawIOBase):
         self._error = zstandard.ZstdError
         self._frame = self._unpacker().decompressobj()
         self._inside = False
-        self._packed = self._ready = b""
+        self._packed = b""
+        self._ready = memoryview(b"")
 
     def readable(self) -> bool:
         return True
@@ -90,7 +110,7 @@ class _Zstd(io.RawIOBase):
 
     def _step(self) -> None:
         try:
-            self._ready = self._frame.decompress(self._packed)
+            self._ready = memoryview(self._frame.decompress(self._packed))
         except self._error as error:
             raise OSError(str(error)) from error
         self._packed = self._frame.unused_data if self._frame.eof else b""

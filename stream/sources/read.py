@@ -11,11 +11,11 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from typing import BinaryIO, NamedTuple, Self
+from typing import IO, BinaryIO, NamedTuple, Self
 
 from stream.errors import InputError, InputMissing, Unavailable, UsageError
 from stream.model import Record
-from stream.sources.lines import COMPRESSIONS, lines, unpacked
+from stream.sources.lines import COMPRESSIONS, Counted, lines, unpacked
 from stream.wire.page import NO_TIME, own_name
 
 STDIN = "-"
@@ -39,7 +39,7 @@ class PageReader:
         self._files = _files_of(inputs)
         self._limit = max_record_bytes
         self._done = 0
-        self._open: BinaryIO | None = None
+        self._open: Counted | None = None
         self._records = self._all()
 
     def __iter__(self) -> Self:
@@ -51,17 +51,17 @@ class PageReader:
     @property
     def consumed(self) -> int:
         """Bytes of the files (as they lie on disk) that were read so far; compare with `size_of`."""
-        if self._open is None or not self._open.seekable():
-            return self._done
-        return self._done + self._open.tell()
+        current = self._open
+        return self._done + (current.taken if current is not None else 0)
 
     def _all(self) -> Iterator[Record]:
         for file in self._files:
             if file.path == STDIN:
                 yield from jsonl_records(sys.stdin.buffer, STDIN, self._limit)
                 continue
-            with _opened(file.path) as self._open:
-                reader = _html if file.is_html else jsonl_records
+            with _opened(file.path) as handle:
+                self._open = Counted(handle)
+                reader = _html if file.is_html else _jsonl
                 yield from reader(self._open, file.path, self._limit)
                 self._open = None
             self._done += file.bytes
@@ -83,7 +83,12 @@ def size_of(inputs: Sequence[str]) -> int | None:
     return None if STDIN in inputs else sum(file.bytes for file in _files_of(inputs))
 
 
-def jsonl_records(handle: BinaryIO, path: str, limit: int) -> Iterator[Record]:
+def jsonl_records(handle: IO[bytes], path: str, max_record_bytes: int) -> Iterator[Record]:
+    """The pages of an open JSONL file, which stays open; `path` names it, and its ending the compression."""
+    return _jsonl(Counted(handle), path, max_record_bytes)
+
+
+def _jsonl(handle: Counted, path: str, limit: int) -> Iterator[Record]:
     topic, prefix = shown_path(path), os.fsencode(path) + b":"
     for number, line in lines(unpacked(handle, path), path, limit):
         key = own_name(line) if len(line) <= limit else None
@@ -92,7 +97,7 @@ def jsonl_records(handle: BinaryIO, path: str, limit: int) -> Iterator[Record]:
         yield Record(topic, 0, number - 1, key, line, (), NO_TIME)
 
 
-def _html(handle: BinaryIO, path: str, limit: int) -> Iterator[Record]:
+def _html(handle: Counted, path: str, limit: int) -> Iterator[Record]:
     try:
         value = unpacked(handle, path).read(limit + 1)
     except OSError as error:

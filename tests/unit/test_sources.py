@@ -1,0 +1,223 @@
+"""Input files as records: which are read, in what order, under what names, and how they fail."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import lzma
+import os
+import sys
+import tracemalloc
+from pathlib import Path
+
+import pytest
+import zstandard
+
+from stream.errors import InputError, InputMissing, Unavailable, UsageError
+from stream.model import Kind, Page, Record
+from stream.sources.demo import demo_records
+from stream.sources.read import read_pages, size_of
+from stream.wire.page import NO_TIME, PageLimits, decode
+
+LINES = b'{"id":"a","text":"x"}\n\n{"url":"u","text":"x"}\r\n   \n{"text":"no name"}\n{broken\n{"text":"last"}'
+LIMITS = PageLimits(1 << 20)
+PACK = {
+    "": lambda data: data,
+    ".gz": gzip.compress,
+    ".xz": lzma.compress,
+    ".zst": zstandard.compress,
+}
+
+
+def pages_of(*inputs: str) -> list[Page]:
+    return [decode(record, LIMITS) for record in read_pages(inputs)]
+
+
+@pytest.mark.parametrize("ending", list(PACK))
+def test_jsonl_gives_a_page_for_each_line_that_is_not_blank(tmp_path: Path, ending: str) -> None:
+    path = str(tmp_path / f"pages.jsonl{ending}")
+    Path(path).write_bytes(PACK[ending](LINES))
+    assert [(page.id, page.offset) for page in pages_of(path)] == [
+        ("a", 0),
+        ("u", 2),
+        (f"{path}:5", 4),
+        (f"{path}:6", 5),
+        (f"{path}:7", 6),
+    ]
+
+
+def test_a_record_says_where_it_lies_and_that_files_have_no_time(tmp_path: Path) -> None:
+    path = tmp_path / "pages.ndjson"
+    path.write_bytes(b'{"text":"x"}\n{"id":"b","text":"x","time":5}\n')
+    first, second = read_pages([str(path)])
+    assert first == Record(str(path), 0, 0, f"{path}:1".encode(), b'{"text":"x"}', (), NO_TIME)
+    assert (second.key, second.offset) == (b"b", 1)
+    assert [decode(record, LIMITS).time for record in (first, second)] == [NO_TIME, 5]
+
+
+def test_the_key_is_the_name_that_the_page_would_have_without_it(tmp_path: Path) -> None:
+    path = tmp_path / "pages.jsonl"
+    path.write_bytes(b'{"id":"a","url":"u","text":"x"}\n{"id":"","url":"u","text":"x"}\n{"id":5,"text":"x"}\n')
+    assert [record.key for record in read_pages([str(path)])] == [b"a", b"u", f"{path}:3".encode()]
+    assert not any(page.key_differs for page in pages_of(str(path)))
+
+
+def test_a_byte_order_mark_before_the_first_line_is_dropped(tmp_path: Path) -> None:
+    path = tmp_path / "pages.jsonl"
+    path.write_bytes(b'\xef\xbb\xbf{"id":"a","text":"x"}\n')
+    assert [page.text for page in pages_of(str(path))] == ["x"]
+
+
+def test_standard_input_is_read_as_jsonl(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b'{"text":"x"}\n')))
+    assert [page.id for page in pages_of("-")] == ["-:1"]
+    assert size_of(["-"]) is None
+
+
+def test_html_files_are_named_by_their_path_as_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("a.HTM").write_bytes(b"<p>x")
+    (page,) = pages_of("./a.HTM")
+    assert (page.id, page.offset, page.raw, page.content_type) == ("./a.HTM", 0, b"<p>x", "text/html")
+
+
+def test_a_folder_gives_its_html_in_byte_order_of_relative_paths(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("b.html", "a/z.html", "a-b.htm", "B.xhtml", "é.html", "a/deep/x.html", "c.txt", "d.jsonl"):
+        Path("web", name).parent.mkdir(parents=True, exist_ok=True)
+        Path("web", name).write_bytes(b"<p>x")
+    expected = ["B.xhtml", "a-b.htm", "a/deep/x.html", "a/z.html", "b.html", "é.html"]
+    assert [page.id for page in pages_of("web")] == [f"web/{name}" for name in expected]
+    assert [page.id for page in pages_of("web/")] == [f"web/{name}" for name in expected]
+    assert size_of(["web"]) == 24
+
+
+def test_an_empty_html_file_is_unreadable(tmp_path: Path) -> None:
+    (tmp_path / "a.html").touch()
+    (page,) = pages_of(str(tmp_path / "a.html"))
+    assert (page.kind, page.reason) == (Kind.UNREADABLE, "empty_value")
+
+
+def test_a_path_that_is_not_utf8_makes_a_bad_id(tmp_path: Path) -> None:
+    path = os.fsencode(tmp_path) + b"/\xff.html"
+    Path(os.fsdecode(path)).write_bytes(b"<p>x")
+    (record,) = read_pages([os.fsdecode(path)])
+    assert record.topic.endswith("�.html")
+    assert decode(record, LIMITS).reason == "bad_id"
+
+
+@pytest.mark.parametrize("extra", [-1, 0, 1, 2, 3, 5_000])
+@pytest.mark.parametrize("end", [b"\n", b"\r\n", b""])
+def test_a_line_over_the_limit_is_too_large_and_the_next_is_whole(tmp_path: Path, extra: int, end: bytes) -> None:
+    limit = 1_000
+    line = b'{"text":"' + b"x" * (limit + extra - 11) + b'"}'
+    path = tmp_path / "pages.jsonl"
+    path.write_bytes(line + end + (b'{"id":"next","text":"x"}\n' if end else b""))
+    pages = [decode(record, PageLimits(limit)) for record in read_pages([str(path)], limit)]
+    assert pages[0].reason == ("too_large" if extra > 0 else "")
+    assert [(page.id, page.offset) for page in pages[1:]] == ([("next", 1)] if end else [])
+
+
+@pytest.mark.parametrize("ending", [".gz", ".xz", ".zst"])
+def test_a_line_that_unpacks_to_a_flood_takes_little_memory(tmp_path: Path, ending: str) -> None:
+    path = tmp_path / f"bomb.jsonl{ending}"
+    path.write_bytes(PACK[ending](b'{"text":"' + b"x" * (200 << 20) + b'"}'))
+    tracemalloc.start()
+    (record,) = read_pages([str(path)])
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert decode(record, LIMITS).reason == "too_large"
+    assert peak < 64 << 20
+
+
+@pytest.mark.parametrize("ending", [".gz", ".xz", ".zst"])
+@pytest.mark.parametrize("cut", [0.5, 0.999])
+def test_a_compressed_file_that_breaks_off_is_an_error_that_names_the_line(
+    tmp_path: Path, ending: str, cut: float
+) -> None:
+    path = tmp_path / f"pages.jsonl{ending}"
+    data = PACK[ending](
+        b"".join(b'{"id":"%d","text":"%s"}\n' % (i, os.urandom(50).hex().encode()) for i in range(9000))
+    )
+    path.write_bytes(data[: int(len(data) * cut)])
+    records: list[Record] = []
+    with pytest.raises(InputError, match=r"pages\.jsonl.* after line \d+") as error:
+        records.extend(read_pages([str(path)]))
+    assert f" after line {len(records)} " in str(error.value)
+    assert len(records) > 4_000 * cut
+
+
+@pytest.mark.parametrize("ending", [".gz", ".xz", ".zst"])
+def test_a_file_that_is_not_what_its_name_says_is_an_error(tmp_path: Path, ending: str) -> None:
+    path = tmp_path / f"pages.jsonl{ending}"
+    path.write_bytes(LINES)
+    with pytest.raises(InputError, match="after line 0"):
+        list(read_pages([str(path)]))
+
+
+@pytest.mark.parametrize("ending", [".gz", ".xz", ".zst"])
+def test_parts_compressed_one_after_another_are_one_file(tmp_path: Path, ending: str) -> None:
+    path = tmp_path / f"pages.jsonl{ending}"
+    path.write_bytes(PACK[ending](b'{"id":"a","text":"x"}\n{"id":') + PACK[ending](b'"b","text":"x"}\n'))
+    assert [page.id for page in pages_of(str(path))] == ["a", "b"]
+
+
+def test_an_empty_file_has_no_pages(tmp_path: Path) -> None:
+    (tmp_path / "pages.jsonl").touch()
+    assert pages_of(str(tmp_path / "pages.jsonl")) == []
+
+
+def test_a_missing_input_is_told_before_anything_is_read(tmp_path: Path) -> None:
+    good = tmp_path / "pages.jsonl"
+    good.write_bytes(LINES)
+    with pytest.raises(InputMissing, match=r"nowhere\.jsonl"):
+        read_pages([str(good), str(tmp_path / "nowhere.jsonl")])
+
+
+def test_a_file_of_no_known_kind_is_refused_with_what_is_accepted(tmp_path: Path) -> None:
+    (tmp_path / "pages.csv").touch()
+    with pytest.raises(UsageError, match=r"\.jsonl.*\.zst.*\.xhtml"):
+        read_pages([str(tmp_path / "pages.csv")])
+
+
+def test_web_archives_are_said_to_come_later(tmp_path: Path) -> None:
+    (tmp_path / "crawl.warc.gz").touch()
+    with pytest.raises(Unavailable):
+        read_pages([str(tmp_path / "crawl.warc.gz")])
+
+
+def test_progress_ends_at_the_size_of_the_inputs(tmp_path: Path) -> None:
+    (tmp_path / "a.html").write_bytes(b"<p>x")
+    (tmp_path / "pages.jsonl.gz").write_bytes(gzip.compress(LINES * 100))
+    inputs = [str(tmp_path), str(tmp_path / "pages.jsonl.gz")]
+    reader = read_pages(inputs)
+    seen = [reader.consumed for _ in reader]
+    assert seen == sorted(seen)
+    assert seen[0] > 0
+    assert reader.consumed == size_of(inputs)
+
+
+def test_the_demo_has_about_a_hundred_pages_of_both_languages_and_some_that_fail() -> None:
+    pages = [decode(record, LIMITS) for record in demo_records()]
+    texts = [page.text or str(page.raw or "") for page in pages]
+    chinese = sum(any("\u4e00" <= char <= "\u9fff" for char in text) for text in texts)
+    assert 90 <= len(pages) <= 120
+    assert 40 <= chinese <= 65
+    assert {page.reason for page in pages} == {"", "bad_json", "wrong_type", "no_text", "http_status"}
+    assert {page.kind for page in pages} == {Kind.READABLE, Kind.TOO_SHORT, Kind.FAILED, Kind.UNREADABLE}
+    assert any(page.text == "" for page in pages)
+    assert sum(page.raw is not None for page in pages) >= 5
+    assert len({page.id for page in pages}) < len(pages)
+
+
+def test_the_demo_speaks_of_reserved_names_only_and_in_order_of_time() -> None:
+    records = list(demo_records())
+    pages = [decode(record, LIMITS) for record in records]
+    assert all(".example/" in page.url for page in pages if page.url)
+    times = [page.time for page in pages if page.time != NO_TIME]
+    assert times == sorted(times)
+    assert len(times) == len(pages) - 1  # the broken line has none
+    assert json.loads(records[0].value or b"")["time"]
