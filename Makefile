@@ -1,0 +1,62 @@
+# What a person does with this checkout; `make help` explains. Each target does the set-up it needs.
+SHELL := /bin/bash
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+CACHE := $(or $(SIMSTREAM_CACHE),$(if $(XDG_CACHE_HOME),$(XDG_CACHE_HOME)/simstream,$(HOME)/.cache/simstream))
+export SIMSTREAM_CACHE := $(CACHE)
+INPUT ?=
+TESTS ?= tests
+BENCH ?=
+
+.PHONY: help demo test lint bench broker clean
+.DEFAULT_GOAL := help
+
+help:  ## This list.
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 10
+
+demo: $(VENV)/.run  ## The whole service on a local log, over about a hundred bundled pages (INPUT="files" for yours).
+	@$(BIN)/simstream demo $(INPUT)
+
+test: $(VENV)/.test kernels jars  ## All tests; a real Kafka broker where Java 17 and Maven are there (TESTS=... for some).
+	@echo "== tests"
+	$(BIN)/python -m pytest $(TESTS)
+
+lint: $(VENV)/.test  ## ruff, mypy --strict, import-linter.
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(VENV)/.test kernels jars  ## Speed against named peers, answers checked first (BENCH="--help" says what can be set).
+	$(BIN)/python -m tests.bench $(BENCH)
+
+broker: $(VENV)/.test jars  ## A real one-node Kafka broker on 127.0.0.1:9092 until Ctrl-C, to try the service with.
+	$(BIN)/python -m deploy.kafka.broker
+
+clean:  ## Remove the virtual environment; the cache folder stays.
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis build *.egg-info
+
+.PHONY: kernels jars
+kernels:
+	@echo "== kernels: compiled on first use, about a minute in an empty cache"
+	@$(BIN)/python -c "from stream import fingerprint; fingerprint(['warm'])"
+
+jars:
+	@echo "== broker: jars from Maven Central into $(CACHE), once (about 55 MB)"
+	@$(BIN)/python -m deploy.kafka.broker --prepare
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(0 if (3, 11) <= v <= (3, 13) else "make: Python 3.11 to 3.13 is needed, this is %d.%d: set PYTHON=python3.11" % v)'
+	@echo "== virtual environment in $(VENV)"
+	@$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.run: $(VENV)/bin/python pyproject.toml requirements-test.txt
+	@echo "== dependencies: about a minute"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c requirements-test.txt -e .
+	@touch $@
+
+$(VENV)/.test: $(VENV)/.run
+	@echo "== what tests need: about a minute"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-test.txt
+	@touch $@
