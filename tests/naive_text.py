@@ -10,6 +10,7 @@ import re
 from bisect import bisect_right
 from collections import Counter
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 
 import jieba
@@ -150,7 +151,7 @@ class Naive:
     def sketch(self, words: list[str]) -> list[int]:
         bins = self.recipe.sketch_bits
         hashes = [self.hash(word) for word in words]
-        pairs = {mix(a * 0x9E3779B97F4A7C15 & M64 ^ b) for a, b in zip(hashes, hashes[1:], strict=False)}
+        pairs = {mix(a * 0x9E3779B97F4A7C15 & M64 ^ b) for a, b in pairwise(hashes)}
         minima: dict[int, int] = {}
         for value in pairs or {mix(value) for value in hashes}:
             at = (value >> 32) * bins >> 32

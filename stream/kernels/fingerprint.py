@@ -13,8 +13,8 @@ from stream.kernels.fold import fold_utf8
 from stream.kernels.simhash import Distinct, count_words, simhash, weigh
 from stream.kernels.sketch import sketch
 from stream.kernels.stamp import FINGERPRINT_SOURCES
-from stream.kernels.tokenize import Scratch, cut, make_scratch
-from stream.kernels.words import Words, regroup
+from stream.kernels.tokenize import Hmm, Scratch, Trie, cut, make_scratch
+from stream.kernels.words import Lexicon, Words, regroup
 
 
 class Rules(NamedTuple):
@@ -83,7 +83,9 @@ def make_result(n: int, sketch_bits: int) -> Result:
 
 
 @njit(nogil=True)
-def _find_words(utf8, start, end, lexicon, trie, hmm, rules, work):
+def _find_words(
+    utf8: NDArray[np.uint8], start: int, end: int, lexicon: Lexicon, trie: Trie, hmm: Hmm, rules: Rules, work: Work
+) -> int:
     """Fold, segment and regroup `utf8[start:end]` into `work.words`; returns how many words it has."""
     n = fold_utf8(utf8, start, end, lexicon.fold, work.points)
     tokens = cut(work.points, n, trie, hmm, rules.hmm, work.scratch, work.ends, work.slots)
@@ -92,7 +94,16 @@ def _find_words(utf8, start, end, lexicon, trie, hmm, rules, work):
 
 def _make_fingerprint_batch(sources: int) -> Callable[..., int]:
     @njit(nogil=True, cache=True)
-    def fingerprint_batch(utf8, offsets, lexicon, trie, hmm, rules, work, result):
+    def fingerprint_batch(
+        utf8: NDArray[np.uint8],
+        offsets: NDArray[np.int64],
+        lexicon: Lexicon,
+        trie: Trie,
+        hmm: Hmm,
+        rules: Rules,
+        work: Work,
+        result: Result,
+    ) -> int:
         """Fingerprint n pages: page i is `utf8[offsets[i]:offsets[i + 1]]`, its results go to row i.
 
         A page with fewer distinct words than `rules.min_words` gets fingerprint and sketch 0. No page may be
@@ -113,19 +124,21 @@ def _make_fingerprint_batch(sources: int) -> Callable[..., int]:
                 sketch(work.words.hash, m, work.minima, result.sketches[page])
         return sources
 
-    return fingerprint_batch  # type: ignore[no-any-return]
+    return fingerprint_batch
 
 
 def _make_weigh_page(sources: int) -> Callable[..., int]:
     @njit(nogil=True, cache=True)
-    def weigh_page(utf8, lexicon, trie, hmm, rules, work):
+    def weigh_page(
+        utf8: NDArray[np.uint8], lexicon: Lexicon, trie: Trie, hmm: Hmm, rules: Rules, work: Work
+    ) -> int:
         """Write the distinct words of one page to `work.distinct`; returns how many (-1: never)."""
         m = _find_words(utf8, 0, len(utf8), lexicon, trie, hmm, rules, work)
         n = count_words(work.words, m, 1, work.distinct)
         weigh(work.words, n, lexicon, work.distinct)
         return n if sources else -1
 
-    return weigh_page  # type: ignore[no-any-return]
+    return weigh_page
 
 
 fingerprint_batch = _make_fingerprint_batch(FINGERPRINT_SOURCES)

@@ -12,7 +12,7 @@ REPLACEMENT: Final = 0xFFFD
 
 
 @njit(nogil=True, cache=True)
-def sequence(utf8: NDArray[np.uint8], start: int, end: int) -> tuple[int, int]:
+def sequence(utf8: NDArray[np.uint8], start: int, end: int) -> tuple[np.int64, int]:
     """The code point that begins with the byte at `start`, not an ASCII one, and how many bytes it takes.
 
     Malformed bytes give U+FFFD for each longest beginning of a well-formed sequence, as Python's
@@ -20,7 +20,7 @@ def sequence(utf8: NDArray[np.uint8], start: int, end: int) -> tuple[int, int]:
     """
     lead = utf8[start]
     if lead < 0xC2 or lead > 0xF4:
-        return REPLACEMENT, 1
+        return np.int64(REPLACEMENT), 1
     length = 2 if lead < 0xE0 else (3 if lead < 0xF0 else 4)
     point = np.uint32(lead & (0xFF >> (length + 1)))
     low, high = np.uint8(0x80), np.uint8(0xBF)  # what the second byte may be
@@ -28,7 +28,7 @@ def sequence(utf8: NDArray[np.uint8], start: int, end: int) -> tuple[int, int]:
         low = np.uint8(0xA0)
     elif lead == 0xED:
         if start + 2 < end and utf8[start + 1] & 0xE0 == 0xA0 and utf8[start + 2] & 0xC0 == 0x80:
-            return REPLACEMENT, 3
+            return np.int64(REPLACEMENT), 3
         high = np.uint8(0x9F)
     elif lead == 0xF0:
         low = np.uint8(0x90)
@@ -36,7 +36,7 @@ def sequence(utf8: NDArray[np.uint8], start: int, end: int) -> tuple[int, int]:
         high = np.uint8(0x8F)
     for i in range(1, length):
         if start + i >= end or utf8[start + i] < low or utf8[start + i] > high:
-            return REPLACEMENT, i
+            return np.int64(REPLACEMENT), i
         point = (point << np.uint32(6)) | np.uint32(utf8[start + i] & 0x3F)
         low, high = np.uint8(0x80), np.uint8(0xBF)
     return np.int64(point), length

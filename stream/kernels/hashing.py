@@ -70,7 +70,7 @@ def murmur(data: NDArray[np.uint8], n: int, seed: np.uint64) -> np.uint64:
 
 
 @njit(nogil=True, cache=True, inline="always")
-def _utf8_of(point):
+def _utf8_of(point: np.uint32) -> tuple[np.uint64, int]:
     """The UTF-8 of a code point as a little-endian number, and how many bytes it has."""
     x = np.uint64(point)
     low, shift = np.uint64(0x3F), np.uint64(6)
@@ -89,7 +89,7 @@ def _utf8_of(point):
 
 
 @njit(nogil=True, cache=True, inline="always")
-def _finish(h1, h2, n):
+def _finish(h1: np.uint64, h2: np.uint64, n: int) -> np.uint64:
     h1 ^= np.uint64(n)
     h2 ^= np.uint64(n)
     h1 += h2
@@ -97,7 +97,14 @@ def _finish(h1, h2, n):
 
 
 @njit(nogil=True, cache=True)
-def _murmur_long(points, start, end, traits, seed, data):
+def _murmur_long(
+    points: NDArray[np.uint32],
+    start: int,
+    end: int,
+    traits: NDArray[np.uint32],
+    seed: np.uint64,
+    data: NDArray[np.uint8],
+) -> np.uint64:
     """As `hash_word`, for words of any length, by way of their bytes."""
     n = 0
     for i in range(start, end):
@@ -109,8 +116,15 @@ def _murmur_long(points, start, end, traits, seed, data):
     return murmur(data, n, seed)
 
 
-@njit(nogil=True, cache=True)
-def hash_word(points, start, end, traits, seed, data):
+@njit(nogil=True, cache=True, inline="always")
+def hash_word(
+    points: NDArray[np.uint32],
+    start: int,
+    end: int,
+    traits: NDArray[np.uint32],
+    seed: np.uint64,
+    data: NDArray[np.uint8],
+) -> tuple[np.uint64, int]:
     """Hash and kind (see `hash_words`) of the word `points[start:end]`; no word (no letter or number): hash 0.
 
     `data` has room for 4 bytes a code point. A word of up to 15 bytes, as nearly all are, never leaves the
@@ -140,7 +154,9 @@ def hash_word(points, start, end, traits, seed, data):
 
 
 @njit(nogil=True, cache=True)
-def hash_words(points, ends, traits, seed):
+def hash_words(
+    points: NDArray[np.uint32], ends: NDArray[np.int64], traits: NDArray[np.uint32], seed: np.uint64
+) -> tuple[NDArray[np.uint64], NDArray[np.uint8]]:
     """Hash many words: word i is `points[ends[i-1]:ends[i]]`, folded. Returns hashes (n,) and kinds (n,).
 
     The words are casefolded first. A kind is the union of its characters' `1 << class`, with bit 7 where one

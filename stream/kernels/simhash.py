@@ -12,6 +12,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from stream.kernels.words import Lexicon, Words
+
 
 class Distinct(NamedTuple):
     """The distinct words of one page in the order of their first occurrence.
@@ -27,8 +29,10 @@ class Distinct(NamedTuple):
     first: NDArray[np.int32]  # which word it was first
 
 
-@njit(nogil=True, cache=True)
-def word_weight(value, keys, weights, unknown, kind):
+@njit(nogil=True, cache=True, inline="always")
+def word_weight(
+    value: np.uint64, keys: NDArray[np.uint64], weights: NDArray[np.int32], unknown: NDArray[np.int32], kind: int
+) -> int:
     """The weight of the word with this hash in the table `keys`, `weights`; `unknown` has that of other words.
 
     `kind` is one of UNKNOWN_*: what the word is if the table does not have it.
@@ -37,13 +41,15 @@ def word_weight(value, keys, weights, unknown, kind):
     at = np.int64(value & np.uint64(mask))
     while weights[at] >= 0:
         if keys[at] == value:
-            return np.int64(weights[at])
+            return int(weights[at])
         at = (at + 1) & mask
-    return np.int64(unknown[-2 - kind])
+    return int(unknown[-2 - kind])
 
 
 @njit(nogil=True, cache=True)
-def fill_word_table(hashes, weights, keys, values):
+def fill_word_table(
+    hashes: NDArray[np.uint64], weights: NDArray[np.int32], keys: NDArray[np.uint64], values: NDArray[np.int32]
+) -> None:
     """Put words into the empty table `keys`, `values` (see Lexicon); their hashes are distinct."""
     mask = np.int64(len(values) - 1)
     for i in range(len(hashes)):
@@ -54,7 +60,7 @@ def fill_word_table(hashes, weights, keys, values):
 
 
 @njit(nogil=True, cache=True)
-def count_words(words, m, page, distinct):
+def count_words(words: Words, m: int, page: int, distinct: Distinct) -> int:
     """Write the distinct ones of m words and how often each occurs; returns how many.
 
     `page` is a number from 1 to 2^31 that this `distinct` has not seen before. Linear.
@@ -84,14 +90,14 @@ def count_words(words, m, page, distinct):
 
 
 @njit(nogil=True, cache=True)
-def weigh(words, n, lexicon, distinct):
+def weigh(words: Words, n: int, lexicon: Lexicon, distinct: Distinct) -> None:
     """Write the weight in the page of its n distinct words."""
     slot_weight, tf_factor = lexicon.slot_weight, lexicon.tf_factor
     cap = len(tf_factor) - 1
     for i in range(n):
-        slot = np.int64(words.slot[distinct.first[i]])
+        slot = int(words.slot[distinct.first[i]])
         if slot >= 0:
-            weight = np.int64(slot_weight[slot])
+            weight = int(slot_weight[slot])
         else:
             weight = word_weight(distinct.hash[i], lexicon.word_keys, lexicon.word_weights, lexicon.unknown, slot)
         distinct.weight[i] = (tf_factor[min(distinct.times[i], cap)] * weight) >> 16

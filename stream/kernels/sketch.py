@@ -19,7 +19,7 @@ EMPTY: Final = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 
 @njit(nogil=True, inline="always")
-def _bin(value: np.uint64, bins: int) -> int:
+def _bin(value: np.uint64, bins: int) -> np.int64:
     """Which of `bins` a hash falls into, by its upper half."""
     return np.int64(((value >> np.uint64(32)) * np.uint64(bins)) >> np.uint64(32))
 
@@ -43,9 +43,9 @@ def sketch(hashes: NDArray[np.uint64], m: int, minima: NDArray[np.uint64], out: 
         value = pair(hashes[i], hashes[i + 1])
         at = _bin(value, bins)
         minima[at] = min(minima[at], value)
-    for at in range(bins):
-        bit = mix(_filled(minima, at)) & np.uint64(1)
-        out[at >> 6] |= bit << np.uint64(at & 63)
+    for place in range(bins):
+        bit = mix(_filled(minima, place)) & np.uint64(1)
+        out[place >> 6] |= bit << np.uint64(place & 63)
 
 
 @njit(nogil=True)

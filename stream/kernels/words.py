@@ -47,8 +47,8 @@ class Words(NamedTuple):
     bytes: NDArray[np.uint8]  # scratch for one word's UTF-8: 4 bytes a code point
 
 
-@njit(nogil=True, cache=True)
-def unknown_kind(kind):
+@njit(nogil=True, cache=True, inline="always")
+def unknown_kind(kind: int) -> int:
     """Which of UNKNOWN_* a word of this kind (see `hash_words`) is."""
     if kind & _HAN_BIT:
         return UNKNOWN_HAN
@@ -56,22 +56,24 @@ def unknown_kind(kind):
 
 
 @njit(nogil=True, cache=True, inline="always")
-def _class(points, at, traits):
+def _class(points: NDArray[np.uint32], at: int, traits: NDArray[np.uint32]) -> np.int64:
     return np.int64((traits[points[at]] >> np.uint32(24)) & np.uint32(7))
 
 
 @njit(nogil=True, cache=True, inline="always")
-def _is_common_han(point):
-    return HAN_FIRST <= point <= HAN_LAST
+def _is_common_han(point: np.uint32) -> bool:
+    return bool(HAN_FIRST <= point <= HAN_LAST)
 
 
-@njit(nogil=True, cache=True)
-def _end_of_word(points, ends, tokens, token, traits):
+@njit(nogil=True, inline="always")
+def _end_of_word(
+    points: NDArray[np.uint32], ends: NDArray[np.int32], tokens: int, token: int, traits: NDArray[np.uint32]
+) -> int:
     """How many tokens from `token` on, at least one, make one word: no boundary but between letters, digits or
     marks that are not both ASCII goes away."""
     at = token
     while at + 1 < tokens:
-        end = ends[at]
+        end = int(ends[at])
         if points[end - 1] < 128 and points[end] < 128:
             break
         if (1 << _class(points, end - 1, traits)) & _JOINING == 0:
@@ -83,7 +85,15 @@ def _end_of_word(points, ends, tokens, token, traits):
 
 
 @njit(nogil=True)  # not cached by itself: it calls into another file, see stamp.py
-def regroup(points, ends, slots, tokens, lexicon, seed, words):
+def regroup(
+    points: NDArray[np.uint32],
+    ends: NDArray[np.int32],
+    slots: NDArray[np.int32],
+    tokens: int,
+    lexicon: Lexicon,
+    seed: np.uint64,
+    words: Words,
+) -> int:
     """Write the words of a page to `words`; returns how many.
 
     `ends` and `slots` are the tokenizer's. Runs of BIGRAM characters become overlapping bigrams, a run of one
@@ -95,7 +105,7 @@ def regroup(points, ends, slots, tokens, lexicon, seed, words):
     out_hash, out_slot, out_start, out_end = words.hash, words.slot, words.start, words.end
     m, token, start = 0, 0, 0
     while token < tokens:
-        end, slot = np.int64(ends[token]), np.int64(slots[token])
+        end, slot = int(ends[token]), int(slots[token])
         token += 1
         after = end
         # By far the most tokens: no other rule can apply between Han characters.
@@ -114,13 +124,13 @@ def regroup(points, ends, slots, tokens, lexicon, seed, words):
                 joined = _end_of_word(points, ends, tokens, token - 1, traits)
                 if joined > 1:
                     token += joined - 1
-                    end, slot = np.int64(ends[token - 1]), np.int64(-1)
+                    end, slot = int(ends[token - 1]), -1
                     after = end
         if slot >= 0:
             value = slot_hash[slot]
         else:
             value, kind = hash_word(points, start, end, traits, seed, scratch)
-            slot = np.int64(unknown_kind(kind))
+            slot = unknown_kind(kind)
         if value != 0:
             out_hash[m], out_slot[m], out_start[m], out_end[m] = value, slot, start, end
             m += 1

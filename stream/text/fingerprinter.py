@@ -168,8 +168,7 @@ class Fingerprinter:
                 page.kind, page.reason = Kind.UNREADABLE, "kernel_error"
                 page.detail = f"the kernel failed over this page ({type(error).__name__}: {error})"
                 continue
-            for whole, row in zip(result, one, strict=True):
-                whole[i] = row[0]
+            result.fingerprints[i], result.sketches[i], result.words[i] = (column[0] for column in one)
         return result
 
     def _run(self, utf8: NDArray[np.uint8], offsets: NDArray[np.int64], rules: Rules) -> Result:

@@ -28,7 +28,6 @@ FORMAT: Final = 2
 ONE: Final = 1 << 16
 """An integer weight is its weight times this, rounded."""
 _MAGIC: Final = b"simstream weights\n"
-_CACHED: Final = ("slot_hash", "slot_weight", "word_keys", "word_weights", "unknown")
 
 
 class Weights(NamedTuple):
@@ -36,6 +35,16 @@ class Weights(NamedTuple):
 
     lexicon: Lexicon
     digest: str
+
+
+class Cached(NamedTuple):
+    """The arrays of a Lexicon that a cache file holds."""
+
+    slot_hash: NDArray[np.uint64]
+    slot_weight: NDArray[np.int32]
+    word_keys: NDArray[np.uint64]
+    word_weights: NDArray[np.int32]
+    unknown: NDArray[np.int32]
 
 
 class Source(NamedTuple):
@@ -63,7 +72,7 @@ def load(recipe: Recipe, dictionary: Dictionary, cache: Path) -> Weights:
         arrays = _build(recipe, dictionary, shares)
         _write(path, arrays)
     unicode = tables.unicode_table()
-    lexicon = Lexicon(unicode.fold, unicode.traits, *arrays, tf_factor=tf_factors(recipe.tf_power))
+    lexicon = Lexicon(unicode.fold, unicode.traits, *arrays, tf_factors(recipe.tf_power))
     digest = mmh3.mmh3_x64_128_digest(b"".join(_digest(array) for array in (*arrays, lexicon.tf_factor)))
     return Weights(lexicon, digest[:8].hex())
 
@@ -101,7 +110,7 @@ def _flat(words: list[str]) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
     return points, np.cumsum(np.fromiter(map(len, words), np.int64, len(words)))
 
 
-def _build(recipe: Recipe, dictionary: Dictionary, source: Source) -> tuple[NDArray[np.generic], ...]:
+def _build(recipe: Recipe, dictionary: Dictionary, source: Source) -> Cached:
     """The cached arrays of a Lexicon, in its order."""
     unicode, seed = tables.unicode_table(), np.uint64(recipe.seed)
     points, ends = _flat(source.words)
@@ -116,7 +125,7 @@ def _build(recipe: Recipe, dictionary: Dictionary, source: Source) -> tuple[NDAr
     median = int(np.sort(weights)[len(weights) // 2])
     unknown = np.array([median, round(ONE * recipe.number_weight), round(ONE * recipe.default_weight)], np.int32)
     slot_hash, slot_weight = _slots(dictionary, seed, keys, values, unknown)
-    return slot_hash, slot_weight, keys, values, unknown
+    return Cached(slot_hash, slot_weight, keys, values, unknown)
 
 
 def _slots(
@@ -139,18 +148,24 @@ def _slots(
 
 
 @njit(nogil=True)  # not cached: it calls into other files, see kernels/stamp.py
-def _lookup(hashes, kinds, keys, values, unknown):  # type: ignore[no-untyped-def]
+def _lookup(
+    hashes: NDArray[np.uint64],
+    kinds: NDArray[np.uint8],
+    keys: NDArray[np.uint64],
+    values: NDArray[np.int32],
+    unknown: NDArray[np.int32],
+) -> NDArray[np.int32]:
     out = np.empty(len(hashes), np.int32)
     for i in range(len(hashes)):
-        out[i] = word_weight(hashes[i], keys, values, unknown, unknown_kind(np.int64(kinds[i])))
+        out[i] = word_weight(hashes[i], keys, values, unknown, unknown_kind(int(kinds[i] & 0x7F)))
     return out
 
 
 def _digest(array: NDArray[np.generic]) -> bytes:
-    return mmh3.mmh3_x64_128_digest(np.ascontiguousarray(array).view(np.uint8))
+    return mmh3.mmh3_x64_128_digest(np.ascontiguousarray(array).data.cast("B"))
 
 
-def _write(path: Path, arrays: tuple[NDArray[np.generic], ...]) -> None:
+def _write(path: Path, arrays: Cached) -> None:
     """Magic, then each array as .npy, then the digests of all; in place at once or not at all."""
     with contextlib.suppress(OSError):  # without a cache everything works, only slower
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -167,7 +182,7 @@ def _write(path: Path, arrays: tuple[NDArray[np.generic], ...]) -> None:
             raise
 
 
-def _read(path: Path) -> tuple[NDArray[np.generic], ...] | None:
+def _read(path: Path) -> Cached | None:
     """The arrays of a cache file; None where there is none, or anything about it is wrong."""
     try:
         with path.open("rb") as file:
@@ -176,10 +191,10 @@ def _read(path: Path) -> tuple[NDArray[np.generic], ...] | None:
         return None
 
 
-def _read_arrays(file: BinaryIO) -> tuple[NDArray[np.generic], ...] | None:
+def _read_arrays(file: BinaryIO) -> Cached | None:
     if file.read(len(_MAGIC)) != _MAGIC:
         return None
-    arrays = tuple(np.load(file, allow_pickle=False) for _ in _CACHED)
+    arrays = Cached(*(np.load(file, allow_pickle=False) for _ in Cached._fields))
     if file.read() != b"".join(_digest(array) for array in arrays):
         return None
     return arrays

@@ -116,8 +116,10 @@ BYTES = st.one_of(
     st.lists(st.integers(0x70, 0xFF), max_size=40).map(bytes),
     st.lists(
         st.sampled_from(
-            [b"\xed\xa0\x80", b"\xed", b"\xf0\x9f\x98", b"\xe4\xb8", b"\xf4\x90", b"\xe0\x80", b"\xc0\xaf", b"a"]
-            + ["é中🚀".encode(), b"\x80", b"\xf4\x8f\xbf\xbf", b"\xef\xbf\xbf"]
+            [
+                *(b"\xed\xa0\x80", b"\xed", b"\xf0\x9f\x98", b"\xe4\xb8", b"\xf4\x90", b"\xe0\x80", b"\xc0\xaf"),
+                *("é中🚀a".encode(), b"\x80", b"\xf4\x8f\xbf\xbf", b"\xef\xbf\xbf"),
+            ]
         ),
         max_size=12,
     ).map(b"".join),
