@@ -39,7 +39,7 @@ _PAIR = re.compile(rb"[\x81-\xfe][\x40-\x7e\x80-\xfe]")
 _GB_COMMON = re.compile(rb"[\xa1-\xa3\xb0-\xd7][\xa1-\xfe]")
 _BIG5_COMMON = re.compile(rb"[\xa1-\xc6][\x40-\x7e\xa1-\xfe]")
 
-_TAG = re.compile(rb"<!--.*?-->|<(meta)(?=[\s/])|</?[a-zA-Z]|<[!/?][^>]*>", re.S | re.I)
+_TAG = re.compile(rb"<!--.*?(?:-->|\Z)|<(meta)(?=[\s/])|</?[a-zA-Z]|<[!/?][^>]*(?:>|\Z)", re.S | re.I)
 _ATTRIBUTE = re.compile(rb"""[\s/]*([^\s/>=][^\s/>=]*)(?:\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s>"']*)))?""", re.S)
 _IN_CONTENT = re.compile(rb"""charset\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s;"']+))""", re.I)
 _XML_ENCODING = re.compile(rb"""<\?xml\s[^>]*?encoding\s*=\s*["']([^"']+)["']""", re.I)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -149,6 +150,15 @@ def test_utf8_that_was_cut_within_a_character_is_still_utf8() -> None:
 def test_utf8_with_a_few_lost_bytes_is_still_utf8() -> None:
     raw = (HAN * 5).encode()
     assert decode(raw[:31] + b"\xff" + raw[31:], None, False)[1] == "utf-8"
+
+
+@pytest.mark.parametrize(
+    "part", [b"<!--", b"<!", b"<?", b"</", b"<a x='", b'<meta charset="', b"<meta content='charset="]
+)
+def test_the_search_for_a_meta_takes_time_in_proportion_to_the_page(part: bytes) -> None:
+    started = time.perf_counter()
+    decode(part * (1_000_000 // len(part)) + b"\xff\xe9 \xe9", None, True)
+    assert time.perf_counter() - started < 2
 
 
 def test_nothing_at_all_is_empty_text() -> None:
