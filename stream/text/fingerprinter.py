@@ -161,9 +161,7 @@ class Fingerprinter:
             result = make_result(len(pages), self.recipe.sketch_bits)
         for i, page in enumerate(pages):
             try:
-                one = self._run(
-                    utf8[offsets[i] : offsets[i + 1]], np.diff(offsets[i : i + 2], prepend=0), self._rules
-                )
+                one = self._run(utf8[offsets[i] : offsets[i + 1]], offsets[i : i + 2] - offsets[i], self._rules)
             except Exception as error:  # noqa: BLE001 - the page's dead letter says what it was
                 page.kind, page.reason = Kind.UNREADABLE, "kernel_error"
                 page.detail = f"the kernel failed over this page ({type(error).__name__}: {error})"

@@ -1,0 +1,80 @@
+"""The kernels' hashes against mmh3, their mixer, and the order in which empty bins are filled."""
+
+from __future__ import annotations
+
+import mmh3
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stream.kernels.hashing import hash_words, mix, murmur
+from stream.kernels.sketch import sketch
+from stream.text import tables
+from tests import naive_text
+
+SEEDS = st.integers(0, 2**32 - 1)
+
+
+def reference(data: bytes, seed: int) -> int:
+    return mmh3.hash64(data, seed, x64arch=True, signed=False)[0]
+
+
+@settings(max_examples=500, deadline=None)
+@given(data=st.binary(min_size=1, max_size=100), seed=SEEDS)
+def test_murmur_is_mmh3s_first_half(data: bytes, seed: int) -> None:
+    assert int(murmur(np.frombuffer(data, np.uint8), len(data), np.uint64(seed))) == reference(data, seed)
+
+
+@settings(max_examples=500, deadline=None)
+@given(words=st.lists(st.text(min_size=1, max_size=24), min_size=1, max_size=8), seed=SEEDS)
+def test_a_word_hashes_as_the_utf8_of_its_casefold(words: list[str], seed: int) -> None:
+    folded = [tables.fold_text(word) for word in words]
+    points = np.frombuffer("".join(folded).encode("utf-32-le"), np.uint32)
+    ends = np.cumsum([len(word) for word in folded])
+    hashes, kinds = hash_words(points, ends, tables.unicode_table().traits, np.uint64(seed))
+    for i, word in enumerate(folded):
+        counts = any(naive_text.traits(char)[3] for char in word)
+        expected = reference(naive_text.casefold(word).encode(), seed) if counts else 0
+        assert int(hashes[i]) == expected
+        assert bool(kinds[i] & 0x80) == counts
+
+
+def test_words_of_every_length_in_bytes_hash_as_mmh3_does() -> None:
+    for length in range(1, 70):
+        for char in "aé中𠮷":
+            word = char * length
+            points = np.frombuffer(word.encode("utf-32-le"), np.uint32)
+            ends = np.array([length])
+            hashes, _ = hash_words(points, ends, tables.unicode_table().traits, np.uint64(7))
+            assert int(hashes[0]) == reference(word.encode(), 7)
+
+
+def test_the_mixer_is_the_naive_one() -> None:
+    for x in (0, 1, 2**63, 2**64 - 1, 0x0123456789ABCDEF):
+        assert int(mix(np.uint64(x))) == naive_text.mix(x)
+
+
+def test_a_sketch_of_one_full_bin_is_filled_whichever_bin_it_is() -> None:
+    for bins in (64, 128, 192, 256):
+        out, minima = np.zeros(bins // 64, np.uint64), np.empty(bins, np.uint64)
+        seen = set()
+        for value in range(4 * bins):
+            sketch(np.array([value], np.uint64), 1, minima, out)
+            # All bins take the one minimum there is, so all bits are its bit.
+            assert int(np.bitwise_count(out).sum()) in (0, bins)
+            seen.add((naive_text.mix(value) >> 32) * bins >> 32)
+        assert len(seen) > 0.9 * bins
+
+
+def test_sketches_agree_by_half_of_one_plus_the_similarity() -> None:
+    rng, agreements = np.random.default_rng(5), []
+    minima = np.empty(256, np.uint64)
+    for _ in range(200):
+        words = rng.integers(1, 2**63, 300).astype(np.uint64)
+        other = np.concatenate([words[:200], rng.integers(1, 2**63, 100).astype(np.uint64)])
+        a, b = np.zeros(4, np.uint64), np.zeros(4, np.uint64)
+        sketch(words, 300, minima, a)
+        sketch(other, 300, minima, b)
+        agreements.append(256 - int(np.bitwise_count(a ^ b).sum()))
+    similarity = 199 / (299 + 100)  # bigrams in common of those in either
+    assert abs(np.mean(agreements) / 256 - (1 + similarity) / 2) < 0.01

@@ -1,0 +1,232 @@
+"""Recipes and policies: presets, ranges, ids; and the fingerprints that presets are known to give."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from stream.errors import SettingsError, Unavailable
+from stream.model import Kind, Page
+from stream.text import probes
+from stream.text.fingerprinter import Fingerprinter
+from stream.text.policy import least_agreement, make_policy
+from stream.text.recipe import PRESETS, Recipe, preset, recipe_id
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "fingerprints.json"
+DEFAULT = PRESETS["default"]
+
+
+@pytest.fixture(scope="module")
+def fingerprinter(cache: Path) -> Iterator[Fingerprinter]:
+    with Fingerprinter(DEFAULT, cache, workers=0) as made:
+        yield made
+
+
+def page(number: int, **fields: Any) -> Page:
+    return Page(f"id-{number}", number.to_bytes(16, "little"), offset=10 + number, time=1000 + number, **fields)
+
+
+# Recipes
+
+
+def test_presets_are_found_by_name() -> None:
+    assert preset("default").similarity == "0.5625"
+    assert (preset("google2007").distance, preset("google2007").sketch_bits) == (3, 0)
+
+
+def test_an_unknown_preset_is_a_settings_error_and_a_planned_one_is_unavailable() -> None:
+    with pytest.raises(SettingsError, match="default or google2007"):
+        preset("defualt")
+    for name in ("fnv1-tf", "shingles"):
+        with pytest.raises(Unavailable):
+            preset(name)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"sketch_bits": 100},
+        {"sketch_bits": 320},
+        {"seed": 1 << 32},
+        {"tf_power": 1.5},
+        {"min_words": 0},
+        {"max_text_bytes": 3},
+        {"weights": "own"},
+        {"default_weight": float("nan")},
+    ],
+)
+def test_a_recipe_out_of_range_is_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(SettingsError, match=next(iter(wrong))):
+        Recipe(name="wrong", **wrong)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"seed": 1},
+        {"tf_power": 0.5},
+        {"hmm": False},
+        {"min_words": 9},
+        {"max_text_bytes": 4096},
+        {"number_weight": 1.0},
+        {"default_weight": 1.0},
+        {"sketch_bits": 64},
+        {"weights": "jieba-idf"},
+    ],
+)
+def test_the_id_changes_with_every_setting_that_a_fingerprint_depends_on(change: dict[str, Any]) -> None:
+    assert recipe_id(replace(DEFAULT, **change), ["t"], b"out") != recipe_id(DEFAULT, ["t"], b"out")
+
+
+def test_the_id_changes_with_tables_and_output_and_not_with_name_distance_or_similarity() -> None:
+    own = recipe_id(DEFAULT, ["t"], b"out")
+    assert own == recipe_id(replace(DEFAULT, name="n", distance=3, similarity="0.9"), ["t"], b"out")
+    assert len({own, recipe_id(DEFAULT, ["u"], b"out"), recipe_id(DEFAULT, ["t"], b"other")}) == 3
+
+
+# Policies
+
+
+@pytest.mark.parametrize(
+    ("similarity", "bits", "agreement"),
+    [
+        ("0.5625", 128, 100),
+        ("0", 128, 64),
+        ("1", 128, 128),
+        (0.1, 128, 71),
+        ("0.7", 64, 55),
+        (Decimal("0.5"), 64, 48),
+        ("0.56250000000000000001", 128, 101),
+        (0.3, 256, 167),
+    ],
+)
+def test_the_least_agreement_is_exact(similarity: str | float | Decimal, bits: int, agreement: int) -> None:
+    assert least_agreement(similarity, bits) == agreement
+
+
+@pytest.mark.parametrize("similarity", ["1.01", "-0.1", "much", "nan", "inf", ""])
+def test_a_similarity_that_is_none_is_refused(similarity: str) -> None:
+    with pytest.raises(SettingsError, match="similarity"):
+        least_agreement(similarity, 128)
+
+
+def test_a_policy_takes_what_is_not_said_from_its_recipe() -> None:
+    policy = make_policy(DEFAULT, "0123abcd")
+    assert (policy.distance, policy.agreement, policy.window_ms, policy.link) == (8, 100, None, "any")
+    assert make_policy(PRESETS["google2007"], "0123abcd").agreement == 0
+
+
+@pytest.mark.parametrize("wrong", [{"distance": -1}, {"distance": 64}, {"window_ms": 0}, {"link": "all"}])
+def test_a_policy_out_of_range_is_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(SettingsError, match=next(iter(wrong)).removesuffix("_ms")):
+        make_policy(DEFAULT, "0123abcd", **wrong)
+
+
+def test_a_similarity_without_a_sketch_is_refused() -> None:
+    with pytest.raises(SettingsError, match="no sketch"):
+        make_policy(PRESETS["google2007"], "0123abcd", similarity="0.5")
+
+
+def test_every_part_of_a_policy_changes_its_id() -> None:
+    ids = {
+        make_policy(DEFAULT, "0123abcd").id,
+        make_policy(DEFAULT, "0123abce").id,
+        make_policy(DEFAULT, "0123abcd", distance=7).id,
+        make_policy(DEFAULT, "0123abcd", similarity="0.6").id,
+        make_policy(DEFAULT, "0123abcd", window_ms=1).id,
+        make_policy(DEFAULT, "0123abcd", link="canonical").id,
+    }
+    assert len(ids) == 6
+    assert all(len(one) == 8 and int(one, 16) >= 0 for one in ids)
+
+
+# Fingerprints
+
+
+@pytest.mark.parametrize("name", list(PRESETS))
+def test_the_probe_pages_have_the_fingerprints_they_always_had(name: str, cache: Path) -> None:
+    golden = json.loads(GOLDEN.read_text(encoding="utf-8"))[name]
+    with Fingerprinter(replace(PRESETS[name], min_words=1), cache, workers=0) as made:
+        fingerprints, sketches, words = made.texts(probes.TEXTS)
+    rows = [
+        [f"{f:016x}", [f"{s:016x}" for s in sketch], n]
+        for f, sketch, n in zip(fingerprints.tolist(), sketches.tolist(), words.tolist(), strict=True)
+    ]
+    assert rows == golden["probes"]
+
+
+@pytest.mark.parametrize("name", list(PRESETS))
+def test_the_presets_have_the_ids_that_stand_beside_the_fingerprints(name: str, cache: Path) -> None:
+    """Fails where resiliparse extracts the HTML probe in another way: then that id is another, rightly."""
+    with Fingerprinter(PRESETS[name], cache, workers=0) as made:
+        assert made.recipe_id == json.loads(GOLDEN.read_text(encoding="utf-8"))[name]["recipe_id"]
+
+
+def test_pages_become_columns_in_their_order(fingerprinter: Fingerprinter) -> None:
+    pages = [
+        page(0, text=probes.TEXTS[0], url="https://a.example/"),
+        page(1, raw=probes.HTML, content_type="text/html"),
+        page(2, text="太短"),
+        page(3, raw=b"%PDF-1.7", content_type="text/html"),
+        page(4, kind=Kind.WITHDRAWN),
+        page(5, kind=Kind.FAILED, reason="http_status", text=probes.TEXTS[0]),
+    ]
+    columns = fingerprinter.columns(pages)
+    assert columns.kind.tolist() == [Kind.READABLE, Kind.READABLE, Kind.TOO_SHORT, Kind.UNREADABLE, 4, 2]
+    assert [one.reason for one in pages] == ["", "", "few_words", "binary", "", "http_status"]
+    assert columns.reason.tolist() == [0, 0, 1, 11, 0, 2]
+    assert columns.offset.tolist() == [10, 11, 12, 13, 14, 15]
+    assert columns.time.tolist() == [1000, 1001, 1002, 1003, 1004, 1005]
+    assert columns.identity[:, 0].tolist() == [0, 1, 2, 3, 4, 5]
+    assert columns.id_list() == [f"id-{i}" for i in range(6)]
+    assert columns.url_list() == ["https://a.example/", None, None, None, None, None]
+    assert columns.fingerprint[0] == fingerprinter.texts([probes.TEXTS[0]])[0][0]
+    assert columns.fingerprint[2:].tolist() == [0, 0, 0, 0]
+    assert pages[1].text is not None
+    assert columns.fingerprint[1] == fingerprinter.texts([pages[1].text])[0][0]
+
+
+def test_no_pages_make_empty_columns(fingerprinter: Fingerprinter) -> None:
+    columns = fingerprinter.columns([])
+    assert len(columns) == 0
+    assert columns.sketch.shape == (0, 2)
+
+
+def test_a_long_text_is_cut_at_a_character_and_says_so(cache: Path) -> None:
+    text = "长江两岸的城市今年种下了四万棵新树，" * 40
+    with Fingerprinter(replace(DEFAULT, max_text_bytes=1000), cache, workers=0) as made:
+        pages = [page(0, text=text), page(1, text=text[:333]), page(2, text=text[:334])]
+        columns = made.columns(pages)
+    assert [one.cut for one in pages] == [True, False, True]
+    assert len(set(columns.fingerprint.tolist())) == 1
+
+
+def test_a_page_over_which_the_kernel_fails_costs_only_itself(cache: Path) -> None:
+    with Fingerprinter(DEFAULT, cache, workers=0) as made:
+        kernel = made._kernel
+
+        def failing(utf8: Any, *rest: Any) -> int:
+            if "引爆".encode() in utf8.tobytes():
+                raise FloatingPointError("broken on purpose")
+            return kernel(utf8, *rest)
+
+        pages = [
+            page(0, text=probes.TEXTS[0]),
+            page(1, text="引爆" + probes.TEXTS[1]),
+            page(2, text=probes.TEXTS[2]),
+        ]
+        expected, sketches, _ = made.texts(probes.TEXTS[:3])
+        made._kernel = failing
+        columns = made.columns(pages)
+    assert columns.kind.tolist() == [Kind.READABLE, Kind.UNREADABLE, Kind.READABLE]
+    assert pages[1].reason == "kernel_error"
+    assert "broken on purpose" in pages[1].detail
+    assert columns.fingerprint.tolist() == [int(expected[0]), 0, int(expected[2])]
+    assert np.array_equal(columns.sketch[2], sketches[2])

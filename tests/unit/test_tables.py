@@ -1,0 +1,76 @@
+"""The shipped table of characters: what folds, what casefolds, which class; and that nothing else decides."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from stream.kernels import words
+from stream.text import tables
+
+TABLE = tables.unicode_table()
+CLASSES = (TABLE.traits >> 24) & 7
+
+
+@pytest.mark.parametrize(
+    ("text", "folded"),
+    [
+        ("ＡｂＣ１２３％", "AbC123%"),
+        ("ｶﾞｰ", "カ\u3099ー"),
+        ("\u3000\u00a0\u2003\u2028\x0b\x85", "      "),
+        ("\r\n\t", "\r\n\t"),
+        ("\ufa0a\uf900", "\u898b\u8c48"),
+        ("①Å", "1Å"),
+        ("…½ﬁ㈱", "…½ﬁ㈱"),
+        ("\ud800\udfff", "\ufffd\ufffd"),
+        ("T恤Äß", "T恤Äß"),
+    ],
+)
+def test_a_text_folds_one_code_point_to_one(text: str, folded: str) -> None:
+    assert tables.fold_text(text) == folded
+
+
+@pytest.mark.parametrize(
+    ("text", "folded"), [("T恤", "t恤"), ("ÀΩЖ", "àωж"), ("ẞß", "ßß"), ("ς", "σ"), ("İ", "İ"), ("\u0345", "\u0345")]
+)
+def test_a_text_casefolds_one_code_point_to_one(text: str, folded: str) -> None:
+    assert tables.casefold_text(text) == folded
+
+
+@pytest.mark.parametrize(
+    ("kind", "chars"),
+    [
+        (tables.HAN, "中\u9fff㐀𠮷\U00031350々〇"),
+        (tables.LETTER, "aZéЖ한שع" + "हα"),
+        (tables.DIGIT, "09१½Ⅷ"),
+        (tables.MARK, "\u0301\ufe0f\u093f"),
+        (tables.BIGRAM, "あカーゝ\u3099ก\u0e31ລខမ"),
+        (tables.OTHER, "。, \n🚀\u200d\ufffd・$_"),
+    ],
+)
+def test_characters_have_their_class(kind: int, chars: str) -> None:
+    assert [tables.CLASS_NAMES[CLASSES[ord(char)]] for char in chars] == [tables.CLASS_NAMES[kind]] * len(chars)
+
+
+def test_folding_a_folded_text_changes_nothing() -> None:
+    assert np.array_equal(TABLE.fold[TABLE.fold], TABLE.fold)
+
+
+def test_casefolding_keeps_class_and_fold() -> None:
+    lower = TABLE.traits & 0x1FFFFF
+    assert np.array_equal(lower[lower], lower)
+    assert np.array_equal(TABLE.traits[lower] >> 24, TABLE.traits >> 24)
+    folded = np.flatnonzero(TABLE.fold == np.arange(tables.POINTS))
+    assert np.array_equal(TABLE.fold[lower[folded]], lower[folded])
+
+
+def test_what_the_kernel_takes_for_han_without_looking_is_han() -> None:
+    assert set(CLASSES[words.HAN_FIRST : words.HAN_LAST + 1].tolist()) == {tables.HAN}
+
+
+def test_the_kernels_and_the_table_number_classes_alike() -> None:
+    assert (words.OTHER, words.BIGRAM) == (tables.OTHER, tables.BIGRAM)
+
+
+def test_the_table_is_the_one_whose_fingerprints_are_known() -> None:
+    assert tables.digest() == "0a4fd548f8dbdca7"
