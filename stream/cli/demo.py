@@ -63,7 +63,7 @@ def _run(
     context, fed = Context(settings), []
 
     def feeding() -> None:
-        fed.append(feed(log, records, refused=say))
+        fed.append(feed(log, records, settings.max_record_bytes, refused=say))
 
     verdicts: list[Verdict] = []
     with service(log, settings, context, ("fingerprint", "judge"), {"feed": feeding}) as supervisor:
@@ -90,7 +90,7 @@ def _summary(verdicts: list[Verdict], seconds: float) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    console = Console(highlight=False)
+    console = Console(highlight=False, soft_wrap=True)
     kinds = Counter(verdict.verdict for verdict in verdicts)
     console.print()
     pages = Table(box=box.SIMPLE, show_edge=False, pad_edge=False)

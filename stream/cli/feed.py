@@ -25,7 +25,8 @@ def command(inputs: tuple[str, ...], config: str | None, **flags: Any) -> int:
 
     size_of(inputs)
     with open_log(settings) as log:
-        report = feed(log, with_progress(inputs, settings.max_record_bytes, "feeding"), refused=say)
+        records = with_progress(inputs, settings.max_record_bytes, "feeding")
+        report = feed(log, records, settings.max_record_bytes, refused=say)
     say(f"{report.sent:,} pages sent to {report.topic}")
     if report.refused:
         say(f"{report.refused:,} pages were not sent: they get no verdict")

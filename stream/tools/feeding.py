@@ -24,8 +24,9 @@ class Fed(NamedTuple):
 class _Feed:
     """What one feed has in flight: where each record came from, until it is acknowledged or refused."""
 
-    def __init__(self, appender: Appender, refused: Callable[[str], None]) -> None:
+    def __init__(self, appender: Appender, largest: int, refused: Callable[[str], None]) -> None:
         self._appender = appender
+        self._largest = largest
         self._say = refused
         self._origin: dict[int, str] = {}
         self.sent = 0
@@ -33,6 +34,10 @@ class _Feed:
 
     def append(self, record: Record) -> None:
         name = f"{record.topic}:{record.offset + 1}"
+        if len(record.value or b"") > self._largest:
+            # A reader of files hands over no more than the beginning of such a line.
+            self._refuse(name, RecordTooLarge(f"it has more than {self._largest} bytes"))
+            return
         timestamp = None if record.timestamp == NO_TIME else record.timestamp
         try:
             number = self._appender.append(record.value, record.key, record.headers, timestamp=timestamp)
@@ -68,14 +73,14 @@ class _Feed:
         self._say(f"{name} was not sent: {error.what}")
 
 
-def feed(log: Log, records: Iterable[Record], refused: Callable[[str], None]) -> Fed:
+def feed(log: Log, records: Iterable[Record], largest: int, refused: Callable[[str], None]) -> Fed:
     """Append all records to `pages` and wait until they are acknowledged.
 
-    `refused` hears a sentence about each record that the topic does not admit. Raises TopicMissing,
+    `refused` hears a sentence about each record of more than `largest` bytes, or that the topic does not admit. Raises TopicMissing,
     BrokerUnreachable, DeliveryFailed.
     """
     with log.appender(PAGES) as appender:
-        run = _Feed(appender, refused)
+        run = _Feed(appender, largest, refused)
         for record in records:
             run.append(record)
         run.finish()
