@@ -13,7 +13,7 @@ from prometheus_client import (
     generate_latest,
 )
 
-disable_created_metrics()  # a second series for each counter, which nobody asked for
+disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series a counter, that nobody asked for
 _SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10)
 VERDICTS = ("new", "near_duplicate", "unchanged", "too_short", "unreadable", "withdrawn")
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"

@@ -76,8 +76,8 @@ class _Feed:
 def feed(log: Log, records: Iterable[Record], largest: int, refused: Callable[[str], None]) -> Fed:
     """Append all records to `pages` and wait until they are acknowledged.
 
-    `refused` hears a sentence about each record of more than `largest` bytes, or that the topic does not admit. Raises TopicMissing,
-    BrokerUnreachable, DeliveryFailed.
+    `refused` hears a sentence about each record of more than `largest` bytes, or that the topic does not admit.
+    Raises TopicMissing, BrokerUnreachable, DeliveryFailed.
     """
     with log.appender(PAGES) as appender:
         run = _Feed(appender, largest, refused)
