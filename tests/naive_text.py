@@ -132,7 +132,7 @@ class Naive:
         """The weight of each distinct word in a page of these words."""
         power = self.recipe.tf_power
         return {
-            word: (round(65536 * min(count, 65535) ** power) * self.weight(word)) >> 16
+            word: (round(65536 * min(count, 4095) ** power) * self.weight(word)) >> 16
             for word, count in Counter(words).items()
         }
 

@@ -92,14 +92,15 @@ def count_words(words: Words, m: int, page: int, distinct: Distinct) -> int:
 @njit(nogil=True, cache=True)
 def weigh(words: Words, n: int, lexicon: Lexicon, distinct: Distinct) -> None:
     """Write the weight in the page of its n distinct words."""
-    slot_weight, tf_factor = lexicon.slot_weight, lexicon.tf_factor
+    slots, tf_factor = lexicon.slots, lexicon.tf_factor
     cap = len(tf_factor) - 1
     for i in range(n):
         slot = int(words.slot[distinct.first[i]])
         if slot >= 0:
-            weight = int(slot_weight[slot])
+            weight = np.int64(slots[slot, 1])
         else:
-            weight = word_weight(distinct.hash[i], lexicon.word_keys, lexicon.word_weights, lexicon.unknown, slot)
+            value, keys, values = distinct.hash[i], lexicon.word_keys, lexicon.word_weights
+            weight = np.int64(word_weight(value, keys, values, lexicon.unknown, slot))
         distinct.weight[i] = (tf_factor[min(distinct.times[i], cap)] * weight) >> 16
 
 

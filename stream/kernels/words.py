@@ -29,8 +29,7 @@ class Lexicon(NamedTuple):
 
     fold: NDArray[np.uint32]  # (0x110000,)
     traits: NDArray[np.uint32]  # (0x110000,) casefold, class, letter or number
-    slot_hash: NDArray[np.uint64]  # (slots,) hash of the dictionary word of a slot in the trie; 0: no word
-    slot_weight: NDArray[np.int32]  # (slots,) its weight
+    slots: NDArray[np.uint64]  # (slots, 2) hash and weight of the dictionary word of a slot in the trie; 0: no word
     word_keys: NDArray[np.uint64]  # (2^p,)
     word_weights: NDArray[np.int32]  # (2^p,)
     unknown: NDArray[np.int32]  # (3,) weights of unknown words: with Han, without letters, others
@@ -101,7 +100,7 @@ def regroup(
     Linear; a dictionary word costs one look-up and no hash.
     """
     # Arrays by themselves: a tuple of them that is handed on costs two atomic counts an array.
-    traits, slot_hash, scratch = lexicon.traits, lexicon.slot_hash, words.bytes
+    traits, table, scratch = lexicon.traits, lexicon.slots, words.bytes
     out_hash, out_slot, out_start, out_end = words.hash, words.slot, words.start, words.end
     m, token, start = 0, 0, 0
     while token < tokens:
@@ -127,7 +126,7 @@ def regroup(
                     end, slot = int(ends[token - 1]), -1
                     after = end
         if slot >= 0:
-            value = slot_hash[slot]
+            value = table[slot, 0]
         else:
             value, kind = hash_word(points, start, end, traits, seed, scratch)
             slot = unknown_kind(kind)

@@ -11,7 +11,7 @@ import msgspec
 
 from stream.errors import SettingsError, Unavailable
 
-TF_CAP: Final = 65535
+TF_CAP: Final = 4095
 """Occurrences of a word in a page beyond this many count as this many."""
 MAX_WEIGHT: Final = 1000.0
 LEAST_TEXT_BYTES: Final = 64

@@ -24,14 +24,14 @@ from stream.text import tables
 from stream.text.dictionary import Dictionary
 from stream.text.recipe import TF_CAP, Recipe
 
-FORMAT: Final = 2
+FORMAT: Final = 4
 ONE: Final = 1 << 16
 """An integer weight is its weight times this, rounded."""
 _MAGIC: Final = b"simstream weights\n"
 
 
 class Weights(NamedTuple):
-    """The lexicon of a recipe, and 16 hex digits over all of its tables."""
+    """The lexicon of a recipe, and 16 hex digits over its words and weights."""
 
     lexicon: Lexicon
     digest: str
@@ -40,11 +40,12 @@ class Weights(NamedTuple):
 class Cached(NamedTuple):
     """The arrays of a Lexicon that a cache file holds."""
 
-    slot_hash: NDArray[np.uint64]
-    slot_weight: NDArray[np.int32]
+    slots: NDArray[np.uint64]
     word_keys: NDArray[np.uint64]
     word_weights: NDArray[np.int32]
     unknown: NDArray[np.int32]
+    content: NDArray[np.uint8]
+    """Digest over words and weights, however they are laid out."""
 
 
 class Source(NamedTuple):
@@ -72,8 +73,8 @@ def load(recipe: Recipe, dictionary: Dictionary, cache: Path) -> Weights:
         arrays = _build(recipe, dictionary, shares)
         _write(path, arrays)
     unicode = tables.unicode_table()
-    lexicon = Lexicon(unicode.fold, unicode.traits, *arrays, tf_factors(recipe.tf_power))
-    digest = mmh3.mmh3_x64_128_digest(b"".join(_digest(array) for array in (*arrays, lexicon.tf_factor)))
+    lexicon = Lexicon(unicode.fold, unicode.traits, *arrays[:-1], tf_factors(recipe.tf_power))
+    digest = mmh3.mmh3_x64_128_digest(arrays.content.tobytes() + _digest(lexicon.tf_factor))
     return Weights(lexicon, digest[:8].hex())
 
 
@@ -124,8 +125,8 @@ def _build(recipe: Recipe, dictionary: Dictionary, source: Source) -> Cached:
     fill_word_table(unique, weights, keys, values)
     median = int(np.sort(weights)[len(weights) // 2])
     unknown = np.array([median, round(ONE * recipe.number_weight), round(ONE * recipe.default_weight)], np.int32)
-    slot_hash, slot_weight = _slots(dictionary, seed, keys, values, unknown)
-    return Cached(slot_hash, slot_weight, keys, values, unknown)
+    content = np.frombuffer(b"".join(map(_digest, (unique, weights, unknown))), np.uint8)
+    return Cached(_slots(dictionary, seed, keys, values, unknown), keys, values, unknown, content)
 
 
 def _slots(
@@ -134,17 +135,17 @@ def _slots(
     keys: NDArray[np.uint64],
     values: NDArray[np.int32],
     unknown: NDArray[np.int32],
-) -> tuple[NDArray[np.uint64], NDArray[np.int32]]:
+) -> NDArray[np.uint64]:
     """Hash and weight of every dictionary word, by its slot in the trie."""
     unicode, trie = tables.unicode_table(), dictionary.trie
     points, ends = _flat([word for word, count in dictionary.frequencies().items() if count > 0])
     hashes, kinds = hash_words(points, ends, unicode.traits, seed)
-    slot_hash, slot_weight = np.zeros(len(trie.base), np.uint64), np.zeros(len(trie.base), np.int32)
     words = kinds & 0x80 != 0
     slots = slots_of(points, ends, trie)[words]
-    slot_hash[slots] = hashes[words]
-    slot_weight[slots] = _lookup(hashes[words], kinds[words], keys, values, unknown)
-    return slot_hash, slot_weight
+    table = np.zeros((len(trie.base), 2), np.uint64)
+    table[slots, 0] = hashes[words]
+    table[slots, 1] = _lookup(hashes[words], kinds[words], keys, values, unknown)
+    return table
 
 
 @njit(nogil=True)  # not cached: it calls into other files, see kernels/stamp.py

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
@@ -230,3 +231,19 @@ def test_a_page_over_which_the_kernel_fails_costs_only_itself(cache: Path) -> No
     assert "broken on purpose" in pages[1].detail
     assert columns.fingerprint.tolist() == [int(expected[0]), 0, int(expected[2])]
     assert np.array_equal(columns.sketch[2], sketches[2])
+
+
+def test_several_threads_get_what_one_gets(fingerprinter: Fingerprinter) -> None:
+    batches = [[text * (1 + i % 3) for text in probes.TEXTS[i % 5 :]] for i in range(40)]
+    expected = [fingerprinter.texts(batch) for batch in batches]
+    with ThreadPoolExecutor(4) as threads:
+        for one, other in zip(threads.map(fingerprinter.texts, batches), expected, strict=True):
+            assert all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))
+
+
+def test_it_says_that_it_compiles_only_the_first_time(tmp_path: Path) -> None:
+    said: list[str] = []
+    for _ in range(2):
+        Fingerprinter(DEFAULT, tmp_path, workers=0, say=said.append).close()
+    assert len(said) == 1
+    assert "compiling" in said[0]
