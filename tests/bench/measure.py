@@ -1,0 +1,94 @@
+"""What all benchmarks share: the pages, rounds that alternate between rivals, and lines of results."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import lzma
+import random
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+from typing import Any
+
+from stream.sources.demo import demo_records
+
+SENTENCE = re.compile(r"[^。！？.!?\n]+[。！？.!?\n]?")
+GENERATED_BYTES = 1_500
+"""About the size of a page of the news."""
+
+
+def load(file: Path | None, count: int) -> list[dict[str, str]]:
+    """Up to `count` pages with `id` and `text`: those of a JSONL file (also .xz, .gz), else generated ones."""
+    if file is None:
+        return list(generate(count))
+    opener: Mapping[str, Any] = {".xz": lzma.open, ".gz": gzip.open}
+    with opener.get(file.suffix, open)(file, "rt", encoding="utf-8") as lines:
+        pages = []
+        for line in lines:
+            page = json.loads(line)
+            pages.append({"id": str(page["id"]), "text": page["text"]})
+            if len(pages) == count:
+                break
+        return pages
+
+
+def generate(count: int) -> Iterator[dict[str, str]]:
+    """Pages of sentences drawn from the bundled ones; every fifth is an earlier page with one sentence changed."""
+    rng = random.Random(20240229)
+    sentences = [found for text in _bundled() for found in SENTENCE.findall(text)]
+    made: list[list[str]] = []
+    for number in range(count):
+        if number % 5 == 4:
+            chosen = list(made[rng.randrange(len(made))])
+            chosen[rng.randrange(len(chosen))] = rng.choice(sentences)
+        else:
+            chosen, size = [], 0
+            while size < GENERATED_BYTES:
+                chosen.append(rng.choice(sentences))
+                size += len(chosen[-1].encode())
+        made.append(chosen)
+        yield {"id": f"made-{number}", "text": "".join(chosen)}
+
+
+def _bundled() -> Iterator[str]:
+    for record in demo_records():
+        try:
+            page = json.loads(record.value or b"{}")
+        except ValueError:
+            continue  # one of the demo's pages is broken on purpose
+        if isinstance(page, dict) and isinstance(page.get("text"), str):
+            yield page["text"]
+
+
+def rounds(rivals: Mapping[str, Callable[[], object]], count: int = 5) -> dict[str, float]:
+    """Median seconds of each rival; they take turns, so that a busy moment of the machine meets them all."""
+    seconds: dict[str, list[float]] = {name: [] for name in rivals}
+    for rival in rivals.values():
+        rival()  # warm
+    for _ in range(count):
+        for name, rival in rivals.items():
+            began = perf_counter()
+            rival()
+            seconds[name].append(perf_counter() - began)
+    return {name: median(found) for name, found in seconds.items()}
+
+
+def share(values: Sequence[float], part: float) -> float:
+    """The value below which this part of all lies."""
+    return sorted(values)[min(len(values) - 1, int(len(values) * part))]
+
+
+def title(name: str, what: str) -> None:
+    print(f"\n== {name}: {what}", flush=True)
+
+
+def line(text: str) -> None:
+    print(f"   {text}", flush=True)
+
+
+def against(what: str, ratio: float, aim: str) -> None:
+    """One ratio, with what is aimed at beside it: nothing is asserted."""
+    print(f" > {what}: {ratio:.2f} x (aim: {aim})", flush=True)

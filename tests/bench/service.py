@@ -1,0 +1,155 @@
+"""The service as a process of its own beside a broker, as the benchmarks start, feed, watch and end it."""
+
+from __future__ import annotations
+
+import re
+import secrets
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import msgspec
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from deploy.kafka.broker import free_port
+from stream.log import open_log
+from stream.log.base import LogOptions
+from stream.model import Verdict
+from stream.wire import verdict as wire
+
+PATIENCE = 300.0
+
+
+class Read(msgspec.Struct):
+    """What a consumer that only reads makes of a page."""
+
+    id: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Space:
+    """A fresh prefix on a broker, with its topics."""
+
+    servers: str
+    prefix: str
+    partitions: int
+
+    def topic(self, name: str) -> str:
+        return f"{self.prefix}.{name}"
+
+    def feed(self, pages: Sequence[Mapping[str, str]], repeat: int = 1) -> int:
+        """Append every page `repeat` times, each time under fresh ids; returns their number."""
+        producer = Producer(client(self.servers, {"linger.ms": 20, "partitioner": "murmur2_random"}))
+        encode = msgspec.json.Encoder().encode
+        for turn in range(repeat):
+            for page in pages:
+                name = f"{page['id']}#{turn}" if repeat > 1 else page["id"]
+                append(producer, self.topic("pages"), name, encode({"id": name, "text": page["text"]}))
+        producer.flush()
+        return len(pages) * repeat
+
+    def consumer(self, topic: str, **more: object) -> Consumer:
+        """A consumer of committed records of every partition, from the beginning."""
+        config = {"group.id": self.prefix, "enable.auto.commit": False, "isolation.level": "read_committed"}
+        consumer = Consumer(client(self.servers, config | more))
+        consumer.assign([TopicPartition(self.topic(topic), p, 0) for p in range(self.partitions)])
+        return consumer
+
+    def read_only(self, count: int) -> float:
+        """Seconds in which a consumer reads and decodes `count` pages, and does nothing else."""
+        decode = msgspec.json.Decoder(Read).decode
+        consumer = self.consumer("pages")
+        found, began = 0, 0.0
+        while found < count:
+            messages = consumer.consume(min(1000, count - found), 1.0)  # for more it would wait
+            began = began or time.perf_counter()  # connecting is no reading
+            for message in messages:
+                decode(message.value())
+            found += len(messages)
+        seconds = time.perf_counter() - began
+        consumer.close()
+        return seconds
+
+    def verdicts(self, count: int) -> list[Verdict]:
+        """The first `count` committed verdicts, and a second's wait for more, which there should not be."""
+        consumer, found = self.consumer("verdicts"), []
+        while messages := consumer.consume(1000, 1.0 if len(found) >= count else PATIENCE / 10):
+            found += [wire.decode(message.value()) for message in messages]
+        consumer.close()
+        return found
+
+
+def client(servers: str, more: Mapping[str, object]) -> dict[str, object]:
+    return {"bootstrap.servers": servers, "allow.auto.create.topics": False, **more}
+
+
+def append(producer: Producer, topic: str, name: str, value: bytes) -> None:
+    while True:
+        try:
+            producer.produce(topic, value, name)
+            return
+        except BufferError:
+            producer.poll(0.1)
+
+
+def space(address: str, partitions: int) -> Space:
+    """Make the topics of a fresh prefix."""
+    made = Space(address.removeprefix("kafka://"), f"b{secrets.token_hex(4)}", partitions)
+    with open_log(address, LogOptions(prefix=made.prefix)) as log:
+        log.create_topics(partitions)
+    return made
+
+
+class Serving:
+    """A running `simstream serve`."""
+
+    def __init__(self, process: subprocess.Popen[bytes], port: int) -> None:
+        self._process = process
+        self._port = port
+
+    def count(self, metric: str) -> float:
+        """The sum of a metric over its labels; 0 while nobody answers."""
+        text = self._get("/metrics")
+        return sum(float(value) for value in re.findall(rf"^{metric}(?:{{.*?}})? (\S+)$", text, re.MULTILINE))
+
+    def wait(self, metric: str, least: float) -> float:
+        """The moment (`perf_counter`) at which a metric reached a value. Raises where the service ended first."""
+        end = time.monotonic() + PATIENCE
+        while self.count(metric) < least:
+            if self._process.poll() is not None:
+                raise RuntimeError(f"serve ended with {self._process.returncode}")
+            if time.monotonic() > end:
+                raise TimeoutError(f"{metric} is still below {least:g} after {PATIENCE:g} s")
+            time.sleep(0.02)
+        return time.perf_counter()
+
+    def _get(self, path: str) -> str:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self._port}{path}", timeout=10) as answer:
+                text: str = answer.read().decode()
+                return text
+        except (urllib.error.URLError, ConnectionError):
+            return ""
+
+
+@contextmanager
+def serving(where: Space, *flags: str) -> Iterator[Serving]:
+    """`simstream serve` over a space, from its start until SIGTERM has ended it."""
+    port = free_port()
+    command = [sys.executable, "-c", "from stream.cli.main import run; run()", "serve", *flags]
+    command += ["--log", f"kafka://{where.servers}", "--prefix", where.prefix, "--http-port", str(port)]
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    try:
+        yield Serving(process, port)
+        process.send_signal(signal.SIGTERM)
+        process.wait(60)
+    finally:
+        process.kill()
+        process.wait()
