@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -19,8 +18,8 @@ from stream.text import probes
 from stream.text.fingerprinter import Fingerprinter
 from stream.text.policy import least_agreement, make_policy
 from stream.text.recipe import PRESETS, Recipe, preset, recipe_id
+from tests.golden import write_fingerprints as golden
 
-GOLDEN = Path(__file__).parents[1] / "golden" / "fingerprints.json"
 DEFAULT = PRESETS["default"]
 
 
@@ -153,21 +152,13 @@ def test_every_part_of_a_policy_changes_its_id() -> None:
 
 @pytest.mark.parametrize("name", list(PRESETS))
 def test_the_probe_pages_have_the_fingerprints_they_always_had(name: str, cache: Path) -> None:
-    golden = json.loads(GOLDEN.read_text(encoding="utf-8"))[name]
-    with Fingerprinter(replace(PRESETS[name], min_words=1), cache, workers=0) as made:
-        fingerprints, sketches, words = made.texts(probes.TEXTS)
-    rows = [
-        [f"{f:016x}", [f"{s:016x}" for s in sketch], n]
-        for f, sketch, n in zip(fingerprints.tolist(), sketches.tolist(), words.tolist(), strict=True)
-    ]
-    assert rows == golden["probes"]
+    assert golden.probe_rows(PRESETS[name], cache) == golden.read()[name]["probes"]
 
 
 @pytest.mark.parametrize("name", list(PRESETS))
 def test_the_presets_have_the_ids_that_stand_beside_the_fingerprints(name: str, cache: Path) -> None:
-    """Fails where resiliparse extracts the HTML probe in another way: then that id is another, rightly."""
-    with Fingerprinter(PRESETS[name], cache, workers=0) as made:
-        assert made.recipe_id == json.loads(GOLDEN.read_text(encoding="utf-8"))[name]["recipe_id"]
+    """Fails where another resiliparse extracts the HTML probe in another way: then the id is another, rightly."""
+    assert golden.recipe_id(PRESETS[name], cache) == golden.read()[name]["recipe_id"]
 
 
 def test_pages_become_columns_in_their_order(fingerprinter: Fingerprinter) -> None:
