@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Any, Literal, NamedTuple, Self
 
 import msgspec
+import numpy as np
 
 from stream.errors import Unavailable, UsageError
 from stream.index import Index
@@ -151,6 +152,15 @@ def fingerprint(texts: Sequence[str], recipe: str = "default", cache: Path | Non
 def make_index(policy: Policy) -> Index:
     """An empty index that answers for this policy."""
     return Index(None, policy.sketch_bits // 64, policy.distance, policy.agreement)
+
+
+def warm_index(policy: Policy) -> None:
+    """Compile what the index needs, or load it from numba's cache, so that no page has to wait for it."""
+    index = make_index(policy)
+    fingerprints = np.zeros(1, np.uint64)
+    sketches = np.zeros((1, index.sketch_words), np.uint64)
+    index.release(index.intern(fingerprints, sketches))
+    index.query(fingerprints, sketches)
 
 
 def batches(records: Iterable[Record]) -> Iterator[list[Record]]:

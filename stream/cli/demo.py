@@ -40,9 +40,7 @@ def command(inputs: tuple[str, ...], quiet: bool, config: str | None, **flags: A
     )
     with tempfile.TemporaryDirectory(prefix="simstream-demo-") as folder, open_log(folder) as log:
         log.create_topics(1)
-        started = time.perf_counter()
-        verdicts = _run(log, settings, records, None if quiet else _show)
-        seconds = time.perf_counter() - started
+        verdicts, seconds = _run(log, settings, records, None if quiet else _show)
     _summary(verdicts, seconds)
 
 
@@ -52,8 +50,8 @@ def _show(verdict: Verdict) -> None:
 
 def _run(
     log: Log, settings: Settings, records: Iterable[Record], show: Callable[[Verdict], None] | None
-) -> list[Verdict]:
-    """Feed and serve side by side until every page that was fed has its verdict."""
+) -> tuple[list[Verdict], float]:
+    """Feed and serve side by side until every page that was fed has its verdict; with the seconds it took."""
     from stream.cli.serve import service
     from stream.log.base import VERDICTS
     from stream.roles.context import Context
@@ -67,6 +65,7 @@ def _run(
 
     verdicts: list[Verdict] = []
     with service(log, settings, context, ("fingerprint", "judge"), {"feed": feeding}) as supervisor:
+        started = time.perf_counter()
         if show:
             click.echo(table.header())
         with log.reader(VERDICTS, 0) as reader:
@@ -78,11 +77,12 @@ def _run(
                         show(verdict)
                 if context.stop.is_set():
                     break
+        seconds = time.perf_counter() - started
         context.stop.set()
         supervisor.wait()
     if not fed or len(verdicts) < fed[0].sent:
         raise SimstreamError("the demo ended before every page had its verdict", "run it with --debug")
-    return verdicts
+    return verdicts, seconds
 
 
 def _summary(verdicts: list[Verdict], seconds: float) -> None:
