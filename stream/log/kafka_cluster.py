@@ -15,8 +15,32 @@ from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-d
 from stream.errors import BrokerUnreachable, LogError, SettingsError, TopicMissing, TopicRecreated
 from stream.log.base import LogOptions, TopicInfo
 
+
+class Seldom(logging.Filter):
+    """Lets a message through once in half a minute: the client repeats itself while a broker is away."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._last: dict[str, float] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """See logging.Filter."""
+        if record.levelno <= logging.DEBUG:
+            return True
+        message, now = record.getMessage()[:80], time.monotonic()
+        if now - self._last.get(message, -QUIET) < QUIET:
+            return False
+        if len(self._last) > 1000:
+            self._last.clear()
+        self._last[message] = now
+        return True
+
+
+QUIET = 30.0
+"""Seconds between two log lines of the client that say the same."""
 logger = logging.getLogger(__name__)
 logger.addHandler(logging.NullHandler())  # without one, the client's warnings would reach stderr
+logger.addFilter(Seldom())
 
 CHECK_EVERY = 3.0
 """Seconds between two looks at whether the topics are still the same."""
@@ -45,6 +69,10 @@ AWAY = frozenset(
     }
 )
 """Errors that only say that no broker, or not the right one, answered."""
+
+
+Which = Literal["first", "end", "open end"]
+"""The low watermark; the last stable offset, where committed records end; the end with open transactions."""
 
 
 class Cluster:
@@ -92,24 +120,21 @@ class Cluster:
             raise self.named(error, topic) from None
         return TopicInfo(self.name(topic), str(found.topic_id), len(found.partitions))
 
-    def offsets(self, topic: str, which: Literal["first", "end"]) -> dict[int, int]:
-        """Per partition the low watermark, or the last stable offset. One round trip. Raises as `describe`."""
+    def offsets(self, topic: str, which: Which) -> dict[int, int]:
+        """Per partition one of the offsets of Which. Two round trips. Raises as `describe`."""
         partitions = range(self.describe([topic])[topic].partitions)
         return self.offsets_of(topic, partitions, which)
 
     def offsets_of(
-        self,
-        topic: str,
-        partitions: Sequence[int],
-        which: Literal["first", "end"],
-        timeout: float | None = None,
+        self, topic: str, partitions: Sequence[int], which: Which, timeout: float | None = None
     ) -> dict[int, int]:
         """The same for known partitions, waiting `timeout` seconds instead of the log's patience."""
         choose: Any = OffsetSpec.earliest if which == "first" else OffsetSpec.latest
-        spec = choose()
         futures = self.admin().list_offsets(
-            {TopicPartition(self.name(topic), partition): spec for partition in partitions},
-            isolation_level=IsolationLevel.READ_COMMITTED,
+            {TopicPartition(self.name(topic), partition): choose() for partition in partitions},
+            isolation_level=(
+                IsolationLevel.READ_UNCOMMITTED if which == "open end" else IsolationLevel.READ_COMMITTED
+            ),
             request_timeout=self.options.patience if timeout is None else timeout,
         )
         try:
@@ -148,64 +173,40 @@ def make(client: Any, config: dict[str, Any]) -> Any:
         raise SettingsError(f"the Kafka client refuses its settings: {what}", "look at [kafka]") from None
 
 
-class Away:
-    """Since when no broker answers a client; its `on_error` is the client's error callback."""
-
-    def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
-        self._since: float | None = None
-        self._next = 0.0
-
-    def on_error(self, error: KafkaError) -> None:
-        """The client's error callback."""
-        if error.code() == KafkaError._ALL_BROKERS_DOWN and self._since is None:
-            self._since = time.monotonic()
-        logger.debug("Kafka client: %s", error.str())
-
-    def now(self) -> bool:
-        """Whether no broker is known to answer."""
-        return self._since is not None
-
-    def heard(self) -> None:
-        """Something came from a broker."""
-        self._since = None
-
-    def check(self, client: Any) -> None:
-        """Raise BrokerUnreachable where none has answered for the log's patience; asks again once a second."""
-        since = self._since
-        if since is None or time.monotonic() < self._next:
-            return
-        try:
-            client.list_topics(timeout=0.5)
-            self._since = None
-        except KafkaException:
-            self._next = time.monotonic() + 1.0
-            if time.monotonic() - since > self._cluster.options.patience:
-                raise self._cluster.unreachable() from None
+def note_error(error: KafkaError) -> None:
+    """A client's error callback; without one a fatal error would be raised by whatever call comes next."""
+    logger.debug("Kafka client: %s", error.str())
 
 
 class SameTopics:
-    """Watches whether topics are still those of the start, without making anyone wait."""
+    """Watches, without making anyone wait, whether a broker answers and topics are still those of the start."""
 
     def __init__(self, cluster: Cluster, topics: Sequence[str]) -> None:
         self._cluster = cluster
         self._topics = topics
         self.infos = cluster.describe(topics)
+        self.away = False
+        """Whether the last question got no answer within the log's patience."""
         self._asked: dict[str, Future[Any]] = {}
         self._next = time.monotonic() + CHECK_EVERY
 
     def check(self) -> None:
-        """Raise TopicRecreated or TopicMissing where they are not; asks every few seconds."""
+        """Raise TopicRecreated, TopicMissing or, until a broker answers again, BrokerUnreachable.
+
+        It asks every few seconds; the client's own reports of lost connections are too rare to rely on.
+        """
         now = time.monotonic()
         if self._asked and all(future.done() for future in self._asked.values()):
             asked, self._asked = self._asked, {}
             self._next = now + CHECK_EVERY
             self._compare(asked)
-        elif not self._asked and now >= self._next:
+        if not self._asked and (self.away or now >= self._next):
             self._asked = self._cluster.describe_soon(self._topics)
+        if self.away:
+            raise self._cluster.unreachable()
 
     def check_now(self) -> None:
-        """The same, waiting for the answer."""
+        """Raise TopicRecreated or TopicMissing, waiting for the answer."""
         self._compare(self._cluster.describe_soon(self._topics))
 
     def _compare(self, asked: Mapping[str, Future[Any]]) -> None:
@@ -213,9 +214,11 @@ class SameTopics:
             try:
                 found = self._cluster.described(topic, future)
             except BrokerUnreachable:
-                continue  # whoever reads or writes notices that too, and has the patience for it
+                self.away = True
+                return
             if found.id != self.infos[topic].id:
                 raise TopicRecreated(
                     f"{found.name} was deleted and made anew while it was in use",
                     "start again to begin with the new topic",
                 )
+        self.away = False

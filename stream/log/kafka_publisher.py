@@ -11,7 +11,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 
 from stream.errors import LogError, PositionMissing, TakenOver
 from stream.log.base import POSITION_KEY, POSITIONS, VERDICTS, Outgoing, Publisher
-from stream.log.kafka_cluster import AWAY, Cluster, logger, make
+from stream.log.kafka_cluster import AWAY, Cluster, make, note_error
 from stream.log.kafka_reader import has_records, last_record
 from stream.log.kafka_topics import admitted_bytes
 
@@ -63,6 +63,7 @@ class KafkaPublisher(Publisher):
             self._call(self._producer.init_transactions)
         except (_FencedError, _AgainError) as error:
             raise LogError("another judge starts at the same moment", "try again") from error
+        self._wait_until_settled()
         record = last_record(self._cluster, POSITIONS)
         if record is None and has_records(self._cluster, VERDICTS):
             raise PositionMissing(
@@ -98,6 +99,22 @@ class KafkaPublisher(Publisher):
         self._drop()
         self._unsure = False
 
+    def _wait_until_settled(self) -> None:
+        """Wait until no transaction is open in what the judge writes; else the last position could be hidden.
+
+        `init_transactions` should have seen to it. A lone broker that is killed a few ms after a commit and
+        comes back was seen to call the transaction complete without ever ending it in the topics.
+        """
+        end = time.monotonic() + self._cluster.options.patience
+        for topic in (VERDICTS, POSITIONS):
+            while self._cluster.offsets(topic, "end") != self._cluster.offsets(topic, "open end"):
+                if time.monotonic() > end:
+                    raise LogError(
+                        f"{self._cluster.name(topic)} has a transaction that the broker does not end",
+                        "abort it with Kafka's kafka-transactions.sh (find-hanging, abort), then start again",
+                    )
+                time.sleep(PAUSE)
+
     def _config(self) -> dict[str, Any]:
         return self._cluster.config(
             "judge",
@@ -107,7 +124,7 @@ class KafkaPublisher(Publisher):
                 "transaction.timeout.ms": self._transaction_ms,
                 "acks": "all",
                 "partitioner": "murmur2_random",
-                "error_cb": lambda error: logger.debug("publishing: %s", error.str()),
+                "error_cb": note_error,
                 "message.max.bytes": max(1000, admitted_bytes(self._cluster, VERDICTS)),
             },
         )

@@ -10,7 +10,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from stream.errors import BrokerUnreachable, LogError
 from stream.log.base import Reader
-from stream.log.kafka_cluster import Away, Cluster, SameTopics, make
+from stream.log.kafka_cluster import Cluster, SameTopics, make, note_error
 from stream.model import Record
 
 DEFAULTS: Mapping[str, Any] = {
@@ -72,10 +72,9 @@ class KafkaReader(Reader):
         self._cluster = cluster
         self._topic = topic
         self._same = SameTopics(cluster, [topic])
-        self._away = Away(cluster)
         self._next = self._begin(start)
         self._ends = dict(self._next)
-        fixed = {**FIXED, "group.id": f"{cluster.options.prefix}.reader", "error_cb": self._away.on_error}
+        fixed = {**FIXED, "group.id": f"{cluster.options.prefix}.reader", "error_cb": note_error}
         self._consumer: Any = make(Consumer, cluster.config(f"read-{topic}", DEFAULTS, fixed))
         name = cluster.name(topic)
         self._consumer.assign([TopicPartition(name, p, offset) for p, offset in self._next.items()])
@@ -85,11 +84,8 @@ class KafkaReader(Reader):
         end = time.monotonic() + timeout
         while True:
             self._same.check()
-            self._away.check(self._consumer)
             left = max(0.0, end - time.monotonic())
             records = self._records(consume(self._consumer, limit, min(left, STEP)))
-            if records:
-                self._away.heard()
             if records or left <= 0:
                 return records
 
@@ -118,7 +114,6 @@ class KafkaReader(Reader):
             elif error.code() == KafkaError._PARTITION_EOF:
                 partition, offset = message.partition(), message.offset()
                 self._next[partition] = max(self._next[partition], offset)
-                self._away.heard()
             elif error.code() in OUT_OF_RANGE:
                 self._same.check_now()  # a topic made anew explains it better
                 raise self._removed(message)

@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient
 
 from stream.errors import LogError, LogLocked, SimstreamError
 from stream.log.base import FINGERPRINTS, PAGES, Polled, Source, Start
-from stream.log.kafka_cluster import Away, Cluster, SameTopics, logger, make
+from stream.log.kafka_cluster import Cluster, SameTopics, logger, make, note_error
 from stream.log.kafka_reader import DEFAULTS, FIXED, OUT_OF_RANGE, STEP, consume, to_record
 from stream.log.kafka_topics import group_state
 from stream.model import Record
@@ -55,7 +55,6 @@ class KafkaSource(Source):
         self._name = cluster.name(PAGES)
         self._same = SameTopics(cluster, [PAGES, FINGERPRINTS])
         self._metadata = commit_metadata(self._same.infos[PAGES].id, self._same.infos[FINGERPRINTS].id)
-        self._away = Away(cluster)
         self._next: dict[int, int] = {}
         self._started: dict[int, Start] = {}
         self._stopped: set[int] = set()
@@ -70,7 +69,6 @@ class KafkaSource(Source):
         end = time.monotonic() + timeout
         while True:
             self._same.check()
-            self._away.check(self._consumer)
             left = 0.0 if self._started or self._stopped else max(0.0, end - time.monotonic())
             self._moved.clear()
             records = self._records(consume(self._consumer, limit, min(left, STEP)))
@@ -98,8 +96,6 @@ class KafkaSource(Source):
                 self._next[record.partition] = record.offset + 1
         for partition in stray & self._next.keys():
             self._seek(partition, self._next[partition])
-        if messages:
-            self._away.heard()
         return records
 
     def commit(self, offsets: Mapping[int, int]) -> None:
@@ -145,7 +141,7 @@ class KafkaSource(Source):
         fixed = {
             **FIXED,
             "group.id": group_of(self._cluster),
-            "error_cb": self._away.on_error,
+            "error_cb": note_error,
             "on_commit": self._on_commit,
         }
         consumer = make(Consumer, self._cluster.config("fingerprint", {**DEFAULTS, **GROUP}, fixed))
@@ -220,7 +216,7 @@ class KafkaSource(Source):
 
     def _settle_commits(self) -> None:
         """Send again, and wait for, what was not confirmed; a broker that is away is not waited for."""
-        if self._unconfirmed and not self._away.now():
+        if self._unconfirmed and not self._same.away:
             try:
                 self._consumer.commit(offsets=self._partitions(self._unconfirmed), asynchronous=False)
             except KafkaException as error:

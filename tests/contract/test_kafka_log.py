@@ -7,10 +7,11 @@ import secrets
 import time
 
 import pytest
+from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from deploy.kafka.broker import Broker
-from stream.errors import BrokerUnreachable, RecordTooLarge, SettingsError
+from stream.errors import BrokerUnreachable, LogError, RecordTooLarge, SettingsError
 from stream.log import open_log
 from stream.log.base import FINGERPRINTS, PAGES, POSITIONS, VERDICTS, Log, LogOptions, Outgoing
 from stream.log.kafka_cluster import Cluster
@@ -134,6 +135,20 @@ def test_an_open_transaction_of_a_dead_publisher_is_undone_by_the_next_start(kaf
     assert [r.value for r in read_all(log, VERDICTS, least=1)] == [b"once"]
 
 
+def test_a_transaction_that_nobody_ends_is_refused_and_not_overlooked(kafka_place: Place) -> None:
+    log = kafka_place.open(patience=1.0)
+    log.create_topics(1)
+    other = Producer({"bootstrap.servers": kafka_place.address.removeprefix("kafka://"), "transactional.id": "x"})
+    other.init_transactions(20)
+    other.begin_transaction()
+    other.produce(f"{kafka_place.prefix}.positions", b"one", b"judge")
+    other.flush(5)
+    with pytest.raises(LogError, match=r"positions has a transaction that the broker does not end: .*abort"):
+        log.publisher().start()
+    other.commit_transaction(20)
+    assert log.publisher().start() == b"one"
+
+
 def test_two_sources_share_the_partitions_and_every_page_is_read_on(kafka_place: Place, kafka_log: Log) -> None:
     with kafka_log.appender(PAGES) as appender:
         for i in range(400):
@@ -165,6 +180,7 @@ def test_all_go_on_when_the_broker_was_killed_and_came_back(broker: Broker, kafk
     for i in range(100):
         appender.append(b"%d" % i)
     assert appender.flush(10) == 100
+    assert len(read_all(log, POSITIONS, least=1)) == 1  # else a lone broker may never end the transaction
     broker.kill()
     for i in range(100, 200):
         appender.append(b"%d" % i)
@@ -190,6 +206,7 @@ def test_a_publisher_without_its_broker_says_so_and_publishes_once_afterwards(
     publisher, reader = log.publisher(), log.reader(VERDICTS)
     publisher.start()
     publisher.publish(batch(1), b"one")
+    assert len(read_all(kafka_place.open(), POSITIONS, least=1)) == 1
     broker.kill()
     with pytest.raises(BrokerUnreachable):
         publisher.publish(batch(2), b"two")
