@@ -15,6 +15,8 @@ from stream.log.local_groups import HAS_POSITION, POSITION, decode_body
 from stream.model import Record
 
 PAUSE = 0.005
+MOST_BYTES = 16 << 20
+"""What one poll brings at most, but for the last record; as much as a Kafka reader holds ready."""
 """Seconds between two looks at a file that has nothing new."""
 CHECK_EVERY = 1.0
 """Seconds between two looks at whether the topics are still the same."""
@@ -39,11 +41,12 @@ class Follower:
         self._pending: deque[Record] = deque()
 
     def take(self, limit: int) -> list[Record]:
-        """Up to `limit` records that are there now."""
+        """Up to `limit` records, and about MOST_BYTES, that are there now."""
         out: list[Record] = []
-        while len(out) < limit and self.ahead():
-            while self._pending and len(out) < limit:
-                out.append(self._pending.popleft())
+        size = 0
+        while len(out) < limit and size < MOST_BYTES and self.ahead():
+            out.append(self._pending.popleft())
+            size += len(out[-1].value or b"")
         return out
 
     def ahead(self) -> bool:

@@ -10,7 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-from stream.errors import DeliveryFailed, FrameDamaged, SimstreamError, WrongRecipe
+from stream.errors import DeliveryFailed, FrameDamaged, RecordTooLarge, SimstreamError, WrongRecipe
 from stream.log.base import DEAD_LETTERS, FINGERPRINTS, PAGES, Appender, Log, Source
 from stream.model import Kind, Page, Record
 from stream.roles.context import Context
@@ -20,6 +20,7 @@ from stream.wire.page import PageLimits, decode
 
 NAME = "fingerprint"
 COMMIT_EVERY_S = 0.5
+CUT_BYTES = 64 << 10  # what is kept of a key and a value that do not fit into a dead letter
 _RATIO_PAGES = 1_000  # a share of unreadable pages is judged over at least so many
 _log = logging.getLogger("simstream.fingerprint")
 
@@ -200,19 +201,21 @@ class FingerprintRole:
             self._count(share, made)
 
     def _dead_letter(self, dead: Appender, record: Record, page: Page) -> int:
-        limit = self._limits.max_record_bytes
-        value, note = record.value, page.detail
-        if value is not None and len(value) > limit:
-            value, note = value[:limit], f"{note} (value cut from {len(value)} to {limit} bytes)"
-        headers = [
-            *record.headers,
-            ("error", (note or page.reason).encode()),
+        """Append the record as it came; cut, with a note, where the topic does not admit all of it."""
+        value, key, note = record.value, record.key, page.detail or page.reason
+        origin = [
             ("error-class", page.reason.encode()),
             ("source-topic", record.topic.encode()),
             ("source-partition", b"%d" % record.partition),
             ("source-offset", b"%d" % record.offset),
         ]
-        return dead.append(value, key=record.key, headers=headers, partition=0)
+        try:
+            headers = [*record.headers, ("error", note.encode()), *origin]
+            return dead.append(value, key=key, headers=headers, partition=0)
+        except RecordTooLarge:
+            note = f"{note} (cut: the record of {len(value or b'')} bytes does not fit)"
+            value, key = value and value[:CUT_BYTES], key and key[:CUT_BYTES]
+            return dead.append(value, key=key, headers=[("error", note.encode()), *origin], partition=0)
 
     def _count(self, share: Share, made: Made) -> None:
         metrics = self._context.metrics
