@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -107,7 +107,7 @@ class FingerprintRole:
             while not self._context.stop.is_set():
                 self._poll(source, pool)
                 self._send(out, dead, wait=len(self._working) > self._context.settings.threads)
-                self._acknowledge(out.acknowledged(), dead.acknowledged())
+                self._acknowledge(out.acknowledged(), _admitted(dead.acknowledged))
                 self._commit(source)
                 self._context.metrics.last_poll.labels(NAME).set_to_current_time()
                 self._context.health.turn(NAME, *self._state(out))
@@ -210,12 +210,14 @@ class FingerprintRole:
             ("source-offset", b"%d" % record.offset),
         ]
         try:
-            headers = [*record.headers, ("error", note.encode()), *origin]
+            headers = [*record.headers, ("error", note.encode("utf-8", "replace")), *origin]
             return dead.append(value, key=key, headers=headers, partition=0)
         except RecordTooLarge:
             note = f"{note} (cut: the record of {len(value or b'')} bytes does not fit)"
             value, key = value and value[:CUT_BYTES], key and key[:CUT_BYTES]
-            return dead.append(value, key=key, headers=[("error", note.encode()), *origin], partition=0)
+            return dead.append(
+                value, key=key, headers=[("error", note.encode("utf-8", "replace")), *origin], partition=0
+            )
 
     def _count(self, share: Share, made: Made) -> None:
         metrics = self._context.metrics
@@ -260,7 +262,7 @@ class FingerprintRole:
         while self._working:
             self._send(out, dead, wait=True)
         timeout = self._context.settings.stop_timeout_s / 2
-        self._acknowledge(out.flush(timeout), dead.flush(timeout))
+        self._acknowledge(out.flush(timeout), _admitted(lambda: dead.flush(timeout)))
         self._commit(source, at_once=True)
 
     def _forget(self) -> None:
@@ -281,6 +283,19 @@ class FingerprintRole:
                 f"the log was begun under recipe {header.recipe}, this is {mine}",
                 "use the same --recipe and versions, or another --prefix",
             )
+
+
+def _admitted(look: Callable[[], int]) -> int:
+    """What `look` says is acknowledged, over dead letters that only the broker refuses.
+
+    That takes a topic whose limit was lowered while we run: the page still gets its verdict, and the log says
+    that its dead letter is missing.
+    """
+    while True:
+        try:
+            return look()
+        except RecordTooLarge as error:
+            _log.error("a dead letter is lost, the broker does not admit it: %s", error.what)
 
 
 def first_header(log: Log) -> frames.Header | None:
