@@ -56,7 +56,17 @@ SCRIPTS = (
     "🚀👨‍👩‍👧❤️1️⃣\ud800\udfff\ufffd\x00\x07",
     "שלוםمرحباहिन्दी१२३",
 )
-PHRASES = st.sampled_from([piece for text in probes.TEXTS for piece in re.split(r"(?<=[，。, ])", text)])
+DICTIONARY_WORDS = [
+    "AT&T",
+    "T恤",
+    "卡拉OK",
+    "C++",
+    "IC卡",
+    "A股",
+]  # those that can stand beside a letter to join with
+PHRASES = st.sampled_from(
+    DICTIONARY_WORDS + [piece for text in probes.TEXTS for piece in re.split(r"(?<=[，。, ])", text)]
+)
 RUNS = st.builds(
     lambda chars, times: "".join(chars) * times,
     st.lists(st.sampled_from("".join(SCRIPTS)), min_size=1, max_size=3),
