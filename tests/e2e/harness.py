@@ -1,0 +1,252 @@
+"""The service as its user runs it: commands as processes, and what a `read_committed` reader sees of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from stream.judge.acceptor import Acceptor
+from stream.log.base import FINGERPRINTS, VERDICTS, Log
+from stream.model import Record
+from stream.text.policy import make_policy
+from stream.text.recipe import preset
+from stream.wire import verdict as wire
+from tests.kafka_fixtures import Place
+from tests.naive import judge_log
+
+ROOT = Path(__file__).parents[2]
+Done = subprocess.CompletedProcess[bytes]
+PATIENCE = 60.0
+"""Seconds that anything is waited for; far more than it should need, as the machine may be busy."""
+
+
+def environment(cache: Path, **more: str) -> dict[str, str]:
+    """An environment without settings of its own, but for those given."""
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("SIMSTREAM_")}
+    return clean | {"SIMSTREAM_CACHE": str(cache), "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"} | more
+
+
+def command_line(*arguments: object) -> list[str]:
+    return [sys.executable, "-m", "stream.cli", *map(str, arguments)]
+
+
+class Program:
+    """The command `simstream` in a folder, over one place."""
+
+    def __init__(self, folder: Path, cache: Path, place: Place | None = None) -> None:
+        self.folder = folder
+        self.place = place
+        self._cache = cache
+
+    def run(self, *arguments: object, stdin: bytes = b"", **variables: str) -> Done:
+        """One command to its end."""
+        return subprocess.run(
+            command_line(*arguments),
+            input=stdin,
+            capture_output=True,
+            cwd=self.folder,
+            env=environment(self._cache, **variables),
+            timeout=120,
+            check=False,
+        )
+
+    def on_log(self, *arguments: object, stdin: bytes = b"", **variables: str) -> Done:
+        """One command over this place's log."""
+        return self.run(*arguments, *self._where(), stdin=stdin, **variables)
+
+    def good(self, *arguments: object, stdin: bytes = b"", **variables: str) -> str:
+        """The same, which must end with 0; what it printed."""
+        done = self.on_log(*arguments, stdin=stdin, **variables)
+        assert done.returncode == 0, done.stderr.decode()
+        return done.stdout.decode()
+
+    def dedup(self, *arguments: object, stdin: bytes = b"") -> list[dict[str, Any]]:
+        """The verdicts that `dedup` prints."""
+        done = self.run("dedup", *arguments, stdin=stdin)
+        assert done.returncode == 0, done.stderr.decode()
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
+    @contextmanager
+    def serve(self, *arguments: object, **variables: str) -> Iterator[Service]:
+        """`serve` over this place, killed at the end where it still runs."""
+        service = Service(self, [*map(str, arguments), *self._where()], environment(self._cache, **variables))
+        try:
+            yield service
+        finally:
+            service.kill()
+
+    def _where(self) -> tuple[str, ...]:
+        return ("--log", self.place.address, "--prefix", self.place.prefix) if self.place else ()
+
+
+class Service:
+    """A running `simstream serve` with a port of its own."""
+
+    _started = 0
+
+    def __init__(self, program: Program, arguments: Sequence[str], environ: dict[str, str]) -> None:
+        Service._started += 1
+        self._log = program.folder / f"serve-{Service._started}.log"
+        with self._log.open("wb") as log:
+            self.process = subprocess.Popen(
+                command_line("serve", "--http-port", 0, *arguments),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=program.folder,
+                env=environ,
+            )
+
+    @property
+    def output(self) -> str:
+        """All that it has said so far."""
+        return self._log.read_text(encoding="utf-8", errors="replace")
+
+    @property
+    def port(self) -> int:
+        """Where metrics and health listen."""
+        found: list[str] = []
+
+        def said() -> bool:
+            found.extend(re.findall(r"health on http://127\.0\.0\.1:(\d+)", self.output))
+            return bool(found)
+
+        self.until(said, "it says its port")
+        return int(found[0])
+
+    def get(self, path: str) -> tuple[int, str]:
+        """Status and text of one request."""
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=10) as answer:
+                return int(answer.status), answer.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode()
+
+    def metric(self, name: str) -> float:
+        """One sample of /metrics, by its name with labels; 0 where it is not there."""
+        found = re.search(rf"^{re.escape(name)} (\S+)$", self.get("/metrics")[1], re.MULTILINE)
+        return float(found[1]) if found else 0.0
+
+    def until(self, condition: Callable[[], bool], what: str, timeout: float = PATIENCE) -> None:
+        """Wait; fail with the service's output where it ends before, or time is over."""
+        end = time.monotonic() + timeout
+        while not condition():
+            assert self.process.poll() is None, f"it ended before {what}:\n{self.output}"
+            assert time.monotonic() < end, f"it never came that {what}:\n{self.output[-3000:]}"
+            time.sleep(0.03)
+
+    def ready(self) -> None:
+        """Wait until it says that it is ready."""
+        self.until(lambda: self.get("/health/ready")[0] == 200, "it is ready")
+
+    def kill(self) -> None:
+        """End it at once, as a crash would."""
+        self.process.kill()
+        self.process.wait()
+
+    def end(self, how: signal.Signals = signal.SIGTERM) -> int:
+        """Ask it to end, and wait; the exit code."""
+        self.process.send_signal(how)
+        return self.process.wait(PATIENCE)
+
+    def wait(self, timeout: float = PATIENCE) -> int:
+        """Wait until it ends by itself; the exit code."""
+        return self.process.wait(timeout)
+
+
+class Watcher:
+    """A `read_committed` reader of `verdicts`, which counts what it has seen."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self._reader = log.reader(VERDICTS, 0)
+        self.records: list[Record] = []
+
+    def look(self, timeout: float = 0.05) -> int:
+        """Read what is there; how many verdicts were seen so far."""
+        self.records += self._reader.poll(10_000, timeout)
+        return len(self.records)
+
+    def wait(self, count: int, service: Service) -> None:
+        """Until so many verdicts were seen."""
+        service.until(lambda: self.look() >= count, f"{count} verdicts are there ({len(self.records)})")
+
+    def rest(self) -> list[Record]:
+        """All of them, once the end of the topic is reached."""
+        while not self._reader.caught_up():
+            self.look(0.1)
+        return self.records
+
+    def close(self) -> None:
+        self._reader.close()
+
+
+@contextmanager
+def watching(log: Log) -> Iterator[Watcher]:
+    """A watcher that is closed at the end."""
+    watcher = Watcher(log)
+    try:
+        yield watcher
+    finally:
+        watcher.close()
+
+
+def all_verdicts(log: Log) -> list[bytes]:
+    """The values of all committed verdicts, by ordinal; each ordinal must be there exactly once."""
+    with watching(log) as watcher:
+        return by_ordinal(watcher.rest())
+
+
+def by_ordinal(records: Sequence[Record]) -> list[bytes]:
+    """The values in the order of their ordinals, of which none may be missing or double."""
+    values = {}
+    for record in records:
+        verdict = wire.decode(record.value or b"")
+        assert verdict.ordinal not in values, f"two verdicts with ordinal {verdict.ordinal}"
+        assert record.key == verdict.id.encode()
+        assert record.headers == (("verdict", verdict.verdict.encode()),)
+        values[verdict.ordinal] = record.value or b""
+    assert sorted(values) == list(range(len(values)))
+    return [values[ordinal] for ordinal in range(len(values))]
+
+
+def bare(verdict: bytes | dict[str, Any]) -> dict[str, Any]:
+    """A verdict without what tells a file from a topic: `source` and `time`."""
+    found = dict(msgspec.json.decode(verdict) if isinstance(verdict, bytes) else verdict)
+    del found["source"], found["time"]
+    return found
+
+
+def naive_verdicts(log: Log, window_ms: int | None = None, link: str = "any") -> list[bytes]:
+    """What the quadratic judge says about the log's frames."""
+    records = read_topic(log, FINGERPRINTS)
+    from stream.roles.fingerprint import first_header
+
+    header = first_header(log)
+    assert header is not None
+    policy = make_policy(preset("default"), header.recipe, window_ms=window_ms, link=link)  # type: ignore[arg-type]
+    acceptor = Acceptor(header.recipe, header.sketch_words)
+    frames = [(record.offset, record.value or b"", record.timestamp) for record in records]
+    return [wire.encode(verdict) for verdict in judge_log(frames, acceptor, policy)]
+
+
+def read_topic(log: Log, topic: str) -> list[Record]:
+    """All that is committed now."""
+    records: list[Record] = []
+    with log.reader(topic, 0) as reader:
+        while not reader.caught_up():
+            records += reader.poll(10_000, 0.1)
+    return records

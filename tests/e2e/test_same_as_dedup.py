@@ -1,0 +1,139 @@
+"""The service says what `dedup` says, each page once, whatever happens to it on the way."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from tests import corpora
+from tests.e2e import pages
+from tests.e2e.harness import Program, all_verdicts, bare, by_ordinal, naive_verdicts, watching
+from tests.kafka_fixtures import Place
+
+PAGES = 2_500
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Path:
+    return pages.write(tmp_path / "pages.jsonl", PAGES)
+
+
+@pytest.fixture
+def news(tmp_path: Path) -> Path:
+    """The first 3,000 pages of the news."""
+    path = tmp_path / "news.jsonl"
+    with path.open("w", encoding="utf-8") as out:
+        for number, page in enumerate(corpora.docs("zh_news_xwlb", 1)):
+            if number == 3_000:
+                break
+            out.write(json.dumps(page, ensure_ascii=False) + "\n")
+    return path
+
+
+def killed_on_the_way(program: Program, count: int, kills: int, seed: int) -> list[bytes]:
+    """Serve until `count` verdicts are there, with a kill -9 whenever a random number of new ones was seen."""
+    rng = random.Random(seed)
+    small = {"SIMSTREAM_FRAME_MAX_PAGES": "25"}
+    assert program.place is not None
+    with program.place.open() as log, watching(log) as watcher:
+        seen = 0
+        for _ in range(kills):
+            with program.serve(**small) as service:
+                watcher.wait(seen + rng.randrange(1, count // (2 * kills)), service)
+                service.kill()
+            seen = len(watcher.rest())
+            assert seen < count, "it was killed too late to be a test"
+        with program.serve(**small) as service:
+            watcher.wait(count, service)
+            assert service.end() == 0
+            assert "Traceback" not in service.output
+        return by_ordinal(watcher.rest())
+
+
+def shares(place: Place, admin: AdminClient) -> list[int]:
+    """How many partitions each member of the fingerprinters' group has."""
+    group = f"{place.prefix}.fingerprint"
+    try:
+        members = admin.describe_consumer_groups([group])[group].result().members
+    except KafkaException:  # its coordinator is still loading
+        return []
+    return [len(member.assignment.topic_partitions) if member.assignment else 0 for member in members]
+
+
+def test_one_partition_gives_the_verdicts_of_dedup(program: Program, made: Path) -> None:
+    program.good("topics", "create", "--partitions", 1)
+    program.good("feed", made)
+    with program.place.open() as log, program.serve() as service, watching(log) as watcher:
+        watcher.wait(PAGES, service)
+        assert service.end() == 0
+        verdicts = by_ordinal(watcher.rest())
+    assert [bare(v) for v in verdicts] == [bare(v) for v in program.dedup(made)]
+    assert {v["verdict"] for v in map(json.loads, verdicts)} == {
+        "new", "near_duplicate", "unchanged", "too_short", "unreadable",
+    }  # fmt: skip
+
+
+def test_three_kills_on_the_way_change_no_verdict(program: Program, made: Path) -> None:
+    program.good("topics", "create", "--partitions", 1)
+    program.good("feed", made)
+    verdicts = killed_on_the_way(program, PAGES, kills=3, seed=7)
+    assert [bare(v) for v in verdicts] == [bare(v) for v in program.dedup(made)]
+
+
+@pytest.mark.kafka
+@pytest.mark.corpora
+def test_three_kills_change_no_verdict_over_the_news(on_kafka: Program, news: Path) -> None:
+    on_kafka.good("topics", "create", "--partitions", 1)
+    on_kafka.good("feed", news)
+    verdicts = killed_on_the_way(on_kafka, 3_000, kills=3, seed=11)
+    assert [bare(v) for v in verdicts] == [bare(v) for v in on_kafka.dedup(news)]
+
+
+def test_four_partitions_give_the_verdicts_of_the_quadratic_judge(program: Program, made: Path) -> None:
+    program.good("topics", "create", "--partitions", 4)
+    program.good("feed", made)
+    verdicts = killed_on_the_way(program, PAGES, kills=1, seed=5)
+    with program.place.open() as log:
+        assert verdicts == naive_verdicts(log)
+    assert {json.loads(v)["source"]["partition"] for v in verdicts} == {0, 1, 2, 3}
+
+
+@pytest.mark.kafka
+def test_two_fingerprinters_of_which_one_is_killed_and_a_judge_of_its_own(
+    on_kafka: Program, tmp_path: Path
+) -> None:
+    made = pages.write(tmp_path / "pages.jsonl", 1_000)
+    admin = AdminClient({"bootstrap.servers": on_kafka.place.address.removeprefix("kafka://")})
+    on_kafka.good("topics", "create", "--partitions", 4)
+    small = {"SIMSTREAM_FRAME_MAX_PAGES": "25"}
+    with (
+        on_kafka.place.open() as log,
+        watching(log) as watcher,
+        on_kafka.serve("--roles", "fingerprint", **small) as first,
+        on_kafka.serve("--roles", "fingerprint", **small) as second,
+        on_kafka.serve("--roles", "judge") as judge,
+    ):
+        second.until(lambda: shares(on_kafka.place, admin) == [2, 2], "both have their partitions")
+        on_kafka.good("feed", made)
+        second.until(lambda: second.metric("simstream_pages_consumed_total") > 0, "the second reads, too")
+        first.kill()
+        watcher.wait(1_000, judge)
+        assert judge.end() == 0
+        assert second.end() == 0
+    with on_kafka.place.open() as log:
+        assert all_verdicts(log) == naive_verdicts(log)
+
+
+def test_pages_fed_while_the_service_runs_come_through_once(program: Program, tmp_path: Path) -> None:
+    program.good("topics", "create", "--partitions", 2)
+    with program.place.open() as log, watching(log) as watcher, program.serve() as service:
+        for part in range(3):
+            program.good("feed", pages.write(tmp_path / f"{part}.jsonl", 100, seed=part))
+            watcher.wait(100 * (part + 1), service)
+        assert service.end() == 0
+        assert len(by_ordinal(watcher.rest())) == 300
