@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING
+
+import msgspec
 
 if TYPE_CHECKING:
     from stream.judge.clusters import Cluster
 
 
-@dataclass(slots=True, eq=False)
-class LivePage:
+class LivePage(msgspec.Struct, eq=False):
     """One live version of a page. Only `live`, `indexed` and, with that, `entry` change."""
 
     identity: bytes
@@ -50,7 +50,9 @@ class LazyHeap:
     def left(self) -> None:
         """Say that one of the pages has been marked dead."""
         self.live -= 1
-        if len(self._items) > 4 * self.live + 16:
+        if not self.live:
+            self._items = []  # no reference leads back to a page that left, so it goes without a collector
+        elif len(self._items) > 4 * self.live + 16:
             self._items = [item for item in self._items if item[2].live]
             heapify(self._items)
 

@@ -7,9 +7,9 @@ the index answers are entries, and which of their pages are live is decided here
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -34,8 +34,7 @@ class Match(NamedTuple):
     cluster_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class Best:
+class Best(NamedTuple):
     """The closest match: greatest agreement, then smallest distance, then least ordinal."""
 
     page: LivePage
@@ -47,8 +46,7 @@ class Best:
         return (-self.agreement, self.distance, self.page.ordinal)
 
 
-@dataclass(frozen=True, slots=True)
-class Arrival:
+class Arrival(msgspec.Struct, frozen=True, gc=False):
     """One page as the resolver looks at it; `sketch` is the sketch's bits as one integer."""
 
     id: str

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import time
 from collections import Counter
@@ -23,6 +24,7 @@ from stream.wire.position import Position
 NAME = "judge"
 FRAMES_A_POLL = 16
 GAP_PATIENCE_S = 30.0
+REST_EVERY = 2_000
 _log = logging.getLogger("simstream.judge")
 
 
@@ -42,6 +44,7 @@ class JudgeRole:
         self._begun = False
         self._gap_since: float | None = None
         self._candidates = 0
+        self._resting = 0
 
     def run(self) -> None:
         """Raises WrongRecipe, WrongPolicy, WrongLog, PositionMissing, TakenOver, LogError."""
@@ -82,6 +85,7 @@ class JudgeRole:
             records = reader.poll(min(FRAMES_A_POLL, published.frame - self._acceptor.next_frame), 0.5)
             for record in records:
                 self._judge(record)
+            self._rest()
             remaining = published.frame - self._acceptor.next_frame
             self._context.metrics.replay_remaining.set(remaining)
             self._context.health.turn(NAME, False, f"replaying, {remaining} frames to go")
@@ -101,7 +105,6 @@ class JudgeRole:
 
     def _turn(self, reader: Reader, outbox: Outbox) -> None:
         """Judge what one poll brings and hand it to the outbox, which may make us wait."""
-        at_end = reader.caught_up()
         records = reader.poll(FRAMES_A_POLL, 0.1)
         began = time.perf_counter()
         verdicts: list[Verdict] = []
@@ -111,7 +114,8 @@ class JudgeRole:
             self._context.metrics.batch.labels("judge").observe(time.perf_counter() - began)
             outbox.put(Batch(_outgoing(verdicts), self._position(), _kinds(verdicts), records[0].timestamp))
         outbox.check()
-        self._observe(at_end)
+        self._rest()
+        self._observe()
 
     def _judge(self, record: Record) -> list[Verdict]:
         if record.offset != self._acceptor.next_frame:
@@ -153,7 +157,16 @@ class JudgeRole:
             metrics.verdicts.labels(kind).inc(number)
         metrics.latency.observe(max(0.0, time.time() - batch.appended_ms / 1000))
 
-    def _observe(self, at_end: bool) -> None:
+    def _rest(self) -> None:
+        """Hide what is alive from the collector, which would walk over every live page again and again.
+
+        It took a third of the judge's time at 40,000 pages. Pages that leave go by their reference counts.
+        """
+        if self._acceptor.ordinal - self._resting >= REST_EVERY:
+            self._resting = self._acceptor.ordinal
+            gc.freeze()
+
+    def _observe(self) -> None:
         metrics = self._context.metrics
         metrics.position.set(self._acceptor.next_frame)
         metrics.live_pages.set(self._resolver.live_pages)
