@@ -13,6 +13,7 @@ import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -90,10 +91,11 @@ def client(servers: str, more: Mapping[str, object]) -> dict[str, object]:
     return {"bootstrap.servers": servers, "allow.auto.create.topics": False, **more}
 
 
-def append(producer: Producer, topic: str, name: str, value: bytes) -> None:
+def append(producer: Producer, topic: str, name: str, value: bytes, delivered: Any = None) -> None:
+    """Hand a record to the client, which may have to send others first."""
     while True:
         try:
-            producer.produce(topic, value, name)
+            producer.produce(topic, value, name, on_delivery=delivered)
             return
         except BufferError:
             producer.poll(0.1)
@@ -127,8 +129,16 @@ class Serving:
                 raise RuntimeError(f"serve ended with {self._process.returncode}")
             if time.monotonic() > end:
                 raise TimeoutError(f"{metric} is still below {least:g} after {PATIENCE:g} s")
-            time.sleep(0.02)
+            time.sleep(0.05)
         return time.perf_counter()
+
+    def wait_ready(self) -> None:
+        """Until every role says that it is ready. Raises TimeoutError."""
+        end = time.monotonic() + PATIENCE
+        while self._get("/health/ready") != "ready\n":
+            if time.monotonic() > end:
+                raise TimeoutError("serve is not ready")
+            time.sleep(0.05)
 
     def _get(self, path: str) -> str:
         try:
