@@ -17,6 +17,8 @@ from stream.log.kafka_topics import admitted_bytes
 
 POLL_EVERY = 64
 """Appends between two looks at what was acknowledged."""
+TOO_LARGE = frozenset({KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE})
+"""More than `max.message.bytes`, and more than a segment of the topic holds."""
 DEFAULTS = {"linger.ms": 2, "queue.buffering.max.messages": 100_000, "queue.buffering.max.kbytes": 64 << 10}
 
 
@@ -140,7 +142,7 @@ class KafkaAppender(Appender):
     def _delivered(self, number: int, error: KafkaError | None, _: object) -> None:
         """The delivery report of one record; those of one partition come in order."""
         if error is not None:
-            if error.code() != KafkaError.MSG_SIZE_TOO_LARGE or self._topic == FINGERPRINTS:
+            if error.code() not in TOO_LARGE or self._topic == FINGERPRINTS:
                 self._fail(error)
                 return
             refused = self._too_large(None)
