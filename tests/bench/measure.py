@@ -63,17 +63,28 @@ def _bundled() -> Iterator[str]:
             yield page["text"]
 
 
+LEAST_S = 0.25
+
+
 def rounds(rivals: Mapping[str, Callable[[], object]], count: int = 5) -> dict[str, float]:
-    """Median seconds of each rival; they take turns, so that a busy moment of the machine meets them all."""
+    """Median seconds of each rival; they take turns, so that a busy moment of the machine meets them all.
+
+    A turn lasts at least a quarter of a second: a short rival would only measure how cold the last one left
+    the processor's caches.
+    """
+    times = {name: 1 + int(LEAST_S / max(1e-9, _timed(rival))) for name, rival in rivals.items()}
     seconds: dict[str, list[float]] = {name: [] for name in rivals}
-    for rival in rivals.values():
-        rival()  # warm
     for _ in range(count):
         for name, rival in rivals.items():
-            began = perf_counter()
-            rival()
-            seconds[name].append(perf_counter() - began)
+            seconds[name].append(_timed(rival, times[name]))
     return {name: median(found) for name, found in seconds.items()}
+
+
+def _timed(call: Callable[[], object], times: int = 1) -> float:
+    began = perf_counter()
+    for _ in range(times):
+        call()
+    return (perf_counter() - began) / times
 
 
 def share(values: Sequence[float], part: float) -> float:
