@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -10,9 +9,9 @@ from numba import njit
 from numpy.typing import NDArray
 
 from stream.kernels.fold import fold_utf8
+from stream.kernels.jit import kernel
 from stream.kernels.simhash import Distinct, count_words, simhash, weigh
 from stream.kernels.sketch import sketch
-from stream.kernels.stamp import FINGERPRINT_SOURCES
 from stream.kernels.tokenize import Hmm, Scratch, Trie, cut, make_scratch
 from stream.kernels.words import Lexicon, Words, regroup
 
@@ -92,54 +91,41 @@ def _find_words(
     return regroup(work.points, work.ends, work.slots, tokens, lexicon, rules.seed, work.words)
 
 
-def _make_fingerprint_batch(sources: int) -> Callable[..., int]:
-    @njit(nogil=True, cache=True)
-    def fingerprint_batch(
-        utf8: NDArray[np.uint8],
-        offsets: NDArray[np.int64],
-        lexicon: Lexicon,
-        trie: Trie,
-        hmm: Hmm,
-        rules: Rules,
-        work: Work,
-        result: Result,
-    ) -> int:
-        """Fingerprint n pages: page i is `utf8[offsets[i]:offsets[i + 1]]`, its results go to row i.
+@kernel
+def fingerprint_batch(
+    utf8: NDArray[np.uint8],
+    offsets: NDArray[np.int64],
+    lexicon: Lexicon,
+    trie: Trie,
+    hmm: Hmm,
+    rules: Rules,
+    work: Work,
+    result: Result,
+) -> None:
+    """Fingerprint n pages: page i is `utf8[offsets[i]:offsets[i + 1]]`, its results go to row i.
 
-        A page with fewer distinct words than `rules.min_words` gets fingerprint and sketch 0. No page may be
-        longer than `work` was made for, and `work` must be fresh. Linear in the bytes; holds no GIL and
-        allocates nothing. Returns a number that stands for the kernels' sources.
-        """
-        for page in range(len(offsets) - 1):
-            m = _find_words(utf8, offsets[page], offsets[page + 1], lexicon, trie, hmm, rules, work)
-            n = count_words(work.words, m, page + 1, work.distinct)
-            result.words[page] = n
-            if n < rules.min_words:
-                result.fingerprints[page] = 0
-                result.sketches[page, :] = 0
-                continue
-            weigh(work.words, n, lexicon, work.distinct)
-            result.fingerprints[page] = simhash(work.distinct.hash, work.distinct.weight, n, work.sums)
-            if len(work.minima) > 0:
-                sketch(work.words.hash, m, work.minima, result.sketches[page])
-        return sources
-
-    return fingerprint_batch
-
-
-def _make_weigh_page(sources: int) -> Callable[..., int]:
-    @njit(nogil=True, cache=True)
-    def weigh_page(
-        utf8: NDArray[np.uint8], lexicon: Lexicon, trie: Trie, hmm: Hmm, rules: Rules, work: Work
-    ) -> int:
-        """Write the distinct words of one page to `work.distinct`; returns how many (-1: never)."""
-        m = _find_words(utf8, 0, len(utf8), lexicon, trie, hmm, rules, work)
-        n = count_words(work.words, m, 1, work.distinct)
+    A page with fewer distinct words than `rules.min_words` gets fingerprint and sketch 0. No page may be
+    longer than `work` was made for, and `work` must be fresh. Linear in the bytes; holds no GIL and
+    allocates nothing.
+    """
+    for page in range(len(offsets) - 1):
+        m = _find_words(utf8, offsets[page], offsets[page + 1], lexicon, trie, hmm, rules, work)
+        n = count_words(work.words, m, page + 1, work.distinct)
+        result.words[page] = n
+        if n < rules.min_words:
+            result.fingerprints[page] = 0
+            result.sketches[page, :] = 0
+            continue
         weigh(work.words, n, lexicon, work.distinct)
-        return n if sources else -1
+        result.fingerprints[page] = simhash(work.distinct.hash, work.distinct.weight, n, work.sums)
+        if len(work.minima) > 0:
+            sketch(work.words.hash, m, work.minima, result.sketches[page])
 
-    return weigh_page
 
-
-fingerprint_batch = _make_fingerprint_batch(FINGERPRINT_SOURCES)
-weigh_page = _make_weigh_page(FINGERPRINT_SOURCES)
+@kernel
+def weigh_page(utf8: NDArray[np.uint8], lexicon: Lexicon, trie: Trie, hmm: Hmm, rules: Rules, work: Work) -> int:
+    """Write the distinct words of one page to `work.distinct`; returns how many."""
+    m = _find_words(utf8, 0, len(utf8), lexicon, trie, hmm, rules, work)
+    n = count_words(work.words, m, 1, work.distinct)
+    weigh(work.words, n, lexicon, work.distinct)
+    return n

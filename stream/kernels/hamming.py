@@ -17,6 +17,7 @@ from numba.core.typing.templates import Signature
 from numba.extending import intrinsic
 from numpy import int64, uint64
 
+from stream.kernels.jit import kernel
 from stream.model import U64
 
 BLOCK = 256
@@ -71,7 +72,7 @@ def count_within(column, start, end, query, distance):  # type: ignore[no-untype
     return count
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def scan(
     queries: U64,
     first: int,

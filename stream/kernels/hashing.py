@@ -12,6 +12,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from stream.kernels.jit import kernel
+
 _C1: Final = np.uint64(0x87C37B91114253D5)
 _C2: Final = np.uint64(0x4CF5AD432745937F)
 _MIX1: Final = np.uint64(0xFF51AFD7ED558CCD)
@@ -20,7 +22,7 @@ _PAIR: Final = np.uint64(0x9E3779B97F4A7C15)
 _CASEFOLD: Final = np.uint32(0x1FFFFF)
 
 
-@njit(nogil=True, cache=True, inline="always")
+@njit(inline="always")
 def mix(x: np.uint64) -> np.uint64:
     """A bijection of 64 bits in which every input bit moves about half of the output bits."""
     x ^= x >> np.uint64(33)
@@ -30,18 +32,18 @@ def mix(x: np.uint64) -> np.uint64:
     return x ^ (x >> np.uint64(33))
 
 
-@njit(nogil=True, cache=True, inline="always")
+@njit(inline="always")
 def pair(first: np.uint64, second: np.uint64) -> np.uint64:
     """The hash of two words in this order, from their hashes."""
     return mix((first * _PAIR) ^ second)
 
 
-@njit(nogil=True, cache=True, inline="always")
+@njit(inline="always")
 def _rotate(x: np.uint64, by: int) -> np.uint64:
     return (x << np.uint64(by)) | (x >> np.uint64(64 - by))
 
 
-@njit(nogil=True, cache=True, inline="always")
+@njit(inline="always")
 def _load(data: NDArray[np.uint8], start: int, n: int) -> np.uint64:
     x = np.uint64(0)
     for i in range(n):
@@ -49,7 +51,7 @@ def _load(data: NDArray[np.uint8], start: int, n: int) -> np.uint64:
     return x
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def murmur(data: NDArray[np.uint8], n: int, seed: np.uint64) -> np.uint64:
     """The first 64 bits of MurmurHash3 x64 128 of `data[:n]`; `seed` below 2^32."""
     h1 = h2 = seed
@@ -69,7 +71,7 @@ def murmur(data: NDArray[np.uint8], n: int, seed: np.uint64) -> np.uint64:
     return _finish(h1, h2, n)
 
 
-@njit(nogil=True, cache=True, inline="always")
+@njit(inline="always")
 def _utf8_of(point: np.uint32) -> tuple[np.uint64, int]:
     """The UTF-8 of a code point as a little-endian number, and how many bytes it has."""
     x = np.uint64(point)
@@ -88,7 +90,7 @@ def _utf8_of(point: np.uint32) -> tuple[np.uint64, int]:
     return head | (second << np.uint64(8)) | (middle << np.uint64(16)) | (last << np.uint64(24)), 4
 
 
-@njit(nogil=True, cache=True, inline="always")
+@njit(inline="always")
 def _finish(h1: np.uint64, h2: np.uint64, n: int) -> np.uint64:
     h1 ^= np.uint64(n)
     h2 ^= np.uint64(n)
@@ -96,7 +98,7 @@ def _finish(h1: np.uint64, h2: np.uint64, n: int) -> np.uint64:
     return mix(h1) + mix(h1 + h2)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _murmur_long(
     points: NDArray[np.uint32],
     start: int,
@@ -116,7 +118,7 @@ def _murmur_long(
     return murmur(data, n, seed)
 
 
-@njit(nogil=True, cache=True, inline="always")
+@njit(inline="always")
 def hash_word(
     points: NDArray[np.uint32],
     start: int,
@@ -153,7 +155,7 @@ def hash_word(
     return _finish(h1, h2, n), kind
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def hash_words(
     points: NDArray[np.uint32], ends: NDArray[np.int64], traits: NDArray[np.uint32], seed: np.uint64
 ) -> tuple[NDArray[np.uint64], NDArray[np.uint8]]:

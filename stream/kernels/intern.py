@@ -14,6 +14,7 @@ from numpy import int64, uint64
 from numpy.typing import NDArray
 
 from stream.kernels.hamming import prefetch
+from stream.kernels.jit import kernel
 from stream.model import U64
 
 FIRST_SEGMENT = 1 << 24
@@ -92,14 +93,14 @@ def _next_number(table, fingerprints, sketches, home, queued, queue, counters): 
     return counters[USED] - 1
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def rehash(table: NDArray[np.int32], used: int, fingerprints: U64, sketches: U64) -> None:
     """Fill an empty table (a power of two, at least twice `used`) with the keys of all numbers given."""
     for entry in range(used):
         table[_free_slot(table, _hash(fingerprints[entry], sketches, entry))] = entry
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def intern(
     wanted: U64,
     wanted_sketches: U64,
@@ -157,7 +158,7 @@ def intern(
     return wanted.size
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def release(
     entries: NDArray[np.int64],
     home: NDArray[np.int32],
@@ -186,7 +187,7 @@ def release(
     return -1
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def move(entries: NDArray[np.int32], home: NDArray[np.int32], old: int, new: int) -> None:
     """Entries that lie at `old` (negative: in the memtable, each at its place) go to `new`; the dead are GONE."""
     for i in range(entries.size):

@@ -7,15 +7,15 @@ numpy's; here is all that is linear.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy import int64, uint64
 from numpy.typing import NDArray
 
 from stream.kernels.hamming import rotate_left
+from stream.kernels.jit import kernel
 from stream.model import U64
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def rotate(column: U64, bits: int, out: U64) -> None:
     """`out[i]` = `column[i]` rotated left by `bits` (0 to 63)."""
     by = uint64(bits)
@@ -23,7 +23,7 @@ def rotate(column: U64, bits: int, out: U64) -> None:
         out[i] = rotate_left(column[i], by)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def fill_directory(column: U64, bits: int, base: int, out: NDArray[np.uint32]) -> None:
     """Where each prefix begins: `out[v]` = `base` + the first place whose top `bits` bits are at least v.
 
@@ -38,7 +38,7 @@ def fill_directory(column: U64, bits: int, base: int, out: NDArray[np.uint32]) -
     out[out.size - 1] = base + column.size
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def cut_runs(column: U64, values: U64, starts: NDArray[np.uint32]) -> int:
     """The distinct values of a sorted column and where each begins; returns their number, d.
 
@@ -54,7 +54,7 @@ def cut_runs(column: U64, values: U64, starts: NDArray[np.uint32]) -> int:
     return d
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def merge_two(
     left: U64,
     left_entries: NDArray[np.int32],
@@ -76,7 +76,7 @@ def merge_two(
             j += 1
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def keep_live(
     values: U64,
     starts: NDArray[np.uint32],

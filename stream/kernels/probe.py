@@ -13,6 +13,7 @@ from numpy import int64, uint64
 from numpy.typing import NDArray
 
 from stream.kernels.hamming import BLOCK, count_within, popcount, prefetch, rotate_left
+from stream.kernels.jit import kernel
 from stream.model import U64
 
 AHEAD = 8
@@ -66,7 +67,7 @@ def _prefetch_range(tables, directory, v):  # type: ignore[no-untyped-def]
         at += 8
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def probe(
     queries: U64,
     first: int,
@@ -116,7 +117,7 @@ def probe(
     return queries.size, hits
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def locate(values: U64, column: U64, directory: NDArray[np.uint32], bits: int) -> None:
     """Replace each value by its place in a sorted `column` that holds it.
 
@@ -162,7 +163,7 @@ def _prefetch_entries(places, i, starts, entries, home, sketches):  # type: igno
         prefetch(sketches, entry * sketches.shape[1])
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def confirm(
     places: U64,
     tags: U64,

@@ -12,7 +12,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from stream.kernels.words import Lexicon, Words
+from stream.kernels.jit import kernel
+from stream.kernels.words import Lexicon, Words, unknown_kind
 
 
 class Distinct(NamedTuple):
@@ -29,7 +30,7 @@ class Distinct(NamedTuple):
     first: NDArray[np.int32]  # which word it was first
 
 
-@njit(nogil=True, cache=True, inline="always")
+@njit(inline="always")
 def word_weight(
     value: np.uint64, keys: NDArray[np.uint64], weights: NDArray[np.int32], unknown: NDArray[np.int32], kind: int
 ) -> int:
@@ -46,7 +47,7 @@ def word_weight(
     return int(unknown[-2 - kind])
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def fill_word_table(
     hashes: NDArray[np.uint64], weights: NDArray[np.int32], keys: NDArray[np.uint64], values: NDArray[np.int32]
 ) -> None:
@@ -59,7 +60,7 @@ def fill_word_table(
         keys[at], values[at] = hashes[i], weights[i]
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def count_words(words: Words, m: int, page: int, distinct: Distinct) -> int:
     """Write the distinct ones of m words and how often each occurs; returns how many.
 
@@ -89,7 +90,7 @@ def count_words(words: Words, m: int, page: int, distinct: Distinct) -> int:
     return n
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def weigh(words: Words, n: int, lexicon: Lexicon, distinct: Distinct) -> None:
     """Write the weight in the page of its n distinct words."""
     slots, tf_factor = lexicon.slots, lexicon.tf_factor
@@ -104,7 +105,7 @@ def weigh(words: Words, n: int, lexicon: Lexicon, distinct: Distinct) -> None:
         distinct.weight[i] = (tf_factor[min(distinct.times[i], cap)] * weight) >> 16
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def simhash(hashes: NDArray[np.uint64], weights: NDArray[np.int64], n: int, sums: NDArray[np.int64]) -> np.uint64:
     """64 bits: bit i is 1 where the words whose hash has it outweigh the others.
 
@@ -121,4 +122,19 @@ def simhash(hashes: NDArray[np.uint64], weights: NDArray[np.int64], n: int, sums
     for bit in range(64):
         if 2 * sums[bit] > total:
             out |= np.uint64(1) << np.uint64(bit)
+    return out
+
+
+@kernel
+def known_weights(
+    hashes: NDArray[np.uint64],
+    kinds: NDArray[np.uint8],
+    keys: NDArray[np.uint64],
+    values: NDArray[np.int32],
+    unknown: NDArray[np.int32],
+) -> NDArray[np.int32]:
+    """The weight (n,) of each word by its hash (n,) and kind (n,), as `weigh` finds it."""
+    out = np.empty(len(hashes), np.int32)
+    for i in range(len(hashes)):
+        out[i] = word_weight(hashes[i], keys, values, unknown, unknown_kind(int(kinds[i] & 0x7F)))
     return out

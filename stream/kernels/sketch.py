@@ -18,13 +18,13 @@ from stream.kernels.hashing import mix, pair
 EMPTY: Final = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 
-@njit(nogil=True, inline="always")
+@njit(inline="always")
 def _bin(value: np.uint64, bins: int) -> np.int64:
     """Which of `bins` a hash falls into, by its upper half."""
     return np.int64(((value >> np.uint64(32)) * np.uint64(bins)) >> np.uint64(32))
 
 
-@njit(nogil=True)  # not cached by itself: it calls into another file, see stamp.py
+@njit(nogil=True)
 def sketch(hashes: NDArray[np.uint64], m: int, minima: NDArray[np.uint64], out: NDArray[np.uint64]) -> None:
     """Write the sketch of a page with m words, from the hashes of its words in the order of the text.
 

@@ -13,9 +13,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from stream.kernels.jit import kernel
 from stream.kernels.trie import F64, I32, NO_WORD, Points, Trie, find, slots_of, walk
 
 __all__ = ["MIN_FLOAT", "NO_WORD", "Hmm", "Scratch", "Trie", "cut", "find", "make_scratch", "separate", "slots_of"]
@@ -58,7 +58,7 @@ class Scratch(NamedTuple):
     back: NDArray[np.int8]  # (n + 1, 4) the HMM's state before
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def make_scratch(n_points: int) -> Scratch:
     """Working memory for texts of up to `n_points` code points: 20 bytes for each, touched only when used."""
     size = n_points + 1
@@ -70,27 +70,27 @@ def make_scratch(n_points: int) -> Scratch:
     )
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _is_han(point: int) -> bool:
     return HAN_FIRST <= point <= HAN_LAST
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _in_block(point: int) -> bool:
     return ASCII_CLASS[point] != 0 if point < 128 else _is_han(point)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _is_alnum(point: int) -> bool:
     return point < 128 and ASCII_CLASS[point] >= 2
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _is_digit(point: int) -> bool:
     return point < 128 and ASCII_CLASS[point] == 3
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _find_routes(points: Points, n: int, trie: Trie, scratch: Scratch) -> None:
     """Fills route, next and slot of the whole text, from the right.
 
@@ -129,7 +129,7 @@ def _find_routes(points: Points, n: int, trie: Trie, scratch: Scratch) -> None:
         slots[at] = best_slot
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _cut_han(
     points: Points,
     start: int,
@@ -172,7 +172,7 @@ def _cut_han(
         state = back[at, state] if at > start else B
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _end_of_number(points: Points, start: int, end: int) -> int:
     """End of what jieba's `[a-zA-Z0-9]+(?:\\.\\d+)?%?` matches at `start`, a letter or digit."""
     at = start + 1
@@ -187,7 +187,7 @@ def _end_of_number(points: Points, start: int, end: int) -> int:
     return at
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _end_of_run(points: Points, start: int, end: int) -> int:
     """End of the run of Han, or else of the number or the run of signs that begins at `start`."""
     at = start
@@ -202,7 +202,7 @@ def _end_of_run(points: Points, start: int, end: int) -> int:
     return at
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _join_unknown(points: Points, n: int, trie: Trie, hmm: Hmm, scratch: Scratch) -> None:
     """Joins what the routes left as single characters to the words that the HMM sees in them.
 
@@ -229,7 +229,7 @@ def _join_unknown(points: Points, n: int, trie: Trie, hmm: Hmm, scratch: Scratch
             at = ends[at]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _join_letters(points: Points, n: int, scratch: Scratch) -> None:
     """Without the HMM: joins what the routes left as single letters and digits."""
     ends, slots = scratch.next, scratch.slot
@@ -244,7 +244,7 @@ def _join_letters(points: Points, n: int, scratch: Scratch) -> None:
             at = ends[at]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _write(n: int, scratch: Scratch, ends: I32, slots: I32) -> int:
     """Follows the tokens from the left. Returns their number."""
     count, at = 0, 0
@@ -256,7 +256,7 @@ def _write(n: int, scratch: Scratch, ends: I32, slots: I32) -> int:
     return count
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def cut(
     points: Points, n: int, trie: Trie, hmm: Hmm, use_hmm: bool, scratch: Scratch, ends: I32, slots: I32
 ) -> int:
@@ -275,7 +275,7 @@ def cut(
     return _write(n, scratch, ends, slots)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def separate(points: Points, ends: I32, count: int) -> Points:
     """A copy of the text, uint32, with a zero between successive tokens. Assumes at least one token."""
     separated = np.empty(ends[count - 1] + count - 1, np.uint32)

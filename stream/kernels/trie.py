@@ -10,8 +10,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from stream.kernels.jit import kernel
 
 NO_WORD = -1e30
 """Stands in `log_frequency` where a slot ends no word."""
@@ -39,7 +40,7 @@ class Trie(NamedTuple):
     log_total: float
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def walk(
     points: Points, start: int, end: int, base: I32, check: I32, code: NDArray[np.uint16], log_frequency: F64
 ) -> int:
@@ -54,13 +55,13 @@ def walk(
     return slot if log_frequency[slot] > NO_WORD else -1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def find(points: Points, start: int, end: int, trie: Trie) -> int:
     """The slot of exactly the word `points[start:end]`, or -1. Cost: a step a character, until one fails."""
     return walk(points, start, end, trie.base, trie.check, trie.code, trie.log_frequency)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def slots_of(flat: Points, ends: I64, trie: Trie) -> I32:
     """The slot of each word, int32 (words,), -1 where it is none; word i is `flat[ends[i-1]:ends[i]]`."""
     base, check, code, log_frequency = trie.base, trie.check, trie.code, trie.log_frequency
@@ -102,7 +103,7 @@ def _codes(flat: Points) -> tuple[NDArray[np.uint16], int]:
     return code, len(order)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _children(labels: I32, starts: I64, low: int, high: int, depth: int, label: I64, child: I64) -> int:
     """Writes the label of each child of the node that words [low, high) share, and where its words begin.
 
@@ -121,7 +122,7 @@ def _children(labels: I32, starts: I64, low: int, high: int, depth: int, label: 
     return count
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _fits(check: I32, label: I64, count: int, base: int) -> bool:
     for child in range(1, count):  # noqa: SIM110 - kernels have no generators
         if check[base + label[child]] != -1:
@@ -129,7 +130,7 @@ def _fits(check: I32, label: I64, count: int, base: int) -> bool:
     return True
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _find_base(check: I32, after: I32, label: I64, count: int, cursor: int, frontier: int) -> tuple[int, int]:
     """A base whose slots for all labels are free; and the free slot tried last.
 
@@ -151,14 +152,14 @@ def _find_base(check: I32, after: I32, label: I64, count: int, cursor: int, fron
     return base, slot
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _take(check: I32, after: I32, before: I32, slot: int, parent: int) -> None:
     check[slot] = parent
     after[before[slot]] = after[slot]
     before[after[slot]] = before[slot]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _place_all(labels: I32, starts: I64, weight: F64, highest: int, slots: int) -> tuple[I32, I32, F64, int]:
     """Places the nodes level by level. Returns base, check, log_frequency and the highest slot in use.
 

@@ -46,7 +46,7 @@ class Words(NamedTuple):
     bytes: NDArray[np.uint8]  # scratch for one word's UTF-8: 4 bytes a code point
 
 
-@njit(nogil=True, cache=True, inline="always")
+@njit(inline="always")
 def unknown_kind(kind: int) -> int:
     """Which of UNKNOWN_* a word of this kind (see `hash_words`) is."""
     if kind & _HAN_BIT:
@@ -54,17 +54,17 @@ def unknown_kind(kind: int) -> int:
     return UNKNOWN_OTHER if kind & _LETTER_BITS else UNKNOWN_NUMBER
 
 
-@njit(nogil=True, cache=True, inline="always")
+@njit(inline="always")
 def _class(points: NDArray[np.uint32], at: int, traits: NDArray[np.uint32]) -> np.int64:
     return np.int64((traits[points[at]] >> np.uint32(24)) & np.uint32(7))
 
 
-@njit(nogil=True, cache=True, inline="always")
+@njit(inline="always")
 def _is_common_han(point: np.uint32) -> bool:
     return bool(HAN_FIRST <= point <= HAN_LAST)
 
 
-@njit(nogil=True, inline="always")
+@njit(inline="always")
 def _end_of_word(
     points: NDArray[np.uint32], ends: NDArray[np.int32], tokens: int, token: int, traits: NDArray[np.uint32]
 ) -> int:
@@ -83,7 +83,7 @@ def _end_of_word(
     return at + 1 - token
 
 
-@njit(nogil=True)  # not cached by itself: it calls into another file, see stamp.py
+@njit(nogil=True)
 def regroup(
     points: NDArray[np.uint32],
     ends: NDArray[np.int32],

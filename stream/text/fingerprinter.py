@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from stream.kernels.fingerprint import Result, Rules, Work, fingerprint_batch, make_result, make_work, weigh_page
 from stream.kernels.fold import fold_utf8
-from stream.kernels.stamp import FINGERPRINT_SOURCES
+from stream.kernels.jit import sources_digest
 from stream.kernels.tokenize import cut
 from stream.model import REASONS, U64, Columns, Kind, Page
 from stream.text import dictionary, probes, tables, weights
@@ -186,7 +186,7 @@ def compiled(cache: Path) -> bool:
 
 def _mark(cache: Path) -> Path:
     python = f"{sys.version_info.major}.{sys.version_info.minor}"
-    return cache / f"kernels-{FINGERPRINT_SOURCES:014x}-{numba.__version__}-{python}"
+    return cache / f"kernels-{sources_digest()}-{numba.__version__}-{python}"
 
 
 def _mark_compiled(cache: Path) -> None:

@@ -12,14 +12,13 @@ from typing import BinaryIO, Final, NamedTuple
 
 import mmh3
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from stream.errors import InputMissing
 from stream.kernels.hashing import hash_words
-from stream.kernels.simhash import fill_word_table, word_weight
+from stream.kernels.simhash import fill_word_table, known_weights
 from stream.kernels.tokenize import slots_of
-from stream.kernels.words import Lexicon, unknown_kind
+from stream.kernels.words import Lexicon
 from stream.text import tables
 from stream.text.dictionary import Dictionary
 from stream.text.recipe import TF_CAP, Recipe
@@ -144,22 +143,8 @@ def _slots(
     slots = slots_of(points, ends, trie)[words]
     table = np.zeros((len(trie.base), 2), np.uint64)
     table[slots, 0] = hashes[words]
-    table[slots, 1] = _lookup(hashes[words], kinds[words], keys, values, unknown)
+    table[slots, 1] = known_weights(hashes[words], kinds[words], keys, values, unknown)
     return table
-
-
-@njit(nogil=True)  # not cached: it calls into other files, see kernels/stamp.py
-def _lookup(
-    hashes: NDArray[np.uint64],
-    kinds: NDArray[np.uint8],
-    keys: NDArray[np.uint64],
-    values: NDArray[np.int32],
-    unknown: NDArray[np.int32],
-) -> NDArray[np.int32]:
-    out = np.empty(len(hashes), np.int32)
-    for i in range(len(hashes)):
-        out[i] = word_weight(hashes[i], keys, values, unknown, unknown_kind(int(kinds[i] & 0x7F)))
-    return out
 
 
 def _digest(array: NDArray[np.generic]) -> bytes:

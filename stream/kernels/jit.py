@@ -1,0 +1,44 @@
+"""The decorator of all kernels: compiled when first called, cached on disk, no GIL held.
+
+numba's cache looks at the source file of the function alone: a kernel whose callee in another file has changed
+would go on running the old code. So the cache lies in a folder named by a digest over all kernels' sources.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from functools import cache
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+from numba import config, njit
+
+_HERE = Path(__file__).parent
+
+
+@cache
+def sources_digest() -> str:
+    """16 hex digits over the source files of all kernels."""
+    digest = blake2b(digest_size=8)
+    for path in sorted(_HERE.glob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def kernel(function: Callable[..., Any]) -> Any:
+    """`njit(nogil=True, cache=True)` with the cache in the folder of these sources.
+
+    It lies below the folder that numba was told of, else beside the sources; where that cannot be written,
+    numba's own choice stands.
+    """
+    settings: Any = config  # made of environment variables at run time, unknown to type checkers
+    before = settings.CACHE_DIR
+    beside = _HERE / "__pycache__"
+    if before or os.access(beside if beside.is_dir() else _HERE, os.W_OK):
+        settings.CACHE_DIR = str(Path(before or beside) / f"kernels-{sources_digest()}")
+    try:
+        return njit(nogil=True, cache=True)(function)
+    finally:
+        settings.CACHE_DIR = before
