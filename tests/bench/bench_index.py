@@ -17,6 +17,7 @@ from stream.index import SCAN, Index, Matches, Plan, choose
 from stream.index.segment import Segment
 from stream.kernels.intern import FIRST_SEGMENT
 from stream.model import U64
+from tests.bench.measure import title
 
 CHECKED = 50
 BATCH = 500
@@ -104,16 +105,22 @@ def whole(known: U64, count: int, distance: int) -> None:
     )
 
 
+def run(size: int = 1_000_000, count: int = 2_000, distances: tuple[int, ...] = (3, 5, 8)) -> None:
+    """Every distance's plans, then the index that the judge has."""
+    title("index", f"{size:,} random fingerprints, against a plain scan")
+    known = np.random.default_rng(1).integers(0, 2**64, size, dtype=np.uint64)
+    for distance in distances:
+        segments(known, count, distance)
+        whole(known, count, distance)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--size", type=int, default=1_000_000)
     parser.add_argument("--queries", type=int, default=2000)
     parser.add_argument("--distance", type=int, action="append")
     options = parser.parse_args()
-    known = np.random.default_rng(1).integers(0, 2**64, options.size, dtype=np.uint64)
-    for distance in options.distance or (3, 5, 8):
-        segments(known, options.queries, distance)
-        whole(known, options.queries, distance)
+    run(options.size, options.queries, tuple(options.distance or (3, 5, 8)))
 
 
 if __name__ == "__main__":
