@@ -142,3 +142,14 @@ def test_the_pages_of_the_corpora_give_the_tokens_of_jieba(
     print(f"{corpus}: {pages} pages compared")
     assert differ == []
     assert pages > 0
+
+
+def test_the_demos_pages_give_the_tokens_of_jieba(dictionary: Dictionary, oracle: jieba.Tokenizer) -> None:
+    from stream.sources.demo import demo_records
+    from stream.wire.page import PageLimits, decode
+
+    texts = [page.text or str(page.raw or "") for page in (decode(r, PageLimits()) for r in demo_records())]
+    assert sum(map(len, texts)) > 20_000
+    for text in texts:
+        assert tokens(text, dictionary) == oracle.lcut(text)
+        assert tokens(text, dictionary, hmm=False) == oracle.lcut(text, HMM=False)

@@ -1,0 +1,115 @@
+"""The public Python API: what a researcher types."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import stream
+from stream import Deduper, fingerprint
+from stream.errors import SettingsError, Unavailable, UsageError
+
+STORY = "江边的老图书馆周六重新开放，馆员把修补好的地方志摆上书架，居民排队办理借书证，孩子们在院子里听故事。"
+EDITED = STORY.replace("周六", "周日")
+OTHER = (
+    "The night train now stops at the mill village again after forty years, and the baker opens before dawn for it."
+)
+
+
+@pytest.fixture
+def deduper(cache):
+    with Deduper(cache=cache, workers=0) as made:
+        yield made
+
+
+def test_nothing_else_is_public() -> None:
+    assert stream.__all__ == ["Deduper", "fingerprint"]
+    with pytest.raises(AttributeError):
+        stream.anything_else  # noqa: B018  # the access is the test
+
+
+def test_a_copy_is_named_with_its_original_and_both_share_a_cluster(deduper) -> None:
+    first, other, copy = deduper.judge(
+        [{"id": "a", "text": STORY}, {"id": "b", "text": OTHER}, {"id": "c", "text": EDITED}]
+    )
+    assert (first.verdict, other.verdict, copy.verdict) == ("new", "new", "near_duplicate")
+    assert (copy.near_duplicate_of, copy.cluster_id, copy.canonical) == ("a", "0", "a")
+
+
+def test_state_lasts_from_call_to_call_and_ordinals_go_on(deduper) -> None:
+    deduper.judge([{"id": "a", "text": STORY}])
+    [again] = deduper.judge([{"id": "a", "text": EDITED}])
+    assert (again.verdict, again.ordinal, again.near_duplicate_of) == ("unchanged", 1, None)
+
+
+def test_plain_texts_and_pages_without_id_are_named_by_their_number(deduper) -> None:
+    assert [v.id for v in deduper.judge([STORY, {"text": OTHER}])] == ["python/0/0", "python/0/1"]
+    assert deduper.judge([OTHER])[0].id == "python/0/2"
+
+
+def test_html_is_extracted_and_matches_its_text(deduper) -> None:
+    page = (
+        f"<html><head><title>x</title></head><body><nav>home</nav><article><p>{STORY}</p></article></body></html>"
+    )
+    verdicts = deduper.judge([{"id": "a", "text": STORY}, {"id": "b", "html": page}])
+    assert verdicts[1].near_duplicate_of == "a"
+
+
+def test_broken_pages_get_their_verdict_too(deduper) -> None:
+    verdicts = deduper.judge(
+        [{"id": "a"}, {"id": "b", "text": 5}, {"id": "c", "text": ""}, {"id": "d", "text": "\ud800"}]
+    )
+    assert [(v.verdict, v.reason) for v in verdicts] == [
+        ("unreadable", "no_text"),
+        ("unreadable", "wrong_type"),
+        ("too_short", "few_words"),
+        ("too_short", "few_words"),
+    ]
+
+
+def test_match_asks_without_storing_and_names_the_closest_first(deduper) -> None:
+    deduper.judge([{"id": "far", "text": EDITED}, {"id": "same", "text": STORY}])
+    found = deduper.match(STORY)
+    assert [m.id for m in found] == ["same", "far"]
+    assert (found[0].distance, found[0].similarity, found[0].cluster_id) == (0, 1.0, "0")
+    assert deduper.match(OTHER) == []
+    assert deduper.match("zu kurz") == []
+    assert deduper.judge([{"id": "new", "text": OTHER}])[0].ordinal == 2
+
+
+def test_a_window_forgets_by_the_pages_own_time_and_needs_one(cache) -> None:
+    with Deduper(cache=cache, workers=0, window="1h") as deduper:
+        pages = [
+            {"id": "a", "text": STORY, "time": "2026-03-01T00:00:00Z"},
+            {"id": "b", "text": OTHER, "time": "2026-03-01T01:00:00Z"},
+            {"id": "c", "text": STORY, "time": "2026-03-01T01:00:01Z"},
+        ]
+        assert [v.verdict for v in deduper.judge(pages)] == ["new", "new", "new"]
+        with pytest.raises(UsageError, match="no `time`"):
+            deduper.judge([{"id": "d", "text": OTHER}])
+
+
+def test_what_is_out_of_range_is_refused_by_name(cache) -> None:
+    for wrong in ({"recipe": "x"}, {"distance": 99}, {"similarity": 2}, {"window": "3 days"}, {"link": "some"}):
+        with pytest.raises(SettingsError):
+            Deduper(cache=cache, workers=0, **wrong)
+    with pytest.raises(Unavailable):
+        Deduper("state")
+
+
+def test_any_number_of_threads_gives_the_same_verdicts(cache) -> None:
+    from stream.sources.demo import demo_records
+
+    runs = []
+    for threads in (1, 3):
+        with Deduper(cache=cache, workers=1) as deduper:
+            runs.append(list(deduper.stream(demo_records(), threads=threads)))
+    assert runs[0] == runs[1]
+    assert len(runs[0]) == 108
+
+
+def test_fingerprints_of_texts_are_uint64_and_equal_those_of_verdicts(deduper, cache) -> None:
+    prints = fingerprint([STORY, OTHER, "短"], cache=cache)
+    assert prints.dtype == np.uint64
+    assert [f"{p:016x}" for p in prints[:2].tolist()] == [v.fingerprint for v in deduper.judge([STORY, OTHER])]
+    assert prints[2] == 0
