@@ -158,6 +158,10 @@ class Reader(Closing):
         Kafka lets readers see a transaction a few ms after `Publisher.publish` has returned.
         """
 
+    def answers(self) -> bool:
+        """False while whoever holds the topic is away; `poll` then waits. Does not wait itself."""
+        return True
+
 
 class Source(Closing):
     """A member of the group of fingerprinters: reads `pages`, commits offsets."""
@@ -176,6 +180,10 @@ class Source(Closing):
     @abstractmethod
     def restart(self) -> None:
         """Go back to the committed offsets of all owned partitions: the next `poll` has a Start for each."""
+
+    def answers(self) -> bool:
+        """False while whoever holds the topics is away; `poll` then brings nothing. Does not wait itself."""
+        return True
 
     @abstractmethod
     def lag(self) -> dict[int, int]:

@@ -42,6 +42,8 @@ logger = logging.getLogger(__name__)
 logger.addHandler(logging.NullHandler())  # without one, the client's warnings would reach stderr
 logger.addFilter(Seldom())
 
+SILENT_AFTER = 3.0
+"""Seconds without an answer after which a broker counts as away."""
 CHECK_EVERY = 3.0
 """Seconds between two looks at whether the topics are still the same."""
 COMMON: Mapping[str, Any] = {
@@ -188,6 +190,7 @@ class SameTopics:
         self.away = False
         """Whether the last question got no answer within the log's patience."""
         self._asked: dict[str, Future[Any]] = {}
+        self._asked_at = 0.0
         self._next = time.monotonic() + CHECK_EVERY
 
     def check(self) -> None:
@@ -202,8 +205,14 @@ class SameTopics:
             self._compare(asked)
         if not self._asked and (self.away or now >= self._next):
             self._asked = self._cluster.describe_soon(self._topics)
+            self._asked_at = now
         if self.away:
             raise self._cluster.unreachable()
+
+    def answers(self) -> bool:
+        """Whether a broker answered the last question, or still has a moment to do so."""
+        waiting = self._asked and not all(future.done() for future in self._asked.values())
+        return not self.away and not (waiting and time.monotonic() - self._asked_at > SILENT_AFTER)
 
     def check_now(self) -> None:
         """Raise TopicRecreated or TopicMissing, waiting for the answer."""

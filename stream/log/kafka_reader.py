@@ -99,6 +99,10 @@ class KafkaReader(Reader):
             return False  # nobody knows; `poll` has the patience to wait and the duty to complain
         return self._reached()
 
+    def answers(self) -> bool:
+        """See Reader."""
+        return self._same.answers()
+
     def close(self) -> None:
         """See Closing."""
         self._consumer.close()

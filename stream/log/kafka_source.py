@@ -130,6 +130,10 @@ class KafkaSource(Source):
             out[partition] = max(0, end - offset) if end >= 0 else 0
         return out
 
+    def answers(self) -> bool:
+        """See Source."""
+        return self._same.answers()
+
     def close(self) -> None:
         """See Closing. Waits for the commits, then leaves the group."""
         try:

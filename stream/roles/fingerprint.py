@@ -7,6 +7,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import wait as wait_for
 from contextlib import ExitStack
 from dataclasses import dataclass
 
@@ -110,7 +111,7 @@ class FingerprintRole:
                 self._acknowledge(out.acknowledged(), _admitted(dead.acknowledged))
                 self._commit(source)
                 self._context.metrics.last_poll.labels(NAME).set_to_current_time()
-                self._context.health.turn(NAME, *self._state(out))
+                self._context.health.turn(NAME, *self._state(source, out))
             self._finish(source, out, dead)
         except DeliveryFailed:
             out.discard()
@@ -119,7 +120,10 @@ class FingerprintRole:
         out.close()
         dead.close()
 
-    def _state(self, out: Appender) -> tuple[bool, str]:
+    def _state(self, source: Source, out: Appender) -> tuple[bool, str]:
+        """Whether it is ready, and why not."""
+        if not source.answers():
+            return False, "the log does not answer"
         waiting = self._sent[0].frames - out.acknowledged() if self._sent else 0
         stuck = waiting > 0 and time.monotonic() - self._committed_at > 10
         return not stuck, "frames are not acknowledged" if stuck else ""
@@ -187,6 +191,7 @@ class FingerprintRole:
         """Send what is made, in order; with `wait` the oldest share is waited for."""
         while self._working and (wait or self._working[0][1].done()):
             share, future = self._working[0]
+            self._await(future)
             made = future.result()
             wait = False
             self._working.popleft()
@@ -199,6 +204,12 @@ class FingerprintRole:
                 lost = self._dead_letter(dead, record, page)
             self._sent.append(Sent(share, written, lost))
             self._count(share, made)
+
+    def _await(self, future: Future[Made]) -> None:
+        """Wait, and say meanwhile that it goes on: pages of HTML may take seconds each."""
+        while not future.done():
+            wait_for([future], timeout=1.0)
+            self._context.health.beat(NAME)
 
     def _dead_letter(self, dead: Appender, record: Record, page: Page) -> int:
         """Append the record as it came; cut, with a note, where the topic does not admit all of it."""

@@ -24,6 +24,8 @@ from stream.wire.position import Position
 NAME = "judge"
 FRAMES_A_POLL = 16
 GAP_PATIENCE_S = 30.0
+SLOW_S = 3.0
+"""A commit that takes longer makes the judge unready."""
 REST_EVERY = 2_000
 _log = logging.getLogger("simstream.judge")
 
@@ -52,7 +54,10 @@ class JudgeRole:
         self._log_id = self._log.topic(FINGERPRINTS).id
         with self._log.publisher() as publisher:
             published = self._published(publisher)
-            with self._log.reader(FINGERPRINTS, 0) as reader, Outbox(publisher, self._committed) as outbox:
+            with (
+                self._log.reader(FINGERPRINTS, 0) as reader,
+                Outbox(publisher, self._committed, self._waiting) as outbox,
+            ):
                 if published is not None:
                     self._replay(reader, published, outbox)
                 while not self._context.stop.is_set():
@@ -115,7 +120,7 @@ class JudgeRole:
             outbox.put(Batch(_outgoing(verdicts), self._position(), _kinds(verdicts), records[0].timestamp))
         outbox.check()
         self._rest()
-        self._observe()
+        self._observe(reader.answers())
 
     def _judge(self, record: Record) -> list[Verdict]:
         if record.offset != self._acceptor.next_frame:
@@ -166,7 +171,14 @@ class JudgeRole:
             self._resting = self._acceptor.ordinal
             gc.freeze()
 
-    def _observe(self) -> None:
+    def _waiting(self, seconds: float) -> None:
+        """Called by the outbox while it is full."""
+        if seconds > SLOW_S:
+            self._context.health.turn(NAME, False, "verdicts wait to be published")
+        else:
+            self._context.health.beat(NAME)
+
+    def _observe(self, answers: bool) -> None:
         metrics = self._context.metrics
         metrics.position.set(self._acceptor.next_frame)
         metrics.live_pages.set(self._resolver.live_pages)
@@ -176,8 +188,8 @@ class JudgeRole:
         self._candidates = self._index.candidates
         metrics.gaps.set(len(self._acceptor.gaps))
         metrics.last_poll.labels(NAME).set_to_current_time()
-        gap = self._open_gap()
-        self._context.health.turn(NAME, gap is None, gap or "")
+        why = self._open_gap() or ("" if answers else "the log does not answer")
+        self._context.health.turn(NAME, not why, why)
 
     def _open_gap(self) -> str | None:
         """A gap that a fingerprinter should have closed by now."""

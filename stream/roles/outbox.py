@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import queue
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from types import TracebackType
@@ -30,8 +31,15 @@ class Batch(NamedTuple):
 class Outbox:
     """A bounded queue before a publisher. An error of the publisher is raised by the next call."""
 
-    def __init__(self, publisher: Publisher, committed: Callable[[Batch], None]) -> None:
+    def __init__(
+        self,
+        publisher: Publisher,
+        committed: Callable[[Batch], None],
+        waiting: Callable[[float], None] = lambda seconds: None,
+    ) -> None:
+        """`committed` hears of every batch in the publisher's thread, `waiting` how long `put` waits already."""
         self._publisher = publisher
+        self._waiting = waiting
         self._committed = committed
         self._queue: queue.Queue[Batch | None] = queue.Queue(LIMIT)
         self._error: BaseException | None = None
@@ -40,11 +48,13 @@ class Outbox:
 
     def put(self, batch: Batch) -> None:
         """Hand over a batch; waits while the queue is full."""
+        began = time.monotonic()
         while True:
             self.check()
             try:
                 self._queue.put(batch, timeout=0.2)
             except queue.Full:
+                self._waiting(time.monotonic() - began)
                 continue
             return
 

@@ -6,6 +6,9 @@ import threading
 import time
 from dataclasses import dataclass
 
+UNREADY_AFTER_S = 10.0
+"""A role whose loop has not turned for so long waits for something, whatever it said before."""
+
 
 @dataclass(slots=True)
 class _Role:
@@ -47,8 +50,14 @@ class Health:
 
     def ready(self) -> tuple[bool, str]:
         """Whether every role is ready, and what each of the others waits for."""
+        edge = time.monotonic() - UNREADY_AFTER_S
         with self._lock:
             waiting = [f"{name}: {role.why}" for name, role in self._roles.items() if not role.ready]
+            waiting += [
+                f"{name}: waits for an answer"
+                for name, role in self._roles.items()
+                if role.ready and role.turned < edge
+            ]
             known = bool(self._roles)
         if not known:
             return False, "starting"
