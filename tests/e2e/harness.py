@@ -134,6 +134,8 @@ class Service:
                 return int(answer.status), answer.read().decode()
         except urllib.error.HTTPError as error:
             return error.code, error.read().decode()
+        except OSError as error:
+            return 0, str(error)
 
     def metric(self, name: str) -> float:
         """One sample of /metrics, by its name with labels; 0 where it is not there."""

@@ -1,0 +1,50 @@
+"""Metrics and health of a running service."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+from tests.e2e import pages
+from tests.e2e.harness import Program, by_ordinal, watching
+
+
+def test_the_counters_agree_with_what_was_fed(program: Program, tmp_path: Path) -> None:
+    program.good("topics", "create", "--partitions", 2)
+    program.good("feed", pages.write(tmp_path / "pages.jsonl", 400))
+    with program.place.open() as log, watching(log) as watcher, program.serve() as service:
+        watcher.wait(400, service)
+        service.until(lambda: service.metric("simstream_source_lag_pages") == 0, "no lag is left")
+        kinds = Counter(json.loads(value)["verdict"] for value in by_ordinal(watcher.rest()))
+        assert service.metric("simstream_pages_consumed_total") == 400
+        for kind in ("new", "near_duplicate", "unchanged", "too_short", "unreadable", "withdrawn"):
+            assert service.metric(f'simstream_verdicts_total{{verdict="{kind}"}}') == kinds[kind]
+        text = service.get("/metrics")[1]
+        dead = sum(
+            float(line.split()[-1])
+            for line in text.splitlines()
+            if line.startswith("simstream_dead_letters_total{")
+        )
+        assert dead == kinds["unreadable"] > 0
+        assert 'simstream_frames_ignored_total{reason="damaged"} 0.0' in text
+        assert service.metric('simstream_batch_seconds_count{stage="judge"}') > 0
+        assert service.metric("simstream_verdict_latency_seconds_count") > 0
+        assert service.metric("simstream_ready") == 1
+
+
+def test_health_says_when_it_is_ready_and_pages_stay_out_of_it(program: Program) -> None:
+    program.good("topics", "create", "--partitions", 1)
+    with program.serve() as service:
+        assert service.get("/health/live")[0] == 200
+        service.ready()
+        assert service.get("/health/ready") == (200, "ready\n")
+        assert service.get("/")[0] == 404
+
+
+def test_a_port_that_is_taken_is_a_usage_error_in_one_line(on_folder: Program) -> None:
+    on_folder.good("topics", "create")
+    with on_folder.serve() as service:
+        done = on_folder.on_log("serve", "--http-port", service.port)
+    assert done.returncode == 2
+    assert done.stderr.decode().splitlines()[-1].startswith(f"simstream: port {service.port} on 127.0.0.1")

@@ -1,0 +1,63 @@
+"""A broker that goes and comes back: the service waits, says so, and goes on by itself."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from deploy.kafka.broker import Broker
+from tests.e2e import pages
+from tests.e2e.harness import Program, by_ordinal, watching
+from tests.kafka_fixtures import Place
+
+pytestmark = pytest.mark.kafka
+
+
+@pytest.fixture
+def own_broker(broker: Broker, tmp_path: Path) -> Iterator[Broker]:
+    """A broker of this test alone, which may be stopped; the other one says whether there can be one."""
+    with Broker(data=tmp_path / "broker") as own:
+        yield own
+
+
+def test_the_service_is_not_ready_while_the_broker_is_away_and_goes_on_when_it_is_back(
+    own_broker: Broker, tmp_path: Path, cache: Path
+) -> None:
+    place = Place(own_broker.address, "away")
+    program = Program(tmp_path, cache, place)
+    program.good("topics", "create", "--partitions", 2)
+    program.good("feed", pages.write(tmp_path / "one.jsonl", 300, seed=1))
+    more = pages.write(tmp_path / "two.jsonl", 300, seed=2)
+    with program.serve(SIMSTREAM_FRAME_MAX_PAGES="20") as service:
+        with place.open() as log, watching(log) as watcher:
+            watcher.wait(20, service)
+        own_broker.kill()
+        service.until(lambda: service.get("/health/ready")[0] == 503, "it is not ready", timeout=30)
+        assert service.get("/health/live")[0] == 200
+        time.sleep(3)
+        own_broker.start()
+        service.ready()
+        program.good("feed", more)
+        with place.open() as log, watching(log) as watcher:
+            watcher.wait(600, service)
+            assert service.end() == 0
+            assert len(by_ordinal(watcher.rest())) == 600
+        assert "Traceback" not in service.output
+
+
+def test_a_service_gives_up_after_its_patience_with_one_line(
+    own_broker: Broker, tmp_path: Path, cache: Path
+) -> None:
+    program = Program(tmp_path, cache, Place(own_broker.address, "away"))
+    program.good("topics", "create", "--partitions", 1)
+    with program.serve(SIMSTREAM_GIVE_UP_AFTER="3s", SIMSTREAM_STOP_TIMEOUT="10s") as service:
+        service.ready()
+        own_broker.kill()
+        assert service.wait() == 1
+        errors = [line for line in service.output.splitlines() if line.startswith("simstream: ")]
+        assert len(errors) == 1
+        assert own_broker.servers in errors[0]
+        assert "Traceback" not in service.output

@@ -1,0 +1,58 @@
+"""SIGTERM, and what a restart makes of it."""
+
+from __future__ import annotations
+
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from stream.log.base import FINGERPRINTS
+from tests.e2e import pages
+from tests.e2e.harness import Program, by_ordinal, read_topic, watching
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_the_service_with_0_and_a_restart_goes_on_without_a_double(
+    program: Program, tmp_path: Path, how: signal.Signals
+) -> None:
+    if how is signal.SIGINT and not program.place.is_local:
+        pytest.skip("one signal on Kafka is enough")
+    program.good("topics", "create", "--partitions", 2)
+    program.good("feed", pages.write(tmp_path / "pages.jsonl", 1_500))
+    small = {"SIMSTREAM_FRAME_MAX_PAGES": "25", "SIMSTREAM_STOP_TIMEOUT": "10s"}
+    with program.place.open() as log, watching(log) as watcher:
+        with program.serve(**small) as service:
+            watcher.wait(50, service)
+            began = time.monotonic()
+            assert service.end(how) == 0
+            assert time.monotonic() - began < 11
+            assert "Traceback" not in service.output
+        stopped_at = len(watcher.rest())
+        frames = len(read_topic(log, FINGERPRINTS))
+        with program.serve(**small) as service:
+            watcher.wait(1_500, service)
+            assert service.end() == 0
+        assert stopped_at < 1_500
+        assert len(by_ordinal(watcher.rest())) == 1_500
+        # What had been written was committed, so nothing was fingerprinted twice.
+        assert sum("repeated" in line for line in service.output.splitlines()) == 0
+        assert len(read_topic(log, FINGERPRINTS)) > frames
+
+
+def test_a_service_that_waits_for_pages_ends_at_once(program: Program) -> None:
+    program.good("topics", "create", "--partitions", 1)
+    with program.serve() as service:
+        service.ready()
+        began = time.monotonic()
+        assert service.end() == 0
+        assert time.monotonic() - began < 5
+
+
+def test_a_service_that_is_still_starting_ends_with_0_too(program: Program) -> None:
+    program.good("topics", "create", "--partitions", 1)
+    with program.serve() as service:
+        assert service.port
+        assert service.end() == 0
+        assert "Traceback" not in service.output
