@@ -43,6 +43,7 @@ class Share:
     flow: Flow
     header: frames.Header
     records: Sequence[Record]
+    pages: Sequence[Page]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +78,7 @@ class FingerprintRole:
         self._limits = PageLimits(max_record_bytes=context.settings.max_record_bytes)
         self._flows: dict[int, Flow] = {}
         self._working: deque[tuple[Share, Future[Made]]] = deque()
+        self._waiting = 0  # pages in it
         self._sent: deque[Sent] = deque()
         self._commits: dict[int, int] = {}
         self._committed_at = 0.0
@@ -104,10 +106,14 @@ class FingerprintRole:
     def _session(self, source: Source, pool: ThreadPoolExecutor) -> None:
         """Work with one pair of appenders until the end, or until a delivery fails."""
         out, dead = self._log.appender(FINGERPRINTS), self._log.appender(DEAD_LETTERS)
+        frame = self._context.settings.frame
+        most = self._context.settings.threads * frame.max_pages
         try:
             while not self._context.stop.is_set():
-                self._poll(source, pool)
-                self._send(out, dead, wait=len(self._working) > self._context.settings.threads)
+                if self._poll(source, pool) < frame.max_pages:
+                    # Nothing more is there to be read: a small share goes out in this turn, not in the next.
+                    wait_for([future for _, future in self._working], frame.linger_ms / 1000)
+                self._send(out, dead, most)
                 self._acknowledge(out.acknowledged(), _admitted(dead.acknowledged))
                 self._commit(source)
                 self._context.metrics.last_poll.labels(NAME).set_to_current_time()
@@ -128,7 +134,8 @@ class FingerprintRole:
         stuck = waiting > 0 and time.monotonic() - self._committed_at > 10
         return not stuck, "frames are not acknowledged" if stuck else ""
 
-    def _poll(self, source: Source, pool: ThreadPoolExecutor) -> None:
+    def _poll(self, source: Source, pool: ThreadPoolExecutor) -> int:
+        """Begin to work on what has come; returns how many pages that is."""
         settings = self._context.settings
         polled = source.poll(settings.frame.max_pages, settings.frame.linger_ms / 1000)
         for partition in polled.stopped:
@@ -145,10 +152,12 @@ class FingerprintRole:
         for partition, records in shares.items():
             share = self._share(partition, records)
             self._working.append((share, pool.submit(self._make, share)))
+            self._waiting += len(records)
         if polled.records:
             self._context.metrics.pages.inc(len(polled.records))
             for partition, lag in source.lag().items():
                 self._context.metrics.source_lag.labels(partition).set(lag)
+        return len(polled.records)
 
     def _share(self, partition: int, records: list[Record]) -> Share:
         flow = self._flows[partition]
@@ -163,12 +172,14 @@ class FingerprintRole:
             first=flow.first,
         )
         flow.next, flow.first = header.to, False
-        return Share(partition, flow, header, records)
+        # Decoded here, beside the thread whose kernels hold no GIL, and not in it: decoding does hold it.
+        pages = [decode(record, self._limits) for record in records]
+        return Share(partition, flow, header, records, pages)
 
     def _make(self, share: Share) -> Made:
-        """Decode, fingerprint, encode: runs in a thread of the pool; the kernels hold no GIL."""
+        """Fingerprint and encode: runs in a thread of the pool; the kernels hold no GIL."""
         began = time.perf_counter()
-        pages = [decode(record, self._limits) for record in share.records]
+        pages = share.pages
         columns = self._fingerprinter.columns(pages)
         settings = self._context.settings.frame
         encoded = []
@@ -187,14 +198,14 @@ class FingerprintRole:
         self._context.metrics.batch.labels("fingerprint").observe(time.perf_counter() - began)
         return Made(encoded, unreadable, sum(p.cut for p in pages), sum(p.key_differs for p in pages))
 
-    def _send(self, out: Appender, dead: Appender, wait: bool) -> None:
-        """Send what is made, in order; with `wait` the oldest share is waited for."""
-        while self._working and (wait or self._working[0][1].done()):
+    def _send(self, out: Appender, dead: Appender, most: int) -> None:
+        """Send what is made, in order; while more than `most` pages wait, the oldest share is waited for."""
+        while self._working and (self._waiting > most or self._working[0][1].done()):
             share, future = self._working[0]
             self._await(future)
             made = future.result()
-            wait = False
             self._working.popleft()
+            self._waiting -= len(share.records)
             if not share.flow.running:
                 continue
             written = lost = 0
@@ -270,8 +281,7 @@ class FingerprintRole:
 
     def _finish(self, source: Source, out: Appender, dead: Appender) -> None:
         """Send, acknowledge and commit what is under way, within the time that stopping may take."""
-        while self._working:
-            self._send(out, dead, wait=True)
+        self._send(out, dead, most=0)
         timeout = self._context.settings.stop_timeout_s / 2
         self._acknowledge(out.flush(timeout), _admitted(lambda: dead.flush(timeout)))
         self._commit(source, at_once=True)
@@ -282,6 +292,7 @@ class FingerprintRole:
         for flow in self._flows.values():
             flow.running = False
         self._working.clear()
+        self._waiting = 0
         self._sent.clear()
         self._commits.clear()
 
