@@ -211,7 +211,7 @@ class Broker:
     def _format(self, jars: Path, config: Path) -> None:
         identity = uuid.uuid4().bytes
         java = ["java", f"-Dlog4j2.configurationFile={HERE / 'log4j2.properties'}", "-cp", f"{jars}/*"]
-        java += ["kafka.tools.StorageTool", "format", "-t", _base64(identity), "-c", str(config)]
+        java += ["kafka.tools.StorageTool", "format", f"--cluster-id={_base64(identity)}", "-c", str(config)]
         done = subprocess.run(java, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise BrokerError(f"Kafka could not format {self.data}: {(done.stdout + done.stderr)[-2000:]}")
