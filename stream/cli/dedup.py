@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import IO, Any, cast
 
 import click
 
 from stream.cli.options import judging_options, settle
 from stream.cli.progress import say, with_progress
+from stream.errors import UsageError
 
 
 @click.command("dedup")
@@ -38,7 +39,14 @@ def command(inputs: tuple[str, ...], output: str, config: str | None, **flags: A
         max_record_bytes=settings.max_record_bytes,
         say=say,
     )
-    with deduper, click.open_file(output, "wb") as out:
+    with deduper, _opened(output) as out:
         records = with_progress(inputs, settings.max_record_bytes, "judging")
         for verdict in deduper.stream(records, threads=max(settings.threads, min(2, os.cpu_count() or 1))):
             out.write(wire.encode(verdict) + b"\n")
+
+
+def _opened(output: str) -> IO[bytes]:
+    try:
+        return cast("IO[bytes]", click.open_file(output, "wb"))
+    except OSError as error:
+        raise UsageError(f"{output} cannot be written ({error.strerror})", "name another file with -o") from error
