@@ -1,0 +1,171 @@
+"""What the other commands print."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import lzma
+from collections import Counter
+from pathlib import Path
+
+import pytest
+import zstandard
+
+from stream import fingerprint
+from tests.e2e import pages
+from tests.e2e.harness import Program, all_verdicts, bare, watching
+
+TEXT = "the quiet harbour lantern maker sold twelve brass lamps before the winter storm closed the old market road"
+
+
+def test_the_demo_judges_its_108_pages_each_once_and_shows_every_kind_but_withdrawn(alone: Program) -> None:
+    done = alone.run("demo")
+    assert done.returncode == 0, done.stderr.decode()
+    rows = [line.split() for line in done.stdout.decode().splitlines() if line[:8].strip().isdigit()]
+    assert [int(row[0]) for row in rows] == list(range(108))
+    assert {row[1] for row in rows} == {"new", "near_duplicate", "unchanged", "too_short", "unreadable"}
+    assert "108 pages, 108 verdicts, each published once" in done.stdout.decode()
+
+
+def test_the_demo_takes_pages_of_yours(alone: Program, tmp_path: Path) -> None:
+    done = alone.run("demo", "--quiet", pages.write(tmp_path / "mine.jsonl", 50))
+    assert done.returncode == 0, done.stderr.decode()
+    assert "50 pages, 50 verdicts" in done.stdout.decode()
+
+
+def test_verdicts_prints_the_records_as_they_are_or_as_a_table(program: Program, tmp_path: Path) -> None:
+    program.good("topics", "create", "--partitions", 1)
+    program.good("feed", pages.write(tmp_path / "pages.jsonl", 60))
+    with program.place.open() as log, watching(log) as watcher, program.serve() as service:
+        watcher.wait(60, service)
+        assert service.end() == 0
+        printed = program.good("verdicts", "--json").splitlines()
+        assert [line.encode() for line in printed] == all_verdicts(log)
+    table = program.good("verdicts").splitlines()
+    assert table[0].split() == ["ordinal", "verdict", "similar", "bits", "cluster", "page"]
+    assert [line.split()[1] for line in table[1:]] == [json.loads(line)["verdict"] for line in printed]
+
+
+def test_topics_are_made_once_and_said_to_exist_the_second_time(program: Program) -> None:
+    first = program.good("topics", "create", "--partitions", 3).splitlines()
+    assert [line.split()[0] for line in first] == ["created"] * 5
+    second = program.good("topics", "create", "--partitions", 3).splitlines()
+    assert [line.split()[0] for line in second] == ["exists"] * 5
+
+
+def test_topics_that_differ_are_said_and_end_with_1(program: Program) -> None:
+    program.good("topics", "create", "--partitions", 3)
+    done = program.on_log("topics", "create", "--partitions", 2)
+    assert done.returncode == 1
+    assert done.stdout.decode().count("partitions: 3, not 2") == 2
+
+
+def test_config_says_where_each_value_came_from(alone: Program) -> None:
+    (alone.folder / "simstream.toml").write_text(
+        'distance = 5\nwindow = "9h"\nlink = "canonical"\n[kafka]\n"sasl.password" = "p"'
+    )
+    done = alone.run("config", "--distance", 4, SIMSTREAM_DISTANCE="6", SIMSTREAM_WINDOW="8h")
+    rows = {line.split()[0]: line.split(maxsplit=2)[1:] for line in done.stdout.decode().splitlines()}
+    assert rows["distance"] == ["4", "flag --distance"]
+    assert rows["window"] == ["8h", "variable SIMSTREAM_WINDOW"]
+    assert rows["link"] == ["canonical", "file simstream.toml"]
+    assert rows["recipe"] == ["default", "default"]
+    assert rows["kafka.sasl.password"] == ["(hidden)", "file simstream.toml"]
+
+
+def test_fingerprint_prints_hex_and_id(alone: Program) -> None:
+    lines = [{"id": "a", "text": TEXT}, {"id": "b", "text": "short"}, {"id": "c\nd", "text": TEXT}]
+    done = alone.run("fingerprint", "-", stdin="\n".join(map(json.dumps, lines)).encode())
+    value = f"{int(fingerprint([TEXT])[0]):016x}"
+    assert done.stdout.decode() == f"{value}\ta\n{'-' * 16}\tb\n{value}\tc\ufffdd\n"
+
+
+def test_tokens_are_those_of_jieba(alone: Program) -> None:
+    text = "他来到了网易杭研大厦"
+    assert alone.run("tokens", text).stdout.decode().strip() == "他 / 来到 / 了 / 网易 / 杭研 / 大厦"
+    assert alone.run("tokens", text, "--no-hmm").stdout.decode().strip() == "他 / 来到 / 了 / 网易 / 杭 / 研 / 大厦"
+    assert json.loads(alone.run("tokens", "--json", stdin=text.encode()).stdout) == [
+        "他", "来到", "了", "网易", "杭研", "大厦",
+    ]  # fmt: skip
+
+
+def test_tokens_with_a_recipe_are_words_with_weights_the_heaviest_first(alone: Program) -> None:
+    done = alone.run("tokens", "他来到了网易杭研大厦，大厦", "--recipe", "default", "--json", "--top", 3)
+    rows = json.loads(done.stdout)
+    assert len(rows) == 3
+    assert [row[2] for row in rows] == sorted((row[2] for row in rows), reverse=True)
+    assert ["大厦", 2] in [row[:2] for row in rows]
+
+
+@pytest.mark.parametrize(
+    ("ending", "pack"),
+    [(".gz", gzip.compress), (".xz", lzma.compress), (".zst", zstandard.ZstdCompressor().compress)],
+)
+def test_packed_files_are_judged_as_plain_ones(alone: Program, ending: str, pack: object) -> None:
+    plain = pages.write(alone.folder / "pages.jsonl", 80)
+    packed = alone.folder / f"pages.jsonl{ending}"
+    packed.write_bytes(pack(plain.read_bytes()))  # type: ignore[operator]
+    without = [{**bare(v), "id": None} for v in alone.dedup(plain)]
+    found = [{**bare(v), "id": None} for v in alone.dedup(packed)]
+    assert [v["verdict"] for v in found] == [v["verdict"] for v in without]
+    assert [v["fingerprint"] for v in found] == [v["fingerprint"] for v in without]
+
+
+def html(folder: Path) -> Path:
+    """A folder with pages in three encodings, and a file that is none."""
+    site = folder / "site"
+    (site / "deep").mkdir(parents=True)
+    body = (
+        "<p>"
+        + "图书馆春天河流科学家研究发现火箭城市市场价格上涨学生老师医院疫苗足球比赛冠军电影导演音乐。" * 4
+        + "</p>"
+    )
+    for name, charset in (("a.html", "utf-8"), ("deep/b.htm", "gb18030"), ("z.xhtml", "big5")):
+        text = f'<html><head><meta charset="{charset}"></head><body><article>{body}</article></body></html>'
+        (site / name).write_bytes(text.encode(charset, "xmlcharrefreplace"))
+    (site / "notes.txt").write_text("not a page")
+    return site
+
+
+def test_a_folder_gives_its_html_files_in_byte_order_under_their_paths(alone: Program) -> None:
+    site = html(alone.folder)
+    verdicts = alone.dedup("site")
+    assert [v["id"] for v in verdicts] == ["site/a.html", "site/deep/b.htm", "site/z.xhtml"]
+    assert [v["verdict"] for v in verdicts] == ["new", "near_duplicate", "near_duplicate"]
+    assert {v["fingerprint"] for v in verdicts[:2]} == {verdicts[0]["fingerprint"]}
+    assert site.is_dir()
+
+
+def test_html_files_go_through_the_service_as_through_dedup(program: Program) -> None:
+    html(program.folder)
+    program.good("topics", "create", "--partitions", 1)
+    program.good("feed", "site")
+    with program.place.open() as log, watching(log) as watcher, program.serve() as service:
+        watcher.wait(3, service)
+        assert service.end() == 0
+        assert [bare(v) for v in all_verdicts(log)] == [bare(v) for v in program.dedup("site")]
+
+
+def test_feed_says_how_many_pages_it_sent_and_draws_no_bar_into_a_pipe(program: Program, tmp_path: Path) -> None:
+    program.good("topics", "create")
+    done = program.on_log("feed", pages.write(tmp_path / "pages.jsonl", 30))
+    assert done.stdout == b""
+    assert done.stderr.decode() == f"simstream: 30 pages sent to {program.place.prefix}.pages\n"
+
+
+def test_help_names_every_command(alone: Program) -> None:
+    text = alone.run("--help").stdout.decode()
+    counts = Counter(word for word in text.split())
+    for command in (
+        "demo",
+        "dedup",
+        "serve",
+        "topics",
+        "feed",
+        "verdicts",
+        "fingerprint",
+        "tokens",
+        "source",
+        "config",
+    ):
+        assert counts[command]

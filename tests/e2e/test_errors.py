@@ -1,0 +1,188 @@
+"""Wrong use and wrong surroundings: one line that says what to do, the designed exit code, no traceback."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.harness import Program, command_line, environment
+
+NOWHERE = ("--log", "kafka://127.0.0.1:1")
+
+
+def one_line(done: subprocess.CompletedProcess[bytes], code: int) -> str:
+    """The one line of an error: `simstream: what happened: what to do`."""
+    text = done.stderr.decode()
+    assert done.returncode == code, text
+    assert "Traceback" not in text
+    lines = [line for line in text.splitlines() if line.startswith("simstream: ")]
+    assert len(lines) == 1, text
+    assert lines[0].count(": ") >= 2, f"it does not say what to do: {lines[0]}"
+    return lines[0]
+
+
+@pytest.fixture
+def some(alone: Program) -> Path:
+    path = alone.folder / "some.jsonl"
+    path.write_text('{"id":"a","text":"x"}\n')
+    return path
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        (["no-such-command"], "no-such-command"),
+        (["dedup", "--no-such-flag", "some.jsonl"], "--no-such-flag"),
+        (["dedup"], "INPUT"),
+        (["dedup", "missing.jsonl"], "missing.jsonl"),
+        (["dedup", "some.jsonl", "--recipe", "nonsense"], "nonsense"),
+        (["dedup", "some.jsonl", "--recipe", "shingles"], "shingles"),
+        (["dedup", "some.jsonl", "--window", "soon"], "window"),
+        (["dedup", "some.jsonl", "--window", "0h"], "window"),
+        (["dedup", "some.jsonl", "--window", "1h"], "time"),
+        (["dedup", "some.jsonl", "--link", "all"], "link"),
+        (["dedup", "some.jsonl", "--distance", "-1"], "distance"),
+        (["dedup", "some.jsonl", "--distance", "64"], "distance"),
+        (["dedup", "some.jsonl", "--distance", "few"], "distance"),
+        (["dedup", "some.jsonl", "--similarity", "1.5"], "similarity"),
+        (["dedup", "some.jsonl", "--similarity", "much"], "similarity"),
+        (["dedup", "some.jsonl", "--recipe", "google2007", "--similarity", "0.5"], "sketch"),
+        (["dedup", "some.jsonl", "--config", "missing.toml"], "missing.toml"),
+        (["dedup", "page.warc"], "page.warc"),
+        (["serve", "--roles", "match"], "matchers"),
+        (["serve", "--roles", "cook"], "cook"),
+        (["serve", "--bytes", "00-7f"], "matchers"),
+        (["serve", "--http-port", "70000"], "http_port"),
+        (["serve", "--threads", "0"], "threads"),
+        (["serve", "--log", "http://x"], "http://x"),
+        (["serve", "--prefix", "a b"], "prefix"),
+        (["topics", "create", "--partitions", "0"], "partitions"),
+        (["tokens", "x", "--mode", "search"], "search"),
+        (["tokens", "x", "--mode", "full"], "full"),
+        (["tokens", "x", "--top", "3"], "--top"),
+        (["tokens", "x", "-i", "some.jsonl"], "--input"),
+        (["explain", "a"], "explain"),
+        (["evaluate"], "evaluate"),
+        (["source", "mend"], "mend"),
+    ],
+)
+@pytest.mark.usefixtures("some")
+def test_wrong_use_ends_with_2_and_one_line_that_names_it(alone: Program, arguments: list[str], word: str) -> None:
+    (alone.folder / "page.warc").write_bytes(b"WARC/1.0\r\n")
+    assert word in one_line(alone.run(*arguments), 2)
+
+
+@pytest.mark.parametrize(
+    ("content", "word"),
+    [
+        ("distance = 'few'", "distance"),
+        ("no_such = 1", "no_such"),
+        ("[frame]\nmax_pages = 0", "frame.max_pages"),
+        ("[frame]\nno_such = 0", "frame.no_such"),
+        ("frame = 3", "frame"),
+        ("kafka = 3", "kafka"),
+        ("give_up_after = 'later'", "give_up_after"),
+        ("stop_timeout = 10", "stop_timeout"),
+        ("this is no TOML", "TOML"),
+    ],
+)
+def test_wrong_settings_in_the_file_end_with_2_and_are_named(alone: Program, content: str, word: str) -> None:
+    (alone.folder / "simstream.toml").write_text(content)
+    assert word in one_line(alone.run("config"), 2)
+
+
+@pytest.mark.parametrize("name", ["SIMSTREAM_DISTANCE", "SIMSTREAM_FRAME_MAX_BYTES", "SIMSTREAM_EXTRACT_WORKERS"])
+def test_a_wrong_variable_is_named_with_where_it_came_from(alone: Program, name: str) -> None:
+    assert name in one_line(alone.run("config", **{name: "x"}), 2)
+
+
+def test_an_unreadable_file_ends_with_2(alone: Program) -> None:
+    path = alone.folder / "secret.jsonl"
+    path.write_text("{}\n")
+    path.chmod(0)
+    if os.access(path, os.R_OK):
+        pytest.skip("this user may read everything")
+    assert "secret.jsonl" in one_line(alone.run("dedup", path), 2)
+
+
+def test_a_damaged_file_ends_with_1_and_keeps_the_verdicts_before_it(alone: Program) -> None:
+    path = alone.folder / "torn.jsonl.gz"
+    path.write_bytes(b"\x1f\x8b\x08\x00 no gzip at all")
+    assert "torn.jsonl.gz" in one_line(alone.run("dedup", path), 1)
+
+
+def test_an_output_that_cannot_be_written_is_one_line(alone: Program, some: Path) -> None:
+    line = one_line(alone.run("dedup", some, "-o", alone.folder / "no" / "such" / "folder"), 2)
+    assert "such" in line
+
+
+@pytest.mark.parametrize(
+    "command", [["topics", "create"], ["feed", "some.jsonl"], ["verdicts"], ["source", "rewind"]]
+)
+@pytest.mark.usefixtures("some")
+def test_an_unreachable_broker_ends_with_1_and_its_address(alone: Program, command: list[str]) -> None:
+    pytest.importorskip("confluent_kafka")
+    began = time.monotonic()
+    assert "127.0.0.1:1" in one_line(alone.run(*command, *NOWHERE), 1)
+    assert time.monotonic() - began < 30
+
+
+def test_a_service_without_a_broker_gives_up_with_1(alone: Program) -> None:
+    done = alone.run("serve", "--http-port", 0, *NOWHERE, SIMSTREAM_GIVE_UP_AFTER="1s")
+    assert "127.0.0.1:1" in one_line(done, 1)
+
+
+@pytest.mark.parametrize("command", [["serve", "--http-port", "0"], ["feed", "some.jsonl"], ["verdicts"]])
+def test_a_missing_topic_ends_with_1_and_the_command_that_makes_it(program: Program, command: list[str]) -> None:
+    (program.folder / "some.jsonl").write_text('{"id":"a","text":"x"}\n')
+    assert "topics create" in one_line(program.on_log(*command), 1)
+
+
+def test_debug_gives_the_traceback_and_the_line(alone: Program) -> None:
+    done = alone.run("dedup", "missing.jsonl", "--debug")
+    assert done.returncode == 2
+    text = done.stderr.decode()
+    assert "Traceback (most recent call last)" in text
+    assert text.splitlines()[-1].startswith("simstream: missing.jsonl")
+
+
+def test_ctrl_c_on_an_endless_input_ends_with_130(alone: Program, cache: Path) -> None:
+    verdicts = alone.folder / "verdicts.jsonl"
+    process = subprocess.Popen(
+        command_line("dedup", "-", "-o", verdicts),
+        stdin=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=alone.folder,
+        env=environment(cache),
+    )
+    assert process.stdin is not None
+    try:
+        for number in range(5_000):
+            process.stdin.write(b'{"id":"%d","text":"x"}\n' % number)
+        process.stdin.flush()
+        end = time.monotonic() + 20
+        while not (verdicts.exists() and verdicts.stat().st_size) and time.monotonic() < end:
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        process.wait(20)
+        assert process.stderr is not None
+        assert process.stderr.read().decode() == "simstream: interrupted\n"
+    finally:
+        process.kill()
+    assert process.returncode == 130
+
+
+def test_a_reader_that_goes_away_is_no_error(alone: Program, cache: Path, tmp_path: Path) -> None:
+    path = tmp_path / "many.jsonl"
+    path.write_text("".join(f'{{"id":"{i}","text":"x"}}\n' for i in range(20_000)))
+    line = " ".join([*command_line("dedup", path), "| head -1"])
+    done = subprocess.run(
+        ["bash", "-c", line], capture_output=True, env=environment(cache), cwd=alone.folder, timeout=60, check=False
+    )
+    assert done.stderr == b""
+    assert done.stdout.count(b"\n") == 1
