@@ -1,0 +1,78 @@
+"""Frames that nobody should have written, put into the real log by hand: ignored, counted, no verdict changed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from stream.log.base import FINGERPRINTS, Log
+from stream.wire import frame as frames
+from tests.e2e import pages
+from tests.e2e.harness import Program, all_verdicts, naive_verdicts, read_topic, watching
+
+SMALL = {"SIMSTREAM_FRAME_MAX_PAGES": "10"}
+
+
+def strange(log: Log) -> dict[str, list[bytes]]:
+    """By the reason for which they must be ignored: frames made from those of the log."""
+    found = [frames.decode(record.value or b"") for record in read_topic(log, FINGERPRINTS)]
+    first, last = found[0], found[-1]
+
+    def again(frame: frames.Frame, **changes: object) -> bytes:
+        header = msgspec.structs.replace(frame.header, **changes)
+        return frames.encode(header, frame.columns)
+
+    far = frames.encode(
+        msgspec.structs.replace(last.header, start=last.header.to + 1_000, to=last.header.to + 1_001),
+        frames.take(last.columns, 0, 0),
+    )
+    good = again(last)
+    return {
+        "repeated": [again(first), again(last), again(first, first=False)],
+        "damaged": [b"", b"no frame", good[:-1], good[:40] + bytes([good[40] ^ 1]) + good[41:]],
+        "recipe": [again(last, recipe="00000000")],
+        "gap": [far],
+        "unbegun": [again(first, topic_id="another topic", first=False)],
+    }
+
+
+def test_strange_frames_are_ignored_and_counted_and_change_no_verdict(program: Program, tmp_path: Path) -> None:
+    program.good("topics", "create", "--partitions", 1)
+    program.good("feed", pages.write(tmp_path / "one.jsonl", 60, seed=1))
+    with program.place.open() as log, watching(log) as watcher:
+        with program.serve(**SMALL) as service:
+            watcher.wait(60, service)
+            assert service.end() == 0
+        before = all_verdicts(log)
+        by_reason = strange(log)
+        with log.appender(FINGERPRINTS) as appender:
+            for values in by_reason.values():
+                for value in values:
+                    appender.append(value, partition=0)
+        program.good("feed", pages.write(tmp_path / "two.jsonl", 60, seed=2))
+        with program.serve(**SMALL) as service:
+            watcher.wait(120, service)
+            for reason, values in by_reason.items():
+                assert service.metric(f'simstream_frames_ignored_total{{reason="{reason}"}}') == len(values), reason
+            assert service.end() == 0
+        after = all_verdicts(log)
+        assert after[:60] == before
+        assert after == naive_verdicts(log)
+
+
+@pytest.mark.kafka
+def test_frames_come_strange_while_the_service_runs_and_it_goes_on(on_kafka: Program, tmp_path: Path) -> None:
+    on_kafka.good("topics", "create", "--partitions", 1)
+    on_kafka.good("feed", pages.write(tmp_path / "one.jsonl", 60, seed=1))
+    with on_kafka.place.open() as log, watching(log) as watcher, on_kafka.serve(**SMALL) as service:
+        watcher.wait(60, service)
+        with log.appender(FINGERPRINTS) as appender:
+            for values in strange(log).values():
+                for value in values:
+                    appender.append(value, partition=0)
+        on_kafka.good("feed", pages.write(tmp_path / "two.jsonl", 60, seed=2))
+        watcher.wait(120, service)
+        assert service.end() == 0
+        assert all_verdicts(log) == naive_verdicts(log)

@@ -1,0 +1,98 @@
+"""Pages that the log misses: named, and mended by `source rewind` and `source skip`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from stream.errors import LogLocked
+from stream.log.base import PAGES
+from tests.e2e import pages
+from tests.e2e.harness import Program, by_ordinal, watching
+
+SHORT = {"SIMSTREAM_GAP_PATIENCE": "1s"}
+
+
+def serve_until(program: Program, verdicts: int) -> None:
+    """Serve until so many verdicts are there, and no longer."""
+    with program.place.open() as log, watching(log) as watcher, program.serve() as service:
+        watcher.wait(verdicts, service)
+        assert service.end() == 0
+
+
+def test_a_gap_makes_the_judge_unready_and_rewind_brings_every_page_its_verdict(
+    program: Program, tmp_path: Path
+) -> None:
+    program.good("topics", "create", "--partitions", 1)
+    program.good("feed", pages.write(tmp_path / "one.jsonl", 50, seed=1))
+    serve_until(program, 50)
+    program.good("feed", pages.write(tmp_path / "two.jsonl", 50, seed=2))
+    with program.place.open() as log, watching(log) as watcher:
+        log.set_group_offsets({0: 80})  # 30 pages whose frames were lost
+        with program.serve(**SHORT) as service:
+            service.until(lambda: "has a gap" in service.get("/health/ready")[1], "the gap is named")
+            assert service.get("/health/ready")[0] == 503
+            assert "source rewind" in service.get("/health/ready")[1]
+            assert service.metric("simstream_source_gaps") == 1
+            busy = program.on_log("source", "rewind")
+            assert busy.returncode == 1
+            assert service.end() == 0
+        assert len(watcher.rest()) == 50
+        assert program.good("source", "rewind") == "partition 0: reading goes on at offset 50\n"
+        with program.serve(**SHORT) as service:
+            watcher.wait(100, service)
+            service.ready()
+            assert service.metric("simstream_source_gaps") == 0
+            assert service.end() == 0
+        verdicts = [json.loads(value) for value in by_ordinal(watcher.rest())]
+    assert [v["source"]["offset"] for v in verdicts] == list(range(100))
+
+
+def test_a_group_with_members_is_not_rewound(program: Program) -> None:
+    program.good("topics", "create", "--partitions", 1)
+    with program.serve() as service, program.place.open() as log:
+        service.ready()
+        service.until(lambda: is_locked(log), "the fingerprinter is a member")
+        assert service.end() == 0
+
+
+def is_locked(log: object) -> bool:
+    try:
+        log.set_group_offsets({0: 0})  # type: ignore[attr-defined]
+    except LogLocked:
+        return True
+    return False
+
+
+@pytest.mark.kafka
+def test_skip_gives_up_pages_that_were_removed_before_they_were_read(on_kafka: Program, tmp_path: Path) -> None:
+    on_kafka.good("topics", "create", "--partitions", 1)
+    on_kafka.good("feed", pages.write(tmp_path / "one.jsonl", 50, seed=1))
+    serve_until(on_kafka, 50)
+    on_kafka.good("feed", pages.write(tmp_path / "two.jsonl", 50, seed=2))
+    admin = AdminClient({"bootstrap.servers": on_kafka.place.address.removeprefix("kafka://")})
+    for future in admin.delete_records([TopicPartition(f"{on_kafka.place.prefix}.{PAGES}", 0, 70)]).values():
+        future.result()
+    with on_kafka.serve() as service:
+        assert service.wait() == 1
+        assert "source skip" in service.output.splitlines()[-1]
+    for _ in range(2):  # safe to repeat
+        said = on_kafka.good("source", "skip")
+        assert said == "partition 0: offsets 50 to 69 are given up\n" or "nothing is lost" in said
+    with on_kafka.place.open() as log, watching(log) as watcher, on_kafka.serve() as service:
+        watcher.wait(80, service)
+        service.ready()
+        assert service.end() == 0
+        verdicts = [json.loads(value) for value in by_ordinal(watcher.rest())]
+    assert [v["source"]["offset"] for v in verdicts] == [*range(50), *range(70, 100)]
+
+
+def test_rewind_of_a_log_without_frames_says_that_nothing_is_missing(program: Program) -> None:
+    program.good("topics", "create", "--partitions", 1)
+    done = program.on_log("source", "rewind")
+    assert done.returncode == 2
+    assert b"no frame yet" in done.stderr

@@ -1,0 +1,102 @@
+"""State that does not fit is refused by name, before any verdict; a topic made anew is begun anew."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from stream.log.base import FINGERPRINTS, PAGES, POSITIONS, VERDICTS
+from tests.e2e import pages
+from tests.e2e.harness import Program, Service, all_verdicts, by_ordinal, read_topic, watching
+
+
+def last_line(service: Service) -> str:
+    """The error that it ended with."""
+    lines = [line for line in service.output.splitlines() if line.startswith("simstream: ")]
+    assert lines, service.output
+    assert "Traceback" not in service.output
+    return lines[-1]
+
+
+@pytest.fixture
+def served(program: Program, tmp_path: Path) -> Program:
+    """60 pages with their verdicts, and 60 more that nobody has read."""
+    program.good("topics", "create", "--partitions", 1)
+    program.good("feed", pages.write(tmp_path / "one.jsonl", 60, seed=1))
+    with program.place.open() as log, watching(log) as watcher, program.serve() as service:
+        watcher.wait(60, service)
+        assert service.end() == 0
+    program.good("feed", pages.write(tmp_path / "two.jsonl", 60, seed=2))
+    return program
+
+
+@pytest.mark.parametrize("role", ["fingerprint", "judge"])
+def test_another_recipe_is_refused_and_nothing_is_written(served: Program, role: str) -> None:
+    with served.serve("--recipe", "google2007", "--roles", role) as service:
+        assert service.wait() == 1
+        assert "recipe" in last_line(service)
+    with served.place.open() as log:
+        assert len(all_verdicts(log)) == 60
+        frames = len(read_topic(log, FINGERPRINTS))
+        with watching(log) as watcher, served.serve() as service:
+            watcher.wait(120, service)
+            assert service.end() == 0
+            assert len(by_ordinal(watcher.rest())) == 120
+        assert len(read_topic(log, FINGERPRINTS)) > frames
+
+
+@pytest.mark.parametrize("flags", [["--distance", "5"], ["--window", "9h"], ["--link", "canonical"]])
+def test_another_policy_is_refused(served: Program, flags: list[str]) -> None:
+    with served.serve("--roles", "judge", *flags) as service:
+        assert service.wait() == 1
+        assert "policy" in last_line(service)
+    with served.place.open() as log:
+        assert len(all_verdicts(log)) == 60
+
+
+def test_a_log_made_anew_under_old_verdicts_is_refused(served: Program) -> None:
+    served.place.delete(FINGERPRINTS)
+    with served.place.open() as log:
+        log.create_topics(1)
+    with served.serve() as service:
+        assert service.wait() == 1
+        assert "made anew" in last_line(service)
+    with served.place.open() as log:
+        assert len(all_verdicts(log)) == 60
+
+
+@pytest.mark.kafka
+def test_verdicts_without_positions_are_refused(on_kafka: Program, tmp_path: Path) -> None:
+    on_kafka.good("topics", "create", "--partitions", 1)
+    on_kafka.good("feed", pages.write(tmp_path / "one.jsonl", 30))
+    with on_kafka.place.open() as log, watching(log) as watcher, on_kafka.serve() as service:
+        watcher.wait(30, service)
+        assert service.end() == 0
+    on_kafka.place.delete(POSITIONS)
+    with on_kafka.place.open() as log:
+        log.create_topics(1)
+        with on_kafka.serve() as service:
+            assert service.wait() == 1
+            assert POSITIONS in last_line(service)
+        assert len(read_topic(log, VERDICTS)) == 30
+
+
+def test_pages_made_anew_stop_the_service_and_a_new_start_reads_them_from_their_beginning(
+    program: Program, tmp_path: Path
+) -> None:
+    program.good("topics", "create", "--partitions", 1)
+    program.good("feed", pages.write(tmp_path / "one.jsonl", 60, seed=1))
+    with program.place.open() as log, watching(log) as watcher, program.serve() as service:
+        watcher.wait(60, service)
+        program.place.delete(PAGES)
+        log.create_topics(1)
+        assert service.wait() == 1
+        assert "made anew" in last_line(service) or "no topic" in last_line(service)
+    program.good("feed", pages.write(tmp_path / "two.jsonl", 40, seed=2))
+    with program.place.open() as log, watching(log) as watcher, program.serve() as service:
+        watcher.wait(100, service)
+        assert service.end() == 0
+        verdicts = [json.loads(value) for value in by_ordinal(watcher.rest())]
+    assert [v["source"]["offset"] for v in verdicts] == [*range(60), *range(40)]
