@@ -44,14 +44,16 @@ def columns_of(rows: list[tuple[int, tuple]], words: int) -> Columns:
     ids = [f"https://例.example/{row[0]}".encode() for _, row in rows]
     ends = np.cumsum([len(i) for i in ids], dtype=np.uint32)
     readable = [row[1] is Kind.READABLE for _, row in rows]
-    sketches = b"".join((row[3] * r).to_bytes(16, "little")[: 8 * words] for r, (_, row) in zip(readable, rows))
+    sketches = b"".join(
+        (row[3] * r).to_bytes(16, "little")[: 8 * words] for r, (_, row) in zip(readable, rows, strict=True)
+    )
     return Columns(
         offset=np.array([offset for offset, _ in rows], np.int64),
         kind=np.array([row[1] for _, row in rows], np.uint8),
         reason=np.array([REASONS.index(REASON.get(row[1], "")) for _, row in rows], np.uint8),
         time=np.array([row[4] for _, row in rows], np.int64),
         identity=np.array([[row[0], 77] for _, row in rows], np.uint64).reshape(-1, 2),
-        fingerprint=np.array([row[2] * r for r, (_, row) in zip(readable, rows)], np.uint64),
+        fingerprint=np.array([row[2] * r for r, (_, row) in zip(readable, rows, strict=True)], np.uint64),
         sketch=np.frombuffer(sketches, np.uint64).reshape(len(rows), words),
         words=np.full(len(rows), 20, np.uint32),
         id_ends=ends,
