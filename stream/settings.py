@@ -62,6 +62,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     max_record_bytes: Annotated[int, Meta(ge=1024, le=1 << 30)] = 10 << 20
     give_up_after: str = "5m"
     stop_timeout: str = "30s"
+    gap_patience: str = "30s"
     frame: FrameSettings = FrameSettings()
     extract: ExtractSettings = ExtractSettings()
     dead_letters: DeadLetterSettings = DeadLetterSettings()
@@ -81,6 +82,11 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def stop_timeout_s(self) -> float:
         """`stop_timeout` in seconds."""
         return duration_ms("stop_timeout", self.stop_timeout) / 1000
+
+    @property
+    def gap_patience_s(self) -> float:
+        """How long a gap in the log may stay open before the judge is not ready, in seconds."""
+        return duration_ms("gap_patience", self.gap_patience) / 1000
 
     @property
     def cache_folder(self) -> Path:
@@ -143,7 +149,7 @@ def resolve(
         if value is not None:
             values[name], origin[name] = value, f"flag --{name.replace('_', '-').replace('.', '-')}"
     settings = _convert(values, origin)
-    for check in ("window_ms", "give_up_s", "stop_timeout_s"):
+    for check in ("window_ms", "give_up_s", "stop_timeout_s", "gap_patience_s"):
         getattr(settings, check)
     return Resolved(settings, origin)
 

@@ -23,7 +23,6 @@ from stream.wire.position import Position
 
 NAME = "judge"
 FRAMES_A_POLL = 16
-GAP_PATIENCE_S = 30.0
 SLOW_S = 3.0
 """A commit that takes longer makes the judge unready."""
 REST_EVERY = 2_000
@@ -198,7 +197,7 @@ class JudgeRole:
             return None
         now = time.monotonic()
         self._gap_since = now if self._gap_since is None else self._gap_since
-        if now - self._gap_since < GAP_PATIENCE_S:
+        if now - self._gap_since < self._context.settings.gap_patience_s:
             return None
         (_, partition), start = next(iter(self._acceptor.gaps.items()))
         return f"partition {partition} has a gap before offset {start}: see `simstream source rewind`"
