@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import click
 
-from stream.model import Record
-from stream.sources.read import read_pages, size_of
+if TYPE_CHECKING:
+    from stream.model import Record
 
 
 def say(sentence: str) -> None:
@@ -18,6 +19,8 @@ def say(sentence: str) -> None:
 
 def with_progress(inputs: Sequence[str], max_record_bytes: int, title: str) -> Iterator[Record]:
     """The records of all inputs, under a bar on stderr where that is a terminal."""
+    from stream.sources.read import read_pages, size_of
+
     reader = read_pages(inputs, max_record_bytes)
     if not sys.stderr.isatty():
         yield from reader
