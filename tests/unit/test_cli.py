@@ -1,0 +1,95 @@
+"""The command line's entrance: exit codes, one line, nothing heavy imported."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import click
+import pytest
+
+from stream.cli import main, table
+from stream.cli.main import COMMANDS, LATER, invoke
+from stream.errors import BrokerUnreachable, SettingsError
+from stream.wire import verdict as wire
+from tests.unit.test_verdict import EXAMPLE, verdict
+
+
+def raising(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
+    def callback() -> None:
+        raise error
+
+    command = click.Command("config", callback=callback)
+    monkeypatch.setattr(main.main, "get_command", lambda context, name: command)
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "line"),
+    [
+        (SettingsError("distance is 99", "use 0 to 63"), 2, "simstream: distance is 99: use 0 to 63\n"),
+        (BrokerUnreachable("no broker", "start one"), 1, "simstream: no broker: start one\n"),
+        (ValueError("odd\nthing"), 1, "simstream: ValueError: odd thing: run again with --debug and report it\n"),
+        (click.UsageError("wrong."), 2, "simstream: wrong: see `simstream config --help`\n"),
+    ],
+)
+def test_an_error_is_one_line_and_its_exit_code(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: Exception, code: int, line: str
+) -> None:
+    raising(monkeypatch, error)
+    assert invoke(["config"]) == code
+    assert capsys.readouterr().err == line
+
+
+def test_an_interrupt_is_130(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    raising(monkeypatch, KeyboardInterrupt())
+    assert invoke(["config"]) == 130
+    assert capsys.readouterr().err.strip() == "simstream: interrupted"
+
+
+def test_debug_shows_the_traceback_before_the_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    raising(monkeypatch, SettingsError("what", "todo"))
+    assert invoke(["config", "--debug"]) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0].startswith("Traceback")
+    assert lines[-1] == "simstream: what: todo"
+
+
+@pytest.mark.parametrize("name", sorted(LATER))
+def test_a_command_that_comes_later_ends_with_2_and_says_so(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert invoke([name]) == 2
+    assert f"`simstream {name}`" in capsys.readouterr().err
+    assert "not part of this version" not in COMMANDS.get(name, "")
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_every_command_has_a_help_page(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert invoke([name, "--help"]) == 0
+    assert "Usage: simstream " + name in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["dedup", "--help"], ["config"]])
+def test_nothing_heavy_is_imported_for_little(arguments: list[str]) -> None:
+    code = (
+        "import sys\nfrom stream.cli.main import invoke\n"
+        f"assert invoke({arguments!r}) == 0\n"
+        "heavy = {'numba', 'numpy', 'jieba', 'confluent_kafka', 'resiliparse', 'prometheus_client'}\n"
+        "print(sorted(heavy & set(sys.modules)), file=sys.stderr)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr.strip() == "[]"
+
+
+def test_a_line_of_the_table_shows_what_matters() -> None:
+    shown = click.unstyle(table.line(wire.decode(EXAMPLE))).split()
+    assert shown[:5] == ["42", "near_duplicate", "0.8906", "3", "17"]
+    assert shown[-3:] == ["https://b.example/7", "=", "https://a.example/1"]
+
+
+def test_an_id_cannot_steer_the_terminal() -> None:
+    shown = click.unstyle(table.line(verdict(id="a\x1b[2Jb\rc\nd\u202ee")))
+    assert "\x1b" not in shown
+    assert "\r" not in shown
+    assert "\n" not in shown
+    assert "\u202e" not in shown

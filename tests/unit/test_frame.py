@@ -1,0 +1,200 @@
+"""Frames: what is encoded comes back, and what is damaged is refused."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stream.errors import FrameDamaged
+from stream.model import REASONS, Columns, Kind
+from stream.wire import frame as frames
+
+names = st.text(st.characters(codec="utf-8"), max_size=12)
+words64 = st.integers(0, 2**64 - 1)
+
+
+@st.composite
+def all_columns(draw: st.DrawFn, sketch_words: int = 2, most: int = 8) -> Columns:
+    n = draw(st.integers(0, most))
+
+    def column(values: st.SearchStrategy[int], dtype: type, width: int = 0) -> np.ndarray:
+        count = n * width if width else n
+        found = np.array(draw(st.lists(values, min_size=count, max_size=count)), dtype)
+        return found.reshape(n, width) if width else found
+
+    offsets = sorted(draw(st.sets(st.integers(0, 2**40), min_size=n, max_size=n)))
+    ids = [draw(names).encode() for _ in range(n)]
+    urls = [draw(names).encode() for _ in range(n)]
+    return Columns(
+        offset=np.array(offsets, np.int64),
+        kind=column(st.integers(0, max(Kind)), np.uint8),
+        reason=column(st.integers(0, len(REASONS) - 1), np.uint8),
+        time=column(st.integers(0, 2**62), np.int64),
+        identity=column(words64, np.uint64, 2),
+        fingerprint=column(words64, np.uint64),
+        sketch=column(words64, np.uint64, sketch_words) if sketch_words else np.empty((n, 0), np.uint64),
+        words=column(st.integers(0, 2**32 - 1), np.uint32),
+        id_ends=np.cumsum([len(i) for i in ids]).astype(np.uint32),
+        url_ends=np.cumsum([len(u) for u in urls]).astype(np.uint32),
+        ids=b"".join(ids),
+        urls=b"".join(urls),
+    )
+
+
+def header_for(columns: Columns, sketch_words: int = 2, **changes: object) -> frames.Header:
+    to = int(columns.offset[-1]) + 1 if len(columns) else 0
+    header = frames.Header("1234abcd", "simstream.pages", "topic-id", 3, 0, to, sketch_words)
+    return msgspec.structs.replace(header, **changes)
+
+
+def same(a: Columns, b: Columns) -> bool:
+    return all(
+        np.array_equal(getattr(a, field.name), getattr(b, field.name)) for field in dataclasses.fields(Columns)
+    )
+
+
+def small() -> tuple[frames.Header, Columns]:
+    """Two pages, always the same."""
+    columns = Columns(
+        offset=np.array([5, 9], np.int64),
+        kind=np.array([0, 3], np.uint8),
+        reason=np.array([0, 3], np.uint8),
+        time=np.array([10, 20], np.int64),
+        identity=np.array([[1, 2], [3, 4]], np.uint64),
+        fingerprint=np.array([7, 0], np.uint64),
+        sketch=np.array([[8, 9], [0, 0]], np.uint64),
+        words=np.array([11, 0], np.uint32),
+        id_ends=np.array([4, 6], np.uint32),
+        url_ends=np.array([0, 1], np.uint32),
+        ids="é甲b".encode(),
+        urls=b"u",
+    )
+    columns = dataclasses.replace(columns, id_ends=np.array([5, 6], np.uint32))
+    return frames.Header("1234abcd", "p", "t", 0, 4, 10, 2, first=True), columns
+
+
+@given(st.data(), st.sampled_from([0, 1, 2, 4]), st.booleans())
+def test_what_is_encoded_comes_back(data: st.DataObject, sketch_words: int, first: bool) -> None:
+    columns = data.draw(all_columns(sketch_words))
+    header = header_for(columns, sketch_words, first=first)
+    encoded = frames.encode(header, columns)
+    frame = frames.decode(encoded)
+    assert frame.header == header
+    assert same(frame.columns, columns)
+    assert frames.encode(frame.header, frame.columns) == encoded
+
+
+def test_columns_share_the_memory_of_the_frame() -> None:
+    encoded = frames.encode(*small())
+    columns = frames.decode(encoded).columns
+    whole = np.frombuffer(encoded, np.uint8)
+    for name in ("offset", "time", "identity", "fingerprint", "sketch", "words", "kind"):
+        assert np.shares_memory(getattr(columns, name), whole), name
+
+
+def test_ids_and_urls_come_out_as_text_and_an_empty_url_as_none() -> None:
+    columns = frames.decode(frames.encode(*small())).columns
+    assert columns.id_list() == ["é甲", "b"]
+    assert columns.url_list() == [None, "u"]
+
+
+def test_every_single_flipped_bit_is_found() -> None:
+    encoded = frames.encode(*small())
+    for at in range(len(encoded)):
+        for bit in range(8):
+            broken = bytearray(encoded)
+            broken[at] ^= 1 << bit
+            with pytest.raises(FrameDamaged):
+                frames.decode(bytes(broken))
+
+
+def test_every_truncation_and_every_longer_tail_is_found() -> None:
+    encoded = frames.encode(*small())
+    for size in range(len(encoded)):
+        with pytest.raises(FrameDamaged):
+            frames.decode(encoded[:size])
+    with pytest.raises(FrameDamaged):
+        frames.decode(encoded + b"\0")
+
+
+def test_random_bytes_under_a_right_checksum_never_do_worse_than_frame_damaged() -> None:
+    rng = random.Random(1)
+    encoded = frames.encode(*small())
+    refused = 0
+    for _ in range(3_000):
+        body = bytearray(encoded[16:])
+        for _ in range(rng.randrange(1, 4)):
+            body[rng.randrange(len(body))] = rng.randrange(256)
+        forged = encoded[:8] + frames.checksum(bytes(body)).to_bytes(8, "little") + bytes(body)
+        try:
+            frame = frames.decode(forged)
+        except FrameDamaged:
+            refused += 1
+        else:
+            assert len(frame.columns.id_list()) == len(frame.columns.url_list()) == len(frame.columns)
+    assert refused > 500
+
+
+@pytest.mark.parametrize(
+    ("changes", "word"),
+    [
+        ({"start": 6}, "order"),
+        ({"to": 9}, "order"),
+        ({"start": 11}, "range"),
+        ({"partition": -1}, "range"),
+        ({"lost": True}, "lost"),
+        ({"sketch_words": 9}, "width"),
+        ({"sketch_words": 1}, "frame"),
+    ],
+)
+def test_a_header_that_contradicts_its_pages_is_refused(changes: dict[str, object], word: str) -> None:
+    header, columns = small()
+    with pytest.raises(FrameDamaged, match=word):
+        frames.decode(frames.encode(msgspec.structs.replace(header, **changes), columns))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"offset": np.array([9, 5], np.int64)},
+        {"offset": np.array([5, 5], np.int64)},
+        {"kind": np.array([0, 5], np.uint8)},
+        {"reason": np.array([0, 200], np.uint8)},
+        {"id_ends": np.array([1, 6], np.uint32)},
+        {"id_ends": np.array([7, 6], np.uint32)},
+        {"ids": b"\xff\xfe\xfdabc"},
+    ],
+)
+def test_contents_that_cannot_be_are_refused(changes: dict[str, object]) -> None:
+    header, columns = small()
+    with pytest.raises(FrameDamaged):
+        frames.decode(frames.encode(header, dataclasses.replace(columns, **changes)))
+
+
+@given(all_columns(most=12), st.integers(1, 5), st.integers(1, 600))
+def test_cuts_cover_all_pages_in_order_within_both_limits_and_one_page_always_fits(
+    columns: Columns, max_pages: int, max_bytes: int
+) -> None:
+    ranges = list(frames.cuts(columns, max_pages, max_bytes))
+    assert [page for start, stop in ranges for page in range(start, stop)] == list(range(len(columns)))
+    for start, stop in ranges:
+        assert 1 <= stop - start <= max_pages
+        part = frames.take(columns, start, stop)
+        size = len(part.ids) + len(part.urls) + len(part) * (50 + 16)
+        assert stop - start == 1 or size <= max_bytes
+
+
+@given(all_columns(most=12), st.data())
+def test_what_is_taken_encodes_as_the_pages_alone(columns: Columns, data: st.DataObject) -> None:
+    start = data.draw(st.integers(0, len(columns)))
+    stop = data.draw(st.integers(start, len(columns)))
+    part = frames.take(columns, start, stop)
+    assert part.id_list() == columns.id_list()[start:stop]
+    assert part.url_list() == columns.url_list()[start:stop]
+    assert same(frames.decode(frames.encode(header_for(part), part)).columns, part)

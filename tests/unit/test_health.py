@@ -1,0 +1,69 @@
+"""Health: live while loops turn, ready while every role says so and still turns."""
+
+from __future__ import annotations
+
+import pytest
+
+from stream.telemetry import health as module
+from stream.telemetry.health import Health
+
+
+class Clock:
+    """A clock that a test moves."""
+
+    def __init__(self) -> None:
+        self.now = 1_000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(module, "time", clock)
+    return clock
+
+
+@pytest.mark.usefixtures("clock")
+def test_nothing_is_ready_before_a_role_is_known() -> None:
+    assert Health().ready() == (False, "starting")
+    assert Health().live() == (True, "live")
+
+
+@pytest.mark.usefixtures("clock")
+def test_all_roles_must_be_ready_and_each_says_why_it_is_not() -> None:
+    health = Health()
+    health.starting("fingerprint")
+    health.starting("judge")
+    health.turn("fingerprint")
+    assert health.ready() == (False, "judge: starting")
+    health.turn("judge", False, "replaying")
+    assert health.ready() == (False, "judge: replaying")
+    health.turn("judge")
+    assert health.ready() == (True, "ready")
+
+
+def test_a_role_that_no_longer_turns_is_first_unready_and_then_stuck(clock: Clock) -> None:
+    health = Health()
+    health.starting("judge", patience_s=60)
+    health.turn("judge")
+    clock.now += module.UNREADY_AFTER_S + 1
+    assert health.ready() == (False, "judge: waits for an answer")
+    assert health.live() == (True, "live")
+    clock.now += 60
+    assert health.live() == (False, "stuck: judge")
+    health.turn("judge")
+    assert health.ready()[0]
+    assert health.live()[0]
+
+
+def test_a_beat_keeps_a_role_live_and_as_it_was(clock: Clock) -> None:
+    health = Health()
+    health.starting("judge", patience_s=60)
+    health.turn("judge", False, "replaying")
+    for _ in range(5):
+        clock.now += 50
+        health.beat("judge")
+    assert health.live()[0]
+    assert health.ready() == (False, "judge: replaying")

@@ -1,0 +1,37 @@
+"""Positions: the same bytes for the same place, and a clear word about others."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stream.errors import WrongLog
+from stream.wire import position as positions
+from stream.wire.position import Position
+
+counts = st.integers(0, 2**62)
+
+
+@given(st.builds(Position, st.text(max_size=30), counts, counts, st.text(max_size=16), st.text(max_size=8)))
+def test_a_position_comes_back(position: Position) -> None:
+    assert positions.decode(positions.encode(position)) == position
+
+
+def test_the_record_is_json_that_a_person_can_read() -> None:
+    data = positions.encode(Position("log", 3, 42, "00ff00ff00ff00ff", "5be0c2d1"))
+    assert data == (
+        b'{"log_id":"log","frame":3,"ordinal":42,"digest":"00ff00ff00ff00ff","policy":"5be0c2d1","version":1}'
+    )
+
+
+@pytest.mark.parametrize("data", [b"", b"{}", b"7", b'{"log_id":1}', b"\xff", b"null"])
+def test_what_is_no_position_is_refused_by_name(data: bytes) -> None:
+    with pytest.raises(WrongLog, match="cannot be read"):
+        positions.decode(data)
+
+
+def test_another_format_is_refused_by_name() -> None:
+    data = positions.encode(Position("log", 3, 42, "d", "p", version=2))
+    with pytest.raises(WrongLog, match="format 2, this version reads 1"):
+        positions.decode(data)

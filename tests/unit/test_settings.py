@@ -1,0 +1,111 @@
+"""Settings: who wins, where a value came from, and what is said about a wrong one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from stream.errors import InputMissing, SettingsError
+from stream.settings import Settings, duration_ms, names, resolve
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "simstream.toml"
+
+
+def test_flags_win_over_variables_over_the_file_over_defaults(file: Path) -> None:
+    file.write_text('prefix = "file"\nrecipe = "file"\nlink = "canonical"\n[frame]\nmax_pages = 5')
+    environ = {"SIMSTREAM_PREFIX": "variable", "SIMSTREAM_RECIPE": "variable", "SIMSTREAM_FRAME_LINGER_MS": "3"}
+    settings, origin = resolve({"prefix": "flag", "recipe": None}, environ)
+    assert (settings.prefix, origin["prefix"]) == ("flag", "flag --prefix")
+    assert (settings.recipe, origin["recipe"]) == ("variable", "variable SIMSTREAM_RECIPE")
+    assert (settings.link, origin["link"]) == ("canonical", "file simstream.toml")
+    assert (settings.frame.max_pages, origin["frame.max_pages"]) == (5, "file simstream.toml")
+    assert (settings.frame.linger_ms, origin["frame.linger_ms"]) == (3, "variable SIMSTREAM_FRAME_LINGER_MS")
+    assert (settings.window, origin["window"]) == (None, "default")
+
+
+@pytest.mark.usefixtures("file")
+def test_without_anything_all_are_defaults() -> None:
+    settings, origin = resolve({}, {})
+    assert settings == Settings()
+    assert set(origin.values()) == {"default"}
+    assert set(origin) == set(names())
+
+
+def test_the_kafka_table_is_passed_through(file: Path) -> None:
+    file.write_text('[kafka]\n"security.protocol" = "SSL"\n"socket.timeout.ms" = 5')
+    assert resolve({}, {}).settings.kafka == {"security.protocol": "SSL", "socket.timeout.ms": 5}
+
+
+def test_the_file_can_be_named_by_a_variable(tmp_path: Path) -> None:
+    named = tmp_path / "other.toml"
+    named.write_text("distance = 2")
+    assert resolve({}, {"SIMSTREAM_CONFIG": str(named)}).settings.distance == 2
+
+
+def test_a_named_file_that_is_not_there_is_missing(tmp_path: Path) -> None:
+    with pytest.raises(InputMissing, match="nowhere"):
+        resolve({}, {}, str(tmp_path / "nowhere.toml"))
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("SIMSTREAM_DISTANCE", "x"),
+        ("SIMSTREAM_DISTANCE", "-1"),
+        ("SIMSTREAM_THREADS", "0"),
+        ("SIMSTREAM_LINK", "all"),
+        ("SIMSTREAM_PREFIX", "a b"),
+        ("SIMSTREAM_HTTP_PORT", "65536"),
+        ("SIMSTREAM_FRAME_MAX_PAGES", "0"),
+        ("SIMSTREAM_EXTRACT_TIMEOUT_S", "0"),
+        ("SIMSTREAM_DEAD_LETTERS_STOP_RATIO", "2"),
+        ("SIMSTREAM_MAX_RECORD_BYTES", "1.5"),
+    ],
+)
+@pytest.mark.usefixtures("file")
+def test_a_wrong_value_is_named_with_its_origin(variable: str, value: str) -> None:
+    with pytest.raises(SettingsError, match=rf"{value}.*{variable}"):
+        resolve({}, {variable: value})
+
+
+@pytest.mark.parametrize("name", ["window", "give_up_after", "stop_timeout", "gap_patience"])
+@pytest.mark.parametrize("value", ["", "5", "-1h", "0s", "1w", "h", "1e3s", " 1s", "99999999999999d"])
+@pytest.mark.usefixtures("file")
+def test_what_is_no_duration_is_refused(name: str, value: str) -> None:
+    if name == "window" and value == "":
+        assert resolve({"window": ""}, {}).settings.window_ms is None
+        return
+    with pytest.raises(SettingsError, match=name):
+        resolve({name: value}, {})
+
+
+@pytest.mark.parametrize(
+    ("text", "ms"),
+    [("72h", 259_200_000), ("30m", 1_800_000), ("1.5d", 129_600_000), ("500ms", 500), ("10s", 10_000)],
+)
+def test_durations_are_read_in_every_unit(text: str, ms: int) -> None:
+    assert duration_ms("window", text) == ms
+
+
+def test_a_similarity_keeps_the_digits_it_was_written_with(file: Path) -> None:
+    file.write_text("similarity = 0.7")
+    assert resolve({}, {}).settings.similarity == "0.7"
+
+
+@pytest.mark.parametrize("content", ["no_such = 1", "[frame]\nno_such = 1", "[no_such]\nx = 1", "[[frame]]\nx = 1"])
+def test_an_unknown_setting_is_refused(file: Path, content: str) -> None:
+    file.write_text(content)
+    with pytest.raises(SettingsError):
+        resolve({}, {})
+
+
+@pytest.mark.parametrize("content", [b"a = ", b"\xff\xfe", b"a = 1\na = 2"])
+def test_a_file_that_is_no_toml_is_named(file: Path, content: bytes) -> None:
+    file.write_bytes(content)
+    with pytest.raises(SettingsError, match=r"simstream\.toml cannot be read as TOML"):
+        resolve({}, {})
