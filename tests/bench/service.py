@@ -63,10 +63,10 @@ class Space:
         consumer.assign([TopicPartition(self.topic(topic), p, 0) for p in range(self.partitions)])
         return consumer
 
-    def read_only(self, count: int) -> float:
-        """Seconds in which a consumer reads and decodes `count` pages, and does nothing else."""
+    def read_only(self, count: int, **more: object) -> float:
+        """Seconds in which a consumer with these settings reads and decodes `count` pages, and no more."""
         decode = msgspec.json.Decoder(Read).decode
-        consumer = self.consumer("pages")
+        consumer = self.consumer("pages", **more)
         found, began = 0, 0.0
         while found < count:
             messages = consumer.consume(min(1000, count - found), 1.0)  # for more it would wait
