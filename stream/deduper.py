@@ -6,7 +6,6 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import lru_cache
-from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, NamedTuple, Self
@@ -14,7 +13,7 @@ from typing import Any, Literal, NamedTuple, Self
 import msgspec
 import numpy as np
 
-from stream.errors import Unavailable, UsageError
+from stream.errors import InputError, Unavailable, UsageError
 from stream.index import Index
 from stream.judge.resolver import Match, Resolver
 from stream.model import U64, Columns, Kind, Page, Record, Source, Verdict
@@ -44,9 +43,9 @@ class Deduper:
 
     `recipe` is a preset's name; `distance` and `similarity` override the preset's; `window` is a duration such
     as "72h" or None; `link` is "any" or "canonical". `cache` is the folder for tables built once, `workers` the
-    number of processes for HTML, and `say` hears a sentence before work that takes seconds. Pages are mappings
-    with the fields of the record (`id`, `url`, `text` or `html`, `time`, `status`) or plain texts. Not safe to
-    use from several threads at once.
+    number of processes for HTML (which get `timeout_s` seconds a page), and `say` hears a sentence before work
+    that takes seconds. Pages are mappings with the fields of the record (`id`, `url`, `text` or `html`, `time`,
+    `status`) or plain texts. Not safe to use from several threads at once.
 
         with Deduper() as deduper:
             for verdict in deduper.judge([{"id": "a", "text": "…"}, {"id": "b", "text": "…"}]):
@@ -66,13 +65,16 @@ class Deduper:
         *,
         cache: Path | None = None,
         workers: int = 1,
+        timeout_s: float = 20.0,
         max_record_bytes: int = _MAX_RECORD_BYTES,
         say: Callable[[str], None] | None = None,
     ) -> None:
         if path is not None:
             raise Unavailable("state on disk is not part of this version", "leave `path` out")
         window_ms = None if window is None else duration_ms("window", window)
-        self._fingerprinter = Fingerprinter(preset(recipe), cache or default_cache(), workers=workers, say=say)
+        self._fingerprinter = Fingerprinter(
+            preset(recipe), cache or default_cache(), workers=workers, timeout_s=timeout_s, say=say
+        )
         self._limits = PageLimits(max_record_bytes=max_record_bytes)
         self.policy = make_policy(
             self._fingerprinter.recipe,
@@ -87,19 +89,21 @@ class Deduper:
 
     def judge(self, pages: Iterable[Mapping[str, Any] | str]) -> list[Verdict]:
         """One verdict for each page, in order. Texts and pages without id and URL are named by their number."""
-        records = (_record(page, self._ordinal + number) for number, page in enumerate(pages))
+        first = self._ordinal
+        records = (_record(page, first + number) for number, page in enumerate(pages))
         return list(self.stream(records, threads=1))
 
     def stream(self, records: Iterable[Record], threads: int = 1) -> Iterator[Verdict]:
         """One verdict for each record, in order, as soon as its batch is judged.
 
         Batches are fingerprinted by `threads` threads while earlier ones are judged; at most `threads` + 1
-        batches of 4 MB are held. Raises UsageError where a window is set and a page has no time of its own.
+        batches of 4 MB are held. Raises UsageError where a window is set and a readable page has no time of its
+        own; what `records` raises comes after the verdicts of all records before it.
         """
         for batch in self._fingerprinted(records, threads):
-            columns = batch.columns
-            yield from self._resolver.judge(columns, columns.time, self._ordinal, batch.sources)
+            columns, ordinal = batch.columns, self._ordinal
             self._ordinal += len(columns)
+            yield from self._resolver.judge(columns, columns.time, ordinal, batch.sources)
 
     def match(self, text: str) -> list[Match]:
         """The live pages that a page with this text would match, the closest first. Nothing is stored."""
@@ -123,10 +127,14 @@ class Deduper:
     def _fingerprinted(self, records: Iterable[Record], threads: int) -> Iterator[Fingerprinted]:
         waiting: deque[Future[Fingerprinted]] = deque()
         with ThreadPoolExecutor(threads, thread_name_prefix="fingerprint") as pool:
-            for batch in batches(records):
-                waiting.append(pool.submit(self._fingerprint, batch))
-                if len(waiting) > threads:
-                    yield waiting.popleft().result()
+            try:
+                for batch in batches(records):
+                    waiting.append(pool.submit(self._fingerprint, batch))
+                    if len(waiting) > threads:
+                        yield waiting.popleft().result()
+            except InputError:
+                yield from (future.result() for future in waiting)  # what was read before the damage counts
+                raise
             while waiting:
                 yield waiting.popleft().result()
 
@@ -145,7 +153,7 @@ class Deduper:
 
 
 def fingerprint(texts: Sequence[str], recipe: str = "default", cache: Path | None = None) -> U64:
-    """The 64-bit fingerprints (n,) of texts under a preset; 0 for a text without words."""
+    """The 64-bit fingerprints (n,) of texts under a preset; 0 for a text of fewer words than its `min_words`."""
     return _shared_fingerprinter(recipe, cache).texts(texts)[0]
 
 
@@ -164,16 +172,21 @@ def warm_index(policy: Policy) -> None:
 
 
 def batches(records: Iterable[Record]) -> Iterator[list[Record]]:
-    """Records in groups of at most 512 and about 4 MB."""
-    iterator = iter(records)
-    while batch := list(islice(iterator, 1)):
-        size = len(batch[0].value or b"")
-        while size < BATCH_BYTES and len(batch) < BATCH_PAGES:
-            record = next(iterator, None)
-            if record is None:
-                break
+    """Records in groups of at most 512 and about 4 MB; before an InputError of `records` the rest of a group."""
+    batch: list[Record] = []
+    size = 0
+    try:
+        for record in records:
             batch.append(record)
             size += len(record.value or b"")
+            if size >= BATCH_BYTES or len(batch) >= BATCH_PAGES:
+                yield batch
+                batch, size = [], 0
+    except InputError:
+        if batch:
+            yield batch
+        raise
+    if batch:
         yield batch
 
 

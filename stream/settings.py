@@ -109,7 +109,7 @@ def default_cache() -> Path:
 
 def duration_ms(name: str, text: str) -> int:
     """A duration such as `72h`, `30m`, `1.5d`, `500ms` in ms. Raises SettingsError."""
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)", text)
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)", str(text))
     ms = float(found[1]) * _UNITS[found[2]] if found else 0.0
     if not 0 < ms <= 1e15:
         raise SettingsError(f"{name} is {text!r}", "give a positive duration such as 72h, 30m, 10s or 500ms")

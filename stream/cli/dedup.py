@@ -36,6 +36,7 @@ def command(inputs: tuple[str, ...], output: str, config: str | None, **flags: A
         link=settings.link,
         cache=settings.cache_folder,
         workers=settings.extract.workers,
+        timeout_s=settings.extract.timeout_s,
         max_record_bytes=settings.max_record_bytes,
         say=say,
     )

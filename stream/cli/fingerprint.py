@@ -29,7 +29,10 @@ def command(inputs: tuple[str, ...], config: str | None, **flags: Any) -> None:
     size_of(inputs)
     limits = PageLimits(max_record_bytes=settings.max_record_bytes)
     recipe = preset(settings.recipe)
-    with Fingerprinter(recipe, settings.cache_folder, workers=settings.extract.workers, say=say) as fingerprinter:
+    workers, timeout_s = settings.extract.workers, settings.extract.timeout_s
+    with Fingerprinter(
+        recipe, settings.cache_folder, workers=workers, timeout_s=timeout_s, say=say
+    ) as fingerprinter:
         for batch in batches(with_progress(inputs, settings.max_record_bytes, "fingerprinting")):
             pages = [decode(record, limits) for record in batch]
             prints = fingerprinter.columns(pages).fingerprint.tolist()

@@ -91,7 +91,10 @@ def service(
 
     recipe = preset(settings.recipe)
     workers = settings.extract.workers if "fingerprint" in chosen else 0
-    with Fingerprinter(recipe, settings.cache_folder, workers=workers, say=say) as fingerprinter:
+    timeout_s = settings.extract.timeout_s
+    with Fingerprinter(
+        recipe, settings.cache_folder, workers=workers, timeout_s=timeout_s, say=say
+    ) as fingerprinter:
         policy = make_policy(
             recipe,
             fingerprinter.recipe_id,

@@ -18,6 +18,8 @@ COLOURS = {
     "unreadable": "red",
     "withdrawn": "magenta",
 }
+_BIDI = (*range(0x202A, 0x202F), *range(0x2066, 0x206A))
+_CONTROLS = dict.fromkeys((*range(32), *range(127, 160), *_BIDI), "\N{REPLACEMENT CHARACTER}")
 HEAD = f"{'ordinal':>8}  {'verdict':<14}  {'similar':>7}  {'bits':>4}  {'cluster':>8}  "
 
 
@@ -47,8 +49,8 @@ def _page(verdict: Verdict) -> str:
 
 
 def printable(text: str) -> str:
-    """The text without control characters: an id must not steer a terminal."""
-    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
+    """The text without control characters (C0, DEL, C1, changes of direction): an id must not steer a terminal."""
+    return text.translate(_CONTROLS)
 
 
 def _room() -> int | None:

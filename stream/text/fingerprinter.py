@@ -30,13 +30,19 @@ class Fingerprinter:
     """Applies one recipe. Thread-safe: several threads may call any method at once; kernels hold no GIL.
 
     `cache` is a folder for what is built once (dictionary, weights); `workers` is the number of processes for
-    HTML, which start with the first HTML page; 0: in this process. `say` hears a sentence before work that
-    takes seconds. Construction costs about 0.1 s where everything is cached, else about 20 s. `recipe_id` is the
+    HTML, which start with the first HTML page and get `timeout_s` seconds a page; 0: in this process. `say`
+    hears a sentence before work that takes seconds. Construction costs about 0.1 s where everything is cached, else about 20 s. `recipe_id` is the
     recipe's id, `sketch_words` the number of 64-bit words of a sketch. Raises InputMissing without jieba's tables.
     """
 
     def __init__(
-        self, recipe: Recipe, cache: Path, *, workers: int = 1, say: Callable[[str], None] | None = None
+        self,
+        recipe: Recipe,
+        cache: Path,
+        *,
+        workers: int = 1,
+        timeout_s: float = 20.0,
+        say: Callable[[str], None] | None = None,
     ) -> None:
         self.recipe = recipe
         self.sketch_words = recipe.sketch_bits // 64
@@ -46,7 +52,7 @@ class Fingerprinter:
         self._weights = weights.load(recipe, self._dictionary, cache)
         self._rules = Rules(np.uint64(recipe.seed), recipe.hmm, recipe.min_words)
         self._kernel = fingerprint_batch
-        self._pool = ExtractionPool(workers)
+        self._pool = ExtractionPool(workers, timeout_s)
         self.recipe_id = self._identify()
         _mark_compiled(cache)
 

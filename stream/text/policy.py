@@ -11,11 +11,11 @@ from typing import Final, Literal
 import msgspec
 
 from stream.errors import SettingsError
+from stream.index.plan import MAX_DISTANCE
 from stream.text.recipe import Recipe
 
 SEMANTICS: Final = 1
 """Version of the rules by which a log becomes verdicts; raised whenever a verdict changes."""
-MOST_DISTANCE: Final = 63
 MOST_WINDOW_MS: Final = 1 << 53
 Link = Literal["any", "canonical"]
 
@@ -62,8 +62,8 @@ def make_policy(
 ) -> Policy:
     """The policy for a recipe; what is None comes from the recipe. Raises SettingsError where out of range."""
     distance = recipe.distance if distance is None else distance
-    if not 0 <= distance <= MOST_DISTANCE:
-        raise SettingsError(f"distance is {distance}", f"use 0 to {MOST_DISTANCE}")
+    if not isinstance(distance, int) or not 0 <= distance <= MAX_DISTANCE:
+        raise SettingsError(f"distance is {distance!r}", f"use 0 to {MAX_DISTANCE}")
     if window_ms is not None and not 0 < window_ms <= MOST_WINDOW_MS:
         raise SettingsError(f"window is {window_ms} ms", f"use 1 to {MOST_WINDOW_MS} ms, or none")
     if link not in ("any", "canonical"):

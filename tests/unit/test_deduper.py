@@ -90,7 +90,15 @@ def test_a_window_forgets_by_the_pages_own_time_and_needs_one(cache) -> None:
 
 
 def test_what_is_out_of_range_is_refused_by_name(cache) -> None:
-    for wrong in ({"recipe": "x"}, {"distance": 99}, {"similarity": 2}, {"window": "3 days"}, {"link": "some"}):
+    for wrong in (
+        {"recipe": "x"},
+        {"distance": 99},
+        {"similarity": 2},
+        {"window": "3 days"},
+        {"window": 5},
+        {"distance": "3"},
+        {"link": "some"},
+    ):
         with pytest.raises(SettingsError):
             Deduper(cache=cache, workers=0, **wrong)
     with pytest.raises(Unavailable):
@@ -113,3 +121,25 @@ def test_fingerprints_of_texts_are_uint64_and_equal_those_of_verdicts(deduper, c
     assert prints.dtype == np.uint64
     assert [f"{p:016x}" for p in prints[:2].tolist()] == [v.fingerprint for v in deduper.judge([STORY, OTHER])]
     assert prints[2] == 0
+
+
+def test_many_pages_over_several_calls_keep_their_numbers(deduper) -> None:
+    counts = (1300, 40)
+    verdicts = [v for count in counts for v in deduper.judge([f"{i} {OTHER}" for i in range(count)])]
+    assert [v.ordinal for v in verdicts] == list(range(sum(counts)))
+    assert [v.id for v in verdicts] == [f"python/0/{i}" for i in range(sum(counts))]
+    assert [v.source.offset for v in verdicts] == list(range(sum(counts)))
+
+
+def test_a_damaged_input_is_raised_after_the_verdicts_of_what_came_before(deduper) -> None:
+    from stream.errors import InputError
+    from stream.sources.demo import demo_records
+
+    def damaged():
+        yield from demo_records()
+        raise InputError("it broke off")
+
+    verdicts = deduper.stream(damaged(), threads=2)
+    assert len([next(verdicts) for _ in range(108)]) == 108
+    with pytest.raises(InputError):
+        next(verdicts)
