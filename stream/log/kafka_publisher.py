@@ -26,7 +26,11 @@ TRANSACTION_MS = 10_000
 CALL_SECONDS = 5.0
 """How long one call of the client may take before it is asked again."""
 PAUSE = 0.02
-FENCED = frozenset({KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED})
+FENCED = frozenset(
+    {KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED, KafkaError._FATAL}
+)
+"""`_FATAL` is what `produce` says of a producer that was ended before, whatever ended it: nearly always a fencing,
+and the committed position tells it from the rest."""
 
 
 class _FencedError(Exception):
