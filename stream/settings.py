@@ -58,7 +58,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     cache: str | None = None
     http_host: str = "127.0.0.1"
     http_port: Annotated[int, Meta(ge=0, le=65_535)] = 9464
-    threads: Positive = 1
+    threads: Positive = 2
     max_record_bytes: Annotated[int, Meta(ge=1024, le=1 << 30)] = 10 << 20
     give_up_after: str = "5m"
     stop_timeout: str = "30s"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import IO, Any, cast
 
 import click
@@ -15,7 +14,7 @@ from stream.errors import UsageError
 @click.command("dedup")
 @click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")
 @click.option("-o", "--output", metavar="FILE", default="-", help="Where the JSON lines go (default: stdout).")
-@click.option("--threads", metavar="N", help="Threads that fingerprint (default: 1).")
+@click.option("--threads", metavar="N", help="Threads that fingerprint (default: 2).")
 @judging_options
 def command(inputs: tuple[str, ...], output: str, config: str | None, **flags: Any) -> None:
     """One JSON verdict for each page of INPUT..., in input order.
@@ -42,7 +41,7 @@ def command(inputs: tuple[str, ...], output: str, config: str | None, **flags: A
     )
     with deduper, _opened(output) as out:
         records = with_progress(inputs, settings.max_record_bytes, "judging")
-        for verdict in deduper.stream(records, threads=max(settings.threads, min(2, os.cpu_count() or 1))):
+        for verdict in deduper.stream(records, threads=settings.threads):
             out.write(wire.encode(verdict) + b"\n")
 
 

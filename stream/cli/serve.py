@@ -31,7 +31,7 @@ ROLES = ("fingerprint", "judge")
 @click.option("--bytes", "leading", metavar="00-ff", help="Leading bytes that a matcher owns.")
 @click.option("--http-host", metavar="HOST", help="Where metrics and health listen (default: 127.0.0.1).")
 @click.option("--http-port", metavar="PORT", help="Port of metrics and health (default: 9464; 0 takes a free one).")
-@click.option("--threads", metavar="N", help="Threads that fingerprint (default: 1).")
+@click.option("--threads", metavar="N", help="Threads that fingerprint (default: 2).")
 @log_options
 @judging_options
 def command(roles: str, leading: str | None, config: str | None, **flags: Any) -> None:

@@ -74,14 +74,18 @@ class Acceptor:
         position = self.positions.get(key)
         if position is None:
             if not header.first:
+                self._gap(key, header.start)
                 return Ignored.UNBEGUN
             position = header.start
         if header.start > position:
-            self.gaps[key] = max(header.start, self.gaps.get(key, 0))
+            self._gap(key, header.start)
             return Ignored.GAP
         if header.to <= position and key in self.positions:
             return Ignored.REPEATED
         return self._take(offset, frame, key, position, append_time)
+
+    def _gap(self, key: tuple[str, int], start: int) -> None:
+        self.gaps[key] = max(start, self.gaps.get(key, 0))
 
     def _take(
         self, offset: int, frame: frames.Frame, key: tuple[str, int], position: int, append_time: int
@@ -91,7 +95,7 @@ class Acceptor:
         if begin:
             columns = frames.take(columns, begin, len(columns))
         self.positions[key] = max(position, header.to)
-        if self.gaps.get(key, 0) <= self.positions[key]:
+        if self.gaps.get(key, -1) <= self.positions[key]:
             self.gaps.pop(key, None)
         accepted = Accepted(header, columns, np.minimum(columns.time, append_time), self.ordinal)
         self.ordinal += len(columns)

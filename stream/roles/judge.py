@@ -8,15 +8,17 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 
-from stream.errors import WrongLog, WrongPolicy, WrongRecipe
+from stream.errors import WrongLog, WrongPolicy
 from stream.index import Index
 from stream.judge.acceptor import Accepted, Acceptor, Ignored
 from stream.judge.resolver import Resolver
 from stream.log.base import FINGERPRINTS, Log, Outgoing, Publisher, Reader
 from stream.model import Record, Source, Verdict
 from stream.roles.context import Context
+from stream.roles.first_frame import wrong_recipe
 from stream.roles.outbox import Batch, Outbox
 from stream.text.policy import Policy
+from stream.wire import frame as frames
 from stream.wire import position as positions
 from stream.wire import verdict as wire
 from stream.wire.position import Position
@@ -49,7 +51,7 @@ class JudgeRole:
 
     def run(self) -> None:
         """Raises WrongRecipe, WrongPolicy, WrongLog, PositionMissing, TakenOver, LogError."""
-        self._context.health.starting(NAME)
+        self._context.health.starting(NAME, self._context.settings.give_up_s)
         self._log_id = self._log.topic(FINGERPRINTS).id
         with self._log.publisher() as publisher:
             published = self._published(publisher)
@@ -119,7 +121,8 @@ class JudgeRole:
             outbox.put(Batch(_outgoing(verdicts), self._position(), _kinds(verdicts), records[0].timestamp))
         outbox.check()
         self._rest()
-        self._observe(reader.answers())
+        self._observe()
+        self._context.health.turn(NAME, *self._state(outbox, reader.answers()))
 
     def _judge(self, record: Record) -> list[Verdict]:
         if record.offset != self._acceptor.next_frame:
@@ -139,10 +142,7 @@ class JudgeRole:
 
     def _ignored(self, record: Record, reason: Ignored) -> None:
         if reason is Ignored.RECIPE and not self._begun:
-            raise WrongRecipe(
-                f"the log was begun under another recipe than {self._policy.recipe_id}",
-                "use the same --recipe and versions, or another --prefix",
-            )
+            raise wrong_recipe(frames.decode(record.value or b"").header.recipe, self._policy.recipe_id)
         self._begun = self._begun or reason is not Ignored.DAMAGED
         self._context.metrics.frames_ignored.labels(reason.value).inc()
         level = logging.INFO if reason is Ignored.REPEATED else logging.WARNING
@@ -170,14 +170,20 @@ class JudgeRole:
             self._resting = self._acceptor.ordinal
             gc.freeze()
 
-    def _waiting(self, seconds: float) -> None:
+    def _waiting(self, outbox: Outbox) -> None:
         """Called by the outbox while it is full."""
-        if seconds > SLOW_S:
-            self._context.health.turn(NAME, False, "verdicts wait to be published")
-        else:
-            self._context.health.beat(NAME)
+        self._context.health.turn(NAME, *self._state(outbox))
 
-    def _observe(self, answers: bool) -> None:
+    def _state(self, outbox: Outbox, answers: bool = True) -> tuple[bool, str]:
+        """Whether it is ready, and why not."""
+        why = self._open_gap() or ""
+        if outbox.busy_s > SLOW_S:
+            why = "verdicts wait to be published"
+        elif not why and not answers:
+            why = "the log does not answer"
+        return not why, why
+
+    def _observe(self) -> None:
         metrics = self._context.metrics
         metrics.position.set(self._acceptor.next_frame)
         metrics.live_pages.set(self._resolver.live_pages)
@@ -187,8 +193,6 @@ class JudgeRole:
         self._candidates = self._index.candidates
         metrics.gaps.set(len(self._acceptor.gaps))
         metrics.last_poll.labels(NAME).set_to_current_time()
-        why = self._open_gap() or ("" if answers else "the log does not answer")
-        self._context.health.turn(NAME, not why, why)
 
     def _open_gap(self) -> str | None:
         """A gap that a fingerprinter should have closed by now."""

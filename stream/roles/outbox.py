@@ -35,26 +35,26 @@ class Outbox:
         self,
         publisher: Publisher,
         committed: Callable[[Batch], None],
-        waiting: Callable[[float], None] = lambda seconds: None,
+        waiting: Callable[[Outbox], None] = lambda outbox: None,
     ) -> None:
-        """`committed` hears of every batch in the publisher's thread, `waiting` how long `put` waits already."""
+        """`committed` hears of every batch in the publisher's thread, `waiting` every moment that `put` waits."""
         self._publisher = publisher
         self._waiting = waiting
         self._committed = committed
         self._queue: queue.Queue[Batch | None] = queue.Queue(LIMIT)
         self._error: BaseException | None = None
+        self._since: float | None = None
         self._thread = threading.Thread(target=self._run, name="publish", daemon=True)
         self._thread.start()
 
     def put(self, batch: Batch) -> None:
         """Hand over a batch; waits while the queue is full."""
-        began = time.monotonic()
         while True:
             self.check()
             try:
                 self._queue.put(batch, timeout=0.2)
             except queue.Full:
-                self._waiting(time.monotonic() - began)
+                self._waiting(self)
                 continue
             return
 
@@ -62,6 +62,12 @@ class Outbox:
         """Raise what the publisher raised."""
         if self._error is not None:
             raise self._error
+
+    @property
+    def busy_s(self) -> float:
+        """Seconds since the batch that is being published was begun; 0 where none is."""
+        since = self._since
+        return 0.0 if since is None else time.monotonic() - since
 
     def finish(self) -> None:
         """Wait until everything handed over is committed."""
@@ -77,7 +83,9 @@ class Outbox:
     def _run(self) -> None:
         try:
             while (batch := self._queue.get()) is not None:
+                self._since = time.monotonic()
                 self._publisher.publish(batch.verdicts, batch.position)
+                self._since = None
                 self._committed(batch)
         except BaseException as error:  # noqa: BLE001  # carried over to the judge's thread, whatever it is
             self._error = error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Mapping
 
 from stream.errors import SimstreamError
@@ -35,16 +36,22 @@ class Supervisor:
                 break
         self._context.stop.set()
         timeout = self._context.settings.stop_timeout_s
-        for thread in self._threads:
-            thread.join(timeout)
+        end = time.monotonic() + timeout
+        while time.monotonic() < end and self._at_work():
+            time.sleep(0.02)
         if self._failed:
             raise self._failed[0]
-        late = [thread.name for thread in self._threads if thread.is_alive()]
+        late = self._at_work()
         if late:
             raise SimstreamError(
                 f"{', '.join(late)} did not end within {timeout:g} s",
                 "nothing is lost: what was not committed is done again at the next start",
             )
+
+    def _at_work(self) -> list[str]:
+        """The roles that have something to end; one that still waits for the log to answer has not."""
+        alive = [thread.name for thread in self._threads if thread.is_alive()]
+        return [name for name in alive if not self._context.health.is_starting(name)]
 
     def _run(self, name: str, role: Callable[[], None]) -> None:
         try:

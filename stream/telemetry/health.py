@@ -10,6 +10,11 @@ UNREADY_AFTER_S = 10.0
 """A role whose loop has not turned for so long waits for something, whatever it said before."""
 
 
+PATIENCE_S = 60.0
+"""A role is live as long as its loop turns at least once in so many seconds."""
+STARTING = "starting"
+
+
 @dataclass(slots=True)
 class _Role:
     ready: bool
@@ -25,16 +30,21 @@ class Health:
         self._lock = threading.Lock()
         self._roles: dict[str, _Role] = {}
 
-    def starting(self, role: str, patience_s: float = 60.0) -> None:
-        """Expect a role; it is live as long as it turns at least once in `patience_s` seconds."""
+    def starting(self, role: str, patience_s: float = 0.0) -> None:
+        """Expect a role. It may take `patience_s` seconds longer than others until it first turns."""
         with self._lock:
-            self._roles[role] = _Role(False, "starting", time.monotonic(), patience_s)
+            self._roles[role] = _Role(False, STARTING, time.monotonic(), PATIENCE_S + patience_s)
+
+    def is_starting(self, role: str) -> bool:
+        """Whether a role has not begun to work: nothing of its is under way."""
+        with self._lock:
+            return role in self._roles and self._roles[role].why == STARTING
 
     def turn(self, role: str, ready: bool = True, why: str = "") -> None:
         """A role's loop turned, and is ready or not."""
         with self._lock:
             entry = self._roles[role]
-            entry.ready, entry.why, entry.turned = ready, why, time.monotonic()
+            entry.ready, entry.why, entry.turned, entry.patience_s = ready, why, time.monotonic(), PATIENCE_S
 
     def beat(self, role: str) -> None:
         """A role is alive without having changed its mind, for instance while it waits."""

@@ -31,8 +31,9 @@ class Fingerprinter:
 
     `cache` is a folder for what is built once (dictionary, weights); `workers` is the number of processes for
     HTML, which start with the first HTML page and get `timeout_s` seconds a page; 0: in this process. `say`
-    hears a sentence before work that takes seconds. Construction costs about 0.1 s where everything is cached, else about 20 s. `recipe_id` is the
-    recipe's id, `sketch_words` the number of 64-bit words of a sketch. Raises InputMissing without jieba's tables.
+    hears a sentence before work that takes seconds. Construction costs about 0.1 s where everything is cached,
+    else about 20 s. `recipe_id` is the recipe's id, `sketch_words` the number of 64-bit words of a sketch.
+    Raises InputMissing without jieba's tables.
     """
 
     def __init__(

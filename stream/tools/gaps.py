@@ -8,7 +8,7 @@ from stream.errors import UsageError
 from stream.judge.acceptor import Acceptor
 from stream.log.base import FINGERPRINTS, PAGES, Log
 from stream.model import Columns
-from stream.roles.fingerprint import first_header
+from stream.roles.first_frame import first_header
 from stream.wire import frame as frames
 
 _EMPTY = Columns(

@@ -235,7 +235,7 @@ def bare(verdict: bytes | dict[str, Any]) -> dict[str, Any]:
 def naive_verdicts(log: Log, window_ms: int | None = None, link: str = "any") -> list[bytes]:
     """What the quadratic judge says about the log's frames."""
     records = read_topic(log, FINGERPRINTS)
-    from stream.roles.fingerprint import first_header
+    from stream.roles.first_frame import first_header
 
     header = first_header(log)
     assert header is not None

@@ -51,8 +51,8 @@ def test_batches_are_published_in_order_and_told_after_their_commit() -> None:
 def test_a_full_outbox_makes_the_judge_wait_and_says_how_long() -> None:
     publisher, waits = Slow(), []
 
-    def waiting(seconds: float) -> None:
-        waits.append(seconds)
+    def waiting(full: Outbox) -> None:
+        waits.append(full.busy_s)
         publisher.may.release(1)
 
     with Outbox(publisher, lambda done: None, waiting) as outbox:
@@ -63,6 +63,7 @@ def test_a_full_outbox_makes_the_judge_wait_and_says_how_long() -> None:
         assert waits[0] >= 0.2
         publisher.may.release(100)
         outbox.finish()
+        assert outbox.busy_s == 0
     assert len(publisher.published) == LIMIT + 2
 
 
