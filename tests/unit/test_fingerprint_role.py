@@ -11,7 +11,7 @@ from stream.log import open_log
 from stream.log.base import PAGES, LogOptions
 from stream.model import Columns, Page
 from stream.roles.context import Context
-from stream.roles.fingerprint import FingerprintRole
+from stream.roles.fingerprint import MOST_BYTES, FingerprintRole
 from stream.settings import FrameSettings, Settings, default_cache
 from stream.telemetry.metrics import Metrics
 from stream.text.fingerprinter import Fingerprinter
@@ -20,6 +20,7 @@ from stream.text.recipe import preset
 PARTITIONS = 8
 AT_ONCE = 20
 COUNT = 800
+POLL_BYTES = 16 << 20
 
 
 class Slow(Fingerprinter):
@@ -35,23 +36,37 @@ class Slow(Fingerprinter):
         return super().columns(pages)
 
 
-def test_a_backlog_in_many_partitions_is_not_read_ahead_of_the_work(tmp_path: Path) -> None:
-    context = Context(Settings(frame=FrameSettings(max_pages=AT_ONCE)))
+def run_over(folder: Path, frame: FrameSettings, pages: list[bytes], partitions: int) -> Slow:
+    """One fingerprinter over a backlog, until it has seen all of it."""
+    context = Context(Settings(frame=frame, threads=1))
     with (
-        open_log(str(tmp_path / "log"), LogOptions()) as log,
+        open_log(str(folder), LogOptions(max_record_bytes=8 << 20)) as log,
         Slow(preset("default"), default_cache(), workers=0) as slow,
     ):
-        log.create_topics(PARTITIONS)
+        log.create_topics(partitions)
         with log.appender(PAGES) as appender:
-            for number in range(COUNT):
-                appender.append(b'{"text":"short"}', b"%d" % number)
+            for number, page in enumerate(pages):
+                appender.append(page, b"%d" % number)
         slow.watch(context.metrics)
         thread = threading.Thread(target=FingerprintRole(log, slow, context).run)
         thread.start()
         end = time.monotonic() + 60
-        while slow.done < COUNT and time.monotonic() < end:
+        while slow.done < len(pages) and time.monotonic() < end:
             time.sleep(0.01)
         context.stop.set()
         thread.join()
-    assert slow.done == COUNT
+    assert slow.done == len(pages)
+    return slow
+
+
+def test_a_backlog_in_many_partitions_is_not_read_ahead_of_the_work(tmp_path: Path) -> None:
+    pages = [b'{"text":"short"}'] * COUNT
+    slow = run_over(tmp_path / "log", FrameSettings(max_pages=AT_ONCE), pages, PARTITIONS)
     assert slow.most <= 3 * AT_ONCE  # one share at work and what it waits with, and one poll more
+
+
+def test_a_backlog_of_large_pages_is_bounded_in_bytes(tmp_path: Path) -> None:
+    large = 4 << 20
+    pages = [b'{"text":"%s"}' % (b"x" * large)] * 60
+    slow = run_over(tmp_path / "log", FrameSettings(), pages, 1)
+    assert slow.most <= (MOST_BYTES + 2 * POLL_BYTES) // large + 2

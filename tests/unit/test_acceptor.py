@@ -1,0 +1,117 @@
+"""The acceptor, rule by rule."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from stream.judge.acceptor import Accepted, Acceptor, Ignored
+from stream.model import Columns
+from stream.wire import frame as frames
+
+RECIPE = "0badcafe"
+NOW = 10_000
+
+
+def frame(start: int, offsets: list[int], to: int | None = None, **more: object) -> bytes:
+    n = len(offsets)
+    header = frames.Header(
+        **{
+            "recipe": RECIPE,
+            "topic": "t.pages",
+            "topic_id": "T",
+            "partition": 0,
+            "start": start,
+            "to": offsets[-1] + 1 if to is None else to,
+            "sketch_words": 0,
+            **more,
+        }
+    )
+    names = [f"page{offset}".encode() for offset in offsets]
+    columns = Columns(
+        offset=np.array(offsets, np.int64),
+        kind=np.zeros(n, np.uint8),
+        reason=np.zeros(n, np.uint8),
+        time=np.array([1_000 * offset for offset in offsets], np.int64),
+        identity=np.zeros((n, 2), np.uint64),
+        fingerprint=np.zeros(n, np.uint64),
+        sketch=np.zeros((n, 0), np.uint64),
+        words=np.zeros(n, np.uint32),
+        id_ends=np.cumsum([len(name) for name in names], dtype=np.uint32),
+        url_ends=np.zeros(n, np.uint32),
+        ids=b"".join(names),
+        urls=b"",
+    )
+    return frames.encode(header, columns)
+
+
+@pytest.fixture
+def acceptor() -> Acceptor:
+    made = Acceptor(RECIPE, 0)
+    assert isinstance(made.accept(0, frame(5, [5, 6, 8], first=True), NOW), Accepted)
+    return made
+
+
+def offsets_of(result: Accepted | Ignored) -> list[int]:
+    assert isinstance(result, Accepted)
+    return result.columns.offset.tolist()
+
+
+def test_the_first_frame_begins_the_partition_where_reading_began(acceptor) -> None:
+    assert acceptor.positions == {("T", 0): 9}
+    assert (acceptor.next_frame, acceptor.ordinal) == (1, 3)
+
+
+def test_pages_below_the_position_are_passed_over_and_the_rest_counts(acceptor) -> None:
+    result = acceptor.accept(1, frame(6, [6, 8, 9, 12], to=14), NOW)
+    assert offsets_of(result) == [9, 12]
+    assert result.columns.id_list() == ["page9", "page12"]
+    assert (result.ordinal, acceptor.positions["T", 0]) == (3, 14)
+
+
+def test_a_frame_written_twice_changes_nothing_but_the_next_frame(acceptor) -> None:
+    before = (acceptor.ordinal, acceptor.digest, dict(acceptor.positions))
+    assert acceptor.accept(1, frame(5, [5, 6, 8], first=True), NOW) is Ignored.REPEATED
+    assert (acceptor.ordinal, acceptor.digest, dict(acceptor.positions)) == before
+    assert acceptor.next_frame == 2
+
+
+def test_a_frame_behind_a_gap_is_ignored_whole_until_the_gap_is_filled(acceptor) -> None:
+    assert acceptor.accept(1, frame(20, [20]), NOW) is Ignored.GAP
+    assert acceptor.gaps == {("T", 0): 20}
+    assert offsets_of(acceptor.accept(2, frame(9, [9, 20]), NOW)) == [9, 20]
+    assert acceptor.gaps == {}
+
+
+def test_a_partition_without_a_position_begins_only_with_a_first_frame_and_is_a_gap_till_then(acceptor) -> None:
+    assert acceptor.accept(1, frame(0, [0], partition=1), NOW) is Ignored.UNBEGUN
+    assert acceptor.gaps == {("T", 1): 0}
+    assert offsets_of(acceptor.accept(2, frame(0, [0, 1], partition=1, first=True), NOW)) == [0, 1]
+    assert acceptor.gaps == {}
+
+
+def test_a_topic_made_anew_begins_anew(acceptor) -> None:
+    assert offsets_of(acceptor.accept(1, frame(0, [0], topic_id="U", first=True), NOW)) == [0]
+
+
+def test_a_lost_frame_moves_the_position_without_a_page(acceptor) -> None:
+    result = acceptor.accept(1, frame(9, [], to=50, lost=True), NOW)
+    assert offsets_of(result) == []
+    assert (acceptor.positions["T", 0], acceptor.ordinal) == (50, 3)
+
+
+def test_page_time_is_capped_by_the_frames_append_time(acceptor) -> None:
+    result = acceptor.accept(1, frame(9, [9, 10, 11]), NOW)
+    assert result.time.tolist() == [9_000, 10_000, 10_000]
+
+
+def test_frames_of_another_recipe_and_damaged_frames_are_ignored(acceptor) -> None:
+    assert acceptor.accept(1, frame(9, [9], recipe="ffffffff"), NOW) is Ignored.RECIPE
+    assert acceptor.accept(2, frame(9, [9])[:-1], NOW) is Ignored.DAMAGED
+    assert acceptor.accept(3, b"", NOW) is Ignored.DAMAGED
+
+
+def test_the_digest_tells_two_logs_apart(acceptor) -> None:
+    other = Acceptor(RECIPE, 0)
+    other.accept(0, frame(5, [5, 6, 7], first=True), NOW)
+    assert other.digest != acceptor.digest
