@@ -9,8 +9,9 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
-from stream.errors import LogError, PositionMissing, TakenOver
+from stream.errors import LogError, PositionMissing
 from stream.log.base import POSITION_KEY, POSITIONS, VERDICTS, Outgoing, Publisher
+from stream.log.kafka_claim import Claim, taken_over
 from stream.log.kafka_cluster import AWAY, Cluster, make, note_error
 from stream.log.kafka_reader import has_records, last_record
 from stream.log.kafka_topics import admitted_bytes
@@ -30,7 +31,7 @@ FENCED = frozenset(
     {KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED, KafkaError._FATAL}
 )
 """`_FATAL` is what `produce` says of a producer that was ended before, whatever ended it: nearly always a fencing,
-and the committed position tells it from the rest."""
+and the claim and the committed position tell it from the rest."""
 
 
 class _FencedError(Exception):
@@ -42,7 +43,8 @@ class _AgainError(Exception):
 
 
 class KafkaPublisher(Publisher):
-    """See Publisher.
+    """See Publisher. The newer takes over at once. A fenced one fences nobody back, unless its claim says that it
+    is still the newest: then its transaction only outlived its time.
 
     After BrokerUnreachable from `publish` nobody knows what became of the transaction. Call it again with the
     same arguments: it starts anew, looks at the committed position, and sends only what is not there.
@@ -52,6 +54,7 @@ class KafkaPublisher(Publisher):
         self._cluster = cluster
         self._verdicts = cluster.name(VERDICTS)
         self._positions = cluster.name(POSITIONS)
+        self._claim = Claim(cluster)
         self._transaction_ms = transaction_ms
         self._producer: Any = None
         self._last: bytes | None = None
@@ -62,10 +65,24 @@ class KafkaPublisher(Publisher):
         """See Publisher. Raises BrokerUnreachable."""
         self._drop()
         self._cluster.describe([VERDICTS, POSITIONS])
+        self._claim.make()  # before the fencing: whoever is fenced must find it
+        self._last = self._begin()
+        self._unsure = False
+        return self._last
+
+    def close(self) -> None:
+        """See Closing. An open transaction is aborted by the next start, or by its timeout."""
+        self._drop()
+        self._unsure = False
+
+    def _begin(self) -> bytes | None:
+        """Fence all other producers of the judge; the position that is committed then."""
+        self._drop()
         self._producer = make(Producer, self._config())
         try:
             self._call(self._producer.init_transactions)
         except (_FencedError, _AgainError) as error:
+            self._claim.check()
             raise LogError("another judge starts at the same moment", "try again") from error
         self._wait_until_settled()
         record = last_record(self._cluster, POSITIONS)
@@ -74,9 +91,7 @@ class KafkaPublisher(Publisher):
                 f"{self._verdicts} has records, {self._positions} has none",
                 "restore the positions, or publish under another prefix: verdicts would come twice",
             )
-        self._last = record.value if record else None
-        self._unsure = False
-        return self._last
+        return record.value if record else None
 
     def publish(self, verdicts: Sequence[Outgoing], position: bytes) -> None:
         """See Publisher. Raises BrokerUnreachable, TakenOver, LogError; never in between: call it again."""
@@ -97,11 +112,6 @@ class KafkaPublisher(Publisher):
                 self._unsure = True
                 raise
         self._last = position
-
-    def close(self) -> None:
-        """See Closing. An open transaction is aborted by the next start, or by its timeout."""
-        self._drop()
-        self._unsure = False
 
     def _wait_until_settled(self) -> None:
         """Wait until no transaction is open in what the judge writes; else the last position could be hidden.
@@ -134,18 +144,19 @@ class KafkaPublisher(Publisher):
         )
 
     def _is_done(self, position: bytes) -> bool:
-        """Start anew and look: True where `position` is committed, False where the one before it is."""
-        before = self._last
-        found = self.start()
-        if found == position:
-            return True
-        if found != before:
+        """Begin anew and look: True where `position` is committed, False where the one before it is.
+
+        Raises TakenOver. Looks at the claim twice: a rival may come between the first look and the fencing.
+        """
+        self._drop()
+        self._claim.check()
+        found = self._begin()
+        self._claim.check()
+        if found not in (position, self._last):
             self._drop()
-            raise TakenOver(
-                f"another judge publishes to {self._verdicts} now",
-                "one judge is enough; this one has stopped",
-            )
-        return False
+            raise taken_over(self._cluster)
+        self._unsure = False
+        return found == position
 
     def _transact(self, verdicts: Sequence[Outgoing], position: bytes) -> None:
         """One transaction with all of it. Raises _FencedError, _AgainError, LogError."""

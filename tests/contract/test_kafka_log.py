@@ -93,30 +93,6 @@ def test_a_full_queue_makes_the_appender_wait_and_loses_nothing(kafka_place: Pla
     assert [r.value for r in read_all(log, FINGERPRINTS)] == [b"%d" % i for i in range(500)]
 
 
-class SlowPublisher(KafkaPublisher):
-    """Sleeps once before it commits, longer than the broker lets a transaction be open."""
-
-    naps = 1
-
-    def _produce(self, topic: str, value: bytes, key: bytes, headers: list[tuple[str, bytes]]) -> None:
-        super()._produce(topic, value, key, headers)
-        if topic == self._positions and self.naps:
-            self.naps -= 1
-            self._producer.flush(5)
-            time.sleep(3)
-
-
-def test_a_transaction_that_outlived_its_time_is_sent_again_once(kafka_place: Place, kafka_log: Log) -> None:
-    cluster = Cluster(kafka_place.address.removeprefix("kafka://"), LogOptions(prefix=kafka_place.prefix))
-    with SlowPublisher(cluster, transaction_ms=1000) as publisher:
-        publisher.start()
-        publisher.publish(batch(1), b"one")
-        publisher.publish(batch(2), b"two")
-        assert publisher.naps == 0
-    assert [r.value for r in read_all(kafka_log, POSITIONS, least=2)] == [b"one", b"two"]
-    assert len(read_all(kafka_log, VERDICTS, least=20)) == 20
-
-
 def test_an_open_transaction_of_a_dead_publisher_is_undone_by_the_next_start(kafka_place: Place) -> None:
     log = kafka_place.open()
     log.create_topics(1)

@@ -1,0 +1,178 @@
+"""Two publishers on a real broker: the newer takes over, the older says so, an own slow transaction goes on."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from stream.errors import BrokerUnreachable, TakenOver
+from stream.log.base import POSITIONS, VERDICTS, Log, LogOptions
+from stream.log.kafka_claim import Claim
+from stream.log.kafka_cluster import Cluster
+from stream.log.kafka_publisher import KafkaPublisher
+from tests.contract.helpers import batch, read_all
+from tests.kafka_fixtures import Place
+
+pytestmark = pytest.mark.kafka
+
+
+class SlowPublisher(KafkaPublisher):
+    """Sleeps once before it commits, longer than the broker lets a transaction be open; a rival may come then."""
+
+    naps = 1
+    rival: KafkaPublisher | None = None
+
+    def _produce(self, topic: str, value: bytes, key: bytes, headers: list[tuple[str, bytes]]) -> None:
+        super()._produce(topic, value, key, headers)
+        if topic == self._positions and self.naps:
+            self.naps -= 1
+            self._producer.flush(5)
+            time.sleep(3)
+            if self.rival is not None:
+                self.rival.start()
+
+
+def cluster(place: Place) -> Cluster:
+    return Cluster(place.address.removeprefix("kafka://"), LogOptions(prefix=place.prefix))
+
+
+def check_published(log: Log, *positions: bytes) -> None:
+    """These positions, with ten verdicts each, and nothing else."""
+    assert [r.value for r in read_all(log, POSITIONS, least=len(positions))] == list(positions)
+    assert len(read_all(log, VERDICTS, least=10 * len(positions))) == 10 * len(positions)
+
+
+def test_a_transaction_that_outlived_its_time_is_sent_again_once(kafka_place: Place, kafka_log: Log) -> None:
+    with SlowPublisher(cluster(kafka_place), transaction_ms=1000) as publisher:
+        publisher.start()
+        publisher.publish(batch(1), b"one")
+        publisher.publish(batch(2), b"two")
+        assert publisher.naps == 0
+    check_published(kafka_log, b"one", b"two")
+
+
+def test_the_older_stops_where_the_newer_has_published(kafka_place: Place, kafka_log: Log) -> None:
+    older, newer = kafka_log.publisher(), kafka_place.open().publisher()
+    older.start()
+    older.publish(batch(1), b"one")
+    assert newer.start() == b"one"
+    newer.publish(batch(2), b"two")
+    for _ in range(2):  # also when it is asked again
+        with pytest.raises(TakenOver, match="one judge is enough"):
+            older.publish(batch(2), b"two")
+    newer.publish(batch(3), b"three")
+    check_published(kafka_log, b"one", b"two", b"three")
+
+
+@pytest.mark.parametrize("idle", [True, False], ids=["has not published either", "has published"])
+def test_the_older_stops_where_the_newer_only_reads_yet(kafka_place: Place, kafka_log: Log, idle: bool) -> None:
+    older, newer = kafka_log.publisher(), kafka_place.open().publisher()
+    older.start()
+    if not idle:
+        older.publish(batch(1), b"one")
+    newer.start()
+    for _ in range(2):
+        with pytest.raises(TakenOver):
+            older.publish(batch(2), b"two")
+    older.close()
+    newer._producer.begin_transaction()  # nobody has fenced it back
+    newer._producer.abort_transaction(10)
+    newer.publish(batch(2), b"two")
+    check_published(kafka_log, *([b"two"] if idle else [b"one", b"two"]))
+
+
+def test_a_slow_transaction_does_not_excuse_the_older(kafka_place: Place, kafka_log: Log) -> None:
+    newer = KafkaPublisher(cluster(kafka_place))
+    with SlowPublisher(cluster(kafka_place), transaction_ms=1000) as older:
+        older.start()
+        older.rival = newer
+        with pytest.raises(TakenOver):
+            older.publish(batch(1), b"one")
+    newer.publish(batch(1), b"one")
+    check_published(kafka_log, b"one")
+
+
+class SurprisedPublisher(SlowPublisher):
+    """A rival starts just before it fences all others for the second time."""
+
+    surprise: KafkaPublisher | None = None
+
+    def _begin(self) -> bytes | None:
+        if self.surprise is not None:
+            self.surprise.start()
+        return super()._begin()
+
+
+def test_a_newer_that_was_fenced_back_in_the_same_moment_goes_on(kafka_place: Place, kafka_log: Log) -> None:
+    newer = KafkaPublisher(cluster(kafka_place))
+    with SurprisedPublisher(cluster(kafka_place), transaction_ms=1000) as older:
+        older.start()
+        older.surprise = newer
+        with pytest.raises(TakenOver):
+            older.publish(batch(1), b"one")
+    newer.publish(batch(1), b"one")
+    check_published(kafka_log, b"one")
+
+
+def test_of_two_that_start_in_the_same_moment_the_last_to_claim_goes_on(kafka_place: Place, kafka_log: Log) -> None:
+    first, last = KafkaPublisher(cluster(kafka_place)), KafkaPublisher(cluster(kafka_place))
+    first._claim.make()
+    last.start()
+    first._last = first._begin()  # it fences, though it claimed earlier
+    last.publish(batch(1), b"one")
+    with pytest.raises(TakenOver):
+        first.publish(batch(1), b"one")
+    check_published(kafka_log, b"one")
+
+
+def test_where_the_broker_forgot_the_claim_the_position_decides(kafka_place: Place, kafka_log: Log) -> None:
+    publisher = KafkaPublisher(cluster(kafka_place))
+    publisher.start()
+    admin = AdminClient({"bootstrap.servers": kafka_place.address.removeprefix("kafka://")})
+    group = f"{kafka_place.prefix}.judge-claim"
+    admin.delete_consumer_groups([group])[group].result(10)
+    publisher._unsure = True
+    publisher.publish(batch(1), b"one")
+    other = Claim(cluster(kafka_place))
+    with pytest.raises(TakenOver):
+        other.check()  # the claim was made anew
+    check_published(kafka_log, b"one")
+
+
+class ForgottenAnswer(Claim):
+    """Does not get the answer to the second look at the claim."""
+
+    looks = 0
+
+    def check(self) -> None:
+        super().check()
+        self.looks += 1
+        if self.looks == 2:
+            raise BrokerUnreachable("no answer")
+
+
+def test_a_broker_that_goes_away_during_the_look_publishes_nothing_twice(
+    kafka_place: Place, kafka_log: Log
+) -> None:
+    publisher = KafkaPublisher(cluster(kafka_place))
+    publisher._claim = ForgottenAnswer(cluster(kafka_place))
+    publisher.start()
+    publisher.publish(batch(1), b"one")
+    publisher._last, publisher._unsure = None, True  # as if the answer to the commit had been lost
+    with pytest.raises(BrokerUnreachable):
+        publisher.publish(batch(1), b"one")
+    publisher.publish(batch(1), b"one")
+    check_published(kafka_log, b"one")
+
+
+def test_the_claim_is_a_sign_that_kafkas_tools_show(kafka_place: Place, kafka_log: Log) -> None:
+    publisher = KafkaPublisher(cluster(kafka_place))
+    publisher.start()
+    admin = AdminClient({"bootstrap.servers": kafka_place.address.removeprefix("kafka://")})
+    where = TopicPartition(f"{kafka_place.prefix}.positions", 0)
+    group = ConsumerGroupTopicPartitions(f"{kafka_place.prefix}.judge-claim", [where])
+    (found,) = admin.list_consumer_group_offsets([group]).values()
+    assert found.result(10).topic_partitions[0].metadata == publisher._claim._sign
