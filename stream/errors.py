@@ -12,6 +12,7 @@ SimstreamError                what happened, and what to do about it
 │   ├── TopicMismatch         a topic exists with settings that would break a rule
 │   ├── RecordTooLarge        the topic does not admit a record of this size
 │   ├── DeliveryFailed        an append was not acknowledged; all that came after it is discarded
+│   ├── DiskFull              a local log's disk takes no more; nothing that was there is lost
 │   ├── LogLocked             another process writes to this topic
 │   └── LogDamaged            a checksum in a local log does not agree
 ├── StateError                exit 1: going on would mean to guess
@@ -90,6 +91,10 @@ class RecordTooLarge(LogError):
 
 class DeliveryFailed(LogError):
     """An append was not acknowledged; it and all that followed it must be appended again."""
+
+
+class DiskFull(LogError):
+    """The disk under a local log takes no more; what was refused can be tried again once there is room."""
 
 
 class LogLocked(LogError):

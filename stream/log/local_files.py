@@ -6,6 +6,8 @@ survive the machine's.
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import fcntl
 import mmap
 import os
@@ -16,7 +18,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from stream.errors import DeliveryFailed, LogDamaged, LogLocked, TopicMissing, TopicRecreated
+from stream.errors import DiskFull, LogDamaged, LogError, LogLocked, TopicMissing, TopicRecreated
 from stream.log.base import TopicInfo
 from stream.log.local_groups import (
     FILE_HEADER,
@@ -35,14 +37,31 @@ CHUNK = 1 << 20
 """Bytes read at a time; a longer group is read alone."""
 
 
+FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+"""No room on the disk, in the quota, or under the limit of a file's size."""
+
+
+def cannot_write(path: Path, error: OSError) -> LogError:
+    """The error for a file that was left as it was before."""
+    if error.errno in FULL:
+        return DiskFull(f"no room to write {path} ({error.strerror})", "make room and go on; nothing is lost")
+    return LogError(f"cannot write {path}: {error.strerror}", "look at the disk; the file is as it was before")
+
+
 def replace_file(path: Path, data: bytes) -> None:
-    """Put `data` in place of the file in one step that survives a power cut."""
+    """Put `data` in place of the file in one step that survives a power cut.
+
+    Raises DiskFull or LogError; the file is as it was then."""
     partial = path.with_name(f"{path.name}.{os.getpid()}.part")
-    with partial.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    partial.replace(path)
+    try:
+        with partial.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(path)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise cannot_write(path, error) from error
     folder = os.open(path.parent, os.O_RDONLY)
     try:
         os.fsync(folder)
@@ -62,8 +81,9 @@ class Lock:
             holder = os.pread(self._fd, 20, 0).decode(errors="replace").strip() or "unknown"
             os.close(self._fd)
             raise LogLocked(f"process {holder} already {what}", "stop it first, or use another folder") from None
-        os.ftruncate(self._fd, 0)
-        os.pwrite(self._fd, str(os.getpid()).encode(), 0)
+        with contextlib.suppress(OSError):  # on a full disk the lock holds all the same, without saying whose it is
+            os.ftruncate(self._fd, 0)
+            os.pwrite(self._fd, str(os.getpid()).encode(), 0)
 
     def release(self) -> None:
         """Let others have it; may be called again."""
@@ -211,22 +231,25 @@ class TopicWriter:
         """Whether it can still write."""
         return self._fd >= 0
 
-    def write(self, group: bytes) -> None:
-        """Append one group; when it returns the group survives the death of this process.
+    def write(self, group: bytes, *, durable: bool = False) -> None:
+        """Append one group; when it returns the group survives the death of this process, or, where it is to be
+        `durable`, that of the machine.
 
-        Raises DeliveryFailed where the disk takes no more; nothing of the group remains then."""
+        Raises DiskFull or LogError where the disk does not take it; nothing of the group remains then."""
         rest, at = memoryview(group), self.end
         try:
             while rest:
                 done = os.pwrite(self._fd, rest, at)
                 rest, at = rest[done:], at + done
+            if durable:
+                self.sync()
         except OSError as error:
             os.ftruncate(self._fd, self.end)
-            raise DeliveryFailed(f"cannot write {self.path}: {error.strerror}", "make room and go on") from error
+            raise cannot_write(self.path, error) from error
         self.end = at
 
     def sync(self) -> None:
-        """Make what was written survive a power cut."""
+        """Make what was written survive a power cut. Raises OSError."""
         os.fdatasync(self._fd) if hasattr(os, "fdatasync") else os.fsync(self._fd)
 
     def close(self) -> None:

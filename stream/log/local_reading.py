@@ -15,9 +15,9 @@ from stream.log.local_groups import HAS_POSITION, POSITION, decode_body
 from stream.model import Record
 
 PAUSE = 0.005
+"""Seconds between two looks at a file that has nothing new."""
 MOST_BYTES = 16 << 20
 """What one poll brings at most, but for the last record; as much as a Kafka reader holds ready."""
-"""Seconds between two looks at a file that has nothing new."""
 CHECK_EVERY = 1.0
 """Seconds between two looks at whether the topics are still the same."""
 

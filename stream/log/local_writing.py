@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from stream.errors import LogError, PositionMissing, RecordTooLarge
+from stream.errors import DeliveryFailed, DiskFull, LogError, PositionMissing, RecordTooLarge
 from stream.log.base import POSITION_KEY, POSITIONS, VERDICTS, Appender, Outgoing, Publisher
 from stream.log.local_catalog import Catalog
-from stream.log.local_files import Tally, TopicWriter
+from stream.log.local_files import Tally, TopicWriter, cannot_write
 from stream.log.local_groups import HAS_POSITION, MIXED, decode_body, encode_group, encode_record
 from stream.log.local_reading import has_verdicts
 from stream.log.partitioner import partition_of, partitions_of
@@ -31,6 +31,7 @@ class LocalAppender(Appender):
         self._limit = limit
         self._name = catalog.name(topic)
         self._count = 0
+        self._failed: DeliveryFailed | None = None
         self._keyless = itertools.count()
 
     def append(
@@ -42,7 +43,9 @@ class LocalAppender(Appender):
         partition: int | None = None,
         timestamp: int | None = None,
     ) -> int:
-        """See Appender."""
+        """See Appender. A record that failed, on a full disk, is there neither as a whole nor in part."""
+        if self._failed is not None:
+            raise self._failed
         if partition is None:
             keyed = key is not None
             partition = partition_of(key or b"", self._partitions) if keyed else next(self._keyless)
@@ -53,18 +56,21 @@ class LocalAppender(Appender):
         record = encode_record(partition, now if timestamp is None else timestamp, key, value, headers)
         if len(record) > self._limit:
             raise too_large(self._name, len(record), self._limit)
-        self._writer.write(encode_group([record], partition, 0, now))
+        self._write(self._writer.write, encode_group([record], partition, 0, now))
         self._count += 1
         return self._count
 
     def acknowledged(self) -> int:
         """See Appender: all that was appended, it survives this process."""
+        if self._failed is not None:
+            raise self._failed
         return self._count
 
     def flush(self, timeout: float) -> int:
         """See Appender. Waits for the disk."""
-        self._writer.sync()
-        return self._count
+        if self._failed is None:
+            self._write(self._writer.sync)
+        return self.acknowledged()
 
     def discard(self) -> None:
         """See Appender."""
@@ -72,9 +78,23 @@ class LocalAppender(Appender):
 
     def close(self) -> None:
         """See Closing. Waits for the disk."""
-        if self._writer.is_open:
-            self._writer.sync()
-        self._writer.close()
+        try:
+            if self._writer.is_open and self._failed is None:
+                self._write(self._writer.sync)
+        finally:
+            self._writer.close()
+
+    def _write(self, call: Callable[..., None], *arguments: bytes) -> None:
+        """Call the writer, whose failure ends this appender."""
+        try:
+            call(*arguments)
+        except (OSError, LogError) as error:
+            named = error if isinstance(error, LogError) else cannot_write(self._writer.path, error)
+            todo = (
+                "make room, then append it again with a new appender" if isinstance(named, DiskFull) else named.todo
+            )
+            self._failed = DeliveryFailed(named.what, todo)
+            raise self._failed from error
 
 
 class LocalPublisher(Publisher):
@@ -104,7 +124,8 @@ class LocalPublisher(Publisher):
             file.close()
 
     def publish(self, verdicts: Sequence[Outgoing], position: bytes) -> None:
-        """See Publisher. After DeliveryFailed (disk full) nothing of it is there, and it can be called again."""
+        """See Publisher. After DiskFull nothing of it is there: called again with the same arguments, once there is
+        room, it publishes once. So after any other LogError of the disk, if the disk can be mended."""
         if self._writer is None:
             raise LogError("publish was called before start", "call start first")
         now = now_ms()
@@ -114,8 +135,7 @@ class LocalPublisher(Publisher):
             for partition, verdict in zip(partitions, verdicts, strict=True)
         ]
         records.append(encode_record(0, now, POSITION_KEY, position, ()))
-        self._writer.write(encode_group(records, MIXED, HAS_POSITION, now))
-        self._writer.sync()
+        self._writer.write(encode_group(records, MIXED, HAS_POSITION, now), durable=True)
 
     def close(self) -> None:
         """See Closing."""

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream.errors import LogDamaged, LogError, LogLocked, SettingsError
+from stream.errors import LogDamaged, LogLocked, SettingsError
 from stream.log import open_log
 from stream.log.base import FINGERPRINTS, PAGES, POSITIONS, VERDICTS, Log
 from stream.log.partitioner import murmur2, partition_of, partitions_of
@@ -116,26 +116,6 @@ def test_many_readers_follow_a_writer_in_another_process(local_place: Place, loc
                 while len(values) < 2000:
                     values += [int(r.value or b"") for r in reader.poll(100, 5)]
                 assert values == list(range(1, len(values) + 1))
-
-
-def test_a_full_disk_is_an_error_that_leaves_the_topic_whole(
-    local_log: Log, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    real = os.pwrite
-
-    def half(fd: int, data: bytes, at: int) -> int:
-        if len(data) > 10:
-            return real(fd, data[:10], at)
-        raise OSError(28, "No space left on device")
-
-    with local_log.appender(FINGERPRINTS) as appender:
-        appender.append(b"one")
-        monkeypatch.setattr(os, "pwrite", half)
-        with pytest.raises(LogError, match=r"No space left on device: make room"):
-            appender.append(b"two two")
-        monkeypatch.undo()
-        appender.append(b"three")
-    assert [r.value for r in read_all(local_log, FINGERPRINTS)] == [b"one", b"three"]
 
 
 def test_a_damaged_list_of_topics_is_refused_by_name(local_place: Place, local_log: Log) -> None:

@@ -1,0 +1,194 @@
+"""A local log on a full disk: nothing torn, nothing lost, and on it goes once there is room.
+
+The disk is full for real: a child process may write no longer files than it is told (RLIMIT_FSIZE), or, as root on
+Linux, a small file system is mounted for it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from stream.errors import DeliveryFailed, DiskFull
+from stream.log.base import FINGERPRINTS, PAGES, POSITIONS, VERDICTS, Log
+from tests.contract.helpers import batch, read_all
+from tests.kafka_fixtures import Place
+
+LIMITED = """
+import resource, sys
+from stream.errors import DeliveryFailed, DiskFull
+from stream.log import LogOptions, open_log
+from tests.contract.helpers import batch
+
+log = open_log(sys.argv[1], LogOptions())
+def room(size):
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+"""
+FULL_FOR_APPENDS = """
+room(30_000)
+appender = log.appender("fingerprints")
+try:
+    while True:
+        print(appender.append(b"x" * 7_000), flush=True)
+except DeliveryFailed as error:
+    print(error)
+appender.discard()
+room(resource.RLIM_INFINITY)
+with log.appender("fingerprints") as appender:
+    appender.append(b"after")
+"""
+FULL_FOR_VERDICTS = """
+publisher = log.publisher()
+publisher.start()
+publisher.publish(batch(1), b"one")
+room(1_000)
+for _ in range(3):
+    try:
+        publisher.publish(batch(2), b"two")
+    except DiskFull as error:
+        print(error)
+room(resource.RLIM_INFINITY)
+publisher.publish(batch(2), b"two")
+publisher.publish(batch(3), b"three")
+"""
+
+
+def run_limited(place: Place, code: str) -> list[str]:
+    """What a process said that was limited in the size of its files."""
+    command = [sys.executable, "-c", LIMITED + code, place.address]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=Path(__file__).parents[2])
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+def test_an_append_without_room_is_no_torn_record_in_the_middle(local_place: Place, local_log: Log) -> None:
+    *told, error = run_limited(local_place, FULL_FOR_APPENDS)
+    assert told == ["1", "2", "3", "4"]
+    assert "no room to write" in error
+    assert "File too large): make room, then append it again with a new appender" in error
+    assert [len(r.value or b"") for r in read_all(local_log, FINGERPRINTS)] == [7_000] * 4 + [5]
+
+
+def test_verdicts_without_room_are_published_once_when_there_is_room(local_place: Place, local_log: Log) -> None:
+    errors = run_limited(local_place, FULL_FOR_VERDICTS)
+    assert len(errors) == 3
+    assert all(
+        "no room to write" in error and error.endswith("make room and go on; nothing is lost") for error in errors
+    )
+    assert [r.value for r in read_all(local_log, POSITIONS)] == [b"one", b"two", b"three"]
+    assert [r.value for r in read_all(local_log, VERDICTS)] == [b"1"] * 10 + [b"2"] * 10 + [b"3"] * 10
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Place]:
+    """A file system of 256 KiB."""
+    folder = tmp_path / "small"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=256k", "simstream", str(folder)]
+    if sys.platform != "linux" or subprocess.run(mount, capture_output=True, check=False).returncode != 0:
+        pytest.skip("no file system can be mounted here")
+    yield Place(str(folder / "log"), "simstream")
+    subprocess.run(["umount", str(folder)], check=True)
+
+
+def fill(place: Place) -> Callable[[], None]:
+    """Take all room of the disk; gives a function that gives it back."""
+    ballast = Path(place.address) / "ballast"
+    with ballast.open("wb", buffering=0) as file, contextlib.suppress(OSError):
+        while True:
+            file.write(bytes(1000))
+    return ballast.unlink
+
+
+def test_every_write_to_a_full_disk_is_a_named_error_and_goes_on_afterwards(small_disk: Place) -> None:
+    log = small_disk.open()
+    log.create_topics(1)
+    with log.appender(PAGES) as appender:
+        for i in range(3):
+            appender.append(b"%d" % i, b"k")
+    source, publisher, appender = log.source(), log.publisher(), log.appender(FINGERPRINTS)
+    publisher.start()
+    source.poll(10, 0)
+    give_back = fill(small_disk)
+    with pytest.raises(DeliveryFailed):
+        appender.append(bytes(5000))
+    appender.discard()
+    with pytest.raises(DiskFull):
+        publisher.publish(batch(1, 200), b"one")
+    with pytest.raises(DiskFull):
+        source.commit({0: 2})
+    with pytest.raises(DiskFull):
+        Place(small_disk.address, "other").open().create_topics(1)
+    give_back()
+    with log.appender(FINGERPRINTS) as appender:
+        appender.append(bytes(5000))
+    publisher.publish(batch(1, 200), b"one")
+    source.commit({0: 2})
+    source.close()
+    publisher.close()
+    assert [len(r.value or b"") for r in read_all(log, FINGERPRINTS)] == [5000]
+    assert [len(read_all(log, VERDICTS)), len(read_all(log, POSITIONS))] == [200, 1]
+    with log.source() as source:
+        assert source.poll(10, 0).started == [(0, 2, False)]
+
+
+def no_space(*_: object) -> None:
+    raise OSError(28, "No space left on device")
+
+
+def test_verdicts_that_the_disk_takes_only_at_first_are_not_there(
+    local_log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with local_log.publisher() as publisher:
+        publisher.start()
+        publisher.publish(batch(1), b"one")
+        monkeypatch.setattr(os, "fdatasync", no_space)
+        with pytest.raises(DiskFull, match="No space left on device"):
+            publisher.publish(batch(2), b"two")
+        monkeypatch.undo()
+        assert [r.value for r in read_all(local_log, POSITIONS)] == [b"one"]
+        publisher.publish(batch(2), b"two")
+    assert [r.value for r in read_all(local_log, POSITIONS)] == [b"one", b"two"]
+
+
+def test_an_appender_that_failed_once_takes_no_more(local_log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    appender = local_log.appender(FINGERPRINTS)
+    appender.append(b"one")
+    monkeypatch.setattr(os, "pwrite", no_space)
+    with pytest.raises(DeliveryFailed):
+        appender.append(b"two")
+    monkeypatch.undo()
+    for use in (lambda: appender.append(b"three"), appender.acknowledged, lambda: appender.flush(1)):
+        with pytest.raises(DeliveryFailed, match="new appender"):
+            use()
+    appender.close()
+    assert [r.value for r in read_all(local_log, FINGERPRINTS)] == [b"one"]
+
+
+def test_a_reader_that_saw_half_a_record_reads_the_one_that_took_its_place(
+    local_log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, seen = os.pwrite, []
+
+    def half(fd: int, data: bytes, at: int) -> int:
+        if len(data) < 3000:
+            seen.append(reader.poll(10, 0))
+            raise OSError(28, "No space left on device")
+        return real(fd, data[:2000], at)
+
+    with local_log.reader(FINGERPRINTS) as reader:
+        with local_log.appender(FINGERPRINTS) as appender:
+            monkeypatch.setattr(os, "pwrite", half)
+            with pytest.raises(DeliveryFailed):
+                appender.append(b"x" * 3000)
+            monkeypatch.undo()
+        with local_log.appender(FINGERPRINTS) as appender:
+            appender.append(b"y")
+        assert seen == [[]]
+        assert [r.value for r in reader.poll(10, 1)] == [b"y"]
