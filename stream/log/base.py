@@ -198,7 +198,7 @@ class Publisher(Closing):
 
     @abstractmethod
     def start(self) -> bytes | None:
-        """Fence the predecessor, end its open transaction, return the last committed position (None: none).
+        """Fence the predecessor at once, end its open transaction, return the last committed position (None: none).
 
         Raises PositionMissing where `verdicts` has records and `positions` has none."""
 
@@ -208,7 +208,10 @@ class Publisher(Closing):
 
         What failed is sent again, the same bytes. After a fencing it starts anew and compares the committed
         position with its own: equal to `position`, it is done; equal to the one before, it sends again; any
-        other raises TakenOver."""
+        other raises TakenOver, and so does a newer publisher that has not published yet.
+
+        Raises BrokerUnreachable and, on a local log, DiskFull: then it can be called again with the same
+        arguments, and publishes once."""
 
 
 FRAME_BYTES = 8 << 20
@@ -244,8 +247,11 @@ class Log(Closing):
     kind: Literal["local", "kafka"]
 
     @abstractmethod
-    def create_topics(self, partitions: int) -> list[TopicReport]:
-        """Make the topics that are missing; a topic that exists is compared, never changed."""
+    def create_topics(self, partitions: int | None = None) -> list[TopicReport]:
+        """Make the topics that are missing; one that exists is never changed, and what would break a rule is said.
+
+        `partitions` is for `pages`: without it, as many as there are, or 8 new ones on Kafka and 1 in a
+        directory. `verdicts` get as many as `pages` have."""
 
     @abstractmethod
     def topic(self, topic: str) -> TopicInfo:

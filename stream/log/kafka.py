@@ -30,7 +30,7 @@ class KafkaLog(Log):
             raise SettingsError("the address kafka:// names no broker", "give kafka://HOST:PORT")
         self._cluster = Cluster(servers, options or LogOptions())
 
-    def create_topics(self, partitions: int) -> list[TopicReport]:
+    def create_topics(self, partitions: int | None = None) -> list[TopicReport]:
         """See Log."""
         return create_topics(self._cluster, partitions)
 

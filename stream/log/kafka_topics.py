@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
@@ -15,6 +14,8 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # exported un
 
 from stream.errors import TopicMissing
 from stream.log.base import (
+    DEAD_LETTER_ROOM,
+    DEAD_LETTERS,
     FINGERPRINTS,
     PAGES,
     POSITIONS,
@@ -25,17 +26,23 @@ from stream.log.base import (
 )
 from stream.log.kafka_cluster import Cluster
 
+DEFAULT_PARTITIONS = 8
 LEAST_REPLICAS = 2
+LEAST_VERDICT = 1 << 20
+"""More bytes than a verdict can have, but for one that merges a hundred thousand clusters."""
 LIMIT = "max.message.bytes"
+MOST = 2**31 - 1
+"""The greatest limit that a broker knows."""
+REPLICAS = "min.insync.replicas"
 
 
 def wanted_settings(cluster: Cluster, topic: str, brokers: int) -> dict[str, str]:
     """The settings that a topic is made with; those not named are the broker's.
 
     `fingerprints` is the only source of truth, so nothing of it may be removed or lost; `verdicts` compacted
-    would hide a verdict given twice.
+    would hide a verdict given twice, `dead-letters` compacted a page that failed twice.
     """
-    safe = {"min.insync.replicas": str(LEAST_REPLICAS)} if brokers >= 3 and topic != PAGES else {}
+    safe = {REPLICAS: str(LEAST_REPLICAS)} if brokers >= 3 and topic != PAGES else {}
     limit = {LIMIT: str(largest_record(topic, cluster.options))}
     if topic == FINGERPRINTS:
         kept = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
@@ -43,18 +50,33 @@ def wanted_settings(cluster: Cluster, topic: str, brokers: int) -> dict[str, str
         return kept | truth | safe | limit
     if topic == POSITIONS:
         return {"cleanup.policy": "compact"} | safe
-    if topic == VERDICTS:
-        return {"cleanup.policy": "delete"} | limit | safe
-    return limit | safe
+    if topic == PAGES:
+        return limit
+    return {"cleanup.policy": "delete"} | limit | safe
 
 
-def create_topics(cluster: Cluster, partitions: int) -> list[TopicReport]:
-    """Make what is missing, compare what is there. Raises BrokerUnreachable."""
+def create_topics(cluster: Cluster, partitions: int | None) -> list[TopicReport]:
+    """Make what is missing, compare what is there. Raises BrokerUnreachable.
+
+    `pages` that exist are the user's: only their number of partitions is compared, and only where it is given.
+    Without `partitions` new pages get 8. `verdicts` are to have as many as `pages`.
+    """
     try:
         brokers = len(cluster.admin().list_topics(timeout=cluster.options.patience).brokers)
     except KafkaException as error:
         raise cluster.named(error) from None
-    return [_create(cluster, topic, partitions, brokers) for topic in TOPICS]
+    pages = _create(cluster, PAGES, partitions or DEFAULT_PARTITIONS, brokers)
+    there = cluster.describe([PAGES])[PAGES].partitions
+    if not pages.created and partitions not in (None, there):
+        pages = pages._replace(differs=(f"partitions: {there}, not {partitions}",))
+    reports = [pages]
+    for topic in TOPICS[1:]:
+        count = there if topic == VERDICTS else 1
+        report = _create(cluster, topic, count, brokers)
+        reports.append(
+            report if report.created else report._replace(differs=_compare(cluster, topic, count, brokers))
+        )
+    return reports
 
 
 def topic_settings(cluster: Cluster, topic: str) -> dict[str, str]:
@@ -74,9 +96,11 @@ def admitted_bytes(cluster: Cluster, topic: str) -> int:
     return int(found) if found.isdigit() else largest_record(topic, cluster.options)
 
 
-def _create(cluster: Cluster, topic: str, partitions: int, brokers: int) -> TopicReport:
+def _create(cluster: Cluster, topic: str, count: int, brokers: int) -> TopicReport:
+    """Make it if it is not there."""
     wanted = wanted_settings(cluster, topic, brokers)
-    count = partitions if topic in (PAGES, VERDICTS) else 1
+    if topic == DEAD_LETTERS:  # a page that is refused for its size still has to fit
+        wanted[LIMIT] = str(min(max(int(wanted[LIMIT]), admitted_bytes(cluster, PAGES) + DEAD_LETTER_ROOM), MOST))
     new = NewTopic(cluster.name(topic), count, min(3, brokers), config=wanted)
     futures = cluster.admin().create_topics([new], request_timeout=cluster.options.patience)
     try:
@@ -84,24 +108,30 @@ def _create(cluster: Cluster, topic: str, partitions: int, brokers: int) -> Topi
     except KafkaException as error:
         if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
             raise cluster.named(error, topic) from None
-        return TopicReport(cluster.name(topic), False, _compare(cluster, topic, count, wanted))
+        return TopicReport(cluster.name(topic), False)
     _wait_for(cluster, topic)
     return TopicReport(cluster.name(topic), True)
 
 
-def _compare(cluster: Cluster, topic: str, count: int, wanted: Mapping[str, str]) -> tuple[str, ...]:
+def _compare(cluster: Cluster, topic: str, count: int, brokers: int) -> tuple[str, ...]:
+    """What of an existing topic would break a rule; more room or more replicas than asked for would not."""
+    wanted = wanted_settings(cluster, topic, brokers)
+    if topic == VERDICTS:
+        wanted[LIMIT] = str(LEAST_VERDICT)
+    if topic == DEAD_LETTERS:
+        wanted[LIMIT] = str(admitted_bytes(cluster, PAGES))
     there = cluster.describe([topic])[topic].partitions
-    differs = [] if there == count else [f"partitions: {there}, not {count}"]
+    differs = []
+    if there != count and topic != DEAD_LETTERS:
+        differs.append(f"partitions: {there}, not {count}" + (" as pages" if topic == VERDICTS else ""))
     found = topic_settings(cluster, topic)
     for name, value in wanted.items():
-        if found.get(name) != value and not _is_enough(topic, name, found.get(name, ""), value):
+        if name in (LIMIT, REPLICAS):
+            if int(found.get(name) or 0) < int(value):
+                differs.append(f"{name}: {found.get(name)}, less than {value}")
+        elif found.get(name) != value:
             differs.append(f"{name}: {found.get(name)}, not {value}")
     return tuple(differs)
-
-
-def _is_enough(topic: str, name: str, found: str, wanted: str) -> bool:
-    """More room than asked for is no difference where the service alone fills the topic."""
-    return name == LIMIT and topic != PAGES and int(found or 0) >= int(wanted)
 
 
 def _wait_for(cluster: Cluster, topic: str) -> None:

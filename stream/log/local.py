@@ -44,14 +44,20 @@ class LocalLog(Log):
         self._options = options or LogOptions()
         self._catalog = Catalog(Path(folder), self._options.prefix)
 
-    def create_topics(self, partitions: int) -> list[TopicReport]:
-        """See Log."""
+    def create_topics(self, partitions: int | None = None) -> list[TopicReport]:
+        """See Log. Raises DiskFull."""
         reports = []
         for topic in TOPICS:
-            wanted = partitions if topic in (PAGES, VERDICTS) else 1
+            wanted = 1
+            if topic == PAGES:
+                wanted = partitions or 1
+            elif topic == VERDICTS:
+                wanted = self._catalog.info(PAGES).partitions
             created = self._catalog.create(topic, wanted)
             found = self._catalog.info(topic)
-            differs = () if found.partitions == wanted else (f"partitions: {found.partitions}, not {wanted}",)
+            differs: tuple[str, ...] = ()
+            if found.partitions != wanted and (topic != PAGES or partitions is not None):
+                differs = (f"partitions: {found.partitions}, not {wanted}",)
             reports.append(TopicReport(found.name, created, differs))
         return reports
 

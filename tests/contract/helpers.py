@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Literal
 
-from stream.log.base import Log, Outgoing, Polled, Source
+from stream.log.base import Log, LogOptions, Outgoing, Polled, Source
+from stream.log.kafka_cluster import Cluster
 from stream.model import Record
 from tests.kafka_fixtures import Place
 
@@ -64,3 +65,8 @@ def kill_after(process: subprocess.Popen[str], lines: int) -> int:
     process.kill()
     rest, _ = process.communicate()
     return [*told, *(int(line) for line in rest.splitlines(keepends=True) if line.endswith("\n"))][-1]
+
+
+def cluster_of(place: Place) -> Cluster:
+    """The cluster that a place on a broker is on, for what the log's interface does not show."""
+    return Cluster(place.address.removeprefix("kafka://"), LogOptions(prefix=place.prefix))

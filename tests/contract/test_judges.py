@@ -9,11 +9,10 @@ from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from stream.errors import BrokerUnreachable, TakenOver
-from stream.log.base import POSITIONS, VERDICTS, Log, LogOptions
+from stream.log.base import POSITIONS, VERDICTS, Log
 from stream.log.kafka_claim import Claim
-from stream.log.kafka_cluster import Cluster
 from stream.log.kafka_publisher import KafkaPublisher
-from tests.contract.helpers import batch, read_all
+from tests.contract.helpers import batch, cluster_of, read_all
 from tests.kafka_fixtures import Place
 
 pytestmark = pytest.mark.kafka
@@ -35,10 +34,6 @@ class SlowPublisher(KafkaPublisher):
                 self.rival.start()
 
 
-def cluster(place: Place) -> Cluster:
-    return Cluster(place.address.removeprefix("kafka://"), LogOptions(prefix=place.prefix))
-
-
 def check_published(log: Log, *positions: bytes) -> None:
     """These positions, with ten verdicts each, and nothing else."""
     assert [r.value for r in read_all(log, POSITIONS, least=len(positions))] == list(positions)
@@ -46,7 +41,7 @@ def check_published(log: Log, *positions: bytes) -> None:
 
 
 def test_a_transaction_that_outlived_its_time_is_sent_again_once(kafka_place: Place, kafka_log: Log) -> None:
-    with SlowPublisher(cluster(kafka_place), transaction_ms=1000) as publisher:
+    with SlowPublisher(cluster_of(kafka_place), transaction_ms=1000) as publisher:
         publisher.start()
         publisher.publish(batch(1), b"one")
         publisher.publish(batch(2), b"two")
@@ -85,8 +80,8 @@ def test_the_older_stops_where_the_newer_only_reads_yet(kafka_place: Place, kafk
 
 
 def test_a_slow_transaction_does_not_excuse_the_older(kafka_place: Place, kafka_log: Log) -> None:
-    newer = KafkaPublisher(cluster(kafka_place))
-    with SlowPublisher(cluster(kafka_place), transaction_ms=1000) as older:
+    newer = KafkaPublisher(cluster_of(kafka_place))
+    with SlowPublisher(cluster_of(kafka_place), transaction_ms=1000) as older:
         older.start()
         older.rival = newer
         with pytest.raises(TakenOver):
@@ -107,8 +102,8 @@ class SurprisedPublisher(SlowPublisher):
 
 
 def test_a_newer_that_was_fenced_back_in_the_same_moment_goes_on(kafka_place: Place, kafka_log: Log) -> None:
-    newer = KafkaPublisher(cluster(kafka_place))
-    with SurprisedPublisher(cluster(kafka_place), transaction_ms=1000) as older:
+    newer = KafkaPublisher(cluster_of(kafka_place))
+    with SurprisedPublisher(cluster_of(kafka_place), transaction_ms=1000) as older:
         older.start()
         older.surprise = newer
         with pytest.raises(TakenOver):
@@ -118,7 +113,7 @@ def test_a_newer_that_was_fenced_back_in_the_same_moment_goes_on(kafka_place: Pl
 
 
 def test_of_two_that_start_in_the_same_moment_the_last_to_claim_goes_on(kafka_place: Place, kafka_log: Log) -> None:
-    first, last = KafkaPublisher(cluster(kafka_place)), KafkaPublisher(cluster(kafka_place))
+    first, last = KafkaPublisher(cluster_of(kafka_place)), KafkaPublisher(cluster_of(kafka_place))
     first._claim.make()
     last.start()
     first._last = first._begin()  # it fences, though it claimed earlier
@@ -129,14 +124,14 @@ def test_of_two_that_start_in_the_same_moment_the_last_to_claim_goes_on(kafka_pl
 
 
 def test_where_the_broker_forgot_the_claim_the_position_decides(kafka_place: Place, kafka_log: Log) -> None:
-    publisher = KafkaPublisher(cluster(kafka_place))
+    publisher = KafkaPublisher(cluster_of(kafka_place))
     publisher.start()
     admin = AdminClient({"bootstrap.servers": kafka_place.address.removeprefix("kafka://")})
     group = f"{kafka_place.prefix}.judge-claim"
     admin.delete_consumer_groups([group])[group].result(10)
     publisher._unsure = True
     publisher.publish(batch(1), b"one")
-    other = Claim(cluster(kafka_place))
+    other = Claim(cluster_of(kafka_place))
     with pytest.raises(TakenOver):
         other.check()  # the claim was made anew
     check_published(kafka_log, b"one")
@@ -157,8 +152,8 @@ class ForgottenAnswer(Claim):
 def test_a_broker_that_goes_away_during_the_look_publishes_nothing_twice(
     kafka_place: Place, kafka_log: Log
 ) -> None:
-    publisher = KafkaPublisher(cluster(kafka_place))
-    publisher._claim = ForgottenAnswer(cluster(kafka_place))
+    publisher = KafkaPublisher(cluster_of(kafka_place))
+    publisher._claim = ForgottenAnswer(cluster_of(kafka_place))
     publisher.start()
     publisher.publish(batch(1), b"one")
     publisher._last, publisher._unsure = None, True  # as if the answer to the commit had been lost
@@ -169,7 +164,7 @@ def test_a_broker_that_goes_away_during_the_look_publishes_nothing_twice(
 
 
 def test_the_claim_is_a_sign_that_kafkas_tools_show(kafka_place: Place, kafka_log: Log) -> None:
-    publisher = KafkaPublisher(cluster(kafka_place))
+    publisher = KafkaPublisher(cluster_of(kafka_place))
     publisher.start()
     admin = AdminClient({"bootstrap.servers": kafka_place.address.removeprefix("kafka://")})
     where = TopicPartition(f"{kafka_place.prefix}.positions", 0)

@@ -16,7 +16,7 @@ from stream.log import open_log
 from stream.log.base import FINGERPRINTS, PAGES, POSITIONS, VERDICTS, Log, LogOptions, Outgoing
 from stream.log.kafka_cluster import Cluster
 from stream.log.kafka_publisher import KafkaPublisher
-from tests.contract.helpers import batch, read_all, read_source
+from tests.contract.helpers import batch, cluster_of, read_all, read_source
 from tests.kafka_fixtures import PARTITIONS, Place
 
 pytestmark = pytest.mark.kafka
@@ -96,8 +96,7 @@ def test_a_full_queue_makes_the_appender_wait_and_loses_nothing(kafka_place: Pla
 def test_an_open_transaction_of_a_dead_publisher_is_undone_by_the_next_start(kafka_place: Place) -> None:
     log = kafka_place.open()
     log.create_topics(1)
-    cluster = Cluster(kafka_place.address.removeprefix("kafka://"), LogOptions(prefix=kafka_place.prefix))
-    dead = KafkaPublisher(cluster)
+    dead = KafkaPublisher(cluster_of(kafka_place))
     dead.start()
     dead._producer.begin_transaction()
     dead._producer.produce(f"{kafka_place.prefix}.verdicts", b"never", b"k")

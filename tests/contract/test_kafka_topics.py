@@ -1,0 +1,100 @@
+"""Topics on a real broker that others made first: what would break a rule is said, the user's own is left alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from stream.log.base import DEAD_LETTERS, FINGERPRINTS, PAGES, POSITIONS, TOPICS, VERDICTS, Log
+from stream.log.kafka_cluster import Cluster
+from stream.log.kafka_topics import topic_settings
+from tests.contract.helpers import cluster_of
+from tests.kafka_fixtures import Place
+
+pytestmark = pytest.mark.kafka
+
+
+def make(place: Place, topic: str, partitions: int, settings: Mapping[str, str] | None = None) -> None:
+    """Make a topic as somebody would who does not know the service."""
+    admin = AdminClient({"bootstrap.servers": place.address.removeprefix("kafka://")})
+    name = f"{place.prefix}.{topic}"
+    admin.create_topics([NewTopic(name, partitions, 1, config=dict(settings or {}))])[name].result(10)
+
+
+def differing(log: Log, partitions: int | None = None) -> dict[str, tuple[str, ...]]:
+    """What `create_topics` says about topics that were there."""
+    return {r.name.split(".", 1)[1]: r.differs for r in log.create_topics(partitions) if not r.created}
+
+
+def settings(cluster: Cluster, topic: str, *names: str) -> list[str]:
+    found = topic_settings(cluster, topic)
+    return [found[name] for name in names]
+
+
+def test_the_users_own_pages_are_left_alone_and_verdicts_have_as_many_partitions(kafka_place: Place) -> None:
+    make(
+        kafka_place, PAGES, 3, {"cleanup.policy": "compact", "max.message.bytes": "9000000", "retention.ms": "1000"}
+    )
+    log = kafka_place.open()
+    assert differing(log) == {PAGES: ()}
+    assert {topic: log.topic(topic).partitions for topic in TOPICS} == {
+        PAGES: 3,
+        FINGERPRINTS: 1,
+        VERDICTS: 3,
+        POSITIONS: 1,
+        DEAD_LETTERS: 1,
+    }
+    assert differing(log) == dict.fromkeys(TOPICS, ())
+
+
+def test_another_number_of_partitions_is_said_only_where_it_was_asked_for(kafka_place: Place) -> None:
+    make(kafka_place, PAGES, 3)
+    log = kafka_place.open()
+    assert differing(log, 5) == {PAGES: ("partitions: 3, not 5",)}
+    assert log.topic(VERDICTS).partitions == 3
+
+
+def test_new_pages_have_eight_partitions(kafka_place: Place) -> None:
+    log = kafka_place.open()
+    log.create_topics()
+    assert [log.topic(topic).partitions for topic in (PAGES, VERDICTS)] == [8, 8]
+
+
+def test_a_dead_letter_has_room_for_the_largest_page_that_the_users_topic_admits(kafka_place: Place) -> None:
+    make(kafka_place, PAGES, 1, {"max.message.bytes": "30000000"})
+    kafka_place.open().create_topics()
+    assert int(*settings(cluster_of(kafka_place), DEAD_LETTERS, "max.message.bytes")) > 30_000_000
+
+
+def test_topics_as_a_broker_makes_them_by_itself_are_refused_for_what_would_break_a_rule(
+    kafka_place: Place,
+) -> None:
+    make(kafka_place, PAGES, 2, {"max.message.bytes": "2000000"})
+    for topic in (FINGERPRINTS, VERDICTS, POSITIONS, DEAD_LETTERS):
+        make(kafka_place, topic, 2)
+    differs = differing(kafka_place.open())
+    assert [text.split(":")[0] for text in differs[FINGERPRINTS]] == [
+        "partitions",
+        "retention.ms",
+        "message.timestamp.type",
+        "max.message.bytes",
+    ]
+    assert differs[POSITIONS] == ("partitions: 2, not 1", "cleanup.policy: delete, not compact")
+    assert differs[DEAD_LETTERS] == ("max.message.bytes: 1048588, less than 2000000",)
+    assert differs[VERDICTS] == ()
+
+
+def test_compacted_verdicts_and_a_compacted_log_are_refused(kafka_place: Place) -> None:
+    make(kafka_place, VERDICTS, 8, {"cleanup.policy": "compact"})
+    make(kafka_place, FINGERPRINTS, 1, {"cleanup.policy": "compact,delete", "max.message.bytes": "90000000"})
+    differs = differing(kafka_place.open())
+    assert differs[VERDICTS] == ("cleanup.policy: compact, not delete",)
+    assert "cleanup.policy: compact,delete, not delete" in differs[FINGERPRINTS]
+    assert not any("max.message.bytes" in text for text in differs[FINGERPRINTS])
+
+
+def test_verdicts_with_another_number_of_partitions_than_pages_are_named(kafka_place: Place) -> None:
+    make(kafka_place, VERDICTS, 5)
+    assert differing(kafka_place.open(), 4)[VERDICTS] == ("partitions: 5, not 4 as pages",)
