@@ -61,3 +61,30 @@ def test_a_service_gives_up_after_its_patience_with_one_line(
         assert len(errors) == 1
         assert own_broker.servers in errors[0]
         assert "Traceback" not in service.output
+
+
+def test_a_service_that_waits_for_a_broker_is_live_and_a_signal_ends_it_with_0(tmp_path: Path, cache: Path) -> None:
+    nobody = Place("kafka://127.0.0.1:1", "away")
+    with Program(tmp_path, cache, nobody).serve() as service:
+        service.until(lambda: service.get("/health/ready")[0] == 503, "it answers", timeout=30)
+        time.sleep(2)  # long enough for both roles to wait
+        assert service.get("/health/live")[0] == 200
+        began = time.monotonic()
+        assert service.end() == 0
+        assert time.monotonic() - began < 8
+        assert "Traceback" not in service.output
+
+
+def test_a_signal_while_the_broker_is_away_ends_the_service_within_its_stop_timeout(
+    own_broker: Broker, tmp_path: Path, cache: Path
+) -> None:
+    program = Program(tmp_path, cache, Place(own_broker.address, "away"))
+    program.good("topics", "create", "--partitions", 1)
+    with program.serve(SIMSTREAM_STOP_TIMEOUT="6s") as service:
+        service.ready()
+        own_broker.kill()
+        service.until(lambda: service.get("/health/ready")[0] == 503, "it is not ready", timeout=30)
+        began = time.monotonic()
+        code = service.end()
+        assert time.monotonic() - began < 12
+        assert code == 0, service.output  # nothing was under way

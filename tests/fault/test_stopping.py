@@ -6,19 +6,22 @@ import signal
 import time
 from pathlib import Path
 
-import pytest
-
 from stream.log.base import FINGERPRINTS
 from tests.e2e import pages
 from tests.e2e.harness import Program, by_ordinal, read_topic, watching
 
 
-@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_the_service_with_0_and_a_restart_goes_on_without_a_double(
-    program: Program, tmp_path: Path, how: signal.Signals
+def test_sigterm_ends_the_service_with_0_and_a_restart_goes_on_without_a_double(
+    program: Program, tmp_path: Path
 ) -> None:
-    if how is signal.SIGINT and not program.place.is_local:
-        pytest.skip("one signal on Kafka is enough")
+    stop_and_go_on(program, tmp_path, signal.SIGTERM)
+
+
+def test_ctrl_c_ends_the_service_as_sigterm_does(on_folder: Program, tmp_path: Path) -> None:
+    stop_and_go_on(on_folder, tmp_path, signal.SIGINT)
+
+
+def stop_and_go_on(program: Program, tmp_path: Path, how: signal.Signals) -> None:
     program.good("topics", "create", "--partitions", 2)
     program.good("feed", pages.write(tmp_path / "pages.jsonl", 20_000))
     small = {"SIMSTREAM_FRAME_MAX_PAGES": "25", "SIMSTREAM_STOP_TIMEOUT": "10s"}
