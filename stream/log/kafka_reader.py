@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import time
 from collections.abc import Mapping
 from typing import Any, Literal
@@ -30,6 +31,8 @@ FIXED: Mapping[str, Any] = {
     "enable.auto.offset.store": False,
     "enable.partition.eof": True,  # the only way past the markers that transactions leave at a topic's end
 }
+MOST_BYTES = 16 << 20
+"""What one poll brings at most, but for its last few messages; a larger one passes alone."""
 ASK_FOR = 2.0
 """Seconds that `caught_up` waits for a broker."""
 STEP = 0.5
@@ -42,8 +45,8 @@ def to_record(message: Any) -> Record:
     try:
         found = message.headers()
         headers = tuple((name, value or b"") for name, value in found) if found else ()
-    except UnicodeDecodeError:
-        headers = ()  # a header whose name is no text is none of ours
+    except (SystemError, UnicodeDecodeError):
+        headers = _readable_headers(message)
     return Record(
         message.topic(),
         message.partition(),
@@ -55,13 +58,37 @@ def to_record(message: Any) -> Record:
     )
 
 
+def _readable_headers(message: Any) -> tuple[tuple[str, bytes], ...]:
+    """The headers of a message of which some have a name that is not UTF-8: those are left out.
+
+    The client fails over such a name, and keeps a list of pairs in which that name's place is empty. An empty
+    place may not be touched (the interpreter would crash), but the garbage collector passes over it.
+    """
+    try:
+        pairs = [gc.get_referents(pair) for pair in message.headers() or ()]
+    except (SystemError, UnicodeDecodeError):
+        return ()  # a client that keeps nothing
+    pairs = [sorted(pair, key=lambda part: not isinstance(part, str)) for pair in pairs]  # the name first
+    return tuple((pair[0], pair[1] or b"") for pair in pairs if len(pair) == 2 and isinstance(pair[0], str))
+
+
 def consume(consumer: Any, limit: int, timeout: float) -> list[Any]:
-    """Up to `limit` messages as soon as one is there: the client itself would wait for all of them."""
-    messages: list[Any] = consumer.consume(limit, 0)
+    """Up to `limit` messages, and about MOST_BYTES, as soon as one is there: the client itself would wait for
+    all of them, and hand over all that it has fetched of every partition. About ten calls for 1,000 messages."""
+    messages: list[Any] = consumer.consume(1, 0)
     if not messages and timeout > 0:
         messages = consumer.consume(1, timeout)
-        if messages and limit > 1:
-            messages += consumer.consume(limit - 1, 0)
+    size = seen = 0
+    while messages and len(messages) < limit:
+        size += sum(len(message.value() or b"") for message in messages[seen:])
+        seen = len(messages)
+        if size >= MOST_BYTES:
+            break
+        fitting = (MOST_BYTES - size) * seen // (size + 1)  # if those to come are like those seen
+        more = consumer.consume(max(1, min(limit - seen, fitting, 2 * seen)), 0)
+        if not more:
+            break
+        messages += more
     return messages
 
 
