@@ -27,7 +27,7 @@ def command() -> None:
 def create(partitions: int | None, config: str | None, **flags: Any) -> int:
     """Make the topics that are missing. One that exists is never changed; what differs is said (exit 1)."""
     with open_log(settle(config, **flags)) as log:
-        reports = log.create_topics(partitions or (KAFKA_PARTITIONS if log.kind == "kafka" else 1))
+        reports = log.create_topics(partitions)
     for report in reports:
         word = "created" if report.created else "differs" if report.differs else "exists"
         click.echo(f"{word}  {report.name}" + "".join(f"\n         {text}" for text in report.differs))
