@@ -59,7 +59,7 @@ def create_topics(cluster: Cluster, partitions: int | None) -> list[TopicReport]
     """Make what is missing, compare what is there. Raises BrokerUnreachable.
 
     `pages` that exist are the user's: only their number of partitions is compared, and only where it is given.
-    Without `partitions` new pages get 8. `verdicts` are to have as many as `pages`.
+    Without `partitions` new pages get 8. New `verdicts` get as many as `pages` have.
     """
     try:
         brokers = len(cluster.admin().list_topics(timeout=cluster.options.patience).brokers)
@@ -73,6 +73,8 @@ def create_topics(cluster: Cluster, partitions: int | None) -> list[TopicReport]
     for topic in TOPICS[1:]:
         count = there if topic == VERDICTS else 1
         report = _create(cluster, topic, count, brokers)
+        if topic == VERDICTS and partitions is not None:
+            count = partitions  # both were meant
         reports.append(
             report if report.created else report._replace(differs=_compare(cluster, topic, count, brokers))
         )
@@ -123,7 +125,7 @@ def _compare(cluster: Cluster, topic: str, count: int, brokers: int) -> tuple[st
     there = cluster.describe([topic])[topic].partitions
     differs = []
     if there != count and topic != DEAD_LETTERS:
-        differs.append(f"partitions: {there}, not {count}" + (" as pages" if topic == VERDICTS else ""))
+        differs.append(f"partitions: {there}, not {count}")
     found = topic_settings(cluster, topic)
     for name, value in wanted.items():
         if name in (LIMIT, REPLICAS):

@@ -48,16 +48,16 @@ class LocalLog(Log):
         """See Log. Raises DiskFull."""
         reports = []
         for topic in TOPICS:
-            wanted = 1
+            new = expected = 1
             if topic == PAGES:
-                wanted = partitions or 1
+                new = expected = partitions or self._catalog.partitions(PAGES) or 1
             elif topic == VERDICTS:
-                wanted = self._catalog.info(PAGES).partitions
-            created = self._catalog.create(topic, wanted)
+                new = self._catalog.info(PAGES).partitions
+                expected = partitions or new
+            created = self._catalog.create(topic, new)
             found = self._catalog.info(topic)
-            differs: tuple[str, ...] = ()
-            if found.partitions != wanted and (topic != PAGES or partitions is not None):
-                differs = (f"partitions: {found.partitions}, not {wanted}",)
+            fits = created or found.partitions == expected
+            differs = () if fits else (f"partitions: {found.partitions}, not {expected}",)
             reports.append(TopicReport(found.name, created, differs))
         return reports
 

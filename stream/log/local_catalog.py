@@ -52,6 +52,11 @@ class Catalog:
             )
         return TopicInfo(self.name(topic), str(entry["id"]), int(entry["partitions"]))
 
+    def partitions(self, topic: str) -> int | None:
+        """How many a topic has, None where it does not exist."""
+        entry = self._read().get(self.name(topic))
+        return int(entry["partitions"]) if entry else None
+
     def stamp(self) -> tuple[int, int]:
         """Changes whenever the topics do; cheap enough to ask for every second."""
         try:

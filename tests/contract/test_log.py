@@ -37,6 +37,18 @@ def test_another_number_of_partitions_is_reported_and_not_changed(log: Log) -> N
     assert log.topic(PAGES).partitions == PARTITIONS
 
 
+def test_the_number_of_partitions_is_compared_only_where_it_is_given(log: Log) -> None:
+    assert [report.differs for report in log.create_topics()] == [()] * len(TOPICS)
+
+
+def test_new_verdicts_get_as_many_partitions_as_pages_have(place: Place, log: Log) -> None:
+    place.delete(VERDICTS)
+    report = {report.name.split(".")[1]: report for report in log.create_topics(7)}
+    assert report[VERDICTS].created
+    assert report[VERDICTS].differs == ()
+    assert log.topic(VERDICTS).partitions == PARTITIONS
+
+
 def test_a_missing_topic_is_named_with_what_to_do(place: Place) -> None:
     log = place.open()
     for use in (log.topic, log.appender, log.reader, log.low_watermarks):
