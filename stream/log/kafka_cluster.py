@@ -14,6 +14,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-d
 
 from stream.errors import BrokerUnreachable, LogError, SettingsError, TopicMissing, TopicRecreated
 from stream.log.base import LogOptions, TopicInfo
+from stream.log.hints import how_to_create
 
 
 class Seldom(logging.Filter):
@@ -152,7 +153,7 @@ class Cluster:
         if topic is not None and cause.code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC):
             return TopicMissing(
                 f"there is no topic {self.name(topic)} on {self.servers}",
-                f"make it with: simstream --log kafka://{self.servers} topics create",
+                f"make it with: {how_to_create(f'kafka://{self.servers}', self.options.prefix)}",
             )
         what = self.name(topic) if topic else self.servers
         return LogError(f"Kafka refused ({what}): {cause.str()}", "look at the broker's log and at [kafka]")

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from stream.errors import LogDamaged, TopicMissing
 from stream.log.base import POSITIONS, VERDICTS, TopicInfo
+from stream.log.hints import how_to_create
 from stream.log.local_files import GroupFile, Lock, TopicWriter, replace_file
 from stream.log.local_groups import FILE_MAGIC
 
@@ -48,7 +49,7 @@ class Catalog:
         if entry is None:
             raise TopicMissing(
                 f"there is no topic {self.name(topic)} in {self.folder}",
-                f"make it with: simstream --log {self.folder} topics create",
+                f"make it with: {how_to_create(str(self.folder), self.prefix)}",
             )
         return TopicInfo(self.name(topic), str(entry["id"]), int(entry["partitions"]))
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from itertools import chain
 
 import pytest
 
+from stream.cli.main import invoke
 from stream.errors import (
     LogError,
     LogLocked,
@@ -58,6 +60,15 @@ def test_a_missing_topic_is_named_with_what_to_do(place: Place) -> None:
         log.source()
     with pytest.raises(TopicMissing):
         log.publisher().start()
+
+
+def test_the_command_that_a_missing_topic_names_makes_it(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
+    log = place.open()
+    with pytest.raises(TopicMissing) as caught:
+        log.topic(PAGES)
+    _, *arguments = shlex.split(caught.value.todo.removeprefix("make it with: "))
+    assert invoke(arguments) == 0, capsys.readouterr().err
+    assert log.topic(PAGES).partitions
 
 
 def test_records_come_back_as_they_were_appended(log: Log) -> None:
