@@ -72,7 +72,7 @@ def read_pages(inputs: Sequence[str], max_record_bytes: int = 1 << 20) -> PageRe
 
     A line or file longer than `max_record_bytes` comes with a little more than that, enough for `decode` to
     call it too large. Memory does not grow with the inputs, but for the list of a folder's paths. Raises at
-    once InputMissing or UsageError for an input that cannot be read, while iterating InputError for one that
+    once InputMissing or UsageError for an input that cannot be read or a folder without such files, while iterating InputError for one that
     is damaged.
     """
     return PageReader(inputs, max_record_bytes)
@@ -163,4 +163,7 @@ def _folder(folder: str) -> list[_File]:
             path = os.path.join(parent, name)
             if name.lower().endswith(HTML) and os.path.isfile(path):
                 found.append(os.path.relpath(path, folder))
+    if not found:
+        what = f"{shown_path(folder)} has no {', '.join(HTML[:-1])} or {HTML[-1]} file"
+        raise InputMissing(what, "name JSONL files themselves")
     return [_named(os.path.join(folder, path)) for path in sorted(found, key=os.fsencode)]

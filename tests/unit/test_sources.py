@@ -221,3 +221,9 @@ def test_the_demo_speaks_of_reserved_names_only_and_in_order_of_time() -> None:
     assert times == sorted(times)
     assert len(times) == len(pages) - 1  # the broken line has none
     assert json.loads(records[0].value or b"")["time"]
+
+
+def test_a_folder_without_html_is_missing_and_says_how_to_name_jsonl(tmp_path: Path) -> None:
+    (tmp_path / "pages.jsonl").write_text('{"text":"x"}')
+    with pytest.raises(InputMissing, match=r"has no \.html, \.htm or \.xhtml file: name JSONL files themselves"):
+        read_pages([str(tmp_path)])
