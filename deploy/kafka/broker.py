@@ -128,6 +128,17 @@ def free_port() -> int:
         return port
 
 
+def is_taken(port: int) -> bool:
+    """Whether somebody listens on this loopback port; connections that are just ending do not count."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return True
+        return False
+
+
 class Broker:
     """One broker with its own process group and data; also a context manager.
 
@@ -191,6 +202,10 @@ class Broker:
         self._end(signal.SIGKILL if self._temporary else signal.SIGTERM)
         if self._temporary:
             shutil.rmtree(self.data, ignore_errors=True)
+
+    def keep_data(self) -> None:
+        """Leave the data where it is, also where it is temporary."""
+        self._temporary = False
 
     def __enter__(self) -> Self:
         return self.start()
@@ -277,19 +292,34 @@ def main() -> int:
             say_on_stderr(str(error))
             return 1
         return 0
+    return _run(options.port, options.data)
+
+
+def _run(port: int, data: Path | None) -> int:
+    """A broker until Ctrl-C, SIGTERM or its own end; the exit code."""
+    if is_taken(port):
+        say_on_stderr(f"port {port} is taken: stop what listens there, or choose another with --port")
+        return 1
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     try:
-        with Broker(options.port, options.data) as broker:
-            say_on_stderr(f"ready: simstream --log {broker.address} topics create; Ctrl-C stops the broker")
+        with Broker(port, data) as broker:
+            say_on_stderr(_ready_line(broker, data is None))
             while broker.pid is not None:
                 time.sleep(0.5)
-            say_on_stderr("the broker ended by itself; see broker.log in its data folder")
+            broker.keep_data()  # its log says why
+            say_on_stderr(f"the broker ended by itself; its log: {broker.data / 'broker.log'}")
             return 1
     except BrokerError as error:
         say_on_stderr(str(error))
         return 1
     except KeyboardInterrupt:
         return 0
+
+
+def _ready_line(broker: Broker, temporary: bool) -> str:
+    kept = "a temporary folder that goes with the broker; --data DIR keeps them" if temporary else "they stay"
+    create = f"simstream topics create --log {broker.address}"
+    return f"ready: {create}\nbroker: records are in {broker.data} ({kept}); Ctrl-C stops the broker"
 
 
 if __name__ == "__main__":

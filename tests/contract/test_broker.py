@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -11,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from deploy.kafka.broker import HERE, Broker, missing_packages
+from deploy.kafka.broker import HERE, Broker, free_port, missing_packages
 
 START = (
     "import time\nfrom deploy.kafka.broker import Broker\nbroker = Broker().start()\n"
@@ -56,3 +58,44 @@ def test_an_old_java_is_as_good_as_none(monkeypatch: pytest.MonkeyPatch, tmp_pat
     java.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
     assert "openjdk-17-jre-headless" in missing_packages()
+
+
+def run_module(*arguments: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "deploy.kafka.broker", *arguments]
+    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=HERE.parents[1])
+
+
+def broker_of(data: Path) -> int:
+    """The process whose settings lie in `data`."""
+    wanted = str(data / "server.properties").encode()
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            if wanted in path.read_bytes().split(b"\0"):
+                return int(path.parent.name)
+    raise LookupError(data)
+
+
+@pytest.mark.kafka
+def test_a_port_that_is_taken_is_named_before_anything_starts(broker: Broker) -> None:
+    process = run_module("--port", str(broker.port))
+    assert process.communicate(timeout=20)[1].splitlines() == [
+        f"broker: port {broker.port} is taken: stop what listens there, or choose another with --port"
+    ]
+    assert process.returncode == 1
+
+
+@pytest.mark.kafka
+@pytest.mark.usefixtures("broker")
+def test_a_broker_that_ends_by_itself_leaves_its_log_and_names_it() -> None:
+    process = run_module("--port", str(free_port()))
+    assert process.stderr is not None
+    assert "simstream topics create --log kafka://127.0.0.1:" in process.stderr.readline()
+    where = process.stderr.readline()
+    assert "--data DIR keeps them" in where
+    data = Path(where.split("records are in ")[1].split(" (")[0])
+    os.kill(broker_of(data), signal.SIGKILL)
+    said = process.communicate(timeout=20)[1]
+    log = Path(said.split("its log: ")[1].strip())
+    assert log.is_file()
+    shutil.rmtree(data)
+    assert process.returncode == 1
