@@ -89,6 +89,8 @@ class Deduper:
 
     def judge(self, pages: Iterable[Mapping[str, Any] | str]) -> list[Verdict]:
         """One verdict for each page, in order. Texts and pages without id and URL are named by their number."""
+        if isinstance(pages, str):
+            raise TypeError("judge takes pages or texts, not one text: put it into a list")
         first = self._ordinal
         records = (_record(page, first + number) for number, page in enumerate(pages))
         return list(self.stream(records, threads=1))
@@ -154,6 +156,8 @@ class Deduper:
 
 def fingerprint(texts: Sequence[str], recipe: str = "default", cache: Path | None = None) -> U64:
     """The 64-bit fingerprints (n,) of texts under a preset; 0 for a text of fewer words than its `min_words`."""
+    if isinstance(texts, str):
+        raise TypeError("fingerprint takes texts, not one text: put it into a list")
     return _shared_fingerprinter(recipe, cache).texts(texts)[0]
 
 

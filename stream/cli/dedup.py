@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import IO, Any, cast
+from collections import Counter
+from typing import Any
 
 import click
 
 from stream.cli.options import judging_options, settle
+from stream.cli.output import written
 from stream.cli.progress import say, with_progress
-from stream.errors import UsageError
 
 
 @click.command("dedup")
@@ -39,14 +40,12 @@ def command(inputs: tuple[str, ...], output: str, config: str | None, **flags: A
         max_record_bytes=settings.max_record_bytes,
         say=say,
     )
-    with deduper, _opened(output) as out:
+    kinds: Counter[str] = Counter()
+    with deduper, written(output, inputs) as out:
         records = with_progress(inputs, settings.max_record_bytes, "judging")
         for verdict in deduper.stream(records, threads=settings.threads):
             out.write(wire.encode(verdict) + b"\n")
-
-
-def _opened(output: str) -> IO[bytes]:
-    try:
-        return cast("IO[bytes]", click.open_file(output, "wb"))
-    except OSError as error:
-        raise UsageError(f"{output} cannot be written ({error.strerror})", "name another file with -o") from error
+            kinds[verdict.verdict] += 1
+    if output != "-":
+        counts = ", ".join(f"{number:,} {kind}" for kind, number in kinds.most_common())
+        say(f"{kinds.total():,} verdicts in {output}: {counts or 'no page'}")

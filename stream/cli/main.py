@@ -84,6 +84,9 @@ def invoke(arguments: list[str]) -> int:
     arguments = [argument for argument in arguments if argument != "--debug"]
     try:
         result: Any = main.main(args=arguments, prog_name="simstream", standalone_mode=False)
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message(), err=True)
+        return 2
     except click.ClickException as error:
         return _fail(error.format_message().rstrip("."), _advice(error), 2, debug)
     except SimstreamError as error:

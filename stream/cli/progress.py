@@ -32,7 +32,9 @@ def with_progress(inputs: Sequence[str], max_record_bytes: int, title: str) -> I
     with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True)) as bar:
         total = size_of(inputs)
         task = bar.add_task(title, total=total and total >> 10, pages=0)
+        number = 0
         for number, record in enumerate(reader, 1):
             yield record
             if number % 100 == 0:
                 bar.update(task, completed=reader.consumed >> 10, pages=number)
+        bar.update(task, total=1, completed=1, pages=number)

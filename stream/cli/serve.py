@@ -24,11 +24,13 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("simstream")
 ROLES = ("fingerprint", "judge")
+NO_DEAD_LETTER = ("few_words", "http_status")
+"""Reasons of pages that are too short, which are no dead letters."""
 
 
 @click.command("serve")
-@click.option("--roles", default="all", show_default=True, metavar="all|fingerprint,judge,match")
-@click.option("--bytes", "leading", metavar="00-ff", help="Leading bytes that a matcher owns.")
+@click.option("--roles", default="all", show_default=True, metavar="all|fingerprint,judge")
+@click.option("--bytes", "leading", hidden=True)
 @click.option("--http-host", metavar="HOST", help="Where metrics and health listen (default: 127.0.0.1).")
 @click.option("--http-port", metavar="PORT", help="Port of metrics and health (default: 9464; 0 takes a free one).")
 @click.option("--threads", metavar="N", help="Threads that fingerprint (default: 2).")
@@ -104,7 +106,9 @@ def service(
             link=settings.link,
         )
         context.metrics.describe(__version__, recipe.name, fingerprinter.recipe_id, policy.id)
-        context.metrics.known(REASONS[1:], [reason.value for reason in Ignored])
+        context.metrics.known(
+            [reason for reason in REASONS[1:] if reason not in NO_DEAD_LETTER], [reason.value for reason in Ignored]
+        )
         roles = dict(beside)
         if "fingerprint" in chosen:
             roles["fingerprint"] = FingerprintRole(log, fingerprinter, context).run

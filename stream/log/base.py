@@ -196,6 +196,11 @@ class Publisher(Closing):
     (On a local log the lock does that: `start` raises LogLocked while another one lives.)
     """
 
+    def committed(self) -> bytes | None:
+        """The last committed position, without fencing anybody; None where there is none or a lock keeps rivals
+        out anyway. A judge that does not fit it must not end the one that does."""
+        return None
+
     @abstractmethod
     def start(self) -> bytes | None:
         """Fence the predecessor at once, end its open transaction, return the last committed position (None: none).

@@ -70,6 +70,12 @@ class KafkaPublisher(Publisher):
         self._unsure = False
         return self._last
 
+    def committed(self) -> bytes | None:
+        """See Publisher. Raises BrokerUnreachable."""
+        self._cluster.describe([VERDICTS, POSITIONS])
+        record = last_record(self._cluster, POSITIONS)
+        return record.value if record else None
+
     def close(self) -> None:
         """See Closing. An open transaction is aborted by the next start, or by its timeout."""
         self._drop()

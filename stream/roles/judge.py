@@ -12,10 +12,10 @@ from stream.errors import WrongLog, WrongPolicy
 from stream.index import Index
 from stream.judge.acceptor import Accepted, Acceptor, Ignored
 from stream.judge.resolver import Resolver
-from stream.log.base import FINGERPRINTS, Log, Outgoing, Publisher, Reader
+from stream.log.base import FINGERPRINTS, Log, Outgoing, Reader
 from stream.model import Record, Source, Verdict
 from stream.roles.context import Context
-from stream.roles.first_frame import wrong_recipe
+from stream.roles.first_frame import check_recipe, wrong_recipe
 from stream.roles.outbox import Batch, Outbox
 from stream.text.policy import Policy
 from stream.wire import frame as frames
@@ -53,11 +53,13 @@ class JudgeRole:
         """Raises WrongRecipe, WrongPolicy, WrongLog, PositionMissing, TakenOver, LogError."""
         self._context.health.starting(NAME, self._context.settings.give_up_s)
         self._log_id = self._log.topic(FINGERPRINTS).id
+        check_recipe(self._log, self._policy.recipe_id)
         with self._log.publisher() as publisher:
-            published = self._published(publisher)
+            self._fitting(publisher.committed())  # one that does not fit must not fence one that does
+            published = self._fitting(publisher.start())
             with (
                 self._log.reader(FINGERPRINTS, 0) as reader,
-                Outbox(publisher, self._committed, self._waiting) as outbox,
+                Outbox(publisher, self._committed, self._waiting, self._context.settings.give_up_s) as outbox,
             ):
                 if published is not None:
                     self._replay(reader, published, outbox)
@@ -65,9 +67,8 @@ class JudgeRole:
                     self._turn(reader, outbox)
                 outbox.finish()
 
-    def _published(self, publisher: Publisher) -> Position | None:
-        """Where publishing stands; refuses a position that belongs to something else."""
-        data = publisher.start()
+    def _fitting(self, data: bytes | None) -> Position | None:
+        """The published position; refuses one that belongs to another log or policy."""
         if data is None:
             return None
         position = positions.decode(data)
@@ -108,6 +109,7 @@ class JudgeRole:
                 f"says frame {published.frame}, {published.ordinal} and {published.digest}",
                 "this is not the log that the verdicts were made from: choose another --prefix",
             )
+        _log.info("replayed: publishing goes on at frame %d, ordinal %d", mine[0], mine[1])
 
     def _turn(self, reader: Reader, outbox: Outbox) -> None:
         """Judge what one poll brings and hand it to the outbox, which may make us wait."""

@@ -6,6 +6,7 @@ Encoded verdicts are kept until their commit has returned; what fails is sent ag
 
 from __future__ import annotations
 
+import logging
 import queue
 import threading
 import time
@@ -14,9 +15,12 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import NamedTuple, Self
 
+from stream.errors import DiskFull
 from stream.log.base import Outgoing, Publisher
 
 LIMIT = 4
+PAUSE_S = 1.0
+_log = logging.getLogger("simstream.judge")
 
 
 class Batch(NamedTuple):
@@ -36,9 +40,12 @@ class Outbox:
         publisher: Publisher,
         committed: Callable[[Batch], None],
         waiting: Callable[[Outbox], None] = lambda outbox: None,
+        give_up_s: float = 0.0,
     ) -> None:
-        """`committed` hears of every batch in the publisher's thread, `waiting` every moment that `put` waits."""
+        """`committed` hears of every batch in the publisher's thread, `waiting` every moment that `put` waits.
+        A full disk is waited for, up to `give_up_s` seconds."""
         self._publisher = publisher
+        self._give_up_s = give_up_s
         self._waiting = waiting
         self._committed = committed
         self._queue: queue.Queue[Batch | None] = queue.Queue(LIMIT)
@@ -84,11 +91,22 @@ class Outbox:
         try:
             while (batch := self._queue.get()) is not None:
                 self._since = time.monotonic()
-                self._publisher.publish(batch.verdicts, batch.position)
+                self._publish(batch)
                 self._since = None
                 self._committed(batch)
         except BaseException as error:  # noqa: BLE001  # carried over to the judge's thread, whatever it is
             self._error = error
+
+    def _publish(self, batch: Batch) -> None:
+        while True:
+            try:
+                self._publisher.publish(batch.verdicts, batch.position)
+                return
+            except DiskFull as error:
+                if self.busy_s > self._give_up_s:
+                    raise
+                _log.warning("%s; trying again", error.what)
+                time.sleep(PAUSE_S)
 
     def __enter__(self) -> Self:
         return self

@@ -169,3 +169,17 @@ def test_help_names_every_command(alone: Program) -> None:
         "config",
     ):
         assert counts[command]
+
+
+def test_an_output_file_is_replaced_only_by_a_whole_one_and_never_an_input(alone: Program, tmp_path: Path) -> None:
+    source, out = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
+    source.write_text('{"id":"a","text":"one page that is long enough to be judged by its own words"}\n')
+    out.write_text("kept")
+    before = source.read_bytes()
+    same = alone.run("dedup", source, "-o", source)
+    assert (same.returncode, source.read_bytes()) == (2, before)
+    refused = alone.run("dedup", "--window", "1h", source, "-o", out)
+    assert (refused.returncode, out.read_text()) == (2, "kept")
+    alone.good("dedup", source, "-o", out)
+    assert out.read_text().count("\n") == 1
+    assert sorted(path.name for path in tmp_path.glob("*.part")) == []

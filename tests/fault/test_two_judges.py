@@ -1,4 +1,4 @@
-"""Two judges at once: never a verdict twice, and at least one goes on."""
+"""Two judges at once: never a verdict twice, and the newer goes on."""
 
 from __future__ import annotations
 
@@ -27,16 +27,31 @@ def test_a_newer_judge_takes_over_and_the_older_says_so(on_kafka: Program, tmp_p
             newer.ready()
             on_kafka.good("feed", pages.write(tmp_path / "two.jsonl", 400, seed=2))
             newer.until(lambda: watcher.look() >= 600, "all verdicts are there")
-            judges = [older, newer]
-            newer.until(lambda: any(judge.process.poll() is not None for judge in judges), "one of them has ended")
-            (ended,) = [judge for judge in judges if judge.process.poll() is not None]
-            (going,) = [judge for judge in judges if judge is not ended]
-            assert ended.wait() == 1
-            assert "another judge publishes" in ended.output.splitlines()[-1]
-            assert "Traceback" not in ended.output
-            assert going.end() == 0
+            newer.until(lambda: older.process.poll() is not None, "the older has ended")
+            assert older.wait() == 1
+            assert "another judge publishes" in older.output.splitlines()[-1]
+            assert "Traceback" not in older.output
+            assert newer.end() == 0
         assert fingerprinter.end() == 0
         assert by_ordinal(watcher.rest()) == naive_verdicts(log)
+
+
+@pytest.mark.kafka
+def test_a_judge_of_another_policy_or_recipe_is_refused_and_the_running_one_goes_on(
+    on_kafka: Program, tmp_path: Path
+) -> None:
+    on_kafka.good("topics", "create", "--partitions", 1)
+    with on_kafka.place.open() as log, watching(log) as watcher, on_kafka.serve() as running:
+        on_kafka.good("feed", pages.write(tmp_path / "one.jsonl", 100, seed=1))
+        watcher.wait(100, running)
+        for wrong in (("--distance", "3"), ("--recipe", "google2007")):
+            with on_kafka.serve("--roles", "judge", *wrong) as refused:
+                assert refused.wait() == 1
+                assert "Traceback" not in refused.output
+        on_kafka.good("feed", pages.write(tmp_path / "two.jsonl", 100, seed=2))
+        watcher.wait(200, running)
+        assert running.end() == 0
+        assert len(by_ordinal(watcher.rest())) == 200
 
 
 def test_a_second_judge_on_a_local_log_is_refused_while_the_first_lives(on_folder: Program, tmp_path: Path) -> None:

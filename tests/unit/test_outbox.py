@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import Counter
 from collections.abc import Sequence
 
 import pytest
 
-from stream.errors import TakenOver
+from stream.errors import DiskFull, TakenOver
 from stream.log.base import Outgoing, Publisher
 from stream.roles.outbox import LIMIT, Batch, Outbox
 
@@ -19,6 +20,7 @@ class Slow(Publisher):
     def __init__(self) -> None:
         self.may = threading.Semaphore(0)
         self.published: list[bytes] = []
+        self.tries = 0
         self.error: Exception | None = None
 
     def start(self) -> bytes | None:
@@ -26,6 +28,7 @@ class Slow(Publisher):
 
     def publish(self, verdicts: Sequence[Outgoing], position: bytes) -> None:
         self.may.acquire()
+        self.tries += 1
         if self.error is not None:
             raise self.error
         self.published.append(position)
@@ -65,6 +68,32 @@ def test_a_full_outbox_makes_the_judge_wait_and_says_how_long() -> None:
         outbox.finish()
         assert outbox.busy_s == 0
     assert len(publisher.published) == LIMIT + 2
+
+
+def test_a_full_disk_is_waited_for_and_the_same_batch_published_once_there_is_room(monkeypatch) -> None:
+    monkeypatch.setattr("stream.roles.outbox.PAUSE_S", 0.01)
+    publisher = Slow()
+    publisher.error = DiskFull("no room", "make some")
+    publisher.may.release(3)
+    with Outbox(publisher, lambda done: None, give_up_s=60) as outbox:
+        outbox.put(batch(7))
+        while publisher.tries < 3:
+            time.sleep(0.001)
+        publisher.error = None
+        publisher.may.release(100)
+        outbox.finish()
+    assert publisher.published == [b"7"]
+
+
+def test_a_disk_that_stays_full_ends_the_judge(monkeypatch) -> None:
+    monkeypatch.setattr("stream.roles.outbox.PAUSE_S", 0.01)
+    publisher = Slow()
+    publisher.error = DiskFull("no room", "make some")
+    publisher.may.release(1000)
+    with Outbox(publisher, lambda done: None, give_up_s=0.05) as outbox:
+        outbox.put(batch(7))
+        with pytest.raises(DiskFull):
+            outbox.finish()
 
 
 @pytest.mark.parametrize("call", ["check", "put", "finish"])
