@@ -21,6 +21,15 @@ from stream.errors import InputMissing, SettingsError
 FILE = "simstream.toml"
 Positive = Annotated[int, Meta(ge=1)]
 NotNegative = Annotated[int, Meta(ge=0)]
+_VARIABLES = "SIMSTREAM_"
+_OTHER_VARIABLES = frozenset({"SIMSTREAM_CONFIG", "SIMSTREAM_CORPORA"})
+"""Variables that are no settings: the file with the settings, the evaluation corpora of the tests."""
+_DURATIONS = {
+    "window": "window_ms",
+    "give_up_after": "give_up_s",
+    "stop_timeout": "stop_timeout_s",
+    "gap_patience": "gap_patience_s",
+}
 _UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
@@ -142,16 +151,34 @@ def resolve(
     for name, value in _from_file(file or environ.get("SIMSTREAM_CONFIG")).items():
         values[name], origin[name] = value, f"file {file or environ.get('SIMSTREAM_CONFIG') or FILE}"
     for name in names():
-        variable = "SIMSTREAM_" + name.replace(".", "_").upper()
+        variable = _variable(name)
         if variable in environ:
             values[name], origin[name] = environ[variable], f"variable {variable}"
     for name, value in flags.items():
         if value is not None:
             values[name], origin[name] = value, f"flag --{name.replace('_', '-').replace('.', '-')}"
     settings = _convert(values, origin)
-    for check in ("window_ms", "give_up_s", "stop_timeout_s", "gap_patience_s"):
-        getattr(settings, check)
+    _check_durations(settings, origin)
     return Resolved(settings, origin)
+
+
+def unknown_variables(environ: Mapping[str, str] | None = None) -> list[str]:
+    """The SIMSTREAM_* variables that nothing reads, sorted: most likely misspelt."""
+    environ = os.environ if environ is None else environ
+    known = {_variable(name) for name in names()} | _OTHER_VARIABLES
+    return sorted(name for name in environ if name.startswith(_VARIABLES) and name not in known)
+
+
+def _variable(name: str) -> str:
+    return _VARIABLES + name.replace(".", "_").upper()
+
+
+def _check_durations(settings: Settings, origin: Mapping[str, str]) -> None:
+    for name, check in _DURATIONS.items():
+        try:
+            getattr(settings, check)
+        except SettingsError as error:
+            raise SettingsError(f"{error.what} ({origin[name]})", error.todo) from None
 
 
 def _from_file(file: str | None) -> dict[str, Any]:
@@ -181,9 +208,37 @@ def _convert(values: Mapping[str, Any], origin: Mapping[str, str]) -> Settings:
         try:
             msgspec.convert(_nested({name: value}), Settings, strict=False)
         except msgspec.ValidationError as error:
-            reason = str(error).split(" - at")[0]
-            raise SettingsError(f"{name} is {value!r} ({origin[name]})", reason[:1].lower() + reason[1:]) from error
+            raise SettingsError(f"{name} is {value!r} ({origin.get(name, FILE)})", _advice(name)) from error
     return msgspec.convert(_nested(values), Settings, strict=False)
+
+
+def _advice(name: str) -> str:
+    """What to give for this setting, in a person's words; taken from its type, so that no range stands twice."""
+    kind: Any = Settings
+    for part in name.split("."):
+        kind = next(field.type for field in msgspec.structs.fields(kind) if field.name == part)
+    found = msgspec.inspect.type_info(kind)
+    if isinstance(found, msgspec.inspect.UnionType):
+        found = found.types[0]
+    match found:
+        case msgspec.inspect.IntType(ge=least, le=most):
+            return "give a whole number" + _range(least, most)
+        case msgspec.inspect.FloatType(ge=least, le=most, gt=above):
+            return "give a number" + (f" above {above:g}" if above is not None else _range(least, most))
+        case msgspec.inspect.LiteralType(values=values):
+            return f"use {' or '.join(str(value) for value in values)}"
+        case msgspec.inspect.StrType(pattern=str()):
+            return "use letters, digits, '.', '_' and '-', at most 180"
+        case msgspec.inspect.DictType():
+            return "give a table of the Kafka client's settings"
+        case _:
+            return "give text"
+
+
+def _range(least: float | None, most: float | None) -> str:
+    if most is None:
+        return "" if least is None else f", {least} or more"
+    return f" from {least} to {most}"
 
 
 def _nested(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,9 +7,10 @@ from typing import Any
 import click
 
 from stream.cli.options import judging_options, log_options
-from stream.settings import names, resolve
+from stream.settings import Resolved, default_cache, names, resolve, unknown_variables
 
 _SECRET = ("password", "secret", "token", "key")
+Row = tuple[str, str, str]
 
 
 @click.command("config")
@@ -17,16 +18,38 @@ _SECRET = ("password", "secret", "token", "key")
 @judging_options
 def command(config: str | None, **flags: Any) -> None:
     """Show every setting and where its value came from."""
-    settings, origin = resolve(flags, file=config)
+    rows = [*_rows(resolve(flags, file=config))]
+    rows += [("ignored", variable, "no such setting") for variable in unknown_variables()]
+    widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
+    for name, shown, source in rows:
+        click.echo(f"{name:<{widths[0]}}  {shown:<{widths[1]}}  {source}")
+
+
+def _rows(resolved: Resolved) -> list[Row]:
+    settings, origin = resolved
+    fallback = _fallbacks(settings.recipe)
     rows = []
     for name in names():
         value: Any = settings
         for part in name.split("."):
             value = getattr(value, part)
-        rows.append((name, "-" if value is None else str(value), origin[name]))
+        source = origin[name]
+        if value in (None, "") and name in fallback:
+            value, source = fallback[name]
+        rows.append((name, "-" if value is None else str(value), source))
     for name, value in settings.kafka.items():
         hidden = any(word in name for word in _SECRET)
         rows.append((f"kafka.{name}", "(hidden)" if hidden else str(value), origin.get("kafka", "")))
-    widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
-    for name, shown, source in rows:
-        click.echo(f"{name:<{widths[0]}}  {shown:<{widths[1]}}  {source}")
+    return rows
+
+
+def _fallbacks(recipe: str) -> dict[str, tuple[Any, str]]:
+    """What stands in for settings that were not given, and where that comes from. Raises SettingsError."""
+    from stream.text.recipe import preset
+
+    chosen = preset(recipe)
+    return {
+        "distance": (chosen.distance, "recipe default"),
+        "similarity": (chosen.similarity, "recipe default"),
+        "cache": (default_cache(), "default"),
+    }

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from stream.errors import InputMissing, SettingsError
-from stream.settings import Settings, duration_ms, names, resolve
+from stream.settings import Settings, duration_ms, names, resolve, unknown_variables
 
 
 @pytest.fixture
@@ -71,6 +71,41 @@ def test_a_named_file_that_is_not_there_is_missing(tmp_path: Path) -> None:
 def test_a_wrong_value_is_named_with_its_origin(variable: str, value: str) -> None:
     with pytest.raises(SettingsError, match=rf"{value}.*{variable}"):
         resolve({}, {variable: value})
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "advice"),
+    [
+        ("distance", "x", "give a whole number, 0 or more"),
+        ("threads", 0, "give a whole number, 1 or more"),
+        ("http_port", "65536", "give a whole number from 0 to 65535"),
+        ("extract.timeout_s", "fast", "give a number above 0"),
+        ("dead_letters.stop_ratio", 2, "give a number from 0 to 1"),
+        ("link", "all", "use any or canonical"),
+        ("prefix", "a b", "use letters, digits, '.', '_' and '-', at most 180"),
+        ("recipe", 5, "give text"),
+        ("window", "5", "give a positive duration such as 72h, 30m, 10s or 500ms"),
+    ],
+)
+@pytest.mark.usefixtures("file")
+def test_a_wrong_value_comes_with_advice_in_plain_words(name: str, value: object, advice: str) -> None:
+    flag = name.replace("_", "-").replace(".", "-")
+    with pytest.raises(SettingsError) as caught:
+        resolve({name: value}, {})
+    assert str(caught.value) == f"{name} is {value!r} (flag --{flag}): {advice}"
+
+
+def test_a_kafka_entry_that_is_no_table_is_named(file: Path) -> None:
+    file.write_text("kafka = 5")
+    with pytest.raises(SettingsError, match=r"kafka is 5 \(file simstream\.toml\): give a table"):
+        resolve({}, {})
+
+
+def test_variables_that_no_setting_has_are_found() -> None:
+    environ = dict.fromkeys(
+        ["SIMSTREAM_DISTNCE", "SIMSTREAM_CONFIG", "SIMSTREAM_CORPORA", "SIMSTREAM_CACHE", "X"], ""
+    )
+    assert unknown_variables(environ) == ["SIMSTREAM_DISTNCE"]
 
 
 @pytest.mark.parametrize("name", ["window", "give_up_after", "stop_timeout", "gap_patience"])
