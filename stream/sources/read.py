@@ -72,8 +72,8 @@ def read_pages(inputs: Sequence[str], max_record_bytes: int = 1 << 20) -> PageRe
 
     A line or file longer than `max_record_bytes` comes with a little more than that, enough for `decode` to
     call it too large. Memory does not grow with the inputs, but for the list of a folder's paths. Raises at
-    once InputMissing or UsageError for an input that cannot be read or a folder without such files, while iterating InputError for one that
-    is damaged.
+    once InputMissing or UsageError for an input that cannot be read and for a folder without such files,
+    while iterating InputError for one that is damaged.
     """
     return PageReader(inputs, max_record_bytes)
 
