@@ -2,29 +2,44 @@
 
 from __future__ import annotations
 
+import os
+import re
+
 from stream.errors import SettingsError
 from stream.log.base import Log, LogOptions
 
 KAFKA = "kafka://"
+_SERVERS = re.compile(r"{0}(,{0})*".format(r"(\[[\da-fA-F:.]+\]|[\w.-]+):\d{1,5}"))
+"""`HOST:PORT,...`, as Kafka's own tools take it."""
 
 
 def open_log(address: str, options: LogOptions | None = None) -> Log:
     """The log at `address`: `kafka://HOST:PORT,...`, or the path of a directory.
 
-    Nothing is read or connected yet. A local log never imports the Kafka client. Raises SettingsError.
+    Nothing is read or connected yet, but a file is refused. A local log never imports the Kafka client.
+    Raises SettingsError.
     """
     options = options or LogOptions()
     if address.startswith(KAFKA):
         from stream.log.kafka import KafkaLog
 
         return KafkaLog(address.removeprefix(KAFKA), options)
-    if not address or "://" in address:
-        raise SettingsError(
-            f"--log {address!r} is no place for a log", "give kafka://HOST:PORT or the path of a directory"
-        )
+    _check_folder(address)
     from stream.log.local import LocalLog
 
     return LocalLog(address, options)
+
+
+def _check_folder(address: str) -> None:
+    advice = "give kafka://HOST:PORT or the path of a directory"
+    if not address or "://" in address:
+        raise SettingsError(f"--log {address!r} is no place for a log", advice)
+    if os.path.isdir(address):
+        return
+    if _SERVERS.fullmatch(address):
+        raise SettingsError(f"--log {address!r} is no directory", f"did you mean {KAFKA}{address}?")
+    if os.path.exists(address):
+        raise SettingsError(f"--log {address!r} is a file", advice)
 
 
 __all__ = ["KAFKA", "Log", "LogOptions", "open_log"]

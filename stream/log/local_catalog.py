@@ -9,7 +9,7 @@ from pathlib import Path
 from stream.errors import LogDamaged, TopicMissing
 from stream.log.base import POSITIONS, VERDICTS, TopicInfo
 from stream.log.hints import how_to_create
-from stream.log.local_files import GroupFile, Lock, TopicWriter, replace_file
+from stream.log.local_files import GroupFile, Lock, TopicWriter, cannot_use, replace_file
 from stream.log.local_groups import FILE_MAGIC
 
 
@@ -67,8 +67,11 @@ class Catalog:
         return (found.st_ino, found.st_mtime_ns)
 
     def create(self, topic: str, partitions: int) -> bool:
-        """Make a topic; False where it is there already."""
-        self.folder.mkdir(parents=True, exist_ok=True)
+        """Make a topic; False where it is there already. Raises LogError where the folder cannot be made."""
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise cannot_use(self.folder, error) from error
         lock = Lock(self.folder / "topics.lock", "makes topics")
         try:
             topics = self._read()
@@ -90,6 +93,8 @@ class Catalog:
                 return dict(data["topics"])
         except FileNotFoundError:
             return {}
+        except OSError as error:
+            raise cannot_use(self._path, error) from error
         except (ValueError, KeyError, TypeError):
             pass
         raise LogDamaged(f"{self._path} is damaged", "restore it, or begin with another folder")

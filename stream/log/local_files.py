@@ -48,6 +48,13 @@ def cannot_write(path: Path, error: OSError) -> LogError:
     return LogError(f"cannot write {path}: {error.strerror}", "look at the disk; the file is as it was before")
 
 
+def cannot_use(path: Path, error: OSError) -> LogError:
+    """The error for a file or folder of the log that cannot be opened or made."""
+    if error.errno in FULL:
+        return cannot_write(path, error)
+    return LogError(f"cannot use {path}: {error.strerror}", "check --log and its permissions")
+
+
 def replace_file(path: Path, data: bytes) -> None:
     """Put `data` in place of the file in one step that survives a power cut.
 
@@ -74,7 +81,10 @@ class Lock:
 
     def __init__(self, path: Path, what: str) -> None:
         """Take it at once or raise LogLocked. `what` completes "process 12 already ..."."""
-        self._fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            self._fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        except OSError as error:
+            raise cannot_use(path, error) from error
         try:
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

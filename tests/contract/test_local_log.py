@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream.errors import LogDamaged, LogLocked, SettingsError
+from stream.errors import LogDamaged, LogError, LogLocked, SettingsError
 from stream.log import open_log
 from stream.log.base import FINGERPRINTS, PAGES, POSITIONS, VERDICTS, Log
 from stream.log.partitioner import murmur2, partition_of, partitions_of
@@ -153,3 +154,37 @@ def test_all_partitions_of_a_topic_share_one_file(local_place: Place, local_log:
             appender.append(b"v", partition=partition)
     assert [r.partition for r in read_all(local_log, PAGES)] == list(range(PARTITIONS))
     assert file_of(local_place, PAGES).is_file()
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:9092", "a-host:1,other.host:65535", "[::1]:9092"])
+def test_servers_without_kafka_before_them_are_understood(address: str) -> None:
+    with pytest.raises(SettingsError, match=rf"did you mean kafka://{re.escape(address)}\?"):
+        open_log(address)
+
+
+def test_a_folder_that_looks_like_a_server_is_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("host:9092").mkdir()
+    assert open_log("host:9092").kind == "local"
+
+
+def test_a_file_is_no_place_for_a_log(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.touch()
+    with pytest.raises(SettingsError, match="is a file"):
+        open_log(str(path))
+
+
+@pytest.mark.parametrize("folder", ["/proc/nowhere/log", "/proc"])
+def test_a_folder_that_cannot_be_made_or_written_to_is_named(folder: str) -> None:
+    with pytest.raises(LogError, match=rf"cannot use {folder}.*check --log"):
+        open_log(folder).create_topics()
+
+
+def test_a_folder_below_a_file_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    log = open_log(str(tmp_path / "file" / "log"))
+    with pytest.raises(LogError, match="cannot use"):
+        log.create_topics()
+    with pytest.raises(LogError, match="cannot use"):
+        log.topic(PAGES)
