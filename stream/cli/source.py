@@ -23,7 +23,8 @@ def rewind(config: str | None, **flags: Any) -> None:
 
     with open_log(settle(config, **flags)) as log:
         for partition, offset in sorted(set_back(log).items()):
-            click.echo(f"partition {partition}: reading goes on at offset {offset}")
+            where = "read again from its beginning" if offset is None else f"reading goes on at offset {offset}"
+            click.echo(f"partition {partition}: {where}")
 
 
 @command.command("skip")

@@ -281,5 +281,7 @@ class Log(Closing):
     def publisher(self) -> Publisher: ...
 
     @abstractmethod
-    def set_group_offsets(self, offsets: Mapping[int, int]) -> None:
-        """Set the fingerprinters' committed offsets while no fingerprinter runs (`source rewind`)."""
+    def set_group_offsets(self, offsets: Mapping[int, int | None]) -> None:
+        """Set the fingerprinters' committed offsets while no fingerprinter runs (`source rewind`).
+
+        None forgets a partition's commit: its next Start is at the low watermark, and `first`."""

@@ -58,7 +58,7 @@ class KafkaLog(Log):
         """See Log."""
         return KafkaPublisher(self._cluster)
 
-    def set_group_offsets(self, offsets: Mapping[int, int]) -> None:
+    def set_group_offsets(self, offsets: Mapping[int, int | None]) -> None:
         """See Log. Raises LogLocked while the group has members."""
         set_group_offsets(self._cluster, offsets)
 

@@ -29,6 +29,8 @@ NO_LONGER_OURS = frozenset(
     }
 )
 """A commit that fails with one of these came too late: whoever owns the partition reads those pages again."""
+FORGOTTEN = "forgotten"
+"""Metadata of a commit that counts as none; the client cannot delete one."""
 GROUP: Mapping[str, Any] = {
     "group.protocol": "classic",
     "partition.assignment.strategy": "cooperative-sticky",
@@ -240,8 +242,10 @@ class KafkaSource(Source):
             self._consumer.incremental_assign(where)
 
 
-def set_group_offsets(cluster: Cluster, offsets: Mapping[int, int]) -> None:
-    """Set the group's commits. Raises LogLocked while it has members."""
+def set_group_offsets(cluster: Cluster, offsets: Mapping[int, int | None]) -> None:
+    """Set the group's commits; one that is to be forgotten names no topics, so nobody uses it.
+
+    Raises LogLocked while the group has members."""
     infos = cluster.describe([PAGES, FINGERPRINTS])
     group = group_of(cluster)
     members = len(group_state(cluster, group).members)
@@ -249,7 +253,10 @@ def set_group_offsets(cluster: Cluster, offsets: Mapping[int, int]) -> None:
         raise group_busy(group, members)
     metadata = commit_metadata(infos[PAGES].id, infos[FINGERPRINTS].id)
     name = cluster.name(PAGES)
-    wanted = [TopicPartition(name, p, offset, metadata) for p, offset in sorted(offsets.items())]
+    wanted = [
+        TopicPartition(name, p, 0, FORGOTTEN) if offset is None else TopicPartition(name, p, offset, metadata)
+        for p, offset in sorted(offsets.items())
+    ]
     admin: AdminClient = cluster.admin()
     request = [ConsumerGroupTopicPartitions(group, wanted)]
     (future,) = admin.alter_consumer_group_offsets(request, request_timeout=cluster.options.patience).values()

@@ -85,7 +85,7 @@ class LocalLog(Log):
         """See Log. Its `start` raises LogLocked while another publisher lives."""
         return LocalPublisher(self._catalog)
 
-    def set_group_offsets(self, offsets: Mapping[int, int]) -> None:
+    def set_group_offsets(self, offsets: Mapping[int, int | None]) -> None:
         """See Log. Raises LogLocked while a fingerprinter runs."""
         unknown = set(offsets) - set(range(self._catalog.info(PAGES).partitions))
         if unknown:
@@ -95,7 +95,9 @@ class LocalLog(Log):
         ids = topic_ids(self._catalog)
         lock = source_lock(self._catalog)
         try:
-            write_commit(self._catalog, ids, read_commit(self._catalog, ids) | dict(offsets))
+            merged = read_commit(self._catalog, ids) | dict(offsets)
+            kept = {partition: offset for partition, offset in merged.items() if offset is not None}
+            write_commit(self._catalog, ids, kept)
         finally:
             lock.release()
 

@@ -27,9 +27,10 @@ _EMPTY = Columns(
 )
 
 
-def accepted(log: Log) -> tuple[frames.Header, dict[int, int]]:
+def accepted(log: Log) -> tuple[frames.Header, dict[int, int | None]]:
     """A header of this log, and per partition of today's `pages` the next offset that is not accepted.
 
+    None stands where there are frames but no position, since the partition's first one is missing or damaged.
     Reads the whole log. Raises UsageError where the log has no frame yet.
     """
     header = first_header(log)
@@ -45,14 +46,14 @@ def accepted(log: Log) -> tuple[frames.Header, dict[int, int]]:
                 acceptor.accept(record.offset, record.value or b"", record.timestamp)
             if at_end and not records:
                 break
-    return header, {
-        partition: offset for (source, partition), offset in acceptor.positions.items() if source == topic_id
-    }
+    seen = [partition for source, partition in acceptor.gaps | acceptor.positions if source == topic_id]
+    return header, {partition: acceptor.positions.get((topic_id, partition)) for partition in seen}
 
 
-def rewind(log: Log) -> dict[int, int]:
+def rewind(log: Log) -> dict[int, int | None]:
     """Set the fingerprinters' committed offsets to the accepted positions, and return them.
 
+    None where a partition has no position: its commit is forgotten, and all its pages are read again.
     Raises LogLocked while a fingerprinter runs."""
     _, positions = accepted(log)
     log.set_group_offsets(positions)
@@ -65,7 +66,8 @@ def skip(log: Log) -> dict[int, tuple[int, int]]:
     Writes a frame of kind `lost` for each, then sets the fingerprinters' offsets behind them. Safe to repeat.
     Raises LogLocked while a fingerprinter runs.
     """
-    header, positions = accepted(log)
+    header, found = accepted(log)
+    positions = {partition: offset for partition, offset in found.items() if offset is not None}
     lows = log.low_watermarks(PAGES)
     log.set_group_offsets({p: max(offset, lows.get(p, 0)) for p, offset in positions.items()})
     lost = {p: (offset, lows[p]) for p, offset in positions.items() if lows.get(p, 0) > offset}

@@ -364,5 +364,14 @@ def test_group_offsets_are_set_while_no_fingerprinter_runs(log: Log) -> None:
             log.set_group_offsets({0: 1})
 
 
+def test_a_commit_that_is_forgotten_begins_its_partition_anew(log: Log) -> None:
+    fill(log, 40)
+    log.set_group_offsets(dict.fromkeys(range(PARTITIONS), 5))
+    log.set_group_offsets({1: None, 2: 7})
+    with log.source() as source:
+        started = read_source(source, 20).started
+    assert sorted(started) == [(0, 5, False), (1, 0, True), (2, 7, False), (3, 5, False)]
+
+
 def test_low_watermarks_are_those_of_every_partition(log: Log) -> None:
     assert log.low_watermarks(PAGES) == dict.fromkeys(range(PARTITIONS), 0)

@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient
 from stream.errors import LogLocked
 from stream.log.base import PAGES
 from tests.e2e import pages
-from tests.e2e.harness import Program, by_ordinal, watching
+from tests.e2e.harness import Program, by_ordinal, read_topic, watching
 
 SHORT = {"SIMSTREAM_GAP_PATIENCE": "1s"}
 
@@ -50,6 +50,29 @@ def test_a_gap_makes_the_judge_unready_and_rewind_brings_every_page_its_verdict(
             assert service.end() == 0
         verdicts = [json.loads(value) for value in by_ordinal(watcher.rest())]
     assert [v["source"]["offset"] for v in verdicts] == list(range(100))
+
+
+def test_rewind_begins_a_partition_anew_that_has_frames_but_no_first_one(program: Program, tmp_path: Path) -> None:
+    program.good("topics", "create", "--partitions", 2)
+    program.good("feed", pages.write(tmp_path / "one.jsonl", 60, seed=1))
+    with program.place.open() as log, watching(log) as watcher:
+        in_first = sum(record.partition == 0 for record in read_topic(log, PAGES))
+        log.set_group_offsets({1: 5})  # so its first frame, which began at 0, is missing
+        with program.serve(**SHORT) as service:
+            watcher.wait(in_first, service)
+            service.until(lambda: service.metric("simstream_source_gaps") == 1, "the gap is counted")
+            assert service.end() == 0
+        assert program.good("source", "rewind").splitlines() == [
+            f"partition 0: reading goes on at offset {in_first}",
+            "partition 1: read again from its beginning",
+        ]
+        with program.serve(**SHORT) as service:
+            watcher.wait(60, service)
+            service.ready()
+            assert service.end() == 0
+        verdicts = [json.loads(value) for value in by_ordinal(watcher.rest())]
+    sources = {(v["source"]["partition"], v["source"]["offset"]) for v in verdicts}
+    assert len(sources) == len(verdicts) == 60
 
 
 def test_a_group_with_members_is_not_rewound(program: Program) -> None:
