@@ -43,6 +43,9 @@ logger = logging.getLogger(__name__)
 logger.addHandler(logging.NullHandler())  # without one, the client's warnings would reach stderr
 logger.addFilter(Seldom())
 
+_waiting = logging.getLogger("simstream.log")
+"""For what a person has to know; where a command configures no logging, Python shows its warnings on stderr."""
+
 SILENT_AFTER = 3.0
 """Seconds without an answer after which a broker counts as away."""
 CHECK_EVERY = 3.0
@@ -86,6 +89,7 @@ class Cluster:
         self.options = options
         self._admin: AdminClient | None = None
         self._lock = threading.Lock()
+        self._told = False
 
     def name(self, topic: str) -> str:
         """The full name."""
@@ -118,7 +122,7 @@ class Cluster:
     def described(self, topic: str, future: Future[Any]) -> TopicInfo:
         """The answer about one topic."""
         try:
-            found = future.result()
+            found = self.answer(future)
         except KafkaException as error:
             raise self.named(error, topic) from None
         return TopicInfo(self.name(topic), str(found.topic_id), len(found.partitions))
@@ -141,9 +145,23 @@ class Cluster:
             request_timeout=self.options.patience if timeout is None else timeout,
         )
         try:
-            return {where.partition: future.result().offset for where, future in futures.items()}
+            return {where.partition: self.answer(future).offset for where, future in futures.items()}
         except KafkaException as error:
             raise self.named(error, topic) from None
+
+    def answer(self, future: Future[Any]) -> Any:
+        """What the broker answers; a long silence is said, the first time. Raises KafkaException."""
+        try:
+            return future.result(SILENT_AFTER)
+        except TimeoutError:
+            self.say_waiting()
+            return future.result()
+
+    def say_waiting(self) -> None:
+        """Say, once, that no broker answers."""
+        if not self._told:
+            self._told = True
+            _waiting.warning("no broker answers at %s; waiting up to %g s", self.servers, self.options.patience)
 
     def named(self, error: KafkaException, topic: str | None = None) -> LogError:
         """A client's error as one of ours."""

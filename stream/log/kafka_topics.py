@@ -24,7 +24,7 @@ from stream.log.base import (
     TopicReport,
     largest_record,
 )
-from stream.log.kafka_cluster import Cluster
+from stream.log.kafka_cluster import AWAY, SILENT_AFTER, Cluster
 
 DEFAULT_PARTITIONS = 8
 LEAST_REPLICAS = 2
@@ -61,10 +61,7 @@ def create_topics(cluster: Cluster, partitions: int | None) -> list[TopicReport]
     `pages` that exist are the user's: only their number of partitions is compared, and only where it is given.
     Without `partitions` new pages get 8. New `verdicts` get as many as `pages` have.
     """
-    try:
-        brokers = len(cluster.admin().list_topics(timeout=cluster.options.patience).brokers)
-    except KafkaException as error:
-        raise cluster.named(error) from None
+    brokers = _count_brokers(cluster)
     pages = _create(cluster, PAGES, partitions or DEFAULT_PARTITIONS, brokers)
     there = cluster.describe([PAGES])[PAGES].partitions
     if not pages.created and partitions not in (None, there):
@@ -79,6 +76,21 @@ def create_topics(cluster: Cluster, partitions: int | None) -> list[TopicReport]
             report if report.created else report._replace(differs=_compare(cluster, topic, count, brokers))
         )
     return reports
+
+
+def _count_brokers(cluster: Cluster) -> int:
+    """Raises BrokerUnreachable after the log's patience."""
+    patience = cluster.options.patience
+    try:
+        return len(cluster.admin().list_topics(timeout=min(SILENT_AFTER, patience)).brokers)
+    except KafkaException as error:
+        if error.args[0].code() not in AWAY or patience <= SILENT_AFTER:
+            raise cluster.named(error) from None
+    cluster.say_waiting()
+    try:
+        return len(cluster.admin().list_topics(timeout=patience - SILENT_AFTER).brokers)
+    except KafkaException as error:
+        raise cluster.named(error) from None
 
 
 def topic_settings(cluster: Cluster, topic: str) -> dict[str, str]:

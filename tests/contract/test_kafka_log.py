@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import secrets
 import time
+from collections.abc import Callable
 
 import pytest
 from confluent_kafka import Producer
@@ -12,7 +13,7 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 
 from deploy.kafka.broker import Broker
 from stream.errors import BrokerUnreachable, LogError, RecordTooLarge, SettingsError
-from stream.log import open_log
+from stream.log import kafka_cluster, kafka_topics, open_log
 from stream.log.base import FINGERPRINTS, PAGES, POSITIONS, VERDICTS, Log, LogOptions, Outgoing
 from stream.log.kafka_cluster import Cluster
 from stream.log.kafka_publisher import KafkaPublisher
@@ -30,6 +31,20 @@ def set_limit(place: Place, topic: str, limit: int) -> None:
     resource = ConfigResource(ResourceType.TOPIC, f"{place.prefix}.{topic}", incremental_configs=[entry])
     for future in admin.incremental_alter_configs([resource]).values():
         future.result()
+
+
+@pytest.mark.parametrize("use", [lambda log: log.topic(PAGES), lambda log: log.create_topics(1)])
+def test_a_broker_that_stays_silent_is_said_once_while_it_is_waited_for(
+    use: Callable[[Log], object], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (kafka_cluster, kafka_topics):
+        monkeypatch.setattr(module, "SILENT_AFTER", 0.2)
+    log = open_log(NOWHERE, LogOptions(patience=0.5))
+    for _ in range(2):
+        with pytest.raises(BrokerUnreachable):
+            use(log)
+    said = [record.getMessage() for record in caplog.records if record.name.startswith("simstream")]
+    assert said == ["no broker answers at 127.0.0.1:1; waiting up to 0.5 s"]
 
 
 def test_no_broker_is_one_clear_error_and_nothing_on_stderr(capfd: pytest.CaptureFixture[str]) -> None:
