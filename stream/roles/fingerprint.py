@@ -26,6 +26,8 @@ MOST_BYTES = 32 << 20
 """Bytes of pages that are worked on at once; a polled batch always passes."""
 MOST_SENT = 10_000
 """Shares that may wait for their acknowledgement."""
+IDLE_S = 0.2
+"""How long a poll may wait where nothing is under way: it ends with the first record all the same."""
 LONGEST_PAUSE_S = 5.0
 _RATIO_PAGES = 1_000  # a share of unreadable pages is judged over at least so many
 _log = logging.getLogger("simstream.fingerprint")
@@ -127,7 +129,8 @@ class FingerprintRole:
 
     def _poll(self, source: Source, pool: ThreadPoolExecutor) -> int:
         """Begin to work on what has come; returns how many pages that is."""
-        polled = source.poll(self._frame.max_pages, self._frame.linger_ms / 1000)
+        idle = not (self._working or self._sent or self._commits)
+        polled = source.poll(self._frame.max_pages, IDLE_S if idle else self._frame.linger_ms / 1000)
         for partition in polled.stopped:
             if flow := self._flows.pop(partition, None):
                 flow.running = False
