@@ -12,17 +12,18 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Mapping
-from concurrent.futures import Future
+from collections.abc import Callable
 from typing import Any
 
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from stream.errors import TakenOver
 from stream.log.base import POSITIONS
-from stream.log.kafka_cluster import AWAY, Cluster
+from stream.log.kafka_cluster import AWAY, Cluster, make, note_error
 
 PAUSE = 0.1
+STEP = 5.0
+"""Seconds that one question may take before it is asked again."""
 
 
 class Claim:
@@ -35,37 +36,41 @@ class Claim:
 
     def make(self) -> None:
         """Be the last who started. A few ms. Raises BrokerUnreachable, LogError."""
-        admin = self._cluster.admin()
-        self._ask(admin.alter_consumer_group_offsets, self._request(0, self._sign))
+        mine = [TopicPartition(self._cluster.name(POSITIONS), 0, 0, self._sign)]
+        self._ask(lambda consumer, _: consumer.commit(offsets=mine, asynchronous=False))
 
     def check(self) -> None:
         """Raise TakenOver where another publisher started later; claim anew where no claim is left.
 
         A few ms. Raises BrokerUnreachable, LogError, too."""
-        found = self._ask(self._cluster.admin().list_consumer_group_offsets, self._request())
+        where = [TopicPartition(self._cluster.name(POSITIONS), 0)]
+        [found] = self._ask(lambda consumer, timeout: consumer.committed(where, timeout=timeout))
         if not found.metadata:
             self.make()
         elif found.metadata != self._sign:
             raise taken_over(self._cluster)
 
-    def _request(self, *offset_and_metadata: Any) -> list[ConsumerGroupTopicPartitions]:
-        where = TopicPartition(self._cluster.name(POSITIONS), 0, *offset_and_metadata)
-        return [ConsumerGroupTopicPartitions(self._group, [where])]
+    def _ask(self, call: Callable[[Any, float], Any]) -> Any:
+        """The answer to a question about the one offset; asked again while the coordinator is not up.
 
-    def _ask(self, call: Callable[..., Mapping[str, Future[Any]]], request: list[Any]) -> TopicPartition:
-        """The broker's answer about the one offset; a group whose coordinator is not up yet is asked again."""
+        Asked by a consumer that reads nothing, not by an administrator: the client's calls for those were seen to
+        end the whole process (an assertion of its own) where the broker went away in between.
+        """
         end = time.monotonic() + self._cluster.options.patience
-        while True:
-            (future,) = call(request, request_timeout=self._cluster.options.patience).values()
-            try:
-                answer: TopicPartition = future.result().topic_partitions[0]
-                if answer.error is not None:
-                    raise KafkaException(answer.error)
-                return answer
-            except KafkaException as error:
-                if error.args[0].code() not in AWAY or time.monotonic() > end:
-                    raise self._cluster.named(error, POSITIONS) from None
-            time.sleep(PAUSE)
+        fixed = {"group.id": self._group, "enable.auto.commit": False, "error_cb": note_error}
+        consumer = make(Consumer, self._cluster.config("judge-claim", {}, fixed))
+        try:
+            while True:
+                try:
+                    return call(consumer, max(0.5, min(STEP, end - time.monotonic())))
+                except KafkaException as error:
+                    if error.args[0].code() not in AWAY:
+                        raise self._cluster.named(error, POSITIONS) from None
+                if time.monotonic() > end:
+                    raise self._cluster.unreachable()
+                time.sleep(PAUSE)
+        finally:
+            consumer.close()
 
 
 def taken_over(cluster: Cluster) -> TakenOver:

@@ -27,15 +27,21 @@ TRANSACTION_MS = 10_000
 CALL_SECONDS = 5.0
 """How long one call of the client may take before it is asked again."""
 PAUSE = 0.02
-FENCED = frozenset(
-    {KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED, KafkaError._FATAL}
-)
-"""`_FATAL` is what `produce` says of a producer that was ended before, whatever ended it: nearly always a fencing,
-and the claim and the committed position tell it from the rest."""
+FENCED = frozenset({KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED})
+SETTLES_IN = 3.0
+"""Seconds after which a transaction that the broker should have ended is aborted by hand."""
 
 
 class _FencedError(Exception):
-    """A newer producer has this transactional id, or the transaction outlived its time: both look alike."""
+    """The client ended this producer for good.
+
+    A newer one has its transactional id, the transaction outlived its time, or a broker that was killed forgot it:
+    they look alike here, and the claim and the committed position tell them apart.
+    """
+
+
+def _ended(error: KafkaError) -> bool:
+    return error.code() in FENCED or error.code() == KafkaError._FATAL or bool(error.fatal())
 
 
 class _AgainError(Exception):
@@ -87,10 +93,10 @@ class KafkaPublisher(Publisher):
         self._producer = make(Producer, self._config())
         try:
             self._call(self._producer.init_transactions)
+            self._wait_until_settled()
         except (_FencedError, _AgainError) as error:
             self._claim.check()
             raise LogError("another judge starts at the same moment", "try again") from error
-        self._wait_until_settled()
         record = last_record(self._cluster, POSITIONS)
         if record is None and has_records(self._cluster, VERDICTS):
             raise PositionMissing(
@@ -108,8 +114,10 @@ class KafkaPublisher(Publisher):
             try:
                 self._transact(verdicts, position)
                 break
-            except _FencedError:
+            except _FencedError as error:
                 self._unsure = True
+                if time.monotonic() > end:
+                    raise self._cluster.unreachable() from error
             except _AgainError as error:
                 if time.monotonic() > end:
                     raise self._cluster.unreachable() from error
@@ -122,18 +130,40 @@ class KafkaPublisher(Publisher):
     def _wait_until_settled(self) -> None:
         """Wait until no transaction is open in what the judge writes; else the last position could be hidden.
 
-        `init_transactions` should have seen to it. A lone broker that is killed a few ms after a commit and
-        comes back was seen to call the transaction complete without ever ending it in the topics.
+        `init_transactions` should have seen to it. A lone broker that is killed within some 50 ms of a commit and
+        comes back was seen to call the transaction complete without ever ending it in the topics. No reader of
+        committed records has seen such a transaction, nor ever will: it is aborted, and what was in it is
+        published again from the position before it.
         """
-        end = time.monotonic() + self._cluster.options.patience
+        began = time.monotonic()
+        aborted = False
+        while open_in := self._unsettled():
+            waited = time.monotonic() - began
+            if waited > self._cluster.options.patience:
+                raise LogError(
+                    f"{open_in[0][0]} has a transaction that the broker does not end",
+                    "abort it with Kafka's kafka-transactions.sh (find-hanging, abort), then start again",
+                )
+            if waited > SETTLES_IN and not aborted:
+                self._abort_by_hand(open_in)
+                aborted = True
+            time.sleep(PAUSE)
+
+    def _unsettled(self) -> list[tuple[str, int]]:
+        """The partitions (topic's full name, number) in which a transaction is open."""
+        found = []
         for topic in (VERDICTS, POSITIONS):
-            while self._cluster.offsets(topic, "end") != self._cluster.offsets(topic, "open end"):
-                if time.monotonic() > end:
-                    raise LogError(
-                        f"{self._cluster.name(topic)} has a transaction that the broker does not end",
-                        "abort it with Kafka's kafka-transactions.sh (find-hanging, abort), then start again",
-                    )
-                time.sleep(PAUSE)
+            ends, open_ends = self._cluster.offsets(topic, "end"), self._cluster.offsets(topic, "open end")
+            found += [(self._cluster.name(topic), p) for p, end in ends.items() if end != open_ends[p]]
+        return found
+
+    def _abort_by_hand(self, partitions: Sequence[tuple[str, int]]) -> None:
+        """End what this transactional id has open there, by the marker of another one that aborts."""
+        self._call(self._producer.begin_transaction, timed=False)
+        for topic, partition in partitions:
+            self._producer.produce(topic, value=b"", partition=partition)
+        self._producer.flush(self._cluster.options.patience)
+        self._call(self._producer.abort_transaction)
 
     def _config(self) -> dict[str, Any]:
         return self._cluster.config(
@@ -204,10 +234,8 @@ class KafkaPublisher(Publisher):
     def _judge(self, caught: KafkaException) -> None:
         """Return where the same call may be repeated, raise what else is to be done."""
         error: KafkaError = caught.args[0]
-        if error.code() in FENCED:
+        if _ended(error):
             raise _FencedError from caught
-        if error.fatal():
-            raise LogError(f"Kafka ended the judge's producer: {error.str()}", "start the judge again") from caught
         if error.txn_requires_abort():
             self._abort()
             raise _AgainError from caught
@@ -223,7 +251,7 @@ class KafkaPublisher(Publisher):
                 return
             except KafkaException as caught:
                 error: KafkaError = caught.args[0]
-                if error.code() in FENCED:
+                if _ended(error):
                     raise _FencedError from caught
                 if not error.retriable() and error.code() not in AWAY:
                     raise LogError(f"a transaction cannot be aborted: {error.str()}", "start again") from caught
