@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import lru_cache
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 import numpy as np
 
+from stream.closing import Closing
 from stream.errors import InputError, Unavailable, UsageError
 from stream.index import Index
 from stream.judge.resolver import Match, Resolver
@@ -38,7 +38,7 @@ class Fingerprinted(NamedTuple):
     sources: Sequence[Source]
 
 
-class Deduper:
+class Deduper(Closing):
     """Judges pages as the service does; all state is in memory and ends with the object.
 
     `recipe` is a preset's name; `distance` and `similarity` override the preset's; `window` is a duration such
@@ -117,14 +117,6 @@ class Deduper:
     def close(self) -> None:
         """End the extraction processes."""
         self._fingerprinter.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _fingerprinted(self, records: Iterable[Record], threads: int) -> Iterator[Fingerprinted]:
         waiting: deque[Future[Fingerprinted]] = deque()

@@ -9,7 +9,6 @@ SimstreamError                what happened, and what to do about it
 │   ├── BrokerUnreachable     no broker answered in time
 │   ├── TopicMissing          a topic does not exist
 │   ├── TopicRecreated        a topic is not the one that this process began with
-│   ├── TopicMismatch         a topic exists with settings that would break a rule
 │   ├── RecordTooLarge        the topic does not admit a record of this size
 │   ├── DeliveryFailed        an append was not acknowledged; all that came after it is discarded
 │   ├── DiskFull              a local log's disk takes no more; nothing that was there is lost
@@ -76,10 +75,6 @@ class TopicMissing(LogError):
 
 class TopicRecreated(LogError):
     """A topic was deleted and made anew while this process used it."""
-
-
-class TopicMismatch(LogError):
-    """A topic exists with settings that would break a rule."""
 
 
 class RecordTooLarge(LogError):

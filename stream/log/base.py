@@ -7,12 +7,13 @@ Two implementations keep it, `local` (a directory) and `kafka`, under one contra
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Literal, NamedTuple, Self
+from typing import Literal, NamedTuple
 
+from stream.closing import Closing
 from stream.model import Record
 
 PAGES = "pages"
@@ -71,21 +72,6 @@ class Polled:
     records: Sequence[Record] = ()
     started: Sequence[Start] = ()
     stopped: Sequence[int] = ()
-
-
-class Closing(ABC):
-    """Something to close; also a context manager."""
-
-    @abstractmethod
-    def close(self) -> None: ...
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 class Appender(Closing):

@@ -62,7 +62,7 @@ class JudgeRole:
                 Outbox(publisher, self._committed, self._waiting, self._context.settings.give_up_s) as outbox,
             ):
                 if published is not None:
-                    self._replay(reader, published, outbox)
+                    self._replay(reader, published)
                 while not self._context.stop.is_set():
                     self._turn(reader, outbox)
                 outbox.finish()
@@ -84,7 +84,7 @@ class JudgeRole:
             )
         return position
 
-    def _replay(self, reader: Reader, published: Position, outbox: Outbox) -> None:
+    def _replay(self, reader: Reader, published: Position) -> None:
         """Judge everything below the published position again, without publishing it."""
         _log.info("replaying %d frames of the log", published.frame)
         while self._acceptor.next_frame < published.frame and not self._context.stop.is_set():
@@ -102,8 +102,10 @@ class JudgeRole:
                     f"{published.frame}",
                     "restore the topic fingerprints, or choose another --prefix",
                 )
+        if self._context.stop.is_set():
+            return
         mine = (self._acceptor.next_frame, self._acceptor.ordinal, self._acceptor.digest_hex)
-        if not self._context.stop.is_set() and mine != (published.frame, published.ordinal, published.digest):
+        if mine != (published.frame, published.ordinal, published.digest):
             raise WrongLog(
                 f"at frame {mine[0]} the log has ordinal {mine[1]} and digest {mine[2]}, the published position "
                 f"says frame {published.frame}, {published.ordinal} and {published.digest}",

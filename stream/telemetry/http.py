@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
-from typing import Self
 
+from stream.closing import Closing
 from stream.errors import SettingsError
 from stream.telemetry.health import Health
 from stream.telemetry.metrics import CONTENT_TYPE, Metrics
 
 
-class HttpServer:
+class HttpServer(Closing):
     """Serves metrics and health on one address; port 0 takes a free one, `port` says which.
 
     Raises SettingsError where the address cannot be bound.
@@ -36,14 +35,6 @@ class HttpServer:
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -15,8 +15,9 @@ import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from socket import socketpair
-from types import TracebackType
-from typing import NamedTuple, Self
+from typing import NamedTuple
+
+from stream.closing import Closing
 
 NEARLY_EMPTY = 64
 """Main content of fewer characters than this, spaces aside, gives way to the text of the whole page."""
@@ -107,7 +108,7 @@ def _like_utf16(head: bytes) -> bool:
     return min(even, odd) * 20 <= max(even, odd)
 
 
-class ExtractionPool:
+class ExtractionPool(Closing):
     """Extracts batches of pages in up to `workers` processes; 0 means in this one, without any protection.
 
     Processes start when the first HTML comes (about 0.1 s each). One that takes longer than `timeout` seconds
@@ -146,14 +147,6 @@ class ExtractionPool:
             self._threads.shutdown(wait=True, cancel_futures=True)
         for worker in self._workers:  # one may have been started between the two
             worker.stop()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _one(self, raw: bytes | str, content_type: str) -> Extracted:
         if not self._workers or content_type.lower().startswith("text/plain"):

@@ -6,13 +6,13 @@ import contextlib
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from stream.closing import Closing
 from stream.kernels.fingerprint import Result, Rules, Work, fingerprint_batch, make_result, make_work, weigh_page
 from stream.kernels.fold import fold_utf8
 from stream.kernels.jit import sources_digest
@@ -26,7 +26,7 @@ _REASON_NUMBER: Final = {reason: number for number, reason in enumerate(REASONS)
 _COMPILE_SECONDS: Final = 15
 
 
-class Fingerprinter:
+class Fingerprinter(Closing):
     """Applies one recipe. Thread-safe: several threads may call any method at once; kernels hold no GIL.
 
     `cache` is a folder for what is built once (dictionary, weights); `workers` is the number of processes for
@@ -108,14 +108,6 @@ class Fingerprinter:
     def close(self) -> None:
         """End the extraction processes. May be called twice."""
         self._pool.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _identify(self) -> str:
         """The recipe's id; runs, and so compiles, the kernel."""

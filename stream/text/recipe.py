@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Final, Literal
 
@@ -70,10 +70,6 @@ class Recipe:
         for name, fits, allowed in checks:
             if not fits:
                 raise SettingsError(f"recipe setting {name} is {getattr(self, name)!r}", f"use {allowed}")
-
-    def with_sketch_bits(self, bits: int) -> Recipe:
-        """The same with a sketch of another size; without a sketch it has no similarity."""
-        return replace(self, sketch_bits=bits, similarity=self.similarity if bits else None)
 
 
 PRESETS: Final = {
