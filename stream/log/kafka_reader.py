@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import time
 from collections.abc import Mapping
+from operator import methodcaller
 from typing import Any, Literal
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
@@ -37,13 +38,16 @@ ASK_FOR = 2.0
 """Seconds that `caught_up` waits for a broker."""
 STEP = 0.5
 """Seconds of waiting after which the client's state and the topics' ids are looked at again."""
+_HEADERS = methodcaller("headers")
+"""The client may return a broken list *and* leave an error set. The interpreter notices that in a call made by
+`methodcaller`, but not in a method call that it has seen often enough to specialize: that would crash it."""
 OUT_OF_RANGE = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
 
 
 def to_record(message: Any) -> Record:
     """A client's message as a record. About 1.5 us."""
     try:
-        found = message.headers()
+        found = _HEADERS(message)
         headers = tuple((name, value or b"") for name, value in found) if found else ()
     except (SystemError, UnicodeDecodeError):
         headers = _readable_headers(message)
@@ -65,7 +69,7 @@ def _readable_headers(message: Any) -> tuple[tuple[str, bytes], ...]:
     place may not be touched (the interpreter would crash), but the garbage collector passes over it.
     """
     try:
-        pairs = [gc.get_referents(pair) for pair in message.headers() or ()]
+        pairs = [gc.get_referents(pair) for pair in _HEADERS(message) or ()]
     except (SystemError, UnicodeDecodeError):
         return ()  # a client that keeps nothing
     pairs = [sorted(pair, key=lambda part: not isinstance(part, str)) for pair in pairs]  # the name first

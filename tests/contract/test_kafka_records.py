@@ -7,11 +7,13 @@ import re
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from stream.log import kafka_reader
 from stream.log.base import DEAD_LETTERS, PAGES, Log, LogOptions, largest_record
-from stream.log.kafka_reader import MOST_BYTES
+from stream.log.kafka_reader import MOST_BYTES, to_record
 from stream.model import Record
 from tests.contract.helpers import read_all, read_source
 from tests.kafka_fixtures import Place
@@ -71,6 +73,24 @@ def test_a_header_whose_name_is_no_text_costs_itself_alone(kafka_place: Place, k
         (("content-type", b"text/html"), ("url", b"u")),
         (("empty", b""), ("页", b"\xff")),
     ]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="finds the client's C library as Linux shows it")
+def test_nor_does_it_crash_an_interpreter_that_has_read_many_records(
+    kafka_place: Place, kafka_log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with kafka_log.appender(PAGES) as appender:
+        for _ in range(100):  # the interpreter specializes the calls that it sees often
+            appender.append(b"", headers=[("good", b"1")])
+    assert len(read_all(kafka_log, PAGES)) == 100
+
+    def with_nothing_cached(message: Any) -> Record:
+        sys._clear_type_cache()  # looking up a type's name then drops an error that is set, and says nothing
+        return to_record(message)
+
+    monkeypatch.setattr(kafka_reader, "to_record", with_nothing_cached)
+    produce_raw(kafka_place, [(b"\xff", b"x")])
+    assert sorted(record.headers for record in read_all(kafka_log, PAGES)) == [(), *[(("good", b"1"),)] * 100]
 
 
 def total(records: list[Record]) -> int:
