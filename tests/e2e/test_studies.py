@@ -1,0 +1,62 @@
+"""Each study over a small sample: it runs, its numbers have their n, and what must hold at any size holds."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from tests.studies import report
+from tests.studies.__main__ import NAMES, main, run
+from tests.studies.context import Context
+
+pytestmark = pytest.mark.corpora
+LIMIT = 40
+
+
+@pytest.fixture(scope="module")
+def context(cache: Path) -> Context:
+    return Context("default", cache, LIMIT)
+
+
+def shares(found: Any) -> Iterator[dict[str, Any]]:
+    """Every share within a study's numbers."""
+    if isinstance(found, dict) and {"count", "n", "share", "low", "high"} <= found.keys():
+        yield found
+    elif isinstance(found, dict):
+        for part in found.values():
+            yield from shares(part)
+    elif isinstance(found, list):
+        for part in found:
+            yield from shares(part)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_study_gives_shares_with_intervals_and_tables_of_them(name: str, context: Context) -> None:
+    found = run(name, context)
+    parts = list(shares(found))
+    assert sum(part["n"] for part in parts) > 0
+    for part in parts:
+        assert 0 <= part["count"] <= part["n"]
+        if part["n"]:
+            assert part["low"] <= part["share"] == part["count"] / part["n"] <= part["high"]
+    for table in report.tables(name, found):
+        assert table.rows
+        assert all(len(row) == len(table.columns) for row in table.rows)
+
+
+def test_the_command_writes_numbers_and_tables(tmp_path: Path) -> None:
+    done = CliRunner().invoke(main, ["containment", "--out", str(tmp_path), "--limit", "5"])
+    assert done.exit_code == 0, done.output
+    numbers = json.loads((tmp_path / "studies.json").read_text(encoding="utf-8"))
+    assert list(numbers["studies"]) == ["containment"]
+    assert "## containment" in (tmp_path / "studies.md").read_text(encoding="utf-8")
+
+
+def test_a_small_part_of_a_page_is_no_near_duplicate_of_it(context: Context) -> None:
+    for found in run("containment", context).values():
+        assert found["kinds"]["part 10%"]["matched"]["count"] == 0

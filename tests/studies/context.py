@@ -1,0 +1,121 @@
+"""What a study is given: the recipe under test, the corpora, and the pages' fingerprints by that recipe."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from random import Random
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream.deduper import Deduper
+from stream.model import U64
+from stream.text.fingerprinter import Fingerprinter
+from stream.text.policy import Link, Policy, make_policy
+from stream.text.recipe import Recipe, preset
+from tests import corpora
+
+NEWS, LCTT, MSDOCS = corpora.REVISIONS
+FRONT_MATTER = re.compile(r"\A---\n.*?\n---\n", re.DOTALL)
+
+
+class Prints(NamedTuple):
+    """What the recipe makes of n texts."""
+
+    fingerprint: U64  # (n,)
+    sketch: U64  # (n, sketch bits / 64)
+    words: NDArray[np.uint32]  # (n,) distinct words
+
+
+class Doc(NamedTuple):
+    """One page of a corpus; pages of one group are versions of one another."""
+
+    id: str
+    group: str
+    title: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Context:
+    """The recipe under test, as `--recipe` named it, and `limit`, the most pages that are read of a corpus."""
+
+    named: str
+    cache: Path
+    limit: int | None = None
+    seed: int = 1
+    _fingerprinters: dict[Recipe, Fingerprinter] = field(default_factory=dict)
+
+    @property
+    def recipe(self) -> Recipe:
+        return preset(self.named)
+
+    def random(self, name: str) -> Random:
+        """Random numbers of one study, the same in every run."""
+        return Random(f"{self.seed} {name}")
+
+    def some(self, number: int) -> int:
+        """`number`, or less where a smaller sample was asked for."""
+        return number if self.limit is None else max(1, min(number, self.limit))
+
+    def docs(self, corpus: str) -> list[Doc]:
+        """Pages of a corpus in its order, at most `limit`, without front matter."""
+        return _docs(corpus)[: self.limit]
+
+    def policy(self, recipe: Recipe | None = None, link: Link = "any") -> Policy:
+        recipe = recipe or self.recipe
+        return make_policy(recipe, self._fingerprinter(recipe).recipe_id, link=link)
+
+    def prints(self, texts: Sequence[str], recipe: Recipe | None = None) -> Prints:
+        """Fingerprints, sketches and words of texts, by the recipe under test or another."""
+        return Prints(*self._fingerprinter(recipe or self.recipe).texts(texts))
+
+    def deduper(self, link: Link = "any") -> Deduper:
+        """A judge under the recipe's own policy."""
+        return Deduper(recipe=self.named, link=link, cache=self.cache)
+
+    def _fingerprinter(self, recipe: Recipe) -> Fingerprinter:
+        if recipe not in self._fingerprinters:
+            self._fingerprinters[recipe] = Fingerprinter(recipe, self.cache)
+        return self._fingerprinters[recipe]
+
+
+class Gap(NamedTuple):
+    """How far n pairs of pages are apart."""
+
+    distance: NDArray[np.int64]  # (n,)
+    agreement: NDArray[np.int64]  # (n,) 0 without a sketch
+    readable: NDArray[np.bool_]  # (n,) both have words enough
+
+    def within(self, policy: Policy) -> NDArray[np.bool_]:
+        """Which pairs match under a policy."""
+        return self.readable & (self.distance <= policy.distance) & (self.agreement >= policy.agreement)
+
+
+def gap(a: Prints, b: Prints, recipe: Recipe) -> Gap:
+    """Row i of `a` against row i of `b`."""
+    distance = np.bitwise_count(a.fingerprint ^ b.fingerprint).astype(np.int64)
+    differ = np.bitwise_count(a.sketch ^ b.sketch).sum(axis=1, dtype=np.int64)
+    readable = (a.words >= recipe.min_words) & (b.words >= recipe.min_words)
+    return Gap(distance, recipe.sketch_bits - differ, readable)
+
+
+def rows(prints: Prints, chosen: Sequence[int] | NDArray[np.int64]) -> Prints:
+    """Some rows of prints, in the order asked for."""
+    at = np.asarray(chosen, np.int64)
+    return Prints(*(column[at] for column in prints))
+
+
+@lru_cache(maxsize=3)
+def _docs(corpus: str) -> list[Doc]:
+    return [_doc(page) for page in corpora.docs(corpus)]
+
+
+def _doc(page: dict[str, Any]) -> Doc:
+    text = FRONT_MATTER.sub("", page["text"])
+    return Doc(page["id"], page.get("group", page["id"]), page.get("title", ""), text)
