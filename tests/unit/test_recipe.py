@@ -60,10 +60,19 @@ def test_an_unknown_preset_is_a_settings_error_and_a_planned_one_is_unavailable(
         {"max_text_bytes": 3},
         {"weights": "own"},
         {"default_weight": float("nan")},
+        {"short_words": 8},
+        {"short_words": -1},
+        {"short_distance": 9},
+        {"short_distance": -1},
+        {"short_similarity": "0.56"},
+        {"short_similarity": "1.01"},
+        {"short_similarity": "much"},
+        {"short_similarity": "nan"},
+        {"short_similarity": "0.9", "similarity": None},
     ],
 )
 def test_a_recipe_out_of_range_is_refused(wrong: dict[str, Any]) -> None:
-    with pytest.raises(SettingsError, match=next(iter(wrong))):
+    with pytest.raises(SettingsError, match=f"recipe setting {next(iter(wrong))} is"):
         Recipe(name="wrong", **wrong)
 
 
@@ -88,6 +97,8 @@ def test_the_id_changes_with_every_setting_that_a_fingerprint_depends_on(change:
 def test_the_id_changes_with_tables_and_output_and_not_with_name_distance_or_similarity() -> None:
     own = recipe_id(DEFAULT, ["t"], b"out")
     assert own == recipe_id(replace(DEFAULT, name="n", distance=3, similarity="0.9"), ["t"], b"out")
+    strict = replace(DEFAULT, short_words=20, short_distance=2, short_similarity="0.9")
+    assert own == recipe_id(strict, ["t"], b"out")
     assert len({own, recipe_id(DEFAULT, ["u"], b"out"), recipe_id(DEFAULT, ["t"], b"other")}) == 3
 
 
