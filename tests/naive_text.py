@@ -88,8 +88,9 @@ def regroup(tokens: list[str]) -> list[str]:
 class Naive:
     """One recipe, the slow way. The tokenizer is jieba's, initialized with a private `tmp_dir`."""
 
-    def __init__(self, recipe: Recipe, tokenizer: jieba.Tokenizer) -> None:
+    def __init__(self, recipe: Recipe, tokenizer: jieba.Tokenizer, top: int = 0) -> None:
         self.recipe = recipe
+        self.top = top
         self.tokenizer = tokenizer
         self.table = self._table()
         ordered = sorted(self.table.values())
@@ -129,12 +130,18 @@ class Naive:
         return mmh3.hash64(word.encode(), self.recipe.seed, x64arch=True, signed=False)[0]
 
     def weighted(self, words: list[str]) -> dict[str, int]:
-        """The weight of each distinct word in a page of these words."""
+        """The weight of each distinct word in a page of these words; those of weight 0 do not count."""
         power = self.recipe.tf_power
         return {
             word: (round(65536 * min(count, 4095) ** power) * self.weight(word)) >> 16
             for word, count in Counter(words).items()
+            if self.weight(word) > 0
         }
+
+    def heaviest(self, weighted: dict[str, int]) -> dict[str, int]:
+        """The `top` heaviest words, equal ones in the order of the text; all of them where `top` is 0."""
+        ordered = sorted(weighted.items(), key=lambda item: -item[1])
+        return dict(ordered[: self.top or None])
 
     def fingerprint(self, utf8: bytes) -> tuple[int, list[int], int]:
         """Fingerprint, sketch in words of 64 bits, and number of distinct words."""
@@ -142,9 +149,9 @@ class Naive:
         weighted = self.weighted(words)
         if len(weighted) < self.recipe.min_words:
             return 0, [0] * (self.recipe.sketch_bits // 64), len(weighted)
-        out = 0
+        heaviest, out = self.heaviest(weighted), 0
         for bit in range(64):
-            balance = sum(w if self.hash(word) >> bit & 1 else -w for word, w in weighted.items())
+            balance = sum(w if self.hash(word) >> bit & 1 else -w for word, w in heaviest.items())
             out |= (balance > 0) << bit
         return out, self.sketch(words), len(weighted)
 

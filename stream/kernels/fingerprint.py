@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from stream.kernels.fold import fold_utf8
 from stream.kernels.jit import kernel
-from stream.kernels.simhash import Distinct, count_words, simhash, weigh
+from stream.kernels.simhash import Distinct, count_words, keep_heaviest, simhash, weigh
 from stream.kernels.sketch import sketch
 from stream.kernels.tokenize import Hmm, Scratch, Trie, cut, make_scratch
 from stream.kernels.words import Lexicon, Words, regroup
@@ -22,6 +22,8 @@ class Rules(NamedTuple):
     seed: np.uint64
     hmm: bool
     min_words: int
+    top: int
+    """How many of a page's words count in its SimHash, by falling weight, then in the order of the text; 0: all."""
 
 
 class Work(NamedTuple):
@@ -42,7 +44,7 @@ class Result(NamedTuple):
 
     fingerprints: NDArray[np.uint64]  # (n,)
     sketches: NDArray[np.uint64]  # (n, sketch bits / 64)
-    words: NDArray[np.uint32]  # (n,) distinct words
+    words: NDArray[np.uint32]  # (n,) distinct words that weigh something
 
 
 def make_work(n_bytes: int, sketch_bits: int) -> Work:
@@ -104,19 +106,21 @@ def fingerprint_batch(
 ) -> None:
     """Fingerprint n pages: page i is `utf8[offsets[i]:offsets[i + 1]]`, its results go to row i.
 
-    A page with fewer distinct words than `rules.min_words` gets fingerprint and sketch 0. No page may be
+    Words of weight 0 count in the sketch alone, neither in the SimHash nor as distinct words. A page with fewer
+    distinct words than `rules.min_words` gets fingerprint and sketch 0. No page may be
     longer than `work` was made for, and `work` must be fresh. Linear in the bytes; holds no GIL and
     allocates nothing.
     """
     for page in range(len(offsets) - 1):
         m = _find_words(utf8, offsets[page], offsets[page + 1], lexicon, trie, hmm, rules, work)
-        n = count_words(work.words, m, page + 1, work.distinct)
+        n = weigh(work.words, count_words(work.words, m, page + 1, work.distinct), lexicon, work.distinct)
         result.words[page] = n
         if n < rules.min_words:
             result.fingerprints[page] = 0
             result.sketches[page, :] = 0
             continue
-        weigh(work.words, n, lexicon, work.distinct)
+        if rules.top > 0:
+            keep_heaviest(work.distinct.weight, n, rules.top)
         result.fingerprints[page] = simhash(work.distinct.hash, work.distinct.weight, n, work.sums)
         if len(work.minima) > 0:
             sketch(work.words.hash, m, work.minima, result.sketches[page])
@@ -124,8 +128,6 @@ def fingerprint_batch(
 
 @kernel
 def weigh_page(utf8: NDArray[np.uint8], lexicon: Lexicon, trie: Trie, hmm: Hmm, rules: Rules, work: Work) -> int:
-    """Write the distinct words of one page to `work.distinct`; returns how many."""
+    """Write the distinct words of one page that weigh something to `work.distinct`; returns how many."""
     m = _find_words(utf8, 0, len(utf8), lexicon, trie, hmm, rules, work)
-    n = count_words(work.words, m, 1, work.distinct)
-    weigh(work.words, n, lexicon, work.distinct)
-    return n
+    return int(weigh(work.words, count_words(work.words, m, 1, work.distinct), lexicon, work.distinct))

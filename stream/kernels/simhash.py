@@ -91,10 +91,10 @@ def count_words(words: Words, m: int, page: int, distinct: Distinct) -> int:
 
 
 @kernel
-def weigh(words: Words, n: int, lexicon: Lexicon, distinct: Distinct) -> None:
-    """Write the weight in the page of its n distinct words."""
+def weigh(words: Words, n: int, lexicon: Lexicon, distinct: Distinct) -> int:
+    """Write the weight in the page of its n distinct words, and drop those of weight 0; returns how many stay."""
     slots, tf_factor = lexicon.slots, lexicon.tf_factor
-    cap = len(tf_factor) - 1
+    cap, kept = len(tf_factor) - 1, 0
     for i in range(n):
         slot = int(words.slot[distinct.first[i]])
         if slot >= 0:
@@ -102,7 +102,43 @@ def weigh(words: Words, n: int, lexicon: Lexicon, distinct: Distinct) -> None:
         else:
             value, keys, values = distinct.hash[i], lexicon.word_keys, lexicon.word_weights
             weight = np.int64(word_weight(value, keys, values, lexicon.unknown, slot))
-        distinct.weight[i] = (tf_factor[min(distinct.times[i], cap)] * weight) >> 16
+        if weight == 0:
+            continue
+        distinct.weight[kept] = (tf_factor[min(distinct.times[i], cap)] * weight) >> 16
+        distinct.hash[kept], distinct.times[kept] = distinct.hash[i], distinct.times[i]
+        distinct.first[kept] = distinct.first[i]
+        kept += 1
+    return kept
+
+
+@kernel
+def keep_heaviest(weights: NDArray[np.int64], n: int, top: int) -> None:
+    """Set all of n weights to 0 but the `top` greatest; of equal ones the first stay.
+
+    The least weight that stays is found by halving its range: up to 40 passes over the weights, no memory.
+    """
+    if n <= top:
+        return
+    low, high = np.int64(0), np.int64(0)  # more than `top` weights are above low, at most `top` above high
+    for i in range(n):
+        high = max(high, weights[i])
+    low -= 1
+    while high - low > 1:
+        middle, above = (low + high) // 2, 0
+        for i in range(n):
+            above += weights[i] > middle
+        if above > top:
+            low = middle
+        else:
+            high = middle
+    room = top
+    for i in range(n):
+        room -= weights[i] > high
+    for i in range(n):
+        if weights[i] == high and room > 0:
+            room -= 1
+        elif weights[i] <= high:
+            weights[i] = 0
 
 
 @kernel

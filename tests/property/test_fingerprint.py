@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from copy import copy
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,9 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stream.kernels.fold import fold_utf8
+from stream.kernels.words import Lexicon
 from stream.text import probes, tables
-from stream.text.fingerprinter import Fingerprinter
+from stream.text.fingerprinter import Fingerprinter, _join
 from stream.text.recipe import PRESETS, Recipe
+from stream.text.weights import Weights
 from tests import corpora
 from tests.naive_text import Naive, decode, fold
 
@@ -67,6 +70,7 @@ DICTIONARY_WORDS = [
 PHRASES = st.sampled_from(
     DICTIONARY_WORDS + [piece for text in probes.TEXTS for piece in re.split(r"(?<=[，。, ])", text)]
 )
+STOPPED = ["的", "是", "是不是", "中国", "人民", "研究", "a", "abc", "é", "か", "1", "한국어", "t恤", "的是"]
 RUNS = st.builds(
     lambda chars, times: "".join(chars) * times,
     st.lists(st.sampled_from("".join(SCRIPTS)), min_size=1, max_size=3),
@@ -86,6 +90,53 @@ def test_kernels_and_plain_python_give_the_same_bits(both: tuple[Fingerprinter, 
 
 def test_the_probe_pages_agree_too(both: tuple[Fingerprinter, Naive]) -> None:
     agree(both, list(probes.TEXTS))
+
+
+@settings(max_examples=80, deadline=None)
+@given(texts=st.lists(MIXED, min_size=1, max_size=4), top=st.integers(1, 40))
+def test_only_the_heaviest_words_count_where_a_recipe_says_so(
+    both: tuple[Fingerprinter, Naive], texts: list[str], top: int
+) -> None:
+    fast, naive = both
+    utf8, offsets = _join([text.encode("utf-8", "surrogatepass") for text in texts])
+    found = fast._run(utf8, offsets, fast._rules._replace(top=top))
+    naive = Naive(naive.recipe, naive.tokenizer, top)
+    for i, text in enumerate(texts):
+        expected = naive.fingerprint(text.encode("utf-8", "surrogatepass"))
+        assert (int(found.fingerprints[i]), found.sketches[i].tolist(), int(found.words[i])) == expected, text
+
+
+@settings(max_examples=80, deadline=None)
+@given(texts=st.lists(MIXED, min_size=1, max_size=4), stopped=st.sets(st.sampled_from(STOPPED)))
+def test_words_of_weight_0_count_in_the_sketch_alone(
+    both: tuple[Fingerprinter, Naive], texts: list[str], stopped: set[str]
+) -> None:
+    fast, naive = both
+    utf8, offsets = _join([text.encode("utf-8", "surrogatepass") for text in texts])
+    before, naive = fast._weights, copy(naive)
+    fast._weights = Weights(_stop(before.lexicon, [naive.hash(word) for word in stopped]), before.digest)
+    naive.table = naive.table | dict.fromkeys(stopped, 0)
+    try:
+        found = fast._run(utf8, offsets, fast._rules)
+    finally:
+        fast._weights = before
+    for i, text in enumerate(texts):
+        expected = naive.fingerprint(text.encode("utf-8", "surrogatepass"))
+        assert (int(found.fingerprints[i]), found.sketches[i].tolist(), int(found.words[i])) == expected, text
+
+
+def _stop(lexicon: Lexicon, hashes: list[int]) -> Lexicon:
+    """A lexicon in which these words weigh nothing, by slot and by hash."""
+    stopped = np.array(hashes, np.uint64)
+    slots, keys, weights = lexicon.slots.copy(), lexicon.word_keys.copy(), lexicon.word_weights.copy()
+    slots[np.isin(slots[:, 0], stopped), 1] = 0
+    mask = len(keys) - 1
+    for value in hashes:
+        at = value & mask
+        while weights[at] >= 0 and int(keys[at]) != value:
+            at = (at + 1) & mask
+        keys[at], weights[at] = value, 0
+    return lexicon._replace(slots=slots, word_keys=keys, word_weights=weights)
 
 
 @pytest.mark.parametrize("run", ["a", "中", "か", "1", "é", "한", " ", "的是", "a中", "ab "])
