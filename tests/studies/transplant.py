@@ -1,0 +1,203 @@
+"""The same article in other sites' templates must match; different articles in one template must not.
+
+Real article pages are taken apart (`sites`), and each article is put into other sites' pages, with paragraphs,
+advertisements, dates, counters, comments, headlines and navigation changed. Measured with extraction, over the whole
+visible text, and over the prose of what was extracted (what a better extraction could reach). Recall is over disjoint
+pairs of pages, so that no page counts twice.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from itertools import combinations
+from random import Random
+from typing import Any, NamedTuple
+
+from resiliparse.extract.html2text import extract_plain_text
+
+from stream.model import U64
+from stream.text.extract import extract_one
+from tests import corpora
+from tests.studies import sites
+from tests.studies.context import Context, Prints, gap, rows
+from tests.studies.measure import BIN_NAMES, Table, Tally, bin_of, cell, common, jaccard, share, shingles
+
+TEMPLATES = 16
+"""Templates that each article is put into, of as many other sites."""
+WAYS = ("main", "prose", "whole")
+"""What is compared: extracted main content; its lines that read like prose; all visible text."""
+PROSE_CHARACTERS = 15
+LEAST_CHARACTERS = 200
+DIFFERENT = 0.3
+"""Articles that are at least this alike (J) count as one, of which the first is taken."""
+LENGTHS = ((0, 500, "< 500"), (500, 1500, "500-1,500"), (1500, 1 << 30, "> 1,500"))
+_MARK = re.compile("[，。！？；,.!?;]")
+LOST, NOISY = 0.8, 0.5
+
+
+class Transplanted(NamedTuple):
+    """One page: article number, template's name, and what is seen of its HTML."""
+
+    article: int
+    template: str
+    main: str
+    whole: str
+
+    @property
+    def prose(self) -> str:
+        """The main content without lines that are short or have no mark of a sentence: what extraction could do."""
+        lines = [line.strip() for line in self.main.splitlines()]
+        kept = [line for line in lines if len(line) >= PROSE_CHARACTERS and _MARK.search(line)]
+        return "\n".join(kept) or self.main
+
+
+def run(context: Context) -> dict[str, Any]:
+    random = context.random("transplant")
+    pages = _pages()
+    found = _articles(pages)
+    pages = {name: html for name, html in pages.items() if name in found}
+    articles = list(_different(found.values()))[: context.some(len(pages))]
+    made = list(_transplanted(articles, pages, random))
+    own = [shingles(article.text) for article in articles]
+    result: dict[str, Any] = {"articles": len(articles), "templates": len(pages), "pages": len(made)}
+    for way in WAYS:
+        texts = [str(getattr(page, way)) for page in made]
+        result[way] = _measure(context, texts, made, [len(article.text) for article in articles])
+    result["extraction_by_site"] = _extraction(made, own)
+    return result
+
+
+def _pages() -> dict[str, str]:
+    """HTML by name, of the 60 article pages."""
+    root = corpora.folder()
+    if root is None:
+        raise FileNotFoundError("SIMSTREAM_CORPORA names no folder")
+    files = sorted((root / "html_pages" / "zh_html_gne" / "html").glob("*.html"))
+    return {file.stem: sites.read(file) for file in files}
+
+
+def _site(name: str) -> str:
+    return name.split("__")[0]
+
+
+def _articles(pages: dict[str, str]) -> dict[str, sites.Article]:
+    """The articles by their page's name; pages without one long enough are left out."""
+    found = {name: sites.article_of(name, html) for name, html in pages.items()}
+    return {name: article for name, article in found.items() if len(article.text) >= LEAST_CHARACTERS}
+
+
+def _different(articles: Iterable[sites.Article]) -> Iterator[sites.Article]:
+    """Each article once, where two pages have it."""
+    kept: list[U64] = []
+    for article in articles:
+        own = shingles(article.text)
+        if all(jaccard(own, other) < DIFFERENT for other in kept):
+            kept.append(own)
+            yield article
+
+
+def _transplanted(articles: list[sites.Article], pages: dict[str, str], random: Random) -> Iterator[Transplanted]:
+    templates = {name: sites.template_of(html) for name, html in pages.items()}
+    by_site: dict[str, list[str]] = {}
+    for name in pages:
+        by_site.setdefault(_site(name), []).append(name)
+    for number, article in enumerate(articles):
+        others = [site for site in by_site if site != _site(article.page)]
+        for site in random.sample(others, min(TEMPLATES, len(others) // 2 * 2)):
+            name = random.choice(by_site[site])
+            html = sites.transplant(templates[name], article, random)
+            main = extract_one(html, "text/html").text or ""
+            whole = extract_plain_text(html, list_bullets=False, alt_texts=False)
+            yield Transplanted(number, name, main, whole)
+
+
+def _measure(context: Context, texts: list[str], made: list[Transplanted], lengths: list[int]) -> dict[str, Any]:
+    prints, sets = context.prints(texts), [shingles(text) for text in texts]
+    same = [(i, i + 1) for i in range(0, len(made) - 1, 2) if made[i].article == made[i + 1].article]
+    hits = _matched(context, prints, same)
+    bins, by_length = Tally(), Tally()
+    for (i, j), hit in zip(same, hits, strict=True):
+        bins.add(bin_of(jaccard(sets[i], sets[j])), hit)
+        length = lengths[made[i].article]
+        by_length.add(next(name for low, high, name in LENGTHS if low <= length < high), hit)
+    in_one = list(_pairs_of_one_template(made))
+    false = _matched(context, prints, in_one)
+    alike = [jaccard(sets[i], sets[j]) for i, j in in_one]
+    return {
+        "same_article": share(sum(hits), len(hits)),
+        "same_article_by_jaccard": bins.by_bin(),
+        "same_article_by_characters": {name: by_length.share(name) for _, _, name in LENGTHS},
+        "different_articles_in_one_template": share(sum(false), len(false)),
+        "different_articles_mean_jaccard": sum(alike) / max(1, len(alike)),
+        "too_short": share(int((prints.words < context.recipe.min_words).sum()), len(made)),
+    }
+
+
+def _pairs_of_one_template(made: list[Transplanted]) -> Iterator[tuple[int, int]]:
+    places: dict[str, list[int]] = {}
+    for number, page in enumerate(made):
+        places.setdefault(page.template, []).append(number)
+    for numbers in places.values():
+        yield from combinations(numbers, 2)
+
+
+def _matched(context: Context, prints: Prints, pairs: list[tuple[int, int]]) -> list[bool]:
+    a, b = (rows(prints, [pair[side] for pair in pairs]) for side in (0, 1))
+    found: list[bool] = gap(a, b, context.recipe).within(context.policy()).tolist()
+    return found
+
+
+def _extraction(made: list[Transplanted], own: list[U64]) -> dict[str, dict[str, Any]]:
+    """By site: pages whose article is mostly lost by extraction, and pages that are mostly not the article."""
+    lost, noisy, kept_sum = Tally(), Tally(), {}
+    for page in made:
+        found = shingles(page.main)
+        both, site = common(found, own[page.article]), _site(page.template)
+        kept, noise = both / max(1, len(own[page.article])), 1 - both / max(1, len(found))
+        lost.add(site, kept < LOST)
+        noisy.add(site, noise > NOISY)
+        sums = kept_sum.setdefault(site, [0.0, 0.0])
+        sums[0] += kept
+        sums[1] += noise
+    found_by: dict[str, dict[str, Any]] = {}
+    for name, (kept, noise) in sorted(kept_sum.items()):
+        n = lost.share(name)["n"]
+        means = {"mean_kept": kept / n, "mean_noise": noise / n}
+        found_by[name] = {"lost": lost.share(name), "noisy": noisy.share(name), **means}
+    return found_by
+
+
+def tables(result: dict[str, Any]) -> list[Table]:
+    ways = tuple(result[way] for way in WAYS)
+    columns = ("", "main content", "its prose", "whole visible text")
+    lines = [
+        ("same article, other template: recall %", *(cell(way["same_article"]) for way in ways)),
+        *(
+            (f"… article of {name} characters", *(cell(way["same_article_by_characters"][name]) for way in ways))
+            for _, _, name in LENGTHS
+        ),
+        (
+            "different articles, one template: false matches a 1,000",
+            *(cell(way["different_articles_in_one_template"], 1000) for way in ways),
+        ),
+        ("… their mean J", *(f"{way['different_articles_mean_jaccard']:.2f}" for way in ways)),
+        ("too_short %", *(cell(way["too_short"]) for way in ways)),
+    ]
+    bins = [(name, *(cell(way["same_article_by_jaccard"][name]) for way in ways)) for name in BIN_NAMES]
+    worst = sorted(
+        ((name, row) for name, row in result["extraction_by_site"].items()),
+        key=lambda item: item[1]["mean_kept"] - item[1]["mean_noise"],
+    )[:12]
+    return [
+        Table("Transplanted articles", columns, lines),
+        Table("Same article: recall by J of the two texts compared", columns, bins),
+        Table(
+            "Sites that extraction does badly with",
+            ("site", "article kept, mean", "of the text not the article, mean", "pages that lose a fifth %"),
+            [
+                (name, f"{row['mean_kept']:.2f}", f"{row['mean_noise']:.2f}", cell(row["lost"]))
+                for name, row in worst
+            ],
+        ),
+    ]
