@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import NamedTuple
 
-from stream.model import U64
 from tests.studies.measure import jaccard, shingles
 
 _SENTENCE = re.compile(r"[^。！？!?\n.]*(?:[。！？!?\n]+|\.(?=\s|$)\s*|\.|$)")
@@ -139,8 +138,3 @@ def near_copies(
             if near is not None:
                 made.append((number, near))
     return made
-
-
-def shingle_sets(texts: Sequence[str]) -> list[U64]:
-    """`shingles` of each text."""
-    return [shingles(text) for text in texts]

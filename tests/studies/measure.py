@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import math
-import re
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stream.model import U64
+from stream.tools.evaluate import truth
+from stream.tools.evaluate.truth import shingle_sets
 
-SHINGLE = 5
-"""Characters of a shingle, as the labels of the corpora have it."""
 BINS = ((0.9, 1.01), (0.8, 0.9), (0.7, 0.8), (0.6, 0.7), (0.5, 0.6), (0.3, 0.5), (-0.01, 0.3))
 BIN_NAMES = (">= .9", ".8-.9", ".7-.8", ".6-.7", ".5-.6", ".3-.5", "< .3")
 _Z = 1.959964  # 95 %, both sides
-_OTHER = re.compile(r"[\W_]+")
-_FACTOR = np.uint64(0x9E3779B97F4A7C15)
 
 
 class Table(NamedTuple):
@@ -49,20 +48,8 @@ def cell(part: dict[str, Any], per: int = 100) -> str:
 
 
 def shingles(text: str) -> U64:
-    """The distinct character 5-shingles over word characters, hashed and sorted; the whole where it is shorter.
-
-    Cost: about 50 us for 1,000 characters.
-    """
-    kept = _OTHER.sub("", text.lower())
-    if not kept:
-        return np.zeros(0, np.uint64)
-    points = np.frombuffer(kept.encode("utf-32-le", "surrogatepass"), np.uint32).astype(np.uint64)
-    size = min(SHINGLE, len(points))
-    value = np.zeros(len(points) - size + 1, np.uint64)
-    for place in range(size):
-        value = (value + points[place : place + len(value)] + np.uint64(1)) * _FACTOR
-        value ^= value >> np.uint64(29)
-    return np.unique(value)
+    """The set of character 5-shingles of one text, hashed and sorted."""
+    return shingle_sets([text]).values
 
 
 def common(a: U64, b: U64) -> int:
@@ -74,6 +61,12 @@ def jaccard(a: U64, b: U64) -> float:
     """J of two sets of shingles; 0 where both are empty."""
     both = common(a, b)
     return both / max(1, len(a) + len(b) - both)
+
+
+def pair_jaccards(texts: Sequence[str], pairs: Sequence[tuple[int, int]]) -> NDArray[np.float64]:
+    """J of pairs of texts, given by their places."""
+    at = np.array(pairs, np.int64).reshape(-1, 2)
+    return truth.jaccard(shingle_sets(texts), at[:, 0], at[:, 1])
 
 
 def bin_of(similarity: float) -> int:

@@ -1,9 +1,9 @@
 """The same article in other sites' templates must match; different articles in one template must not.
 
 Real article pages are taken apart (`sites`), and each article is put into other sites' pages, with paragraphs,
-advertisements, dates, counters, comments, headlines and navigation changed. Measured with extraction, over the whole
-visible text, and over the prose of what was extracted (what a better extraction could reach). Recall is over disjoint
-pairs of pages, so that no page counts twice.
+advertisements, dates, counters, comments, headlines and navigation changed. Measured with extraction, over the
+whole visible text, and over the prose of what was extracted (what a better extraction could reach). Recall is over
+disjoint pairs of pages, so that no page counts twice.
 """
 
 from __future__ import annotations
