@@ -15,6 +15,7 @@ import numpy as np
 from stream.closing import Closing
 from stream.errors import InputError, Unavailable, UsageError
 from stream.index import Index
+from stream.judge.candidates import Candidate
 from stream.judge.resolver import Match, Resolver
 from stream.model import U64, Columns, Kind, Page, Record, Source, Verdict
 from stream.settings import default_cache, duration_ms
@@ -36,6 +37,19 @@ class Fingerprinted(NamedTuple):
     pages: Sequence[Page]
     columns: Columns
     sources: Sequence[Source]
+
+
+class Explained(NamedTuple):
+    """One page before it is judged, and the state that it would meet."""
+
+    page: Page
+    """With its text, and why it is not readable where it is not."""
+    columns: Columns
+    """Of one row: fingerprint, sketch, number of distinct words."""
+    candidates: list[Candidate]
+    """Closest first; see `judge/candidates`."""
+    live_pages: int
+    stream_time: int | None
 
 
 class Deduper(Closing):
@@ -112,7 +126,17 @@ class Deduper(Closing):
         fingerprints, sketches, words = self._fingerprinter.texts([text])
         if words[0] < self._fingerprinter.recipe.min_words:
             return []
-        return self._resolver.match(fingerprints, sketches)
+        return self._resolver.match(fingerprints, sketches, words)
+
+    def explain(self, page: Mapping[str, Any] | str | Record) -> Explained:
+        """The page as it would be judged now, and all that it would be compared with. Nothing is stored.
+
+        Read it before `judge` or `stream` is given the page: from then on it is its own earlier version.
+        """
+        record = page if isinstance(page, Record) else _record(page, self._ordinal)
+        [own], columns, _ = self._fingerprint([record])
+        found = self._resolver.candidates(columns, columns.time)
+        return Explained(own, columns, found, self._resolver.live_pages, self._resolver.stream_time)
 
     def close(self) -> None:
         """End the extraction processes."""
@@ -155,7 +179,7 @@ def fingerprint(texts: Sequence[str], recipe: str = "default", cache: Path | Non
 
 def make_index(policy: Policy) -> Index:
     """An empty index that answers for this policy."""
-    return Index(None, policy.sketch_bits // 64, policy.distance, policy.agreement)
+    return Index(None, policy.sketch_bits // 64, policy.distance, policy.agreement, short=policy.short_limits)
 
 
 def warm_index(policy: Policy) -> None:

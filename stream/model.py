@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -127,6 +128,15 @@ def _cut(blob: bytes, ends: NDArray[np.uint32]) -> list[str]:
         out.append(blob[start:end].decode())
         start = end
     return out
+
+
+class Limits(NamedTuple):
+    """What a pair of pages must keep to, to match."""
+
+    distance: int
+    """Greatest Hamming distance."""
+    agreement: int
+    """Least number of agreeing sketch bits; 0 where there is no sketch."""
 
 
 class Source(msgspec.Struct, frozen=True):

@@ -25,6 +25,7 @@ class NaivePage:
     time: int
     fingerprint: int
     sketch: int
+    words: int
     source: Source
     ordinal: int = -1
     age: int = -1
@@ -40,7 +41,10 @@ def distance(a: NaivePage, b: NaivePage) -> int:
 
 
 def match(a: NaivePage, b: NaivePage, policy: Policy) -> bool:
-    return distance(a, b) <= policy.distance and agreement(a, b, policy) >= policy.agreement
+    most, least = policy.distance, policy.agreement
+    if a.words < policy.short_words or b.words < policy.short_words:
+        most, least = policy.short_distance, policy.short_agreement
+    return distance(a, b) <= most and agreement(a, b, policy) >= least
 
 
 def similarity(a: int, bits: int) -> float | None:
@@ -101,6 +105,25 @@ class NaiveJudge:
             self.live.remove(page)
         return verdict
 
+    def candidates(self, page: NaivePage, within: int) -> list[tuple[str, int, int, bool]]:
+        """(id, distance, agreement, whether it is a match) of all near pages that `readable` would meet."""
+        policy, live = self.policy, self.live
+        if policy.window_ms is not None:
+            now = page.time if self.stream_time is None else max(self.stream_time, page.time)
+            live = [p for p in live if p.time > now - policy.window_ms]
+        others = [p for p in live if p.identity != page.identity]
+        unchanged = any(match(p, page, policy) for p in live if p.identity == page.identity)
+        compared = others
+        if policy.link == "canonical":
+            compared = [p for p in others if all(p.age <= q.age for q in others if q.cluster == p.cluster)]
+            compared = [] if unchanged else compared
+        near = [p for p in live if distance(p, page) <= max(within, policy.distance)]
+        near.sort(key=lambda p: (-agreement(p, page, policy), distance(p, page), p.ordinal))
+        return [
+            (p.id, distance(p, page), agreement(p, page, policy), p in compared and match(p, page, policy))
+            for p in near
+        ]
+
     def canonical(self, cluster: int) -> NaivePage:
         return min((p for p in self.live if p.cluster == cluster), key=lambda p: p.age)
 
@@ -141,6 +164,7 @@ def pages_of(accepted: Accepted) -> list[NaivePage]:
             time=int(accepted.time[i]),
             fingerprint=int(c.fingerprint[i]),
             sketch=int.from_bytes(c.sketch[i].tobytes(), "little"),
+            words=int(c.words[i]),
             source=Source(accepted.header.topic, accepted.header.partition, int(c.offset[i])),
         )
         for i, (page_id, url) in enumerate(zip(c.id_list(), c.url_list(), strict=True))

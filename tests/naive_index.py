@@ -5,24 +5,31 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from stream.model import U64
+from stream.model import U64, Limits
 
 Answer = list[tuple[int, int, int]]
 """(entry, distance, agreement), by entry."""
 
 
+Key = tuple[int, tuple[int, ...], bool]
+"""(fingerprint, sketch, whether short)."""
+Flags = NDArray[np.bool_]
+
+
 class NaiveIndex:
     """Live entries by their number. It gives no numbers: it is told the fast index's, and checks them."""
 
-    def __init__(self, distance: int, agreement: int) -> None:
-        self.distance, self.agreement = distance, agreement
-        self.live: dict[int, tuple[int, ...]] = {}
-        self._number: dict[tuple[int, ...], int] = {}
+    def __init__(self, distance: int, agreement: int, short: Limits | None = None) -> None:
+        self.distance, self.agreement, self.short = distance, agreement, short
+        self.live: dict[int, Key] = {}
+        self._number: dict[Key, int] = {}
 
-    def intern(self, fingerprints: U64, sketches: U64, numbers: NDArray[np.int64]) -> None:
+    def intern(
+        self, fingerprints: U64, sketches: U64, numbers: NDArray[np.int64], short: Flags | None = None
+    ) -> None:
         """Take keys under the given numbers: one number a live key, one live key a number."""
-        for f, s, e in zip(fingerprints.tolist(), sketches.tolist(), numbers.tolist(), strict=True):
-            key = (f, *s)
+        keys = self._keys(fingerprints, sketches, short)
+        for key, e in zip(keys, numbers.tolist(), strict=True):
             if key in self._number:
                 assert self._number[key] == e, "a live entry's number stays"
             else:
@@ -33,14 +40,23 @@ class NaiveIndex:
         for e in entries:
             del self._number[self.live.pop(e)]
 
-    def query(self, fingerprints: U64, sketches: U64) -> list[Answer]:
-        return [self._one(f, s) for f, s in zip(fingerprints.tolist(), sketches.tolist(), strict=True)]
+    def query(self, fingerprints: U64, sketches: U64, short: Flags | None = None) -> list[Answer]:
+        return [self._one(key) for key in self._keys(fingerprints, sketches, short)]
 
-    def _one(self, fingerprint: int, sketch: list[int]) -> Answer:
+    def _keys(self, fingerprints: U64, sketches: U64, short: Flags | None) -> list[Key]:
+        flags = [False] * len(fingerprints) if short is None or self.short is None else short.tolist()
+        rows = zip(fingerprints.tolist(), sketches.tolist(), flags, strict=True)
+        return [(fingerprint, tuple(sketch), flag) for fingerprint, sketch, flag in rows]
+
+    def _one(self, key: Key) -> Answer:
+        fingerprint, sketch, short = key
         answer = []
-        for entry, (other, *others) in sorted(self.live.items()):
+        for entry, (other, others, other_short) in sorted(self.live.items()):
             distance = (fingerprint ^ other).bit_count()
             agreement = sum(64 - (a ^ b).bit_count() for a, b in zip(sketch, others, strict=True))
-            if distance <= self.distance and (not sketch or agreement >= self.agreement):
+            most, least = self.distance, self.agreement
+            if self.short is not None and (short or other_short):
+                most, least = self.short
+            if distance <= most and (not sketch or agreement >= least):
                 answer.append((entry, distance, agreement))
         return answer

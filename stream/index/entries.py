@@ -1,4 +1,4 @@
-"""Entries: the numbers of all distinct (fingerprint, sketch), their keys, and where each of them lies."""
+"""Entries: the numbers of all distinct keys, the keys, and where each of them lies."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream.kernels import intern as kernel
+from stream.kernels.intern import Keys
 from stream.model import U64
 
 FIRST_ROOM = 1024
@@ -18,12 +19,13 @@ _Scalar = TypeVar("_Scalar", bound=np.generic)
 class Entries:
     """Columns by entry number, grown by doubling; see `kernels/intern` for how numbers are given.
 
-    Memory: 8 + 8 S bytes for the key, 9 for place and queue, 8 to 16 for the hash, an entry.
+    `told_apart`: whether a key also says that its page is short; else `keys.short` stays empty.
+    Memory: 8 + 8 S bytes for the key (and 1), 9 for place and queue, 8 to 16 for the hash, an entry.
     """
 
-    def __init__(self, sketch_words: int) -> None:
-        self.fingerprints: U64 = np.empty(0, np.uint64)
-        self.sketches: U64 = np.empty((0, sketch_words), np.uint64)
+    def __init__(self, sketch_words: int, told_apart: bool = False) -> None:
+        self.keys = Keys(np.empty(0, np.uint64), np.empty((0, sketch_words), np.uint64), np.empty(0, np.uint8))
+        self._told_apart = told_apart
         self.home: NDArray[np.int32] = np.empty(0, np.int32)
         self._queued: NDArray[np.uint8] = np.empty(0, np.uint8)
         self._queue: NDArray[np.int32] = np.empty(0, np.int32)
@@ -35,29 +37,26 @@ class Entries:
 
     def nbytes(self) -> int:
         """Bytes of all columns and of the hash."""
-        columns = (self.fingerprints, self.sketches, self.home, self._queued, self._queue, self._table)
+        columns = (*self.keys, self.home, self._queued, self._queue, self._table)
         return sum(c.nbytes for c in columns)
 
     def intern(
         self,
-        fingerprints: U64,
-        sketches: U64,
+        wanted: Keys,
         memtable: U64,
         memtable_entries: NDArray[np.int32],
         seal: Callable[[], None],
     ) -> NDArray[np.int64]:
         """The entry numbers of n keys; `seal` is called when the memtable is full and must empty it."""
-        self._make_room(len(fingerprints))
-        out = np.empty(len(fingerprints), np.int64)
+        self._make_room(len(wanted.fingerprints))
+        out = np.empty(len(wanted.fingerprints), np.int64)
         done = 0
         while done < len(out):
             done = kernel.intern(
-                fingerprints,
-                sketches,
+                wanted,
                 done,
                 self._table,
-                self.fingerprints,
-                self.sketches,
+                self.keys,
                 self.home,
                 self._queued,
                 self._queue,
@@ -92,7 +91,7 @@ class Entries:
             self._grow(room, used)
         if 2 * (used + more) > len(self._table):
             self._table = np.full(2 * len(self.home), kernel.EMPTY, np.int32)
-            kernel.rehash(self._table, used, self.fingerprints, self.sketches)
+            kernel.rehash(self._table, used, self.keys)
 
     def _grow(self, room: int, used: int) -> None:
         head, tail = int(self.counters[kernel.HEAD]), int(self.counters[kernel.TAIL])
@@ -101,8 +100,12 @@ class Entries:
             queue[: tail - head] = self._queue[np.arange(head, tail) % len(self._queue)]
         self._queue = queue
         self.counters[kernel.HEAD], self.counters[kernel.TAIL] = 0, tail - head
-        self.fingerprints = _longer(self.fingerprints, room, used)
-        self.sketches = _longer(self.sketches, room, used)
+        fingerprints, sketches, short = self.keys
+        self.keys = Keys(
+            _longer(fingerprints, room, used),
+            _longer(sketches, room, used),
+            _longer(short, room, used) if self._told_apart else short,
+        )
         self.home = _longer(self.home, room, used)
         queued = np.zeros(room, np.uint8)
         queued[:used] = self._queued[:used]

@@ -16,21 +16,26 @@ from stream.index.memtable import Memtable
 from stream.index.merge import Run, first_to_merge, live_run, merged
 from stream.index.plan import MAX_DISTANCE, Plan
 from stream.index.segment import Segment
-from stream.kernels.intern import FIRST_SEGMENT
-from stream.model import U64
+from stream.kernels.intern import FIRST_SEGMENT, Keys
+from stream.kernels.probe import Wanted
+from stream.model import U64, Limits
 
 MEMTABLE_LIMIT = 4096
 BLOCK = 512
 """Queries that go through all sources together."""
 UNLIMITED = 2**62
+Flags = NDArray[np.bool_]
+NOBODY: NDArray[np.uint8] = np.empty(0, np.uint8)
+"""The flags of pages where nothing tells short ones from others: an empty column, of any block."""
 
 
 class Index:
-    """Entries, one for each distinct (fingerprint, sketch), and exact search among them.
+    """Entries, one for each distinct (fingerprint, sketch, whether short), and exact search among them.
 
     `plan` None lets each segment take the cheapest complete plan for its size; no plan changes an answer.
     `sketch_words` S may be 0. `distance` is 0 to 16; `agreement` the least number of equal sketch bits, which
-    means nothing where S is 0.
+    means nothing where S is 0. `short`: what a pair of which one is short must keep to, at least as strict as the
+    others; None: nobody is short, whatever the calls say.
     One thread at a time may change it; queries only read (and count).
     Errors: SettingsError for numbers out of range, or a plan that is not complete for the distance.
     """
@@ -42,15 +47,21 @@ class Index:
         distance: int,
         agreement: int,
         memtable_limit: int = MEMTABLE_LIMIT,
+        short: Limits | None = None,
     ) -> None:
-        _check(sketch_words, distance, agreement, memtable_limit)
+        _check(sketch_words, Limits(distance, agreement), memtable_limit)
+        if short is not None:
+            _check_short(sketch_words, Limits(distance, agreement), short)
         if plan is not None:
             plan.flips_for(distance)
         self._plan, self._distance = plan, distance
         self.sketch_words = sketch_words
         """S: 64-bit words of each sketch."""
         self._least = agreement if sketch_words else 0
-        self._entries = Entries(sketch_words)
+        self._told_apart = short is not None
+        strict = short or Limits(distance, agreement)
+        self._strict = strict if sketch_words else Limits(strict.distance, 0)
+        self._entries = Entries(sketch_words, self._told_apart)
         self._memtable = Memtable(memtable_limit, distance, self._entries.counters)
         self._segments: list[Segment] = []
         self._released: dict[int, int] = {}
@@ -65,15 +76,16 @@ class Index:
         """Memory held, in bytes."""
         return self._entries.nbytes() + self._memtable.nbytes() + sum(s.nbytes() for s in self._segments)
 
-    def intern(self, fingerprints: U64, sketches: U64) -> NDArray[np.int64]:
+    def intern(self, fingerprints: U64, sketches: U64, short: Flags | None = None) -> NDArray[np.int64]:
         """The entry numbers (n,) of fingerprints (n,) with sketches (n, S); new ones are added.
 
-        A number stays while its entry is not released. Cost: about 0.1 us a row, and amortized less than
-        1 us for sealing and merging; a merge of n entries may hold one call up for about 0.1 us x n.
+        `short` (n,) says which pages are short; None: none is. A number stays while its entry is not released.
+        Cost: about 0.1 us a row, and amortized less than 1 us for sealing and merging; a merge of n entries may
+        hold one call up for about 0.1 us x n.
         """
-        fingerprints, sketches = self._shaped(fingerprints, sketches)
+        keys = self._shaped(fingerprints, sketches, short)
         memtable = self._memtable
-        return self._entries.intern(fingerprints, sketches, memtable.values, memtable.entries, self._seal)
+        return self._entries.intern(keys, memtable.values, memtable.entries, self._seal)
 
     def release(self, entries: NDArray[np.int64]) -> None:
         """No live page has these entries any more: they vanish from answers now, from memory at a merge.
@@ -89,23 +101,26 @@ class Index:
         if len(tags):
             self._drop_half_dead()
 
-    def query(self, fingerprints: U64, sketches: U64, limit: int = 1_000_000) -> Matches:
+    def query(
+        self, fingerprints: U64, sketches: U64, short: Flags | None = None, limit: int = 1_000_000
+    ) -> Matches:
         """All live entries within the distance of each query (n,) whose sketches (n, S) agree enough.
 
-        Stops before the query that would bring more than `limit` matches in total, but answers at least one:
-        call again with the rest, from `done` on. A query's matches are ordered by entry number.
+        Where the query or the entry is short the strict limits count; `short` as for `intern`. Stops before the
+        query that would bring more than `limit` matches in total, but answers at least one: call again with the
+        rest, from `done` on. A query's matches are ordered by entry number.
         Memory: at most about 24 bytes x `limit` for each of the few segments.
         """
-        fingerprints, sketches = self._shaped(fingerprints, sketches)
+        asked = self._shaped(fingerprints, sketches, short)
         parts: list[tuple[int, U64, NDArray[np.uint32]]] = []
-        counts = np.zeros(len(fingerprints), np.int64)
+        counts = np.zeros(len(asked.fingerprints), np.int64)
         done, room = 0, max(limit, 0)
-        while done < len(fingerprints):
-            end = min(done + BLOCK, len(fingerprints))
-            answered, keys, facts = self._block(fingerprints[done:end], sketches[done:end], room)
+        while done < len(counts):
+            end = min(done + BLOCK, len(counts))
+            answered, keys, facts = self._block(asked, slice(done, end), room)
             if answered == 0 and done == 0:
                 end = 1
-                answered, keys, facts = self._block(fingerprints[:1], sketches[:1], UNLIMITED)
+                answered, keys, facts = self._block(asked, slice(1), UNLIMITED)
             per_query = np.bincount((keys >> np.uint64(32)).astype(np.int64), minlength=answered)
             counts[done : done + answered] = per_query
             parts.append((done, keys, facts))
@@ -115,9 +130,11 @@ class Index:
                 break
         return _matches(done, counts, parts)
 
-    def _block(self, fingerprints: U64, sketches: U64, room: int) -> tuple[int, U64, NDArray[np.uint32]]:
+    def _block(self, queries: Keys, block: slice, room: int) -> tuple[int, U64, NDArray[np.uint32]]:
         """How many queries of a block fit into `room` matches, and their matches in order."""
-        asked = Asked(fingerprints, sketches, self._least, self._entries.home, self._entries.sketches)
+        fingerprints = queries.fingerprints[block]
+        wanted = Wanted(queries.sketches[block], queries.short[block], self._least, *self._strict)
+        asked = Asked(fingerprints, wanted, self._entries.home, self._entries.keys)
         last = len(fingerprints)
         found: list[Found] = []
         sources: list[Source] = [*reversed(self._segments), self._memtable]
@@ -168,12 +185,17 @@ class Index:
             else:
                 self._segments.append(segment)
 
-    def _shaped(self, fingerprints: U64, sketches: U64) -> tuple[U64, U64]:
+    def _shaped(self, fingerprints: U64, sketches: U64, short: Flags | None) -> Keys:
         fingerprints = np.ascontiguousarray(fingerprints, np.uint64)
         sketches = np.ascontiguousarray(sketches, np.uint64)
         if sketches.shape != (len(fingerprints), self.sketch_words):
             raise ValueError(f"sketches are {sketches.shape}, not {(len(fingerprints), self.sketch_words)}")
-        return fingerprints, sketches
+        if not self._told_apart:
+            return Keys(fingerprints, sketches, NOBODY)
+        flags = np.zeros(len(fingerprints), np.uint8) if short is None else np.ascontiguousarray(short, np.uint8)
+        if flags.shape != fingerprints.shape:
+            raise ValueError(f"short is {flags.shape}, not {fingerprints.shape}")
+        return Keys(fingerprints, sketches, flags)
 
 
 def _matches(done: int, counts: NDArray[np.int64], parts: list[tuple[int, U64, NDArray[np.uint32]]]) -> Matches:
@@ -191,13 +213,24 @@ def _matches(done: int, counts: NDArray[np.int64], parts: list[tuple[int, U64, N
     )
 
 
-def _check(sketch_words: int, distance: int, agreement: int, memtable_limit: int) -> None:
-    if not 0 <= distance <= MAX_DISTANCE:
-        raise SettingsError(f"distance {distance} is out of range", f"give 0 to {MAX_DISTANCE}")
-    if not 0 <= sketch_words <= 64 or agreement < 0 or (sketch_words and agreement > 64 * sketch_words):
+def _check(sketch_words: int, limits: Limits, memtable_limit: int) -> None:
+    if not 0 <= limits.distance <= MAX_DISTANCE:
+        raise SettingsError(f"distance {limits.distance} is out of range", f"give 0 to {MAX_DISTANCE}")
+    agreement, bits = limits.agreement, 64 * sketch_words
+    if not 0 <= sketch_words <= 64 or agreement < 0 or (sketch_words and agreement > bits):
         raise SettingsError(
-            f"an agreement of {agreement} bits does not fit a sketch of {64 * sketch_words}",
+            f"an agreement of {agreement} bits does not fit a sketch of {bits}",
             "give at most as many bits as the sketch has",
         )
     if not 1 <= memtable_limit <= FIRST_SEGMENT:
         raise SettingsError(f"a memtable of {memtable_limit} is out of range", f"give 1 to {FIRST_SEGMENT}")
+
+
+def _check_short(sketch_words: int, limits: Limits, short: Limits) -> None:
+    _check(sketch_words, short, 1)
+    if short.distance > limits.distance or (sketch_words and short.agreement < limits.agreement):
+        raise SettingsError(
+            f"a distance of {short.distance} and {short.agreement} bits for short pages is less strict than "
+            f"{limits.distance} and {limits.agreement}",
+            "be at least as strict with short pages",
+        )

@@ -8,7 +8,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from stream.kernels.probe import confirm
+from stream.kernels.intern import Keys
+from stream.kernels.probe import Wanted, confirm
 from stream.model import U64
 
 FIRST_ROOM = 4096
@@ -42,13 +43,12 @@ class Source(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A block of queries and what confirms a candidate: `least` equal bits."""
+    """A block of queries, what makes a candidate a match, and what is known of the entries, by number."""
 
     fingerprints: U64  # (n,)
-    sketches: U64  # (n, S)
-    least: int
+    wanted: Wanted
     home: NDArray[np.int32]
-    known: U64  # (entries, S)
+    known: Keys
 
 
 class Found:
@@ -72,9 +72,9 @@ class Found:
                 source.entries,
                 source.tag,
                 asked.home,
-                asked.known,
-                asked.sketches,
-                asked.least,
+                asked.known.sketches,
+                asked.known.short,
+                asked.wanted,
                 self.keys[self.count :],
                 self.facts[self.count :],
                 self.candidates,

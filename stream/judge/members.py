@@ -25,6 +25,7 @@ class LivePage(msgspec.Struct, eq=False):
     sketch: int
     entry: int
     cluster: Cluster
+    short: bool = False
     live: bool = True
     indexed: bool = False
     """Whether it stands in the index: always under `any`, as the canonical page under `canonical`."""

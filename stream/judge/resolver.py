@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream.index import Index
+from stream.judge.candidates import WIDE, Candidate, candidates, compare
 from stream.judge.clusters import Cluster, merge
 from stream.judge.members import LivePage
 from stream.judge.store import Store
@@ -58,6 +59,7 @@ class Arrival(msgspec.Struct, frozen=True, gc=False):
     ordinal: int
     fingerprint: int
     sketch: int
+    short: bool
     source: Source
 
 
@@ -92,11 +94,12 @@ class Resolver:
         Cost: the index's lookups, and some 20 us a page plus what its matches cost.
         """
         readable = columns.kind == Kind.READABLE
-        fingerprints, sketches = columns.fingerprint[readable], columns.sketch[readable]
-        entries = iter(self._store.intern(fingerprints, sketches))
-        matches = self._lookup(fingerprints, sketches)
+        short = columns.words < self.policy.short_words
+        keys = columns.fingerprint[readable], columns.sketch[readable], short[readable]
+        entries = iter(self._store.intern(*keys))
+        matches = self._lookup(*keys)
         verdicts = []
-        for page in _arrivals(columns, time, ordinal, sources):
+        for page in _arrivals(columns, time, short, ordinal, sources):
             if page.kind == Kind.READABLE:
                 verdicts.append(self._readable(page, next(entries), next(matches)))
             else:
@@ -104,12 +107,12 @@ class Resolver:
         self._store.settle()
         return verdicts
 
-    def match(self, fingerprints: U64, sketches: U64) -> list[Match]:
-        """The pages that the one page with fingerprint (1,) and sketch (1, S) would match, closest first.
+    def match(self, fingerprints: U64, sketches: U64, words: NDArray[np.uint32]) -> list[Match]:
+        """The pages that one page would match, closest first: its fingerprint (1,), sketch (1, S), words (1,).
 
         All live pages under `any`, the canonical ones under `canonical`.
         """
-        [rows] = self._lookup(fingerprints, sketches)
+        [rows] = self._lookup(fingerprints, sketches, words < self.policy.short_words)
         found = [
             Best(page, distance, agreement)
             for entry, distance, agreement in rows
@@ -125,11 +128,23 @@ class Resolver:
             for best in sorted(found, key=lambda best: best.rank)
         ]
 
-    def _lookup(self, fingerprints: U64, sketches: U64) -> Iterator[list[Row]]:
+    def candidates(self, columns: Columns, time: NDArray[np.int64], distance: int = WIDE) -> list[Candidate]:
+        """What one page (columns of one row, accepted time (1,)) would be compared with, were it judged now.
+
+        All live pages within `distance`, and within the policy's, closest first, each with what decides about
+        it; see `judge/candidates`. A page that is not readable has none. Nothing changes. Cost: about half a
+        microsecond a live page.
+        """
+        [page] = _arrivals(columns, time, columns.words < self.policy.short_words, 0, [Source("", 0, 0)])
+        if page.kind != Kind.READABLE:
+            return []
+        return candidates(page, self._store.remaining(page.time), self.policy, distance)
+
+    def _lookup(self, fingerprints: U64, sketches: U64, short: NDArray[np.bool_]) -> Iterator[list[Row]]:
         """The matches of each page in turn; the index is asked for as many at once as its limit allows."""
         at = 0
         while at < len(fingerprints):
-            found = self._index.query(fingerprints[at:], sketches[at:])
+            found = self._index.query(fingerprints[at:], sketches[at:], short[at:])
             starts = found.starts.tolist()
             rows = list(zip(found.entry.tolist(), found.distance.tolist(), found.agreement.tolist(), strict=True))
             for number in range(found.done):
@@ -161,6 +176,7 @@ class Resolver:
             time=page.time,
             fingerprint=page.fingerprint,
             sketch=page.sketch,
+            short=page.short,
             entry=entry,
             cluster=cluster,
         )
@@ -175,11 +191,8 @@ class Resolver:
 
     def _compare(self, earlier: LivePage, page: Arrival) -> Best | None:
         """The earlier version as a match, or None where it is none."""
-        distance = (earlier.fingerprint ^ page.fingerprint).bit_count()
-        agreement = self.policy.sketch_bits - (earlier.sketch ^ page.sketch).bit_count()
-        if distance > self.policy.distance or agreement < self.policy.agreement:
-            return None
-        return Best(earlier, distance, agreement)
+        pair = compare(page, earlier, self.policy)
+        return Best(earlier, pair.distance, pair.agreement) if pair.fails is None else None
 
     def _ties(self, page: Arrival, matches: list[Row], same: Best | None) -> tuple[Best | None, set[Cluster]]:
         """The best match, and the root clusters that the page ties together.
@@ -235,7 +248,7 @@ class Resolver:
 
 
 def _arrivals(
-    columns: Columns, time: NDArray[np.int64], ordinal: int, sources: Sequence[Source]
+    columns: Columns, time: NDArray[np.int64], short: NDArray[np.bool_], ordinal: int, sources: Sequence[Source]
 ) -> Iterator[Arrival]:
     identities, sketches = columns.identity.tobytes(), columns.sketch.tobytes()
     width = 8 * columns.sketch.shape[1]
@@ -246,10 +259,11 @@ def _arrivals(
         columns.reason.tolist(),
         time.tolist(),
         columns.fingerprint.tolist(),
+        short.tolist(),
         sources,
         strict=True,
     )
-    for i, (page_id, url, kind, reason, ms, fingerprint, source) in enumerate(rows):
+    for i, (page_id, url, kind, reason, ms, fingerprint, is_short, source) in enumerate(rows):
         yield Arrival(
             id=page_id,
             url=url,
@@ -260,5 +274,6 @@ def _arrivals(
             ordinal=ordinal + i,
             fingerprint=fingerprint,
             sketch=int.from_bytes(sketches[width * i : width * (i + 1)], "little"),
+            short=is_short,
             source=source,
         )

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stream.index import Index
 from stream.judge.clusters import Cluster
@@ -34,9 +35,9 @@ class Store:
         self._touched: set[int] = set()
         self._expiry = Expiry()
 
-    def intern(self, fingerprints: U64, sketches: U64) -> list[int]:
-        """Entry numbers for fingerprints (n,) and sketches (n, S), to be settled later."""
-        entries: list[int] = self.index.intern(fingerprints, sketches).tolist()
+    def intern(self, fingerprints: U64, sketches: U64, short: NDArray[np.bool_]) -> list[int]:
+        """Entry numbers for fingerprints (n,), sketches (n, S) and whether short (n,), to be settled later."""
+        entries: list[int] = self.index.intern(fingerprints, sketches, short).tolist()
         self._touched.update(entries)
         return entries
 
@@ -57,6 +58,14 @@ class Store:
             if self.window_ms is not None:
                 while (page := self._expiry.due(time - self.window_ms)) is not None:
                     self.leave(page)
+
+    def remaining(self, time: int) -> Iterator[LivePage]:
+        """All live pages that are still there once a readable page of this time has come; linear."""
+        pages = iter(self.directory.values())
+        if self.window_ms is None:
+            return pages
+        edge = (time if self.stream_time is None else max(time, self.stream_time)) - self.window_ms
+        return (page for page in pages if page.time > edge)
 
     def is_late(self, time: int) -> bool:
         """Whether a page of this time is outside the window already."""
@@ -112,6 +121,7 @@ class Store:
 
     def _promote(self, heir: LivePage) -> None:
         words = np.frombuffer(heir.sketch.to_bytes(8 * self.index.sketch_words, "little"), np.uint64)
-        [heir.entry] = self.intern(np.array([heir.fingerprint], np.uint64), words.reshape(1, -1))
+        fingerprint = np.array([heir.fingerprint], np.uint64)
+        [heir.entry] = self.intern(fingerprint, words.reshape(1, -1), np.array([heir.short]))
         self._index(heir)
         self.promoted.append(heir)

@@ -1,4 +1,7 @@
-"""Entry numbers: an open-addressed hash over (fingerprint, sketch), a queue of free numbers, and `home`.
+"""Entry numbers: an open-addressed hash over keys, a queue of free numbers, and `home`.
+
+A key is a fingerprint, a sketch, and whether the page is short; keys that differ in the last alone are rare, so
+the hash leaves it out.
 
 `home[e]` says where entry e lies: below FIRST_SEGMENT its place in the memtable, else the number of its
 segment; `~home` while it is released, and GONE once no part of the index holds it. A released entry keeps
@@ -7,6 +10,8 @@ on the calls alone, never on when the memtable was sealed or segments were merge
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
@@ -25,6 +30,14 @@ AHEAD = 8
 
 USED, LIVE, HEAD, TAIL, MEMTABLE = range(5)
 """Places of the counters: numbers ever given, live entries, queue from HEAD to TAIL, filled memtable."""
+
+
+class Keys(NamedTuple):
+    """Keys in columns. `short` is empty where the index does not tell short pages from others."""
+
+    fingerprints: U64  # (n,)
+    sketches: U64  # (n, S)
+    short: NDArray[np.uint8]  # (n,) 0 or 1, or (0,)
 
 
 @njit(inline="always")
@@ -94,20 +107,19 @@ def _next_number(table, fingerprints, sketches, home, queued, queue, counters): 
 
 
 @kernel
-def rehash(table: NDArray[np.int32], used: int, fingerprints: U64, sketches: U64) -> None:
+def rehash(table: NDArray[np.int32], used: int, known: Keys) -> None:
     """Fill an empty table (a power of two, at least twice `used`) with the keys of all numbers given."""
+    fingerprints, sketches = known.fingerprints, known.sketches
     for entry in range(used):
         table[_free_slot(table, _hash(fingerprints[entry], sketches, entry))] = entry
 
 
 @kernel
 def intern(
-    wanted: U64,
-    wanted_sketches: U64,
+    wanted: Keys,
     first: int,
     table: NDArray[np.int32],
-    fingerprints: U64,
-    sketches: U64,
+    known: Keys,
     home: NDArray[np.int32],
     queued: NDArray[np.uint8],
     queue: NDArray[np.int32],
@@ -121,26 +133,33 @@ def intern(
     Returns the next row, which is before the end where the memtable is full. The columns have room for a
     new number a row, the table is at most half full after it. Cost: two or three cache misses a row.
     """
+    fingerprints, sketches, short = known.fingerprints, known.sketches, known.short
+    keys, own, own_short = wanted.fingerprints, wanted.sketches, wanted.short
+    told_apart = short.size > 0
     mask = table.size - 1
-    for i in range(first, wanted.size):
+    for i in range(first, keys.size):
         if counters[MEMTABLE] == memtable.size:
             return i
-        if i + AHEAD < wanted.size:
-            ahead = _hash(wanted[i + AHEAD], wanted_sketches, i + AHEAD)
+        if i + AHEAD < keys.size:
+            ahead = _hash(keys[i + AHEAD], own, i + AHEAD)
             prefetch(table, int64(ahead & uint64(mask)))
-        h = _hash(wanted[i], wanted_sketches, i)
+        h = _hash(keys[i], own, i)
         at = int64(h & uint64(mask))
         entry = int64(table[at])
         while entry != EMPTY and not (
-            fingerprints[entry] == wanted[i] and _same(sketches, entry, wanted_sketches, i)
+            fingerprints[entry] == keys[i]
+            and _same(sketches, entry, own, i)
+            and (not told_apart or short[entry] == own_short[i])
         ):
             at = (at + 1) & mask
             entry = int64(table[at])
         if entry == EMPTY:
             entry = _next_number(table, fingerprints, sketches, home, queued, queue, counters)
-            fingerprints[entry] = wanted[i]
+            fingerprints[entry] = keys[i]
             for s in range(sketches.shape[1]):
-                sketches[entry, s] = wanted_sketches[i, s]
+                sketches[entry, s] = own[i, s]
+            if told_apart:
+                short[entry] = own_short[i]
             table[_free_slot(table, h)] = entry
             home[entry] = GONE
         out[i] = entry
@@ -153,9 +172,9 @@ def intern(
         place = counters[MEMTABLE]
         counters[MEMTABLE] += 1
         home[entry] = place
-        memtable[place] = wanted[i]
+        memtable[place] = keys[i]
         memtable_entries[place] = entry
-    return wanted.size
+    return keys.size
 
 
 @kernel

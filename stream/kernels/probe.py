@@ -7,6 +7,8 @@ live entries and compares the sketches. A hit is a value (or a place) and a tag,
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import njit
 from numpy import int64, uint64
@@ -141,6 +143,20 @@ def locate(values: U64, column: U64, directory: NDArray[np.uint32], bits: int) -
         values[i] = uint64(low)
 
 
+class Wanted(NamedTuple):
+    """Queries, and what makes a candidate a match.
+
+    A pair with a short page keeps to the strict limits. Where there are none, these are the other ones, and
+    `short` is empty.
+    """
+
+    sketches: U64  # (n, S)
+    short: NDArray[np.uint8]  # (n,) 0 or 1, or (0,)
+    agreement: int
+    strict_distance: int
+    strict_agreement: int
+
+
 @njit(inline="always")
 def _agreement(sketches, entry, wanted, query):  # type: ignore[no-untyped-def]
     """The number of equal bits of two sketches."""
@@ -172,13 +188,13 @@ def confirm(
     tag: int,
     home: NDArray[np.int32],
     sketches: U64,
-    wanted: U64,
-    least: int,
+    short: NDArray[np.uint8],
+    wanted: Wanted,
     keys: U64,
     facts: NDArray[np.uint32],
     candidates: NDArray[np.int64],
 ) -> tuple[int, int]:
-    """The live entries of each hit whose sketch agrees in at least `least` bits with the query's.
+    """The live entries of each hit that match its query; their own sketches and `short` are by entry.
 
     The entries of place p are `entries[starts[p]:starts[p + 1]]`; one is live here where its `home` is `tag`,
     or p itself where `tag` is negative (the memtable, whose runs have length one).
@@ -186,6 +202,8 @@ def confirm(
     `candidates` per query the live entries looked at. Stops before the first query whose matches don't all
     fit. Returns the hits and the matches of the queries before it.
     """
+    own, own_short, least = wanted.sketches, wanted.short, wanted.agreement
+    strict_distance, strict_agreement = wanted.strict_distance, wanted.strict_agreement
     count = count_mark = hit_mark = 0
     looked, query = 0, int64(-1)
     for i in range(places.size):
@@ -195,7 +213,7 @@ def confirm(
                 candidates[query] += looked
             query, looked = int64(tags[i] >> uint64(8)), 0
             count_mark, hit_mark = count, i
-        place = int64(places[i])
+        place, distance = int64(places[i]), int64(tags[i] & uint64(255))
         alive = tag if tag >= 0 else place
         end = int64(starts[place + 1])
         for j in range(int64(starts[place]), end):
@@ -206,12 +224,15 @@ def confirm(
             if home[entry] != alive:
                 continue
             looked += 1
-            equal = _agreement(sketches, entry, wanted, query)
+            equal = _agreement(sketches, entry, own, query)
             if equal >= least:
+                strictly = distance <= strict_distance and equal >= strict_agreement
+                if not strictly and (own_short[query] != 0 or short[entry] != 0):
+                    continue
                 if count == keys.size:
                     return hit_mark, count_mark
                 keys[count] = (uint64(query) << uint64(32)) | uint64(entry)
-                facts[count] = (int64(tags[i] & uint64(255)) << 16) | equal
+                facts[count] = (distance << 16) | equal
                 count += 1
     if query >= 0:
         candidates[query] += looked

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from hashlib import blake2b
@@ -12,6 +12,7 @@ import msgspec
 
 from stream.errors import SettingsError
 from stream.index.plan import MAX_DISTANCE
+from stream.model import Limits
 from stream.text.recipe import Recipe
 
 SEMANTICS: Final = 1
@@ -22,7 +23,11 @@ Link = Literal["any", "canonical"]
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What decides verdicts over a log of one recipe."""
+    """What decides verdicts over a log of one recipe.
+
+    A pair with a short page must keep to `short_distance` and `short_agreement`, which are at least as strict as
+    the others. Where `short_words` is 0 no page is short, and the three are no part of the id.
+    """
 
     recipe_id: str
     sketch_bits: int
@@ -32,11 +37,26 @@ class Policy:
     """Least number of agreeing sketch bits of a match; 0 where the recipe has no sketch."""
     window_ms: int | None
     link: Link
+    short_words: int = 0
+    """Pages with fewer distinct words are short."""
+    short_distance: int = 0
+    short_agreement: int = 0
+
+    @property
+    def limits(self) -> Limits:
+        """Of a pair of which neither page is short."""
+        return Limits(self.distance, self.agreement)
+
+    @property
+    def short_limits(self) -> Limits | None:
+        """Of a pair with a short page; None where no page is short."""
+        return Limits(self.short_distance, self.short_agreement) if self.short_words else None
 
     @property
     def id(self) -> str:
         """8 hex digits over all of it and the version of the semantics."""
-        fields = [getattr(self, name) for name in self.__slots__]
+        names = [name for name in self.__slots__ if self.short_words or not name.startswith("short_")]
+        fields = [getattr(self, name) for name in names]
         content = msgspec.json.encode([SEMANTICS, *fields])
         return blake2b(content, digest_size=4, person=b"simstream policy").hexdigest()
 
@@ -60,7 +80,10 @@ def make_policy(
     window_ms: int | None = None,
     link: Link = "any",
 ) -> Policy:
-    """The policy for a recipe; what is None comes from the recipe. Raises SettingsError where out of range."""
+    """The policy for a recipe; what is None comes from the recipe. Raises SettingsError where out of range.
+
+    The recipe's rule for short pages goes with it, unless it asks no more than `distance` and `similarity` do.
+    """
     distance = recipe.distance if distance is None else distance
     if not isinstance(distance, int) or not 0 <= distance <= MAX_DISTANCE:
         raise SettingsError(f"distance is {distance!r}", f"use 0 to {MAX_DISTANCE}")
@@ -74,6 +97,23 @@ def make_policy(
             f"similarity is {similarity}, but the recipe {recipe.name} has no sketch",
             "leave similarity out, or use a recipe with a sketch",
         )
-    similarity = recipe.similarity if similarity is None else similarity
-    agreement = least_agreement(similarity, bits) if bits and similarity is not None else 0
-    return Policy(recipe_id, bits, distance, agreement, window_ms, link)
+    chosen = recipe.similarity if similarity is None else similarity
+    limits = Limits(distance, _agreement(chosen, bits))
+    policy = Policy(recipe_id, bits, *limits, window_ms, link)
+    strict = _short_limits(recipe, limits)
+    if recipe.short_words == 0 or strict == limits:
+        return policy
+    return replace(
+        policy, short_words=recipe.short_words, short_distance=strict.distance, short_agreement=strict.agreement
+    )
+
+
+def _short_limits(recipe: Recipe, limits: Limits) -> Limits:
+    """The stricter of what the recipe asks for where a page is short, and what is asked of every pair."""
+    distance = recipe.distance if recipe.short_distance is None else recipe.short_distance
+    similarity = recipe.similarity if recipe.short_similarity is None else recipe.short_similarity
+    return Limits(min(limits.distance, distance), max(limits.agreement, _agreement(similarity, recipe.sketch_bits)))
+
+
+def _agreement(similarity: str | float | Decimal | None, bits: int) -> int:
+    return least_agreement(similarity, bits) if bits and similarity is not None else 0

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from stream.errors import SettingsError
 from stream.index import SCAN, Index, Matches, Plan, choose
 from stream.index.plan import MAX_DISTANCE, plans_for
-from stream.model import U64
+from stream.model import U64, Limits
 from tests.naive_index import Answer, NaiveIndex
 
 PLANS = [
@@ -134,29 +134,34 @@ def test_ten_thousand_entries_of_one_fingerprint_are_told_apart_by_their_sketche
     plan=st.sampled_from(PLANS),
     words=st.integers(0, 2),
     limit=st.integers(1, 40),
+    short_rule=st.booleans(),
     steps=st.lists(st.tuples(st.integers(1, 60), st.floats(0, 1)), min_size=1, max_size=12),
 )
 def test_any_sequence_of_interning_releasing_and_asking_agrees_with_the_plain_index(
-    seed: int, plan: Plan | None, words: int, limit: int, steps: list[tuple[int, float]]
+    seed: int, plan: Plan | None, words: int, limit: int, short_rule: bool, steps: list[tuple[int, float]]
 ) -> None:
     rng = np.random.default_rng(seed)
     distance = min(plan.complete_for, int(rng.integers(0, 10))) if plan else int(rng.integers(0, 10))
     least = 60 * words
-    index, naive = Index(plan, words, distance, least, memtable_limit=limit), NaiveIndex(distance, least)
-    centres, few = random_words(seed, 3).tolist(), random_words(seed + 1, 4, words)
+    strict = Limits(int(rng.integers(0, distance + 1)), int(rng.integers(least, 64 * words + 1)))
+    short = strict if short_rule else None
+    index = Index(plan, words, distance, least, memtable_limit=limit, short=short)
+    naive = NaiveIndex(distance, least, short)
+    centres = random_words(seed, 3).tolist()
+    few = random_words(seed + 1, 1, words) ^ np.array([[0], [1], [0x1F], [0x3F]], np.uint64)
     for count, share in steps:
         pages = np.array(
             [flipped(centres[rng.integers(3)], rng.integers(0, 64, rng.integers(0, 7))) for _ in range(count)],
             np.uint64,
         )
-        sketches = few[rng.integers(0, 4, count)]
-        naive.intern(pages, sketches, index.intern(pages, sketches))
-        assert answers(index.query(pages, sketches)) == naive.query(pages, sketches)
+        asked = pages, few[rng.integers(0, 4, count)], rng.random(count) < 0.5
+        naive.intern(*asked[:2], index.intern(*asked), asked[2])
+        assert answers(index.query(*asked)) == naive.query(*asked)
         gone = [e for e in sorted(naive.live) if rng.random() < share]
         index.release(np.array(gone, np.int64))
         naive.release(gone)
         assert len(index) == len(naive.live)
-        assert answers(index.query(pages, sketches)) == naive.query(pages, sketches)
+        assert answers(index.query(*asked)) == naive.query(*asked)
 
 
 @relaxed
@@ -218,6 +223,39 @@ def test_a_batch_with_repeated_keys_makes_one_entry_of_them() -> None:
     assert len({first, second, third}) == 3
     assert again == first
     assert len(index) == 3
+
+
+def test_the_same_key_of_a_short_and_of_a_long_page_are_two_entries_where_short_pages_count() -> None:
+    pages, sketches = np.full(3, 5, np.uint64), np.full((3, 1), 1, np.uint64)
+    short = np.array([True, False, True])
+    told_apart, alike = (Index(None, 1, 3, 40, short=rule) for rule in (Limits(1, 60), None))
+    first, second, third = told_apart.intern(pages, sketches, short).tolist()
+    assert first == third != second
+    assert len(set(alike.intern(pages, sketches, short).tolist())) == 1
+
+
+def test_a_pair_of_which_either_is_short_must_keep_to_the_strict_limits() -> None:
+    known = np.array([0, 0b111, 0b1, 0b10], np.uint64), np.array([[0], [0], [0b11111], [0]], np.uint64)
+    index = Index(None, 1, 3, 40, short=Limits(1, 60))
+    entries = index.intern(*known, np.array([False, False, False, True])).tolist()
+    zero = np.zeros(1, np.uint64), np.zeros((1, 1), np.uint64)
+    assert [e for e, _, _ in answers(index.query(*zero))[0]] == sorted(entries)
+    assert [e for e, _, _ in answers(index.query(*zero, np.array([True])))[0]] == sorted([entries[0], entries[3]])
+    far = np.array([0b100], np.uint64), zero[1]
+    assert [e for e, _, _ in answers(index.query(*far))[0]] == sorted(entries[:3])
+
+
+def test_flags_of_another_length_are_refused() -> None:
+    with pytest.raises(ValueError, match="short is"):
+        Index(None, 0, 3, 0, short=Limits(1, 0)).intern(
+            np.zeros(2, np.uint64), np.empty((2, 0), np.uint64), np.zeros(1, bool)
+        )
+
+
+@pytest.mark.parametrize("short", [Limits(9, 100), Limits(-1, 100), Limits(8, 99), Limits(8, 129)])
+def test_limits_for_short_pages_that_are_less_strict_are_refused(short: Limits) -> None:
+    with pytest.raises(SettingsError):
+        Index(None, 2, 8, 100, short=short)
 
 
 def test_a_released_entry_that_comes_again_is_found_again() -> None:
@@ -298,7 +336,7 @@ def test_numbers_stay_unique_while_the_columns_grow_with_released_numbers_waitin
         naive.release(gone.tolist())
         kept = rng.permutation(sorted(naive.live))[:50].tolist()
         keys = [naive.live[e] for e in kept]
-        ask = np.array([k[0] for k in keys], np.uint64), np.array([k[1:] for k in keys], np.uint64)
+        ask = np.array([k[0] for k in keys], np.uint64), np.array([k[1] for k in keys], np.uint64)
         assert [[e for e, _, _ in a] for a in answers(index.query(*ask))] == [[e] for e in kept]
         assert len(index) == len(naive.live)
 

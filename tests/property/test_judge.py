@@ -35,12 +35,13 @@ pages = st.tuples(
     st.builds(lambda base, flips: base ^ flips, st.sampled_from(BASES), st.one_of(st.just(0), bits)),
     st.builds(lambda base, flips: base ^ flips, st.sampled_from(SKETCH_BASES), st.one_of(st.just(0), sketch_bits)),
     st.integers(-12, 4),  # time against the newest
+    st.sampled_from([9, 19, 20, 300]),  # distinct words
 )
 REASON = {Kind.TOO_SHORT: "few_words", Kind.FAILED: "http_status", Kind.UNREADABLE: "bad_json"}
 
 
 def columns_of(rows: list[tuple[int, tuple]], words: int) -> Columns:
-    """(offset, (id, kind, fingerprint, sketch, time)) as the columns of a frame."""
+    """(offset, (id, kind, fingerprint, sketch, time, words)) as the columns of a frame."""
     ids = [f"https://例.example/{row[0]}".encode() for _, row in rows]
     ends = np.cumsum([len(i) for i in ids], dtype=np.uint32)
     readable = [row[1] is Kind.READABLE for _, row in rows]
@@ -55,12 +56,16 @@ def columns_of(rows: list[tuple[int, tuple]], words: int) -> Columns:
         identity=np.array([[row[0], 77] for _, row in rows], np.uint64).reshape(-1, 2),
         fingerprint=np.array([row[2] * r for r, (_, row) in zip(readable, rows, strict=True)], np.uint64),
         sketch=np.frombuffer(sketches, np.uint64).reshape(len(rows), words),
-        words=np.full(len(rows), 20, np.uint32),
+        words=np.array([row[5] for _, row in rows], np.uint32),
         id_ends=ends,
         url_ends=np.zeros(len(rows), np.uint32),
         ids=b"".join(ids),
         urls=b"",
     )
+
+
+def index_for(policy: Policy, memtable_limit: int) -> Index:
+    return Index(None, policy.sketch_bits // 64, *policy.limits, memtable_limit, policy.short_limits)
 
 
 class JudgeMachine(RuleBasedStateMachine):
@@ -73,9 +78,7 @@ class JudgeMachine(RuleBasedStateMachine):
         words = self.policy.sketch_bits // 64
         self.fast = (
             Acceptor(RECIPE, words),
-            Resolver(
-                self.policy, Index(None, words, self.policy.distance, self.policy.agreement, memtable_limit=8)
-            ),
+            Resolver(self.policy, index_for(self.policy, memtable_limit=8)),
         )
         self.slow = NaiveJudge(self.policy)
         self.slow_acceptor = Acceptor(RECIPE, words)
@@ -91,7 +94,7 @@ class JudgeMachine(RuleBasedStateMachine):
         for row in new:
             self.now += max(0, row[4])
             offset = source[-1][0] + 1 + hole if source else 0
-            source.append((offset, (*row[:4], self.now + min(0, row[4]))))
+            source.append((offset, (*row[:4], self.now + min(0, row[4]), row[5])))
 
     @rule(
         partition=st.integers(0, 1), data=st.data(), damage=st.sampled_from(["", "", "", "byte", "recipe", "cut"])
@@ -145,11 +148,21 @@ class JudgeMachine(RuleBasedStateMachine):
         assert not damage
         assert isinstance(twin, Accepted)
         sources = [Source("t.pages", partition, int(o)) for o in result.columns.offset]
+        coming = pages_of(twin)
+        self.explain(result, coming)
         verdicts = resolver.judge(result.columns, result.time, result.ordinal, sources)
-        expected = [self.slow.judge(page) for page in pages_of(twin)]
+        expected = [self.slow.judge(page) for page in coming]
         assert verdicts == expected
         assert [wire.decode(wire.encode(v)) for v in verdicts] == expected
         self.accepted[partition] += [s.offset for s in sources]
+
+    def explain(self, result: Accepted, coming: list[NaivePage]) -> None:
+        """The candidates of the first page, before it is judged."""
+        if coming:
+            found = self.fast[1].candidates(frames.take(result.columns, 0, 1), result.time[:1], 5)
+            readable = coming[0].kind is Kind.READABLE
+            expected = self.slow.candidates(coming[0], 5) if readable else []
+            assert [(c.id, c.distance, c.agreement, c.accepted) for c in found] == expected
 
     @invariant()
     def every_page_is_accepted_once_and_in_order(self) -> None:
@@ -173,28 +186,38 @@ def machine(name: str, policy: Policy) -> type:
 TestAny = machine("AnyMachine", Policy(RECIPE, 128, 3, 100, None, "any"))
 TestAnyWindow = machine("AnyWindowMachine", Policy(RECIPE, 128, 3, 100, 8, "any"))
 TestAnyNoSketch = machine("AnyNoSketchMachine", Policy(RECIPE, 0, 5, 0, 8, "any"))
+TestAnyShort = machine("AnyShortMachine", Policy(RECIPE, 128, 3, 100, None, "any", 20, 1, 118))
+TestAnyShortWindow = machine("AnyShortWindowMachine", Policy(RECIPE, 128, 3, 100, 8, "any", 20, 3, 118))
 TestCanonical = machine("CanonicalMachine", Policy(RECIPE, 128, 3, 100, None, "canonical"))
 TestCanonicalWindow = machine("CanonicalWindowMachine", Policy(RECIPE, 128, 3, 100, 8, "canonical"))
+TestCanonicalShort = machine("CanonicalShortMachine", Policy(RECIPE, 128, 3, 100, 8, "canonical", 20, 1, 118))
+TestCanonicalShortNoSketch = machine(
+    "CanonicalShortNoSketchMachine", Policy(RECIPE, 0, 5, 0, None, "canonical", 20, 2, 0)
+)
 
 
 def random_pages(count: int, seed: int) -> list[tuple[int, tuple]]:
     rng = np.random.default_rng(seed)
     rows = []
     for offset in range(count):
-        flips = sum(1 << int(b) for b in rng.integers(0, 64, rng.integers(0, 4)))
+        flips = sum(1 << int(b) for b in set(rng.integers(0, 64, rng.integers(0, 4)).tolist()))
         noise = sum(1 << int(b) for b in set(rng.integers(0, 128, rng.integers(0, 30)).tolist()))
         kind = Kind.READABLE if rng.random() < 0.9 else Kind(int(rng.integers(0, 5)))
         base = int(rng.integers(0, 40)) * 0x0101_0408_1021_4285 % 2**64
-        rows.append((offset, (int(rng.integers(0, 300)), kind, base ^ flips, noise, 1000 + offset // 4)))
+        words = int(rng.choice([9, 19, 20, 300]))
+        rows.append((offset, (int(rng.integers(0, 300)), kind, base ^ flips, noise, 1000 + offset // 4, words)))
     return rows
 
 
 @pytest.mark.parametrize("link", ["any", "canonical"])
 @pytest.mark.parametrize("window", [None, 60])
+@pytest.mark.parametrize("short_words", [0, 20])
 @pytest.mark.parametrize("batch", [1, 37, 1500])
-def test_a_long_log_is_judged_as_the_quadratic_judge_does_whatever_the_batches(link, window, batch) -> None:
-    policy = Policy(RECIPE, 128, 4, 100, window, link)
-    resolver = Resolver(policy, Index(None, 2, 4, 100, memtable_limit=64))
+def test_a_long_log_is_judged_as_the_quadratic_judge_does_whatever_the_batches(
+    link, window, short_words, batch
+) -> None:
+    policy = Policy(RECIPE, 128, 4, 100, window, link, short_words, 2, 115)
+    resolver = Resolver(policy, index_for(policy, memtable_limit=64))
     rows = random_pages(1500, seed=7)
     verdicts = []
     for at in range(0, len(rows), batch):

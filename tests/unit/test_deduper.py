@@ -77,6 +77,23 @@ def test_match_asks_without_storing_and_names_the_closest_first(deduper) -> None
     assert deduper.judge([{"id": "new", "text": OTHER}])[0].ordinal == 2
 
 
+def test_explain_shows_the_page_and_what_it_would_meet_and_stores_nothing(deduper) -> None:
+    deduper.judge([{"id": "far", "text": EDITED}, {"id": "same", "text": STORY}, {"id": "b", "text": OTHER}])
+    for _ in range(2):
+        explained = deduper.explain({"id": "c", "text": STORY})
+        assert [(c.id, c.accepted, c.distance) for c in explained.candidates][:1] == [("same", True, 0)]
+        assert {c.id for c in explained.candidates if c.accepted} == {"same", "far"}
+        assert (explained.page.id, explained.page.text, explained.live_pages) == ("c", STORY, 3)
+    [verdict] = deduper.judge([{"id": "c", "text": STORY}])
+    assert f"{explained.columns.fingerprint[0]:016x}" == verdict.fingerprint
+    assert (verdict.ordinal, verdict.near_duplicate_of) == (3, "same")
+
+
+def test_explain_of_a_page_with_nothing_to_compare_says_why(deduper) -> None:
+    explained = deduper.explain("zu kurz")
+    assert (explained.page.reason, explained.candidates) == ("few_words", [])
+
+
 def test_a_window_forgets_by_the_pages_own_time_and_needs_one(cache) -> None:
     with Deduper(cache=cache, workers=0, window="1h") as deduper:
         pages = [

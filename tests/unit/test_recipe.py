@@ -158,6 +158,36 @@ def test_every_part_of_a_policy_changes_its_id() -> None:
     assert all(len(one) == 8 and int(one, 16) >= 0 for one in ids)
 
 
+SHORT = replace(DEFAULT, short_words=20, short_distance=4, short_similarity="0.75")
+
+
+def test_the_rule_for_short_pages_comes_from_the_recipe() -> None:
+    policy = make_policy(SHORT, "0123abcd")
+    assert (policy.limits, policy.short_words, policy.short_limits) == ((8, 100), 20, (4, 112))
+    only_similarity = make_policy(replace(SHORT, short_distance=None), "0123abcd")
+    assert only_similarity.short_limits == (8, 112)
+    only_distance = make_policy(replace(SHORT, short_similarity=None), "0123abcd")
+    assert only_distance.short_limits == (4, 100)
+
+
+def test_what_is_asked_of_every_pair_wins_where_it_is_stricter_than_the_rule_for_short_pages() -> None:
+    assert make_policy(SHORT, "0123abcd", distance=3).short_limits == (3, 112)
+    assert make_policy(SHORT, "0123abcd", similarity="0.9").short_limits == (4, 122)
+    assert make_policy(SHORT, "0123abcd", distance=12, similarity="0").short_limits == (4, 112)
+
+
+def test_without_a_stricter_rule_for_short_pages_the_id_is_as_if_there_were_none() -> None:
+    own = make_policy(DEFAULT, "0123abcd").id
+    assert own == "9d817506"
+    assert own == make_policy(replace(DEFAULT, short_words=20), "0123abcd").id
+    assert make_policy(SHORT, "0123abcd", distance=4, similarity="0.75").short_limits is None
+
+
+def test_every_part_of_the_rule_for_short_pages_changes_the_policys_id() -> None:
+    changed = ({"short_words": 21}, {"short_distance": 3}, {"short_similarity": "0.8"}, {"short_words": 0}, {})
+    assert len({make_policy(replace(SHORT, **change), "0123abcd").id for change in changed}) == 5
+
+
 # Fingerprints
 
 
