@@ -110,6 +110,13 @@ def framed(text: str, amount: int, donor: str, _random: Random) -> str:
     return f"{donor[:half]}\n\n{text}\n\n{donor[half : 2 * half]}"
 
 
+def end_changed(text: str, amount: int, donor: str, random: Random) -> str:
+    """A few characters are cut off the end, or put there: what changes least."""
+    if random.random() < 0.5:
+        return text[: max(1, len(text) - amount)]
+    return text + donor[:amount]
+
+
 Edit = Callable[[str, int, str, Random], str]
 KINDS: dict[str, Edit] = {
     "words replaced": words_replaced,
@@ -119,6 +126,7 @@ KINDS: dict[str, Edit] = {
     "part inserted": part_inserted,
     "sentences moved": sentences_moved,
     "framed": framed,
+    "end changed": end_changed,
 }
 
 

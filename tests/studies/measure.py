@@ -42,9 +42,13 @@ def cell(part: dict[str, Any], per: int = 100) -> str:
     """A share with interval and n in one cell; `per` 100 prints per cent, 1,000,000 per million."""
     if not part["n"]:
         return "-"
-    places = 1 if per == 100 else 0 if part["share"] * per >= 10 or part["share"] == 0 else 2
-    low, high, middle = (f"{part[name] * per:,.{places}f}" for name in ("low", "high", "share"))
+    low, high, middle = (_number(part[name] * per, per) for name in ("low", "high", "share"))
     return f"{middle} ({low}-{high}; {part['n']:,})"
+
+
+def _number(value: float, per: int) -> str:
+    """Per cent with one place; counts of a thousand or a million with two where they are small."""
+    return f"{value:,.{1 if per == 100 else 0 if value >= 10 or value == 0 else 2}f}"
 
 
 def shingles(text: str) -> U64:
