@@ -9,7 +9,7 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-from tests.studies.context import LCTT, NEWS, Context, gap
+from tests.studies.context import LCTT, NEWS, Context
 from tests.studies.edits import sentences
 from tests.studies.measure import BIN_NAMES, Table, Tally, bin_of, cell, common, jaccard, shingles
 
@@ -68,7 +68,7 @@ def _embed(text: str, added: float, others: list[str], random: Random) -> str:
 
 def _measure(context: Context, pairs: list[tuple[str, str, str]]) -> dict[str, Any]:
     a, b = (context.prints([pair[side] for pair in pairs]) for side in (1, 2))
-    matched = gap(a, b, context.recipe).within(context.policy())
+    matched = context.matched(a, b)
     made, bins, sums = Tally(), Tally(), {}
     for (kind, page, other), hit in zip(pairs, matched.tolist(), strict=True):
         ours, theirs = shingles(page), shingles(other)

@@ -71,6 +71,10 @@ class Context:
         recipe = recipe or self.recipe
         return make_policy(recipe, self._fingerprinter(recipe).recipe_id, link=link)
 
+    def matched(self, a: Prints, b: Prints, recipe: Recipe | None = None) -> NDArray[np.bool_]:
+        """Whether row i of `a` and row i of `b` match under the recipe's own policy."""
+        return gap(a, b).within(self.policy(recipe), recipe or self.recipe)
+
     def prints(self, texts: Sequence[str], recipe: Recipe | None = None) -> Prints:
         """Fingerprints, sketches and words of texts, by the recipe under test or another."""
         return Prints(*self._fingerprinter(recipe or self.recipe).texts(texts))
@@ -90,19 +94,23 @@ class Gap(NamedTuple):
 
     distance: NDArray[np.int64]  # (n,)
     agreement: NDArray[np.int64]  # (n,) 0 without a sketch
-    readable: NDArray[np.bool_]  # (n,) both have words enough
+    words: NDArray[np.uint32]  # (n,) distinct words of the shorter page
 
-    def within(self, policy: Policy) -> NDArray[np.bool_]:
-        """Which pairs match under a policy."""
-        return self.readable & (self.distance <= policy.distance) & (self.agreement >= policy.agreement)
+    def within(self, policy: Policy, recipe: Recipe) -> NDArray[np.bool_]:
+        """Which pairs match under a policy of a recipe, its rule for short pages included."""
+        found = (self.distance <= policy.distance) & (self.agreement >= policy.agreement)
+        if (strict := policy.short_limits) is not None:
+            kept = (self.distance <= strict.distance) & (self.agreement >= strict.agreement)
+            found &= kept | (self.words >= policy.short_words)
+        return found & (self.words >= recipe.min_words)
 
 
-def gap(a: Prints, b: Prints, recipe: Recipe) -> Gap:
+def gap(a: Prints, b: Prints) -> Gap:
     """Row i of `a` against row i of `b`."""
     distance = np.bitwise_count(a.fingerprint ^ b.fingerprint).astype(np.int64)
     differ = np.bitwise_count(a.sketch ^ b.sketch).sum(axis=1, dtype=np.int64)
-    readable = (a.words >= recipe.min_words) & (b.words >= recipe.min_words)
-    return Gap(distance, recipe.sketch_bits - differ, readable)
+    bits = 64 * a.sketch.shape[1]
+    return Gap(distance, bits - differ, np.minimum(a.words, b.words))
 
 
 def rows(prints: Prints, chosen: Sequence[int] | NDArray[np.int64]) -> Prints:

@@ -101,10 +101,10 @@ def _sample(context: Context, recipe: Recipe, texts: list[str], random: Random) 
     prints = context.prints(texts, recipe)
     made = near_copies(texts[: context.some(EDITED)], RANGES, list(KINDS), random)
     copies = context.prints([near.text for _, near in made], recipe)
-    near = gap(rows(prints, [number for number, _ in made]), copies, recipe)
+    near = gap(rows(prints, [number for number, _ in made]), copies)
     ranges = [next(i for i, (low, _) in enumerate(RANGES) if near.similarity >= low) for _, near in made]
     pairs = _close(prints)
-    found = gap(rows(prints, pairs[:, 0]), rows(prints, pairs[:, 1]), recipe)
+    found = gap(rows(prints, pairs[:, 0]), rows(prints, pairs[:, 1]))
     jaccards = pair_jaccards(texts, [(int(a), int(b)) for a, b in pairs])
     return Sample(texts, near, np.array(ranges, np.int64), found, jaccards, len(texts) * (len(texts) - 1) // 2)
 

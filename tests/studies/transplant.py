@@ -20,7 +20,7 @@ from stream.model import U64
 from stream.text.extract import extract_one
 from tests import corpora
 from tests.studies import sites
-from tests.studies.context import Context, Prints, gap, rows
+from tests.studies.context import Context, Prints, rows
 from tests.studies.measure import BIN_NAMES, Table, Tally, bin_of, cell, common, jaccard, share, shingles
 
 TEMPLATES = 16
@@ -144,7 +144,7 @@ def _pairs_of_one_template(made: list[Transplanted]) -> Iterator[tuple[int, int]
 
 def _matched(context: Context, prints: Prints, pairs: list[tuple[int, int]]) -> list[bool]:
     a, b = (rows(prints, [pair[side] for pair in pairs]) for side in (0, 1))
-    found: list[bool] = gap(a, b, context.recipe).within(context.policy()).tolist()
+    found: list[bool] = context.matched(a, b).tolist()
     return found
 
 
