@@ -54,6 +54,14 @@ class DeadLetterSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True
     stop_ratio: Annotated[float, Meta(ge=0, le=1)] = 0.0
 
 
+class ClusterAlertSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """From where on a cluster is named in the log as out of proportion: both must hold."""
+
+    pages: Positive = 1000
+    share: Annotated[float, Meta(ge=0, le=1)] = 0.01
+    """Of all live pages."""
+
+
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Everything that can be set, with its default."""
 
@@ -75,6 +83,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     frame: FrameSettings = FrameSettings()
     extract: ExtractSettings = ExtractSettings()
     dead_letters: DeadLetterSettings = DeadLetterSettings()
+    cluster_alert: ClusterAlertSettings = ClusterAlertSettings()
     kafka: dict[str, str | int | float | bool] = {}
 
     @property

@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 
 from stream.index import Index
 from stream.judge.candidates import WIDE, Candidate, candidates, compare
-from stream.judge.clusters import Cluster, merge
+from stream.judge.clusters import Cluster
 from stream.judge.members import LivePage
+from stream.judge.sizes import Alert, Grown
 from stream.judge.store import Store
 from stream.model import REASONS, U64, Columns, Kind, Source, Verdict
 from stream.text.policy import Policy
@@ -66,15 +67,16 @@ class Arrival(msgspec.Struct, frozen=True, gc=False):
 class Resolver:
     """Judges accepted pages under one policy. Its state is a function of the pages in their order.
 
-    `index` must be empty and made for the policy's distance, agreement and sketch.
+    `index` must be empty and made for the policy's limits and sketch; `alert` says which clusters are noticed as
+    out of proportion, and decides nothing.
     """
 
-    def __init__(self, policy: Policy, index: Index) -> None:
+    def __init__(self, policy: Policy, index: Index, alert: Alert | None = None) -> None:
         self.policy = policy
         self._policy_id = policy.id
         self._index = index
         self._any = policy.link == "any"
-        self._store = Store(index, policy.window_ms, canonical_only=not self._any)
+        self._store = Store(index, policy.window_ms, canonical_only=not self._any, alert=alert or Alert())
 
     @property
     def live_pages(self) -> int:
@@ -85,6 +87,15 @@ class Resolver:
     def stream_time(self) -> int | None:
         """ms since 1970; None before the first readable page."""
         return self._store.stream_time
+
+    @property
+    def largest_cluster(self) -> int:
+        """Live pages of the largest cluster."""
+        return self._store.sizes.largest
+
+    def outgrown(self) -> list[Grown]:
+        """Clusters out of proportion, each once when it becomes so and at each doubling; see `judge/sizes`."""
+        return self._store.sizes.noticed()
 
     def judge(
         self, columns: Columns, time: NDArray[np.int64], ordinal: int, sources: Sequence[Source]
@@ -167,7 +178,7 @@ class Resolver:
         if earlier is not None and same is None:
             store.leave(earlier)
         best, ties = self._ties(page, matches, same)
-        cluster, merged = merge(ties) if ties else (Cluster(page.ordinal), [])
+        cluster, merged = store.tie(ties) if ties else (Cluster(page.ordinal), [])
         stored = LivePage(
             identity=page.identity,
             id=page.id,
@@ -187,6 +198,8 @@ class Resolver:
         verdict = self._verdict(page, word, cluster, merged, same or best)
         if store.is_late(page.time):
             store.leave(stored)
+        else:
+            store.sizes.look(cluster, len(store.directory))
         return verdict
 
     def _compare(self, earlier: LivePage, page: Arrival) -> Best | None:

@@ -6,14 +6,15 @@ each cluster does, and the next oldest member takes its place when it leaves.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stream.index import Index
-from stream.judge.clusters import Cluster
+from stream.judge.clusters import Cluster, merge
 from stream.judge.members import Expiry, LazyHeap, LivePage
+from stream.judge.sizes import Alert, Sizes
 from stream.model import U64
 
 
@@ -23,7 +24,7 @@ class Store:
     Entries of the index are released at `settle`, not before: what a batch has interned stays valid within it.
     """
 
-    def __init__(self, index: Index, window_ms: int | None, canonical_only: bool) -> None:
+    def __init__(self, index: Index, window_ms: int | None, canonical_only: bool, alert: Alert) -> None:
         self.index = index
         self.window_ms = window_ms
         self.canonical_only = canonical_only
@@ -31,6 +32,7 @@ class Store:
         self.directory: dict[bytes, LivePage] = {}
         self.promoted: list[LivePage] = []
         """Pages indexed since `settle` in place of a canonical page that left: a query made before misses them."""
+        self.sizes = Sizes(alert)
         self._entries: dict[int, LazyHeap] = {}
         self._touched: set[int] = set()
         self._expiry = Expiry()
@@ -77,10 +79,19 @@ class Store:
         """Store a page as the current version of its identity and a member of a root cluster."""
         self.directory[page.identity] = page
         cluster.join(page)
+        self.sizes.joined(cluster)
         if self.window_ms is not None:
             self._expiry.add(page)
         if not self.canonical_only or cluster.canonical() is page:
             self._index(page)
+
+    def tie(self, clusters: Collection[Cluster]) -> tuple[Cluster, list[int]]:
+        """As `merge`: distinct root clusters become one."""
+        sizes = {cluster.id: cluster.members.live for cluster in clusters}
+        survivor, merged = merge(clusters)
+        if merged:
+            self.sizes.tied(survivor, sizes[survivor.id], [(other, sizes[other]) for other in merged])
+        return survivor, merged
 
     def leave(self, page: LivePage) -> None:
         """Take a live page out of everything. In a cluster that lives on, nothing else changes but its
@@ -90,6 +101,7 @@ class Store:
             del self.directory[page.identity]
         cluster = page.cluster.root()
         cluster.members.left()
+        self.sizes.left(cluster)
         if self.window_ms is not None:
             self._expiry.left()
         indexed = page.indexed

@@ -12,6 +12,7 @@ from stream.errors import WrongLog, WrongPolicy
 from stream.index import Index
 from stream.judge.acceptor import Accepted, Acceptor, Ignored
 from stream.judge.resolver import Resolver
+from stream.judge.sizes import Alert
 from stream.log.base import FINGERPRINTS, Log, Outgoing, Reader
 from stream.model import Record, Source, Verdict
 from stream.roles.context import Context
@@ -42,7 +43,8 @@ class JudgeRole:
         self._policy = policy
         self._index = index
         self._context = context
-        self._resolver = Resolver(policy, index)
+        alert = context.settings.cluster_alert
+        self._resolver = Resolver(policy, index, Alert(alert.pages, alert.share))
         self._acceptor = Acceptor(policy.recipe_id, policy.sketch_bits // 64)
         self._begun = False
         self._gap_since: float | None = None
@@ -112,6 +114,7 @@ class JudgeRole:
                 "this is not the log that the verdicts were made from: choose another --prefix",
             )
         _log.info("replayed: publishing goes on at frame %d, ordinal %d", mine[0], mine[1])
+        self._name_outgrown()
 
     def _turn(self, reader: Reader, outbox: Outbox) -> None:
         """Judge what one poll brings and hand it to the outbox, which may make us wait."""
@@ -120,6 +123,7 @@ class JudgeRole:
         verdicts: list[Verdict] = []
         for record in records:
             verdicts += self._judge(record)
+        self._name_outgrown()
         if verdicts:
             self._context.metrics.batch.labels("judge").observe(time.perf_counter() - began)
             outbox.put(Batch(_outgoing(verdicts), self._position(), _kinds(verdicts), records[0].timestamp))
@@ -151,6 +155,19 @@ class JudgeRole:
         self._context.metrics.frames_ignored.labels(reason.value).inc()
         level = logging.INFO if reason is Ignored.REPEATED else logging.WARNING
         _log.log(level, "frame %d of the log was ignored: %s", record.offset, reason.value)
+
+    def _name_outgrown(self) -> None:
+        """One line for a cluster that has become too large, and for each doubling; most are no articles at all."""
+        live = self._resolver.live_pages
+        for cluster_id, pages, canonical in self._resolver.outgrown():
+            _log.warning(
+                "cluster %d has grown to %d pages, %.1f %% of all live ones; its oldest is %r: look whether these "
+                "are error pages, login walls or one template",
+                cluster_id,
+                pages,
+                100 * pages / live,
+                canonical,
+            )
 
     def _position(self) -> bytes:
         acceptor = self._acceptor
@@ -190,7 +207,10 @@ class JudgeRole:
     def _observe(self) -> None:
         metrics = self._context.metrics
         metrics.position.set(self._acceptor.next_frame)
-        metrics.live_pages.set(self._resolver.live_pages)
+        live, largest = self._resolver.live_pages, self._resolver.largest_cluster
+        metrics.live_pages.set(live)
+        metrics.largest_cluster.set(largest)
+        metrics.largest_share.set(largest / live if live else 0)
         metrics.entries.set(len(self._index))
         metrics.index_bytes.set(self._index.bytes())
         metrics.candidates.inc(self._index.candidates - self._candidates)

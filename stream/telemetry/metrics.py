@@ -85,6 +85,14 @@ class Metrics:
         self.live_pages = Gauge(
             "simstream_live_pages", "Pages that a new page is compared with.", registry=registry
         )
+        self.largest_cluster = Gauge(
+            "simstream_largest_cluster_pages",
+            "Live pages of the largest cluster; the log names clusters out of proportion.",
+            registry=registry,
+        )
+        self.largest_share = Gauge(
+            "simstream_largest_cluster_share", "Share of the largest cluster in all live pages.", registry=registry
+        )
         self.entries = Gauge("simstream_index_entries", "Distinct entries of the index.", registry=registry)
         self.index_bytes = Gauge("simstream_index_bytes", "Bytes held by the index.", registry=registry)
         self.candidates = Counter(

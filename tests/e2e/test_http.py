@@ -33,6 +33,36 @@ def test_the_counters_agree_with_what_was_fed(program: Program, tmp_path: Path) 
         assert service.metric("simstream_ready") == 1
 
 
+def test_a_spike_of_error_pages_is_named_in_the_log_and_measured_without_its_id(
+    on_folder: Program, tmp_path: Path
+) -> None:
+    error = "Sorry, the page that you asked for cannot be shown now. Please try again later or call our service."
+    spike = [json.dumps({"id": f"error{i}", "text": error}) for i in range(45)]
+    ordinary = pages.write(tmp_path / "pages.jsonl", 100).read_text(encoding="utf-8").splitlines()
+    mixed = tmp_path / "mixed.jsonl"
+    mixed.write_text("\n".join([*ordinary[:50], *spike, *ordinary[50:]]), encoding="utf-8")
+    alert = {"SIMSTREAM_CLUSTER_ALERT_PAGES": "20", "SIMSTREAM_FRAME_MAX_PAGES": "5"}
+    on_folder.good("topics", "create", "--partitions", 1)
+    on_folder.good("feed", mixed)
+    assert on_folder.place is not None
+    with on_folder.place.open() as log, watching(log) as watcher:
+        with on_folder.serve(**alert) as service:
+            watcher.wait(145, service)
+            service.until(lambda: service.metric("simstream_largest_cluster_pages") == 45, "the spike is measured")
+            share = 45 / service.metric("simstream_live_pages")
+            assert abs(service.metric("simstream_largest_cluster_share") - share) < 1e-9
+            assert "error0" not in service.get("/metrics")[1]
+            lines = [line for line in service.output.splitlines() if "has grown to" in line]
+            assert 1 <= len(lines) <= 2, "at 20 and at 40 pages, or once where both came in one poll"
+            assert all("its oldest is 'error0'" in line for line in lines)
+            assert service.end() == 0
+        with on_folder.serve(**alert) as service:
+            service.until(lambda: "replayed" in service.output, "it goes on")
+            service.ready()
+            [line] = [line for line in service.output.splitlines() if "has grown to" in line]
+            assert "45 pages" in line
+
+
 def test_health_says_when_it_is_ready_and_pages_stay_out_of_it(program: Program) -> None:
     program.good("topics", "create", "--partitions", 1)
     with program.serve() as service:

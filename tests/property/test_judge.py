@@ -7,6 +7,7 @@ fingerprinter might (also again, overlapping, damaged, out of order, of another 
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -172,6 +173,11 @@ class JudgeMachine(RuleBasedStateMachine):
     @invariant()
     def as_many_pages_are_live(self) -> None:
         assert self.fast[1].live_pages == len(self.slow.live)
+
+    @invariant()
+    def the_largest_cluster_is_as_large(self) -> None:
+        sizes = Counter(page.cluster for page in self.slow.live)
+        assert self.fast[1].largest_cluster == max(sizes.values(), default=0)
 
 
 def machine(name: str, policy: Policy) -> type:

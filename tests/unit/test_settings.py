@@ -65,6 +65,8 @@ def test_a_named_file_that_is_not_there_is_missing(tmp_path: Path) -> None:
         ("SIMSTREAM_EXTRACT_TIMEOUT_S", "0"),
         ("SIMSTREAM_DEAD_LETTERS_STOP_RATIO", "2"),
         ("SIMSTREAM_MAX_RECORD_BYTES", "1.5"),
+        ("SIMSTREAM_CLUSTER_ALERT_PAGES", "0"),
+        ("SIMSTREAM_CLUSTER_ALERT_SHARE", "1.5"),
     ],
 )
 @pytest.mark.usefixtures("file")
