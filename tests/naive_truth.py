@@ -21,3 +21,24 @@ def containment(a: str, b: str) -> float:
     """Shared shingles over those of the text that has fewer."""
     left, right = shingles(a), shingles(b)
     return len(left & right) / max(1, min(len(left), len(right)))
+
+
+def rand(cluster: list[int], group: list[int]) -> float:
+    """The adjusted Rand index, by looking at every pair of pages."""
+    pairs = [(i, j) for i in range(len(cluster)) for j in range(i)]
+    both = sum(cluster[i] == cluster[j] and group[i] == group[j] for i, j in pairs)
+    clusters = sum(cluster[i] == cluster[j] for i, j in pairs)
+    groups = sum(group[i] == group[j] for i, j in pairs)
+    expected, most = clusters * groups / len(pairs), (clusters + groups) / 2
+    return 1.0 if most == expected else (both - expected) / (most - expected)
+
+
+def b_cubed(cluster: list[int], group: list[int]) -> tuple[float, float]:
+    """Precision and recall, page by page."""
+    precision = recall = 0.0
+    for i in range(len(cluster)):
+        mine = {j for j in range(len(cluster)) if cluster[j] == cluster[i]}
+        ours = {j for j in range(len(cluster)) if group[j] == group[i]}
+        precision += len(mine & ours) / len(mine)
+        recall += len(mine & ours) / len(ours)
+    return precision / len(cluster), recall / len(cluster)

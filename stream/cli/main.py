@@ -25,6 +25,7 @@ COMMANDS = {
     "verdicts": "Show verdicts as a table or as JSON lines.",
     "fingerprint": "Print each page's fingerprint.",
     "tokens": "Show how text is cut into tokens, or words and their weights.",
+    "evaluate": "What recipes find and what they confuse, with pictures.",
     "source": "Mend a gap between the source and the log.",
     "config": "Show every setting and where its value came from.",
 }
@@ -33,7 +34,6 @@ LATER = {
     "find-all": "all near pairs of a list of fingerprints",
     "find-clusters": "all clusters of a list of fingerprints",
     "plan": "table designs for a size, a distance and memory",
-    "evaluate": "precision and recall over labelled pairs",
     "train-idf": "an IDF table from your own pages",
     "status": "which role waits for what",
     "state": "what a state directory holds",

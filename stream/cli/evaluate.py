@@ -1,0 +1,151 @@
+"""`simstream evaluate`: what recipes find and what they confuse, on pages and labelled pairs."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from stream.cli.options import settings_options, settle
+from stream.cli.progress import say
+from stream.errors import Unavailable, UsageError
+
+if TYPE_CHECKING:
+    from stream.text.recipe import Recipe
+    from stream.tools.evaluate.results import Results
+
+PEERS = ("google2007", "fnv1-tf")
+
+
+@click.command("evaluate")
+@click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")
+@click.option(
+    "--pairs", multiple=True, metavar="FILE", help="JSON lines with `a`, `b`, and optional `label`, `jaccard5`."
+)
+@click.option(
+    "--recipe", "recipes", multiple=True, metavar="NAME|FILE", help="Again for each recipe (default: default)."
+)
+@click.option(
+    "--seeds", type=click.IntRange(1, 1024), metavar="N", help="Seeds 0 to N - 1 (default: the recipe's own)."
+)
+@click.option("--distance", default="1-10", metavar="K-K", help="Distances to measure (default: 1-10).")
+@click.option(
+    "-o", "--output", required=True, metavar="FOLDER", help="For index.html, results.json and the figures."
+)
+@click.option("--peers", is_flag=True, help="Beside Google's rule, term frequencies with FNV, and MinHash.")
+@click.option("--strip-front-matter", is_flag=True, help="Leave out a YAML front matter at the beginning of texts.")
+@click.option("--threads", metavar="N", help="Threads that compute (default: 2).")
+@settings_options
+def command(
+    inputs: tuple[str, ...],
+    pairs: tuple[str, ...],
+    recipes: tuple[str, ...],
+    seeds: int | None,
+    distance: str,
+    output: str,
+    peers: bool,
+    strip_front_matter: bool,
+    config: str | None,
+    threads: str | None,
+) -> None:
+    """Measure recipes on the pages of INPUT..., each of which is a corpus of its own.
+
+    Pages of one corpus that are the same are told by --pairs, or by a field `group` of the pages; without either
+    there are still candidates, verdicts, distributions and costs. What was measured is kept in FOLDER/.cache, so
+    that a run that was broken off goes on where it was.
+    """
+    from stream.tools.evaluate import report, run
+    from stream.tools.evaluate.results import schema
+    from stream.tools.evaluate.store import write_atomically
+
+    settings = settle(config, threads=threads)
+    chosen, left_out = _recipes(recipes or ("default",), peers)
+    folder = Path(output)
+    request = run.Request(
+        inputs=inputs,
+        pairs=pairs,
+        recipes=chosen,
+        left_out=left_out,
+        seeds=seeds,
+        distances=run.distances_of(distance),
+        folder=folder,
+        minhash=peers,
+        strip_front_matter=strip_front_matter,
+        settings=settings,
+    )
+    with _watcher() as watcher:
+        results = run.evaluate(request, watcher)
+        write_atomically(folder / "results.json", run.encode(results))
+        write_atomically(folder / "results.schema.json", schema() + b"\n")
+        report.write(results, folder)
+    _show(results)
+    say(f"all of it is in {folder / 'index.html'}")
+
+
+def _show(results: Results) -> None:
+    """The main numbers on stdout, as wide as they are where that is no terminal."""
+    from rich.console import Console
+
+    from stream.tools.evaluate.report import table
+
+    console = Console(width=None if sys.stdout.isatty() else 160)
+    console.print(table(results))
+
+
+def _recipes(names: tuple[str, ...], peers: bool) -> tuple[list[Recipe], list[str]]:
+    """The recipes that are asked for, then the peers that are there; and what is not."""
+    from stream.text.recipe import preset
+
+    if len(set(names)) < len(names):
+        raise UsageError("a recipe is named twice", "name each --recipe once")
+    found, left_out = [preset(name) for name in names], []
+    for name in PEERS if peers else ():
+        if name in names:
+            continue
+        try:
+            found.append(preset(name))
+        except Unavailable as error:
+            left_out.append(f"{name} is left out: {error.what}")
+            say(left_out[-1])
+    return found, left_out
+
+
+class _Quiet:
+    """Says what matters and shows no bars."""
+
+    def task(self, title: str, total: int | None) -> Callable[[int], None]:
+        return lambda _done: None
+
+    def say(self, sentence: str) -> None:
+        say(sentence)
+
+
+class _Bars(_Quiet):
+    """A bar for each piece of work on a terminal."""
+
+    def __init__(self, progress: Any) -> None:
+        self._progress = progress
+
+    def task(self, title: str, total: int | None) -> Callable[[int], None]:
+        task = self._progress.add_task(title, total=total)
+        return lambda done: self._progress.advance(task, done)
+
+    def say(self, sentence: str) -> None:
+        self._progress.console.print(f"simstream: {sentence}", markup=False, highlight=False)
+
+
+@contextmanager
+def _watcher() -> Iterator[_Quiet]:
+    if not sys.stderr.isatty():
+        yield _Quiet()
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True)) as progress:
+        yield _Bars(progress)

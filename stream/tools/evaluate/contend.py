@@ -1,0 +1,218 @@
+"""Those that are measured: a recipe under its seeds, and MinHash."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Final, Protocol
+
+from stream.settings import Settings
+from stream.text.fingerprinter import Fingerprinter
+from stream.text.policy import Link, Policy, make_policy
+from stream.text.recipe import Recipe
+from stream.tools.evaluate import minhash, prints
+from stream.tools.evaluate.cost import cost
+from stream.tools.evaluate.measure import Between, Counts, Truth, between, count
+from stream.tools.evaluate.prints import Prints
+from stream.tools.evaluate.results import Contender, Cost
+from stream.tools.evaluate.rule import rule_of
+from stream.tools.evaluate.store import Store
+from stream.tools.evaluate.summary import apart, on_corpus
+from stream.tools.evaluate.verdicts import judge
+
+LINKS: Final[tuple[Link, ...]] = ("any", "canonical")
+
+
+class Bars(Protocol):
+    """Shows progress."""
+
+    def task(self, title: str, total: int | None) -> Callable[[int], None]:
+        """Begin a piece of work; what it returns hears how much of it was done."""
+
+
+class RecipeRun:
+    """Measures one recipe. Fingerprints, counts and costs are taken from the store where it has them."""
+
+    def __init__(self, recipe: Recipe, distances: Sequence[int], settings: Settings, store: Store) -> None:
+        self.recipe = recipe
+        self.distances = distances
+        self.reach = max(*distances, recipe.distance)
+        self._settings = settings
+        self._store = store
+
+    def measure(self, truths: Sequence[Truth], seeds: Sequence[int], bars: Bars) -> Contender:
+        """All corpora under all seeds."""
+        done = bars.task(f"{self.recipe.name}: measuring", len(truths) * len(seeds))
+        counts: list[list[Counts]] = [[] for _ in truths]
+        apart_counts, ids, policies = [], [], []
+        costs: list[Cost | None] = []
+        for number, seed in enumerate(seeds):
+            with _OneSeed(self, replace(self.recipe, seed=seed), bars) as one:
+                ids.append(one.policy.recipe_id)
+                policies.append(one.policy)
+                for at, truth in enumerate(truths):
+                    counts[at].append(one.count(truth))
+                    done(1)
+                if len(truths) > 1:
+                    apart_counts.append(one.between(truths))
+                if number == 0:
+                    costs = [one.cost(truth) for truth in truths]
+        policy, distances = policies[0], self.distances
+        return Contender(
+            name=self.recipe.name,
+            ids=ids,
+            seeds=list(seeds),
+            distance=policy.distance,
+            agreement=policy.agreement,
+            bits=policy.sketch_bits,
+            corpora=[
+                on_corpus(truth.corpus.name, rows, policy.distance, distances, bool(policy.sketch_bits), spent)
+                for truth, rows, spent in zip(truths, counts, costs, strict=True)
+            ],
+            apart=[apart(apart_counts, distance) for distance in distances] if apart_counts else [],
+            apart_rule=apart(apart_counts, policy.distance) if apart_counts else None,
+        )
+
+
+class _OneSeed:
+    """One recipe under one seed."""
+
+    def __init__(self, run: RecipeRun, recipe: Recipe, bars: Bars) -> None:
+        settings = run._settings
+        self._run, self._store, self._bars = run, run._store, bars
+        self._tables = settings.cache_folder
+        self._threads = settings.threads
+        self._fingerprinter = Fingerprinter(recipe, self._tables, workers=0)
+        self._recipe = recipe
+        self.policy = self._policy("any")
+        self._prints: dict[str, Prints] = {}
+
+    def __enter__(self) -> _OneSeed:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._fingerprinter.close()
+
+    def count(self, truth: Truth) -> Counts:
+        """The counts of one corpus, from the store or made now."""
+        policies = {link: self._policy(link) for link in LINKS}
+        depends = [
+            self.policy.recipe_id,
+            [policy.id for policy in policies.values()],
+            self._run.reach,
+            *identity(truth),
+        ]
+        found = self._store.get("counts", depends, Counts)
+        if found is None:
+            made = self.prints(truth)
+            judged = {str(link): judge(truth.corpus, made, policy) for link, policy in policies.items()}
+            found = count(truth, made, rule_of(self.policy), self._run.reach, judged)
+            self._store.put("counts", depends, found)
+        return found
+
+    def between(self, truths: Sequence[Truth]) -> Between:
+        """The counts between all corpora."""
+        depends = [self.policy.id, self._run.reach, [truth.corpus.digest for truth in truths]]
+        found = self._store.get("between", depends, Between)
+        if found is None:
+            everything = [self.prints(truth) for truth in truths]
+            found = between(everything, rule_of(self.policy), self._run.reach, self._threads)
+            self._store.put("between", depends, found)
+        return found
+
+    def cost(self, truth: Truth) -> Cost | None:
+        """What fingerprinting costs on this corpus."""
+        depends = [self.policy.recipe_id, truth.corpus.digest]
+        found = self._store.get("cost", depends, Cost)
+        if found is None and (found := cost(self._fingerprinter, truth.corpus.texts(), self._tables)) is not None:
+            self._store.put("cost", depends, found)
+        return found
+
+    def prints(self, truth: Truth) -> Prints:
+        """The fingerprints of one corpus, from memory, from the store's folder, or made now."""
+        corpus = truth.corpus
+        if corpus.digest not in self._prints:
+            path = prints.file_of(self._store.folder, self.policy.recipe_id, corpus)
+            found = prints.read(path, len(corpus.pages))
+            if found is None:
+                title = f"{self._recipe.name}, seed {self._recipe.seed}: {corpus.name}"
+                done = self._bars.task(title, len(corpus.pages))
+                found = prints.make(self._fingerprinter, corpus, self._threads, done)
+                prints.write(path, found)
+                self._store.made += 1
+            self._prints[corpus.digest] = found
+        return self._prints[corpus.digest]
+
+    def _policy(self, link: Link) -> Policy:
+        return make_policy(self._recipe, self._fingerprinter.recipe_id, link=link)
+
+
+class PeerRun:
+    """Measures MinHash at J >= `similarity`."""
+
+    def __init__(self, similarity: float, store: Store) -> None:
+        self.least = minhash.least_equal(similarity)
+        self.missing: str | None = None
+        self._store = store
+        if not minhash.installed():
+            self.missing = "MinHash is left out, since rensa is not installed: pip install 'simstream[evaluate]'"
+
+    def measure(self, truths: Sequence[Truth], seeds: Sequence[int], bars: Bars) -> Contender:
+        """All corpora under all seeds."""
+        done = bars.task(f"{minhash.NAME}: measuring", (len(truths) + 1) * len(seeds))
+        counts: list[list[Counts]] = [[] for _ in truths]
+        apart_counts = []
+        for seed in seeds:
+            marks: dict[str, minhash.Signatures] = {}
+            for at, truth in enumerate(truths):
+                counts[at].append(self._count(truth, seed, marks))
+                done(1)
+            if len(truths) > 1:
+                apart_counts.append(self._between(truths, seed, marks))
+            done(1)
+        return Contender(
+            name=minhash.NAME,
+            ids=[],
+            seeds=list(seeds),
+            distance=None,
+            agreement=self.least,
+            bits=minhash.PERMUTATIONS,
+            corpora=[
+                on_corpus(truth.corpus.name, rows, 0, (), True, None)
+                for truth, rows in zip(truths, counts, strict=True)
+            ],
+            apart=[],
+            apart_rule=apart(apart_counts, 0) if apart_counts else None,
+        )
+
+    def _count(self, truth: Truth, seed: int, marks: dict[str, minhash.Signatures]) -> Counts:
+        depends = [seed, self.least, *identity(truth)]
+        found = self._store.get("minhash", depends, Counts)
+        if found is None:
+            found = minhash.count(truth, _marks(truth, seed, marks), self.least)
+            self._store.put("minhash", depends, found)
+        return found
+
+    def _between(self, truths: Sequence[Truth], seed: int, marks: dict[str, minhash.Signatures]) -> Between:
+        depends = [seed, self.least, [truth.corpus.digest for truth in truths]]
+        found = self._store.get("minhash-between", depends, Between)
+        if found is None:
+            everything = [_marks(truth, seed, marks) for truth in truths]
+            found = minhash.between(truths, everything, self.least, truths[0].threads)
+            self._store.put("minhash-between", depends, found)
+        return found
+
+
+def identity(truth: Truth) -> list[str]:
+    """What makes a corpus with its pairs and groups this one."""
+    from hashlib import blake2b
+
+    groups = blake2b(truth.corpus.group.tobytes(), digest_size=8).hexdigest()
+    return [truth.corpus.digest, truth.pairs.digest(), groups]
+
+
+def _marks(truth: Truth, seed: int, marks: dict[str, minhash.Signatures]) -> minhash.Signatures:
+    digest = truth.corpus.digest
+    if digest not in marks:
+        marks[digest] = minhash.signatures(truth.sets, seed)
+    return marks[digest]

@@ -1,0 +1,100 @@
+"""Fingerprints, sketches and word counts of a corpus under one recipe: made once, kept in a file."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from stream.model import U64, Columns, Kind, Page
+from stream.text.fingerprinter import Fingerprinter
+from stream.tools.evaluate.corpus import Corpus
+from stream.tools.evaluate.store import write_atomically
+
+BATCH: Final = 256
+_FORMAT: Final = 1
+Done = Callable[[int], None]
+"""Hears how many pages were done since it was called last."""
+
+
+class Prints(NamedTuple):
+    """What one recipe makes of n pages."""
+
+    fingerprint: U64  # (n,)
+    sketch: U64  # (n, sketch words)
+    words: NDArray[np.uint32]  # (n,)
+    kind: NDArray[np.uint8]  # (n,)
+    reason: NDArray[np.uint8]  # (n,)
+
+    @property
+    def readable(self) -> NDArray[np.bool_]:
+        """Which pages (n,) have a fingerprint."""
+        readable: NDArray[np.bool_] = self.kind == Kind.READABLE
+        return readable
+
+
+def file_of(folder: Path, recipe_id: str, corpus: Corpus) -> Path:
+    """Where the prints of a corpus under a recipe are kept."""
+    return folder / f"prints-{_FORMAT}-{recipe_id}-{corpus.digest}.npz"
+
+
+def read(path: Path, pages: int) -> Prints | None:
+    """The prints of a file; None where there is none, or it is damaged."""
+    try:
+        with np.load(path, allow_pickle=False) as arrays:
+            found = Prints(*(arrays[name] for name in Prints._fields))
+    except (OSError, ValueError, KeyError, EOFError):
+        return None
+    except Exception as error:
+        if type(error).__name__ == "BadZipFile":
+            return None
+        raise
+    return found if len(found.fingerprint) == pages else None
+
+
+def make(fingerprinter: Fingerprinter, corpus: Corpus, threads: int, done: Done) -> Prints:
+    """Fingerprint all pages of a corpus, by `threads` threads; linear in their text."""
+
+    def one(at: int) -> Columns:
+        pages = [msgspec.structs.replace(page) for page in corpus.pages[at : at + BATCH]]
+        found = fingerprinter.columns(pages)  # which changes the pages: these are copies
+        done(len(pages))
+        return found
+
+    with ThreadPoolExecutor(threads, thread_name_prefix="fingerprint") as pool:
+        parts = list(pool.map(one, range(0, len(corpus.pages), BATCH)))
+    return Prints(*(np.concatenate([getattr(part, name) for part in parts]) for name in Prints._fields))
+
+
+def write(path: Path, prints: Prints) -> None:
+    """Keep prints in a file, which is there whole or not at all. Raises UsageError."""
+    content = io.BytesIO()
+    np.savez(content, **prints._asdict())
+    write_atomically(path, content.getvalue())
+
+
+def columns(prints: Prints, pages: Sequence[Page], start: int) -> Columns:
+    """The columns that the judge takes, of `pages`, which begin at place `start` of the corpus."""
+    here = slice(start, start + len(pages))
+    ids = [page.id.encode() for page in pages]
+    none = np.zeros(len(pages), np.uint32)
+    return Columns(
+        offset=np.arange(here.start, here.stop, dtype=np.int64),
+        kind=prints.kind[here],
+        reason=prints.reason[here],
+        time=np.array([page.time for page in pages], np.int64),
+        identity=np.frombuffer(b"".join(page.identity for page in pages), np.uint64).reshape(-1, 2),
+        fingerprint=prints.fingerprint[here],
+        sketch=prints.sketch[here],
+        words=prints.words[here],
+        id_ends=np.cumsum([len(one) for one in ids], dtype=np.uint32),
+        url_ends=none,
+        ids=b"".join(ids),
+        urls=b"",
+    )

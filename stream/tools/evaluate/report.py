@@ -1,0 +1,128 @@
+"""The page, the figures and the table that a person reads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from stream.tools.evaluate.figures import COLOURS, INK, draw_all, safe, title_of
+from stream.tools.evaluate.intervals import Mean, Share
+from stream.tools.evaluate.reading import percent, read
+from stream.tools.evaluate.results import Curve, Results
+from stream.tools.evaluate.store import write_atomically
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+_TEMPLATE: Final = "page.html.jinja"
+_MILLION: Final = 1e6
+
+
+def write(results: Results, folder: Path) -> None:
+    """`index.html` and the figures as files of their own. Raises UsageError."""
+    drawings = draw_all(results)
+    for drawing in drawings:
+        white = drawing.svg.replace("<defs>", '<rect width="100%" height="100%" fill="#ffffff"/>\n <defs>', 1)
+        write_atomically(folder / f"{drawing.name}.svg", white.encode())
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader("stream.tools.evaluate", "."),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(percent=_share, million=_rate, mean=_mean, seeds=_seeds, plain=_plain)
+    page = environment.get_template(_TEMPLATE).render(
+        results=results,
+        sentences=read(results),
+        figures={drawing.name: drawing for drawing in drawings},
+        title_of=title_of,
+        safe=safe,
+        colours=COLOURS,
+        ink=INK,
+    )
+    write_atomically(folder / "index.html", page.encode())
+
+
+def table(results: Results) -> Table:
+    """The main numbers of every contender on every corpus."""
+    from rich.table import Table
+
+    found = Table(title="Under each recipe's own distance and sketch", title_justify="left")
+    for name in ("corpus", "recipe"):
+        found.add_column(name, no_wrap=True)
+    for name in (*(f"recall {name}" for name in results.bins[:4]), "J<.5", "J<.3", "false/M", "cand/M"):
+        found.add_column(name, justify="right")
+    for number, info in enumerate(results.corpora):
+        for contender in results.contenders:
+            one = contender.corpora[number]
+            said = next((row for row in one.judged if row.link == "any"), None)
+            found.add_row(
+                info.name,
+                contender.name,
+                *(percent(share.value) for share in one.rule.recall[:4]),
+                percent(said.below_5.value) if said else "–",
+                percent(said.below_3.value) if said else "–",
+                _plain(_MILLION * ((one.rule.wrong.value or 0) + (one.rule.loose.value or 0))),
+                _plain(_candidates(one.curves, contender.distance)),
+            )
+        found.add_section()
+    for contender in results.contenders:
+        if contender.apart_rule is not None:
+            rule = contender.apart_rule
+            cells = (_plain((rule.matched.value or 0) * _MILLION), _plain((rule.candidates.value or 0) * _MILLION))
+            found.add_row("between corpora", contender.name, *["–"] * 6, *cells)
+    return found
+
+
+def _candidates(curves: list[Curve], distance: int | None) -> float | None:
+    """Candidates per million at the recipe's own distance; None where it was not measured."""
+    rates = [curve.matched.value for curve in curves if curve.distance == distance and not curve.sketch]
+    return None if not rates or rates[0] is None else rates[0] * _MILLION
+
+
+def _share(share: Share) -> str:
+    """`98.1 % (97.0–98.7)`: a share with the interval for other pages."""
+    if share.value is None:
+        return "–"
+    return f"{percent(share.value)} ({_bound(share.low)}–{_bound(share.high)})"
+
+
+def _bound(value: float | None) -> str:
+    return percent(value).removesuffix(" %")
+
+
+def _rate(share: Share) -> str:
+    """A share of pairs as a number of a million, with its interval."""
+    if share.value is None or share.low is None or share.high is None:
+        return "–"
+    return f"{_plain(share.value * _MILLION)} ({_plain(share.low * _MILLION)}–{_plain(share.high * _MILLION)})"
+
+
+def _seeds(share: Share, scale: float = 100.0) -> str:
+    """The least and the greatest of the seeds; nothing for one seed."""
+    if len(share.by_seed) < 2:
+        return ""
+    return f"{_plain(min(share.by_seed) * scale)}–{_plain(max(share.by_seed) * scale)}"
+
+
+def _mean(found: Mean) -> str:
+    """`0.942 (0.938–0.946)`, without the interval for one seed."""
+    if found.value is None:
+        return "–"
+    if found.low is None or found.high is None:
+        return _plain(found.value)
+    return f"{_plain(found.value)} ({_plain(found.low)}–{_plain(found.high)})"
+
+
+def _plain(value: float | None) -> str:
+    """A number with three figures, or all of them before the point."""
+    if value is None:
+        return "–"
+    if value == 0:
+        return "0"
+    if abs(value) >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.3g}" if abs(value) >= 0.001 else f"{value:.1g}"

@@ -1,0 +1,252 @@
+"""`simstream evaluate` over a small labelled set: its numbers against plain Python, its page, its cache."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+from stream import Deduper
+from stream.cli.main import invoke
+from stream.text.fingerprinter import Fingerprinter
+from stream.text.recipe import preset
+from stream.tools.evaluate import minhash
+from stream.tools.evaluate.results import Results
+from tests import naive_truth
+
+WORDS = [
+    a + b for a in ("ka", "lo", "mi", "ter", "bron", "shu", "vel", "pra") for b in ("na", "dix", "sol", "um", "et")
+]
+EDITS = (0, 1, 3, 8, 20, 45)
+
+
+def make(folder: Path, name: str, seed: int) -> dict[str, str]:
+    """A corpus of 25 groups of invented pages, each with edited copies; pages and pairs go to files."""
+    chance = random.Random(seed)
+    texts, pairs = {}, []
+    for group in range(25):
+        words = [chance.choice(WORDS) + str(chance.randrange(6) or "") for _ in range(chance.randrange(20, 160))]
+        for number, edits in enumerate(EDITS):
+            edited = list(words)
+            for _ in range(edits):
+                edited[chance.randrange(len(edited))] = chance.choice(WORDS) + "x"
+            texts[f"{name}/{group}/{number}"] = " ".join(edited)
+            if number:
+                pairs.append({"a": f"{name}/{group}/0", "b": f"{name}/{group}/{number}", "label": 1})
+    lines = [json.dumps({"id": key, "text": text}) for key, text in texts.items()]
+    (folder / f"{name}.jsonl").write_text("\n".join(lines))
+    (folder / f"{name}-pairs.jsonl").write_text("\n".join(map(json.dumps, pairs)))
+    return texts
+
+
+class Ran:
+    """One run of the command over two corpora."""
+
+    def __init__(self, folder: Path) -> None:
+        self.texts = {name: make(folder, name, seed) for seed, name in enumerate(("left", "right"))}
+        self.folder = folder / "out"
+        self.arguments = [
+            "evaluate",
+            *(str(folder / f"{name}.jsonl") for name in self.texts),
+            *(f"--pairs={folder / f'{name}-pairs.jsonl'}" for name in self.texts),
+            *("--recipe", "default", "--peers", "--seeds", "2", "-o", str(self.folder)),
+        ]
+        assert invoke(self.arguments) == 0
+        self.results: dict[str, Any] = json.loads((self.folder / "results.json").read_bytes())
+        self.contender = self.results["contenders"][0]
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Ran:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SIMSTREAM_CACHE", str(cache))
+        return Ran(tmp_path_factory.mktemp("evaluate"))
+
+
+class Plain:
+    """The same numbers by looking at every pair, for the default recipe under seed 0."""
+
+    def __init__(self, texts: dict[str, str], cache: Path) -> None:
+        self.ids = list(texts)
+        self.group = {key: key.rsplit("/", 1)[0] for key in texts}
+        with Fingerprinter(preset("default"), cache, workers=0) as fingerprinter:
+            prints, sketches, _ = fingerprinter.texts(list(texts.values()))
+        values = zip(self.ids, prints.tolist(), sketches.tolist(), strict=True)
+        self.prints = {key: (value, sketch) for key, value, sketch in values}
+        self.texts = texts
+
+    def near(self, a: str, b: str) -> tuple[int, int]:
+        (x, left), (y, right) = self.prints[a], self.prints[b]
+        return (x ^ y).bit_count(), 128 - sum((s ^ t).bit_count() for s, t in zip(left, right, strict=True))
+
+    def jaccard(self, a: str, b: str) -> float:
+        return naive_truth.jaccard(self.texts[a], self.texts[b])
+
+
+@pytest.fixture(scope="module", params=["left", "right"])
+def both(request: pytest.FixtureRequest, ran: Ran, cache: Path) -> tuple[dict[str, Any], Plain]:
+    number = list(ran.texts).index(request.param)
+    return ran.contender["corpora"][number], Plain(ran.texts[request.param], cache)
+
+
+LOWER = (0.9, 0.8, 0.7, 0.6, 0.5, 0.0)
+
+
+@pytest.mark.parametrize("sketch", [False, True])
+@pytest.mark.parametrize("k", [1, 8, 10])
+def test_recall_and_precision_are_those_of_looking_at_every_pair(
+    both: tuple[dict[str, Any], Plain], k: int, sketch: bool
+) -> None:
+    found, plain = both
+    [curve] = [row for row in found["curves"] if row["distance"] == k and row["sketch"] == sketch]
+
+    def matches(a: str, b: str) -> bool:
+        distance, agreement = plain.near(a, b)
+        return distance <= k and (not sketch or agreement >= 100)
+
+    hits, of = [0] * 6, [0] * 6
+    for group in range(25):
+        first = f"{plain.ids[0].split('/')[0]}/{group}/"
+        for number in range(1, len(EDITS)):
+            at = next(i for i, low in enumerate(LOWER) if plain.jaccard(first + "0", first + str(number)) >= low)
+            of[at] += 1
+            hits[at] += matches(first + "0", first + str(number))
+    for at in range(6):
+        assert curve["recall"][at]["by_seed"][:1] == ([pytest.approx(hits[at] / of[at])] if of[at] else [])
+
+    pairs = [pair for pair in combinations(plain.ids, 2) if matches(*pair)]
+    alike = [plain.jaccard(*pair) for pair in pairs]
+    assert curve["precision"]["by_seed"][0] == pytest.approx(sum(j >= 0.5 for j in alike) / len(pairs))
+    apart = [j for (a, b), j in zip(pairs, alike, strict=True) if plain.group[a] != plain.group[b]]
+    total = 150 * 149 // 2 - 25 * (6 * 5 // 2)
+    assert curve["matched"]["by_seed"][0] == pytest.approx(len(apart) / total)
+    assert curve["wrong"]["by_seed"][0] == pytest.approx(sum(j < 0.3 for j in apart) / total)
+
+
+@pytest.mark.parametrize("link", ["any", "canonical"])
+def test_verdicts_are_those_of_dedup(both: tuple[dict[str, Any], Plain], link: Any, cache: Path) -> None:
+    found, plain = both
+    [judged] = [row for row in found["judged"] if row["link"] == link]
+    with Deduper(link=link, cache=cache) as deduper:
+        verdicts = deduper.judge([{"id": key, "text": text} for key, text in plain.texts.items()])
+    named = [(v.id, v.near_duplicate_of) for v in verdicts if v.near_duplicate_of is not None]
+    assert judged["near_duplicates"]["by_seed"][0] == len(named)
+    loose = sum(plain.jaccard(a, b) < 0.5 for a, b in named)
+    assert judged["below_5"]["by_seed"][0] == pytest.approx(loose / len(named))
+
+
+def test_random_fingerprints_and_bits_add_up(both: tuple[dict[str, Any], Plain]) -> None:
+    found, plain = both
+    assert sum(share["value"] for share in found["distances"]) == pytest.approx(1)
+    ones = np.mean([value & 1 for value, _ in plain.prints.values()])
+    assert found["bits"][0]["by_seed"][0] == pytest.approx(ones)
+
+
+def test_pairs_of_different_corpora_are_counted_by_themselves(ran: Ran, cache: Path) -> None:
+    left, right = (Plain(texts, cache) for texts in ran.texts.values())
+    within = sum((x[0] ^ y[0]).bit_count() <= 10 for x in left.prints.values() for y in right.prints.values())
+    [at_ten] = [row for row in ran.contender["apart"] if row["distance"] == 10]
+    assert at_ten["candidates"]["of"] == 150 * 150
+    assert at_ten["candidates"]["by_seed"][0] == pytest.approx(within / 150**2)
+
+
+def test_the_results_keep_to_their_schema(ran: Ran) -> None:
+    results = msgspec.json.decode((ran.folder / "results.json").read_bytes(), type=Results)
+    assert [info.pairs for info in results.corpora] == [125, 125]
+    schema = json.loads((ran.folder / "results.schema.json").read_bytes())
+    assert set(schema["$defs"]["Results"]["required"]) == set(ran.results)
+
+
+def test_the_page_asks_the_network_for_nothing(ran: Ran) -> None:
+    page = (ran.folder / "index.html").read_text()
+    assert not re.findall(r"""(?:src|href|action|data)\s*=\s*["'](?!#)[^"']*|url\((?!#)[^)]*|@import""", page)
+    assert "http:" not in page
+    assert "https:" not in page
+    assert page.count("<svg") == len(list(ran.folder.glob("*.svg")))
+
+
+def test_the_page_has_the_numbers_of_the_results(ran: Ran) -> None:
+    page = (ran.folder / "index.html").read_text()
+    recall = ran.contender["corpora"][0]["rule"]["recall"][0]["value"]
+    assert f"of the labelled pairs it finds {'100 %' if recall == 1 else f'{100 * recall:.1f}'}" in page
+
+
+def test_the_peers_are_measured_over_the_same_pairs(ran: Ran) -> None:
+    names = [contender["name"] for contender in ran.results["contenders"]]
+    assert names[:2] == ["default", "google2007"]
+    assert minhash.NAME in names
+    for contender in ran.results["contenders"]:
+        of = [share["of"] for share in contender["corpora"][0]["rule"]["recall"]]
+        assert of == [share["of"] for share in ran.contender["corpora"][0]["rule"]["recall"]]
+    peer = ran.results["contenders"][names.index(minhash.NAME)]
+    assert peer["corpora"][0]["rule"]["recall"][0]["value"] > 0.9
+    assert peer["corpora"][0]["rule"]["wrong"]["value"] < 0.001
+
+
+def test_a_second_run_computes_nothing_and_says_the_same(
+    ran: Ran, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SIMSTREAM_CACHE", str(cache))
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("computed again")
+
+    before = (ran.folder / "results.json").read_bytes()
+    for name in ("columns", "texts"):
+        monkeypatch.setattr(Fingerprinter, name, refuse)
+    for name in ("prints.make", "contend.judge", "contend.count", "contend.between", "minhash.signatures"):
+        monkeypatch.setattr(f"stream.tools.evaluate.{name}", refuse)
+    assert invoke(ran.arguments) == 0
+    assert (ran.folder / "results.json").read_bytes() == before
+
+
+def test_damaged_files_of_the_cache_are_made_anew(ran: Ran, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SIMSTREAM_CACHE", str(cache))
+    before = json.loads((ran.folder / "results.json").read_bytes())
+    for number, path in enumerate(sorted((ran.folder / ".cache").iterdir())):
+        path.write_bytes([b"", path.read_bytes()[:-9], b"{}"][number % 3])
+    assert invoke(ran.arguments) == 0
+    after = json.loads((ran.folder / "results.json").read_bytes())
+    for results in (before, after):
+        for contender in results["contenders"]:
+            for one in contender["corpora"]:
+                one["cost"] = None  # is timed anew
+    assert after == before
+
+
+@pytest.mark.parametrize(
+    ("pairs", "line"),
+    [
+        ('{"a": "left/0/0", "b": "gone"}', "no pair is left that both inputs and pairs have"),
+        ("nonsense", "is no pair"),
+    ],
+)
+def test_pairs_that_do_not_fit_end_with_one_line(
+    tmp_path: Path, pairs: str, line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make(tmp_path, "left", 0)
+    (tmp_path / "bad.jsonl").write_text(pairs)
+    arguments = ["evaluate", str(tmp_path / "left.jsonl"), "--pairs", str(tmp_path / "bad.jsonl")]
+    assert invoke([*arguments, "-o", str(tmp_path / "out")]) == (2 if "gone" in pairs else 1)
+    assert line in capsys.readouterr().err
+
+
+def test_without_labels_there_are_still_candidates_and_verdicts(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SIMSTREAM_CACHE", str(cache))
+    make(tmp_path, "left", 0)
+    out = tmp_path / "out"
+    assert invoke(["evaluate", str(tmp_path / "left.jsonl"), "--distance", "8", "-o", str(out)]) == 0
+    [contender] = json.loads((out / "results.json").read_bytes())["contenders"]
+    [one] = contender["corpora"]
+    assert one["rule"]["recall"][0]["value"] is None
+    assert one["curves"][0]["matched"]["value"] > 0
+    assert one["judged"][0]["near_duplicates"]["value"] > 0

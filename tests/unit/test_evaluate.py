@@ -1,0 +1,197 @@
+"""The parts of `evaluate`: intervals, clusters against groups, pairs to corpora, all pairs within a distance."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stream.errors import InputError, UsageError
+from stream.model import Record
+from stream.tools.evaluate.clusters import compare
+from stream.tools.evaluate.corpus import Corpus, Reading, components, corpus_names, read_corpus
+from stream.tools.evaluate.intervals import mean, share, student, wilson
+from stream.tools.evaluate.measure import bin_of, class_of
+from stream.tools.evaluate.near import Near, sample, within
+from stream.tools.evaluate.pairs import Pair, assign, complete, placed, read_pairs
+from stream.tools.evaluate.rule import Rule
+from stream.tools.evaluate.run import distances_of
+from stream.tools.evaluate.truth import shingle_sets
+from stream.wire.page import PageLimits
+from tests import naive_truth
+
+READING = Reading(PageLimits())
+
+
+def corpus(*ids: str, name: str = "news", **fields: object) -> Corpus:
+    values = [json.dumps({"id": key, "text": f"the text of {key}", **fields}).encode() for key in ids]
+    records = [Record(name, 0, number, None, value) for number, value in enumerate(values)]
+    return read_corpus(name, records, READING)
+
+
+@pytest.mark.parametrize(
+    ("hits", "of", "low", "high"),
+    [(0, 10, 0.0, 0.2775), (10, 10, 0.7225, 1.0), (81, 263, 0.2553, 0.3662), (15, 148, 0.0624, 0.1605)],
+)
+def test_wilsons_interval_is_that_of_published_examples(hits: int, of: int, low: float, high: float) -> None:
+    assert wilson(hits, of) == pytest.approx((low, high), abs=0.0001)  # R. Newcombe, 1998, method 3
+
+
+def test_of_nothing_nothing_is_known() -> None:
+    assert wilson(0, 0) == (0.0, 1.0)
+    assert share([0.0], [0.0]).value is None
+
+
+def test_students_interval_is_that_of_a_textbook() -> None:
+    low, high = student([1.0, 2.0, 3.0, 4.0, 5.0]) or (0.0, 0.0)
+    assert (low, high) == pytest.approx((3 - 1.9632, 3 + 1.9632), abs=0.001)
+    assert student([1.0]) is None
+
+
+def test_a_share_over_seeds_is_the_mean_of_their_shares() -> None:
+    found = share([9.0, 7.0], [10.0, 10.0])
+    assert found.value == pytest.approx(0.8)
+    assert found.by_seed == [0.9, 0.7]
+    assert (found.low, found.high) == pytest.approx(wilson(8, 10))
+    assert (found.seeds_low, found.seeds_high) == (0.0, 1.0)  # two seeds that far apart say little
+    assert mean([2.0, 4.0]).value == 3.0
+
+
+PARTITIONS = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=2, max_size=14)
+
+
+@given(PARTITIONS)
+def test_clusters_against_groups_is_what_looking_at_every_pair_says(pages: list[tuple[int, int]]) -> None:
+    cluster, group = [c for c, _ in pages], [g for _, g in pages]
+    found = compare(np.array(cluster), np.array(group))
+    assert found is not None
+    assert found.rand == pytest.approx(naive_truth.rand(cluster, group))
+    assert (found.precision, found.recall) == pytest.approx(naive_truth.b_cubed(cluster, group))
+
+
+FINGERPRINTS = st.lists(st.integers(0, 2**64 - 1).map(lambda value: value & 0x0F0F), max_size=20)
+
+
+@settings(deadline=None)
+@given(FINGERPRINTS, FINGERPRINTS, st.integers(0, 8))
+def test_all_pairs_within_a_distance_are_found(left: list[int], right: list[int], k: int) -> None:
+    a, b = np.array(left, np.uint64), np.array(right, np.uint64)
+    among = {(i, j, d) for part in within(a, None, k, 1) for i, j, d in zip(*map(list, part), strict=True)}
+    assert among == {
+        (i, j, (x ^ y).bit_count())
+        for i, x in enumerate(left)
+        for j, y in enumerate(left)
+        if i < j and (x ^ y).bit_count() <= k
+    }
+    across = {(i, j, d) for part in within(a, b, k, 1) for i, j, d in zip(*map(list, part), strict=True)}
+    assert across == {
+        (i, j, (x ^ y).bit_count())
+        for i, x in enumerate(left)
+        for j, y in enumerate(right)
+        if (x ^ y).bit_count() <= k
+    }
+
+
+def test_more_hits_than_there_is_room_for_are_all_found() -> None:
+    same = np.zeros(400, np.uint64)
+    assert sum(len(part.a) for part in within(same, None, 0, 2)) == 400 * 399 // 2
+
+
+def test_a_sample_counts_all_pairs_and_keeps_some_of_each_kind() -> None:
+    pairs = np.arange(5000)
+    parts = [
+        Near(pairs[at : at + 100], pairs[at : at + 100], pairs[at : at + 100] % 3) for at in range(0, 5000, 100)
+    ]
+    found = sample(iter(parts), 4, lambda near: near.distance, most=10)
+    assert found.counts.tolist() == [1667, 1667, 1666, 0]
+    assert np.bincount(found.kind, minlength=4).tolist() == [10, 10, 10, 0]
+    assert (found.a % 3 == found.kind).all()
+    again = sample(iter(parts[::-1]), 4, lambda near: near.distance, most=10)
+    assert set(again.a.tolist()) == set(found.a.tolist())  # whatever the order in which they come
+
+
+def test_bins_and_classes_begin_at_their_lower_ends() -> None:
+    assert bin_of(np.array([1.0, 0.9, 0.8999, 0.7, 0.5, 0.0])).tolist() == [0, 0, 1, 2, 4, 5]
+    assert class_of(np.array([0.2999, 0.3, 0.4999, 0.5])).tolist() == [0, 1, 1, 2]
+
+
+def test_a_pair_with_a_short_page_keeps_to_the_stricter_thresholds() -> None:
+    rule = Rule(distance=8, agreement=70, short_words=20, short_distance=4, short_agreement=90)
+    distance, agreement = np.array([3, 3, 6, 6, 3]), np.array([95, 80, 95, 80, 60])
+    assert rule.confirms(distance, agreement, np.full(5, 19, np.uint32)).tolist() == [
+        True,
+        False,
+        False,
+        False,
+        False,
+    ]
+    assert rule.confirms(distance, agreement, np.full(5, 20, np.uint32)).tolist() == [True, True, True, True, False]
+
+
+def test_a_pair_belongs_to_the_corpus_that_has_both_pages() -> None:
+    corpora = [corpus("a", "b", "x"), corpus("a", "c", name="blogs")]
+    found = assign([Pair("a", "b"), Pair("c", "a"), Pair("b", "c"), Pair("b", "nowhere"), Pair("b", "b")], corpora)
+    assert [[(pair.a, pair.b) for pair in one] for one in found.pairs] == [[("a", "b")], [("c", "a")]]
+    assert (found.across, found.unknown, found.example) == (1, 1, "nowhere")
+
+
+@pytest.mark.parametrize("ids", [("a", "b"), ("a", "zzz")])
+def test_a_pair_of_an_id_that_two_corpora_have_is_refused(ids: tuple[str, str]) -> None:
+    corpora = [corpus("a", "b"), corpus("a", "b", name="blogs")]
+    with pytest.raises(UsageError, match="news and blogs"):
+        assign([Pair(*ids)], corpora)
+
+
+def test_missing_similarities_are_computed_and_wrong_ones_counted() -> None:
+    pages = corpus("a", "b", "c")
+    pairs = [Pair("a", "b", 1, 0.123), Pair("a", "c")]
+    given = complete(pairs, pages, shingle_sets(pages.texts()), 1)
+    found = placed(pairs, pages, given)
+    assert found.jaccard.tolist() == [0.123, naive_truth.jaccard("the text of a", "the text of c")]
+    assert found.off == 1.0
+    assert found.label.tolist() == [1, -1]
+
+
+def test_groups_are_a_field_of_the_pages_or_the_components_of_pairs() -> None:
+    assert corpus("a", "b", group="g").group.tolist() == [0, 0]
+    assert corpus("a", "b").group.tolist() == [-1, -1]
+    found = components(6, np.array([0, 1, 4]), np.array([1, 2, 5]))
+    assert (found[0] == found[1] == found[2], found[3], found[4] == found[5]) == (True, -1, True)
+    assert found[0] != found[4]
+
+
+def test_front_matter_is_left_out_only_where_that_is_asked_for() -> None:
+    value = json.dumps({"id": "a", "text": "---\ntitle: x\n---\nbody\n---\nrest"}).encode()
+    records = [Record("news", 0, 0, None, value)]
+    assert read_corpus("news", records, READING).texts() == ["---\ntitle: x\n---\nbody\n---\nrest"]
+    stripped = read_corpus("news", records, Reading(PageLimits(), strip_front_matter=True))
+    assert stripped.texts() == ["body\n---\nrest"]
+
+
+def test_corpora_are_called_by_their_files_or_folders() -> None:
+    assert corpus_names(["x/docs.jsonl.xz", "y/docs.jsonl.xz", "z/news.jsonl"]) == ["x", "y", "news"]
+    assert corpus_names(["x/a.jsonl", "y/a.jsonl"]) == ["x", "y"]
+    with pytest.raises(UsageError, match="two inputs are called x"):
+        corpus_names(["x/docs.jsonl", "x/docs.jsonl.gz"])
+
+
+@pytest.mark.parametrize(("text", "expected"), [("1-4", [1, 2, 3, 4]), ("8", [8]), ("3,7-8", [3, 7, 8])])
+def test_distances_are_written_as_ranges(text: str, expected: list[int]) -> None:
+    assert distances_of(text) == expected
+
+
+@pytest.mark.parametrize("text", ["", "x", "1-2-3", "4-2", "0-17"])
+def test_other_distances_are_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="--distance"):
+        distances_of(text)
+
+
+def test_a_line_that_is_no_pair_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "pairs.jsonl"
+    path.write_text('{"a": "x", "b": "y", "extra": 1}\n{"a": "x"}\n')
+    with pytest.raises(InputError, match=r"pairs.jsonl:2 is no pair"):
+        read_pairs([str(path)])
