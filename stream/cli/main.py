@@ -26,6 +26,7 @@ COMMANDS = {
     "fingerprint": "Print each page's fingerprint.",
     "tokens": "Show how text is cut into tokens, or words and their weights.",
     "evaluate": "What recipes find and what they confuse, with pictures.",
+    "train-idf": "Make an IDF table, the words' weights, from your own pages.",
     "source": "Mend a gap between the source and the log.",
     "config": "Show every setting and where its value came from.",
 }
@@ -34,7 +35,6 @@ LATER = {
     "find-all": "all near pairs of a list of fingerprints",
     "find-clusters": "all clusters of a list of fingerprints",
     "plan": "table designs for a size, a distance and memory",
-    "train-idf": "an IDF table from your own pages",
     "status": "which role waits for what",
     "state": "what a state directory holds",
     "dead-letters": "list and replay what failed",
@@ -56,7 +56,7 @@ class Commands(click.Group):
             )
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = importlib.import_module(f"stream.cli.{cmd_name}").command
+        command: click.Command = importlib.import_module(f"stream.cli.{cmd_name.replace('-', '_')}").command
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

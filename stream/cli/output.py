@@ -21,8 +21,7 @@ def written(path: str, inputs: Sequence[str]) -> Iterator[BinaryIO]:
     if path == "-":
         yield sys.stdout.buffer
         return
-    if any(os.path.exists(name) and os.path.exists(path) and os.path.samefile(name, path) for name in inputs):
-        raise UsageError(f"{path} is an input, too", "name another file with -o")
+    refuse_input(path, inputs)
     direct = os.path.exists(path) and not os.path.isfile(path)
     beside = path if direct else f"{path}.part"
     keep = direct
@@ -37,6 +36,12 @@ def written(path: str, inputs: Sequence[str]) -> Iterator[BinaryIO]:
             out.close()
             if not direct:
                 os.replace(beside, path) if keep else os.unlink(beside)
+
+
+def refuse_input(path: str, inputs: Sequence[str]) -> None:
+    """Raise UsageError where an output would be written over one of the inputs."""
+    if any(os.path.exists(name) and os.path.exists(path) and os.path.samefile(name, path) for name in inputs):
+        raise UsageError(f"{path} is an input, too", "name another file with -o")
 
 
 def _opened(beside: str, path: str) -> BinaryIO:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from stream.closing import Closing
 from stream.kernels.fingerprint import Result, Rules, Work, fingerprint_batch, make_result, make_work, weigh_page
 from stream.kernels.fold import fold_utf8
+from stream.kernels.frequencies import Counts, count_batch, make_counts, with_more_places
 from stream.kernels.jit import sources_digest
 from stream.kernels.tokenize import cut
 from stream.model import REASONS, U64, Columns, Kind, Page
@@ -63,13 +64,29 @@ class Fingerprinter(Closing):
         Changes the pages: HTML gives way to its `text`; `kind`, `reason` and `detail` of those that turn out
         unreadable or too short are set, and `cut` of those that were too long. Raises ValueError once closed.
         """
-        self._extract(pages)
-        utf8, offsets = self._gather(pages)
+        utf8, offsets = self._encoded(pages)
         result = self._fingerprint_pages(pages, utf8, offsets)
         for i in np.flatnonzero(result.words < self.recipe.min_words).tolist():
             if pages[i].kind == Kind.READABLE:
                 pages[i].kind, pages[i].reason = Kind.TOO_SHORT, "few_words"
         return _to_columns(pages, result)
+
+    def count(self, pages: Sequence[Page]) -> Counts:
+        """In how many of the pages each word occurs; pages of too few words are not counted.
+
+        Changes the pages as `columns` does. Raises ValueError once closed.
+        """
+        utf8, offsets = self._encoded(pages)
+        longest, n = int(np.diff(offsets).max(initial=0)), len(utf8)
+        # Nearly all of this room is never touched: a bigram has at most 8 bytes a code point, a page few words.
+        counts, page = make_counts(n, 8 * n, 1 << max(12, (n // 8).bit_length())), 0
+        while True:
+            lexicon, trie, hmm = self._weights.lexicon, self._dictionary.trie, self._dictionary.hmm
+            work = make_work(longest, 0)
+            page = count_batch(utf8, offsets, lexicon, trie, hmm, self._rules, work, counts, page)
+            if page == len(pages):
+                return counts
+            counts = with_more_places(counts)
 
     def texts(self, texts: Sequence[str]) -> tuple[U64, U64, NDArray[np.uint32]]:
         """Fingerprints (n,), sketches (n, sketch_words) and distinct words (n,) of n texts.
@@ -118,6 +135,11 @@ class Fingerprinter(Closing):
         output = b"".join(array.tobytes() for array in result)
         digests = (tables.digest(), self._weights.digest, self._dictionary.key)
         return recipe_id(self.recipe, digests, output)
+
+    def _encoded(self, pages: Sequence[Page]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+        """Extract and gather."""
+        self._extract(pages)
+        return self._gather(pages)
 
     def _extract(self, pages: Sequence[Page]) -> None:
         """Give readable pages that hold `raw` their text, or say why there is none."""

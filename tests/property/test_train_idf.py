@@ -1,0 +1,205 @@
+"""Training: whatever memory, batches, threads and interruptions, the counts are those of plain Python."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+import shutil
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import jieba
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stream.kernels.frequencies import BYTES, LONGEST_WORD, WORDS, Counts, make_counts
+from stream.model import Record
+from stream.text.fingerprinter import Fingerprinter
+from stream.text.recipe import PRESETS
+from stream.tools.train_idf import table as tables
+from stream.tools.train_idf import training as trainings
+from stream.tools.train_idf.state import Folder
+from stream.tools.train_idf.table import Table
+from stream.tools.train_idf.training import Options, Training
+from stream.tools.train_idf.weights import lines
+from stream.wire.page import NO_TIME, PageLimits
+from tests.naive_text import Naive
+
+RECIPE = PRESETS["default"]
+SCRIPTS = "的了在是中国人民研究生命大学 abcABC 0123 éÉ Жж カタ한국 ＡＢ１２ ßẞİ"
+TEXTS = st.lists(st.text(SCRIPTS, max_size=60), max_size=8)
+
+
+@pytest.fixture(scope="module")
+def fingerprinter(cache: Path) -> Iterator[Fingerprinter]:
+    with Fingerprinter(RECIPE, cache, workers=0) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def naive(oracle: jieba.Tokenizer) -> Naive:
+    return Naive(RECIPE, oracle)
+
+
+def records(texts: Iterable[str]) -> list[Record]:
+    values = [json.dumps({"text": text}).encode() for text in texts]
+    return [Record("pages", 0, number, None, value, (), NO_TIME) for number, value in enumerate(values)]
+
+
+def expected(naive: Naive, texts: Iterable[str]) -> tuple[int, dict[str, int]]:
+    """Pages that count, and in how many of them each word occurs."""
+    pages, counts = 0, Counter[str]()
+    for text in texts:
+        words = set(naive.words(text.encode()))
+        if len(words) >= naive.recipe.min_words:
+            pages += 1
+            counts.update(word for word in words if len(word.encode()) <= LONGEST_WORD)
+    return pages, dict(counts)
+
+
+def trained(fingerprinter: Fingerprinter, output: Path, pages: Iterable[Record], options: Options) -> Training:
+    with Folder(output, resume=True) as folder:
+        training = Training(fingerprinter, folder, PageLimits(), options)
+        training.run(pages)
+        return training
+
+
+def counted(training: Training) -> tuple[int, dict[str, int]]:
+    rows = list(training.rows())
+    assert rows == sorted(rows)
+    found = {word.decode(): pages for word, pages in rows}
+    assert len(found) == len(rows)
+    return training.pages, found
+
+
+@settings(max_examples=150, deadline=None)
+@given(texts=TEXTS)
+def test_a_batch_counts_each_word_once_a_page(
+    texts: list[str], naive: Naive, fingerprinter: Fingerprinter, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    output = tmp_path_factory.mktemp("idf") / "out"
+    assert counted(trained(fingerprinter, output, records(texts), Options())) == expected(naive, texts)
+
+
+def test_a_word_too_long_to_be_one_is_passed_over(
+    naive: Naive, fingerprinter: Fingerprinter, tmp_path: Path
+) -> None:
+    texts = [
+        f"one two three four five six seven eight {'a' * size} {'é' * (size // 2)}" for size in (255, 256, 900)
+    ]
+    found = counted(trained(fingerprinter, tmp_path / "out", records(texts), Options()))
+    assert found == expected(naive, texts)
+    assert "a" * 255 in found[1]
+    assert max(len(word.encode()) for word in found[1]) == 255
+
+
+class Killed(BaseException):
+    """Stands for the death of the process: nothing is saved because of it."""
+
+
+def up_to(pages: list[Record], end: int, how: BaseException) -> Iterator[Record]:
+    yield from pages[:end]
+    raise how
+
+
+@pytest.fixture(scope="module")
+def many() -> list[str]:
+    rng = random.Random(5)
+    names = ["".join(rng.choice("abcdefgh科学研究发现大") for _ in range(rng.randint(1, 12))) for _ in range(3000)]
+    return [" ".join(rng.choice(names) for _ in range(rng.randint(2, 60))) for _ in range(1500)]
+
+
+@pytest.fixture(scope="module")
+def whole(many: list[str], naive: Naive) -> tuple[int, dict[str, int]]:
+    return expected(naive, many)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    ends=st.lists(st.tuples(st.integers(0, 1500), st.sampled_from([Killed, KeyboardInterrupt])), max_size=3),
+    memory=st.sampled_from([0, 300_000, 1 << 24]),
+    threads=st.integers(1, 3),
+    save_every=st.sampled_from([0.0, 0.002, 100.0]),
+    batch=st.sampled_from([1, 37, 200]),
+)
+def test_interruptions_memory_and_threads_change_nothing(
+    ends: list[tuple[int, type[BaseException]]],
+    memory: int,
+    threads: int,
+    save_every: float,
+    batch: int,
+    many: list[str],
+    whole: tuple[int, dict[str, int]],
+    fingerprinter: Fingerprinter,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    output, pages = tmp_path_factory.mktemp("idf") / "out", records(many)
+    options = Options(memory, threads, save_every)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(trainings, "MOST_RUNS", 3)
+        patch.setattr(trainings, "batches", lambda items: groups(items, batch))
+        reached = -1
+        for end, how in ends:
+            if end < reached:
+                continue  # an input that is shorter than what was counted is another one
+            with pytest.raises(how):
+                trained(fingerprinter, output, up_to(pages, end, how()), options)
+            reached = max(reached, end)
+        assert counted(trained(fingerprinter, output, pages, options)) == whole
+    shutil.rmtree(output.parent)
+
+
+def groups(items: Iterable[Record], size: int) -> Iterator[list[Record]]:
+    group: list[Record] = []
+    for item in items:
+        group.append(item)
+        if len(group) == size:
+            yield group
+            group = []
+    if group:
+        yield group
+
+
+def counts_of(words: dict[bytes, int], hashes: int) -> Counts:
+    """A batch with these words, of which many share a hash."""
+    made = make_counts(len(words), sum(map(len, words)), 1 << max(1, (2 * len(words)).bit_length()))
+    end = 0
+    for number, (word, pages) in enumerate(words.items()):
+        made.hash[number], made.pages[number] = sum(word) % hashes, pages
+        made.blob[end : end + len(word)] = np.frombuffer(word, np.uint8)
+        end += len(word)
+        made.starts[number + 1] = end
+    made.filled[WORDS], made.filled[BYTES] = len(words), end
+    return made
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    batches=st.lists(
+        st.dictionaries(st.binary(min_size=1, max_size=20) | st.text("ab", min_size=1, max_size=20).map(str.encode),
+                        st.integers(1, 9), min_size=1, max_size=40),
+        max_size=5,
+    ),
+    hashes=st.sampled_from([1, 3, 1 << 40]),
+)  # fmt: skip
+def test_words_that_share_a_hash_or_their_beginning_stay_apart_and_in_order(
+    batches: list[dict[bytes, int]], hashes: int
+) -> None:
+    total = Counter[bytes]()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tables, "_FIRST_PLACES", 4)
+        table = Table(0)
+    for batch in batches:
+        total.update(batch)
+        assert table.add(counts_of(batch, hashes), 0) == len(batch)
+    assert list(table.rows()) == sorted(total.items())
+
+
+def test_idf_is_never_negative_and_falls_with_the_pages() -> None:
+    rows = [(b"all", 5), (b"most", 4), (b"one", 1), (b"two", 2)]
+    found = dict(line.decode().split() for line in lines(rows, 5, 2))
+    assert found == {"all": "0.000000", "most": f"{math.log(6 / 5):.6f}", "two": f"{math.log(2):.6f}"}
