@@ -116,7 +116,7 @@ class Deduper(Closing):
         batches of 4 MB are held. Raises UsageError where a window is set and a readable page has no time of its
         own; what `records` raises comes after the verdicts of all records before it.
         """
-        for batch in self._fingerprinted(records, threads):
+        for batch in self.fingerprinted(records, threads):
             columns, ordinal = batch.columns, self._ordinal
             self._ordinal += len(columns)
             yield from self._resolver.judge(columns, columns.time, ordinal, batch.sources)
@@ -142,7 +142,13 @@ class Deduper(Closing):
         """End the extraction processes."""
         self._fingerprinter.close()
 
-    def _fingerprinted(self, records: Iterable[Record], threads: int) -> Iterator[Fingerprinted]:
+    @property
+    def fingerprinter(self) -> Fingerprinter:
+        """What fingerprints its pages."""
+        return self._fingerprinter
+
+    def fingerprinted(self, records: Iterable[Record], threads: int) -> Iterator[Fingerprinted]:
+        """The batches that `stream` judges, in order; see there for what is held and raised."""
         waiting: deque[Future[Fingerprinted]] = deque()
         with ThreadPoolExecutor(threads, thread_name_prefix="fingerprint") as pool:
             try:

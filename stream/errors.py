@@ -5,6 +5,7 @@ SimstreamError                what happened, and what to do about it
 │   ├── SettingsError         a setting is unknown, of the wrong type or out of range
 │   └── InputMissing          a file or folder that was named is not there or cannot be read
 ├── InputError                exit 1: an input file broke off or is damaged
+├── PageUnknown               exit 1: no page of this id, or none with a verdict
 ├── LogError                  exit 1: the log, local or Kafka
 │   ├── BrokerUnreachable     no broker answered in time
 │   ├── TopicMissing          a topic does not exist
@@ -18,6 +19,7 @@ SimstreamError                what happened, and what to do about it
 │   ├── WrongRecipe           the log or the state was made by another recipe
 │   ├── WrongPolicy           the published position belongs to another policy
 │   ├── WrongLog              the position belongs to another log, or the digest differs
+│   ├── WrongVerdict          the log does not give the verdict that was published
 │   ├── PositionMissing       verdicts are there, but no position
 │   └── TakenOver             another judge has taken over
 ├── FrameDamaged              a frame's checksum, version or layout is wrong
@@ -59,6 +61,10 @@ class InputMissing(UsageError):
 
 class InputError(SimstreamError):
     """An input broke off or is damaged."""
+
+
+class PageUnknown(SimstreamError):
+    """There is no page of this id, or none that has a verdict yet."""
 
 
 class LogError(SimstreamError):
@@ -114,6 +120,10 @@ class WrongPolicy(StateError):
 
 class WrongLog(StateError):
     """The published position belongs to another log."""
+
+
+class WrongVerdict(StateError):
+    """The log, judged again, does not give the verdict that was published."""
 
 
 class PositionMissing(StateError):

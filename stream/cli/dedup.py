@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from stream.cli.options import judging_options, settle
+from stream.cli.options import judging_options, make_deduper, settle
 from stream.cli.output import written
 from stream.cli.progress import say, with_progress
 
@@ -23,25 +23,12 @@ def command(inputs: tuple[str, ...], output: str, config: str | None, **flags: A
     INPUT is JSONL (.jsonl, also .gz .xz .zst; - is stdin), an HTML file, or a folder of HTML files.
     """
     settings = settle(config, **flags)
-    from stream.deduper import Deduper
     from stream.sources.read import size_of
     from stream.wire import verdict as wire
 
     size_of(inputs)  # an input that cannot be read is said before anything is built
-    deduper = Deduper(
-        recipe=settings.recipe,
-        distance=settings.distance,
-        similarity=settings.similarity,
-        window=settings.window if settings.window_ms else None,
-        link=settings.link,
-        cache=settings.cache_folder,
-        workers=settings.extract.workers,
-        timeout_s=settings.extract.timeout_s,
-        max_record_bytes=settings.max_record_bytes,
-        say=say,
-    )
     kinds: Counter[str] = Counter()
-    with deduper, written(output, inputs) as out:
+    with make_deduper(settings) as deduper, written(output, inputs) as out:
         records = with_progress(inputs, settings.max_record_bytes, "judging")
         for verdict in deduper.stream(records, threads=settings.threads):
             out.write(wire.encode(verdict) + b"\n")

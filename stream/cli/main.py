@@ -23,6 +23,7 @@ COMMANDS = {
     "topics": "Make the topics that the service needs.",
     "feed": "Send pages from files into the topic `pages`.",
     "verdicts": "Show verdicts as a table or as JSON lines.",
+    "explain": "Why a page got its verdict: words, candidates, rules, texts.",
     "fingerprint": "Print each page's fingerprint.",
     "tokens": "Show how text is cut into tokens, or words and their weights.",
     "evaluate": "What recipes find and what they confuse, with pictures.",
@@ -31,7 +32,6 @@ COMMANDS = {
     "config": "Show every setting and where its value came from.",
 }
 LATER = {
-    "explain": "why a page got its verdict",
     "find-all": "all near pairs of a list of fingerprints",
     "find-clusters": "all clusters of a list of fingerprints",
     "plan": "table designs for a size, a distance and memory",

@@ -10,6 +10,7 @@ import click
 from stream.settings import Settings, resolve
 
 if TYPE_CHECKING:
+    from stream.deduper import Deduper
     from stream.log.base import Log
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -59,6 +60,25 @@ def log_options(function: F) -> F:
 def settle(config: str | None, **flags: Any) -> Settings:
     """The settings of one command; raises SettingsError."""
     return resolve(flags, file=config).settings
+
+
+def make_deduper(settings: Settings) -> Deduper:
+    """A judge in this process, under the recipe and the policy of the settings; raises SettingsError."""
+    from stream.cli.progress import say
+    from stream.deduper import Deduper
+
+    return Deduper(
+        recipe=settings.recipe,
+        distance=settings.distance,
+        similarity=settings.similarity,
+        window=settings.window if settings.window_ms else None,
+        link=settings.link,
+        cache=settings.cache_folder,
+        workers=settings.extract.workers,
+        timeout_s=settings.extract.timeout_s,
+        max_record_bytes=settings.max_record_bytes,
+        say=say,
+    )
 
 
 def open_log(settings: Settings, patience: float = 15.0) -> Log:

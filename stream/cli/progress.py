@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import click
@@ -38,3 +39,18 @@ def with_progress(inputs: Sequence[str], max_record_bytes: int, title: str) -> I
             if number % 100 == 0:
                 bar.update(task, completed=reader.consumed >> 10, pages=number)
         bar.update(task, total=1, completed=1, pages=number)
+
+
+@contextmanager
+def counting(title: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
+    """Hears how far the work has come, of `total` where that is known, under a bar on stderr on a terminal."""
+    if not sys.stderr.isatty():
+        yield lambda done: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed:,}"))
+    with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(title, total=total)
+        yield lambda done: bar.update(task, completed=done)

@@ -151,6 +151,10 @@ class Resolver:
             return []
         return candidates(page, self._store.remaining(page.time), self.policy, distance)
 
+    def earlier(self, identity: bytes) -> LivePage | None:
+        """The live version of the page with this identity, which its next one would be compared with."""
+        return self._store.directory.get(identity)
+
     def _lookup(self, fingerprints: U64, sketches: U64, short: NDArray[np.bool_]) -> Iterator[list[Row]]:
         """The matches of each page in turn; the index is asked for as many at once as its limit allows."""
         at = 0

@@ -163,6 +163,7 @@ def test_help_names_every_command(alone: Program) -> None:
         "topics",
         "feed",
         "verdicts",
+        "explain",
         "fingerprint",
         "tokens",
         "source",

@@ -67,7 +67,11 @@ def some(alone: Program) -> Path:
         (["tokens", "x", "--mode", "full"], "full"),
         (["tokens", "x", "--top", "3"], "--top"),
         (["tokens", "x", "-i", "some.jsonl"], "--input"),
-        (["explain", "a"], "explain"),
+        (["explain"], "page"),
+        (["explain", "a", "-i", "some.jsonl", "--log", "x"], "--log"),
+        (["explain", "a", "b", "-i", "some.jsonl", "--ordinal", "0"], "--ordinal"),
+        (["explain", "a", "-i", "missing.jsonl"], "missing.jsonl"),
+        (["explain", "a", "-i", "some.jsonl", "--window", "1h"], "time"),
         (["evaluate"], "evaluate"),
         (["source", "mend"], "mend"),
     ],
@@ -124,7 +128,7 @@ def test_an_output_that_cannot_be_written_is_one_line(alone: Program, some: Path
 
 @pytest.mark.usefixtures("some")
 def test_an_unreachable_broker_ends_with_1_and_its_address(alone: Program) -> None:
-    commands = [["topics", "create"], ["feed", "some.jsonl"], ["verdicts"], ["source", "rewind"]]
+    commands = [["topics", "create"], ["feed", "some.jsonl"], ["verdicts"], ["source", "rewind"], ["explain", "a"]]
     began = time.monotonic()
     with ThreadPoolExecutor(len(commands)) as pool:  # each waits for 15 s
         for done in pool.map(lambda command: alone.run(*command, *NOWHERE), commands):
@@ -137,7 +141,9 @@ def test_a_service_without_a_broker_gives_up_with_1(alone: Program) -> None:
     assert "127.0.0.1:1" in one_line(done, 1)
 
 
-@pytest.mark.parametrize("command", [["serve", "--http-port", "0"], ["feed", "some.jsonl"], ["verdicts"]])
+@pytest.mark.parametrize(
+    "command", [["serve", "--http-port", "0"], ["feed", "some.jsonl"], ["verdicts"], ["explain", "a"]]
+)
 def test_a_missing_topic_ends_with_1_and_the_command_that_makes_it(program: Program, command: list[str]) -> None:
     (program.folder / "some.jsonl").write_text('{"id":"a","text":"x"}\n')
     assert "topics create" in one_line(program.on_log(*command), 1)

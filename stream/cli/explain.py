@@ -1,0 +1,138 @@
+"""`simstream explain`: why a page got its verdict."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from stream.cli.options import judging_options, log_options, make_deduper, open_log, settle
+from stream.cli.progress import counting, with_progress
+from stream.errors import PageUnknown, UsageError, WrongVerdict
+
+if TYPE_CHECKING:
+    from stream.model import Record
+    from stream.settings import Settings
+    from stream.tools.explain import Wishes
+    from stream.tools.explain_asked import Answer, Asked
+    from stream.tools.explain_files import Records
+
+SHOWN = 20
+"""Words and candidates that are printed where no number is given."""
+_COUNT = click.IntRange(min=0)
+_STDIN = "-"
+
+
+@click.command("explain")
+@click.argument("ids", nargs=-1, metavar="ID...")
+@click.option("-i", "--input", "inputs", multiple=True, metavar="INPUT", help="Pages of files, as for `dedup`.")
+@click.option("--ordinal", type=_COUNT, metavar="N", help="The verdict of this ordinal, not a page's newest.")
+@click.option("--diff", is_flag=True, help="The texts of the page and of the one nearest to it, side by side.")
+@click.option("--words", type=_COUNT, metavar="N", help=f"The N heaviest words (default: {SHOWN}; in JSON all).")
+@click.option("--candidates", type=_COUNT, metavar="N", help=f"The N closest (default: {SHOWN}; in JSON all).")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a page.")
+@click.option("--threads", metavar="N", help="Threads that fingerprint files (default: 2).")
+@log_options
+@judging_options
+def command(ids: tuple[str, ...], inputs: tuple[str, ...], config: str | None, **flags: Any) -> None:
+    """Why the pages ID... got their verdicts: words, candidates, and the rule that decided each.
+
+    Judges the log again, silently, up to each page, and needs the flags that `serve` has; or, with -i, judges
+    files as `dedup` does. It changes nothing and joins no group.
+    """
+    ordinal, diff, as_json = flags.pop("ordinal"), flags.pop("diff"), flags.pop("as_json")
+    counts = [flags.pop(name) for name in ("words", "candidates")]
+    _check(ids, inputs, ordinal, flags["log"])
+    settings = settle(config, **flags)
+    from stream.tools.explain import Wishes
+    from stream.tools.explain_asked import Asked
+
+    words, candidates = (SHOWN if count is None and not as_json else count for count in counts)
+    wishes = Wishes(words, candidates, diff)
+    answer = _answer(settings, inputs, Asked(tuple(dict.fromkeys(ids)), ordinal), wishes)
+    _show(answer, as_json)
+    _complain(answer)
+
+
+def _check(ids: Sequence[str], inputs: Sequence[str], ordinal: int | None, log: str | None) -> None:
+    if not ids and ordinal is None:
+        raise UsageError("no page was named", "give its ID, or --ordinal N")
+    if ordinal is not None and len(ids) > 1:
+        raise UsageError("--ordinal names one page", "give at most one ID with it")
+    if inputs and log is not None:
+        raise UsageError("both --input and --log were given", "give one of them")
+
+
+def _answer(settings: Settings, inputs: Sequence[str], asked: Asked, wishes: Wishes) -> Answer:
+    from stream.sources.read import size_of
+    from stream.tools import explain_files, explain_log
+    from stream.tools.explain import Explainer
+    from stream.wire.page import PageLimits
+
+    size_of(
+        [path for path in inputs if path != _STDIN]
+    )  # an input that cannot be read is said before anything is built
+    with make_deduper(settings) as deduper:
+        limits = PageLimits(max_record_bytes=settings.max_record_bytes)
+        explainer = Explainer(deduper.fingerprinter, deduper.policy, limits, wishes)
+        if not inputs:
+            with open_log(settings) as log:
+                return explain_log.explain(log, explainer, asked, counting)
+        with _again_and_again(inputs, settings.max_record_bytes) as records:
+            return explain_files.explain(deduper, explainer, records, asked, settings.threads)
+
+
+@contextmanager
+def _again_and_again(inputs: Sequence[str], max_record_bytes: int) -> Iterator[Records]:
+    """Reads the inputs as often as they are asked for; standard input is kept in a temporary file."""
+    from stream.sources.read import jsonl_records, read_pages
+
+    with tempfile.TemporaryFile(prefix="simstream-stdin-") as kept:
+        if _STDIN in inputs:
+            shutil.copyfileobj(sys.stdin.buffer, kept)
+
+        def with_stdin() -> Iterator[Record]:
+            for path in inputs:
+                if path == _STDIN:
+                    kept.seek(0)
+                    yield from jsonl_records(kept, _STDIN, max_record_bytes)
+                else:
+                    yield from read_pages([path], max_record_bytes)
+
+        def records(title: str) -> Iterator[Record]:
+            return with_stdin() if _STDIN in inputs else with_progress(inputs, max_record_bytes, title)
+
+        yield records
+
+
+def _show(answer: Answer, as_json: bool) -> None:
+    import msgspec
+
+    from stream.cli.explained import printed
+
+    for number, explanation in enumerate(answer.explanations):
+        if as_json:
+            sys.stdout.buffer.write(msgspec.json.encode(explanation) + b"\n")
+        else:
+            printed(explanation, first=number == 0)
+    sys.stdout.flush()
+
+
+def _complain(answer: Answer) -> None:
+    """Raises WrongVerdict where the log does not give a published verdict, else PageUnknown for missing pages."""
+    wrong = [explanation.id for explanation in answer.explanations if explanation.agrees is False]
+    if wrong:
+        raise WrongVerdict(
+            f"the log does not give the verdict that was published for {', '.join(wrong)}",
+            "this breaks a rule of the design: keep the log, and report both verdicts",
+        )
+    if len(answer.unknown) == 1:
+        raise answer.unknown[0]
+    if answer.unknown:
+        each = "; ".join(f"{error.what} ({error.todo})" for error in answer.unknown)
+        raise PageUnknown(each, "the others are explained above" if answer.explanations else "nothing is explained")

@@ -1,0 +1,189 @@
+"""Judging again, up to the pages that are to be explained, by the acceptor's and the resolver's own code."""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from stream.deduper import make_index
+from stream.judge import candidates as judge
+from stream.judge.members import LivePage
+from stream.judge.resolver import Resolver
+from stream.model import Columns, Kind, Source, Verdict
+from stream.text.policy import Policy
+from stream.tools.explain_model import Before, Candidate, Earlier
+from stream.wire.frame import take
+from stream.wire.verdict import similarity
+
+
+class Origin(NamedTuple):
+    """Where one page came from; `topic_id` tells a topic from one that was made anew under its name."""
+
+    topic_id: str
+    source: Source
+
+
+class Origins:
+    """Where every page came from, by ordinal: 8 bytes a page, and little for each run of one place."""
+
+    def __init__(self) -> None:
+        self._offsets = array("q")
+        self._starts: list[int] = []
+        self._places: list[tuple[str, str, int]] = []
+
+    def add(self, topic_id: str, sources: Sequence[Source]) -> None:
+        """Remember the next pages."""
+        for source in sources:
+            place = (topic_id, source.topic, source.partition)
+            if not self._places or self._places[-1] != place:
+                self._starts.append(len(self._offsets))
+                self._places.append(place)
+            self._offsets.append(source.offset)
+
+    def __getitem__(self, ordinal: int) -> Origin:
+        if not 0 <= ordinal < len(self._offsets):
+            raise IndexError(f"no page has the ordinal {ordinal}")
+        topic_id, topic, partition = self._places[bisect_right(self._starts, ordinal) - 1]
+        return Origin(topic_id, Source(topic, partition, self._offsets[ordinal]))
+
+
+class Batch(NamedTuple):
+    """Accepted pages of successive ordinals."""
+
+    topic_id: str
+    columns: Columns
+    time: NDArray[np.int64]
+    sources: Sequence[Source]
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One page, what the resolver knew just before it, and the verdict that it then gave."""
+
+    verdict: Verdict
+    kind: Kind
+    words: int
+    fingerprint: int
+    origin: Origin
+    before: Before
+    candidates: Sequence[Candidate]
+    """Matches first, the closest of them first, then the others by distance."""
+
+
+class Judging:
+    """Judges pages in the log's order and stops at those of the wanted ordinals.
+
+    State and cost are those of a judge over the same pages; after the last wanted page nothing is judged.
+    """
+
+    def __init__(self, policy: Policy, wanted: Iterable[int]) -> None:
+        self._policy = policy
+        self._resolver = Resolver(policy, make_index(policy))
+        self._wanted = sorted(set(wanted), reverse=True)
+        self.ordinal = 0
+        self.origins = Origins()
+
+    def done(self) -> bool:
+        """Whether all wanted pages have come."""
+        return not self._wanted
+
+    def feed(self, batch: Batch) -> Iterator[Case]:
+        """Judge a batch; yields the cases of the wanted pages in it."""
+        self.origins.add(batch.topic_id, batch.sources)
+        first, at, end = self.ordinal, 0, len(batch.sources)
+        while self._wanted and self._wanted[-1] < first + end:
+            stop = self._wanted.pop() - first
+            self._judge(batch, at, stop)
+            yield self._case(batch, stop)
+            at = stop + 1
+        if self._wanted:
+            self._judge(batch, at, end)
+        self.ordinal = first + end
+
+    def _judge(self, batch: Batch, start: int, stop: int) -> list[Verdict]:
+        if start == stop:
+            return []
+        columns, ordinal = take(batch.columns, start, stop), self.ordinal + start
+        return self._resolver.judge(columns, batch.time[start:stop], ordinal, batch.sources[start:stop])
+
+    def _case(self, batch: Batch, at: int) -> Case:
+        one, time, ordinal = take(batch.columns, at, at + 1), batch.time[at : at + 1], self.ordinal + at
+        before = self._before(one, int(time[0]))
+        candidates = [_shown(found, self._policy) for found in self._resolver.candidates(one, time)]
+        [verdict] = self._judge(batch, at, at + 1)
+        return Case(
+            verdict=verdict,
+            kind=Kind(int(one.kind[0])),
+            words=int(one.words[0]),
+            fingerprint=int(one.fingerprint[0]),
+            origin=self.origins[ordinal],
+            before=before,
+            candidates=sorted(candidates, key=_rank),
+        )
+
+    def _before(self, one: Columns, time: int) -> Before:
+        """The state that one page meets."""
+        resolver, window, readable = self._resolver, self._policy.window_ms, one.kind[0] == Kind.READABLE
+        stream_time = resolver.stream_time
+        now = max(time, time if stream_time is None else stream_time) if readable else stream_time
+        edge = now - window if window is not None and now is not None else None
+        found = resolver.earlier(one.identity.tobytes())
+        if found is not None and readable and edge is not None and found.time <= edge:
+            found = None  # the page's own time takes it out of the window
+        earlier = None if found is None else _earlier(found, one if readable else None, self._policy)
+        late = readable and edge is not None and time <= edge
+        return Before(resolver.live_pages, stream_time, bool(late), earlier)
+
+
+class _Subject(NamedTuple):
+    """What of a page is compared."""
+
+    fingerprint: int
+    sketch: int
+    short: bool
+
+
+def _earlier(page: LivePage, one: Columns | None, policy: Policy) -> Earlier:
+    """The earlier version, beside the one page of the columns where there is something to compare."""
+    shown = Earlier(page.ordinal, page.time, str(page.cluster.root().id))
+    if one is None:
+        return shown
+    sketch = int.from_bytes(one.sketch.tobytes(), "little")
+    subject = _Subject(int(one.fingerprint[0]), sketch, bool(one.words[0] < policy.short_words))
+    pair = judge.compare(subject, page, policy)
+    return msgspec.structs.replace(
+        shown,
+        distance=pair.distance,
+        agreement=pair.agreement if policy.sketch_bits else None,
+        similarity=similarity(pair.agreement, policy.sketch_bits),
+        short=subject.short or page.short,
+        rejected_by=pair.fails,
+    )
+
+
+def _shown(found: judge.Candidate, policy: Policy) -> Candidate:
+    return Candidate(
+        id=found.id,
+        ordinal=found.ordinal,
+        distance=found.distance,
+        agreement=found.agreement if policy.sketch_bits else None,
+        similarity=found.similarity,
+        cluster_id=found.cluster_id,
+        short=found.short,
+        rejected_by=found.rejected_by,
+    )
+
+
+def _rank(one: Candidate) -> tuple[int, int, int, int]:
+    """Matches as verdicts rank them, then the others, the nearest first."""
+    agreement = -(one.agreement or 0)
+    if one.rejected_by is None:
+        return 0, agreement, one.distance, one.ordinal
+    return 1, one.distance, agreement, one.ordinal

@@ -1,0 +1,195 @@
+"""Explaining from a log: finds verdicts, judges the log up to them, reads texts back. Writes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from stream.errors import FrameDamaged, PageUnknown, WrongLog, WrongPolicy
+from stream.judge.acceptor import Accepted, Acceptor
+from stream.log.base import FINGERPRINTS, PAGES, VERDICTS, Log
+from stream.model import Record, Source, Verdict
+from stream.roles.first_frame import check_recipe
+from stream.text.policy import Policy
+from stream.tools.explain import Explainer
+from stream.tools.explain_asked import Answer, Asked, Counting, Names, Tick, check_ordinal
+from stream.tools.explain_judging import Batch, Case, Judging, Origin
+from stream.tools.explain_texts import Original
+from stream.wire import frame as frames
+from stream.wire import verdict as wire
+from stream.wire.page import PageLimits, decode
+
+VERDICTS_A_POLL = 10_000
+FRAMES_A_POLL = 16
+PAGES_A_POLL = 100
+
+
+class Published(NamedTuple):
+    """A verdict as it was published."""
+
+    verdict: Verdict
+    value: bytes
+
+
+def explain(log: Log, explainer: Explainer, asked: Asked, counting: Counting) -> Answer:
+    """Explain published verdicts of a log. Reads without a group, and writes nothing.
+
+    Cost: a pass over `verdicts`, the log judged up to the last of the pages, and a few reads of `pages`. Raises
+    WrongRecipe, WrongPolicy, WrongLog, and PageUnknown where the ordinal asked for is not there.
+    """
+    policy, names = explainer.policy, Names(asked.ids)
+    check_recipe(log, policy.recipe_id)
+    with counting("reading verdicts", None) as tick:
+        if asked.ordinal is None:
+            found = newest_verdicts(log, names, tick)
+            chosen = [found[name] for name in asked.ids if name in found]
+        else:
+            chosen = [verdict_at(log, asked, tick)]
+    for published in chosen:
+        check_policy(published, policy)
+    values = {published.verdict.ordinal: published.value for published in chosen}
+    judging = Judging(policy, values)
+    with counting("judging", max(values, default=0) + 1) as tick:
+        cases = {case.verdict.ordinal: case for case in judged(log, policy, judging, tick)}
+    ordered = [cases[ordinal] for ordinal in values]
+    made = explainer.explain(ordered, judging.origins, lambda places: originals(log, places), values)
+    unknown = [] if asked.ordinal is not None else _missing(log, asked, found, names, counting)
+    return Answer(made, unknown)
+
+
+def newest_verdicts(log: Log, names: Names, tick: Tick) -> dict[str, Published]:
+    """Of each page that is asked for, the verdict of the greatest ordinal. Reads all of `verdicts`."""
+    found: dict[str, Published] = {}
+    for record in _records(log, VERDICTS, VERDICTS_A_POLL, tick):
+        value = record.value or b""
+        page_id = names.known(record.key or b"", value[: value.find(b',"verdict":"')])
+        if page_id is None:
+            continue
+        published = Published(wire.decode(value), value)
+        if page_id not in found or published.verdict.ordinal >= found[page_id].verdict.ordinal:
+            found[page_id] = published
+    return found
+
+
+def verdict_at(log: Log, asked: Asked, tick: Tick) -> Published:
+    """The verdict of the ordinal that is asked for. Raises PageUnknown. Reads `verdicts` up to it."""
+    mark, count = b',"ordinal":%d,' % (asked.ordinal or 0), 0
+    for record in _records(log, VERDICTS, VERDICTS_A_POLL, tick):
+        value = record.value or b""
+        count += 1
+        if mark in value and (verdict := wire.decode(value)).ordinal == asked.ordinal:
+            return Published(check_ordinal(asked, verdict, count), value)
+    return Published(check_ordinal(asked, None, count), b"")
+
+
+def _missing(
+    log: Log, asked: Asked, found: Mapping[str, Published], names: Names, counting: Counting
+) -> list[PageUnknown]:
+    """What to say about pages without a verdict."""
+    errors = []
+    for page_id in asked.ids:
+        if page_id not in found:
+            with counting(f"looking for {page_id[:40]}", None) as tick:
+                state = whereabouts(log, page_id, tick)
+            if state:
+                advice = "wait, and see that `simstream serve` runs and is ready (/health/ready)"
+                errors.append(PageUnknown(f"{page_id} has no verdict yet: it {state}", advice))
+            else:
+                where = f"{log.topic(VERDICTS).name} has no verdict for"
+                errors.append(names.unknown(page_id, where, "look ids up with `simstream verdicts`"))
+    return errors
+
+
+def whereabouts(log: Log, page_id: str, tick: Tick) -> str:
+    """How far a page without a verdict has come, as a sentence; empty where no topic has it. Reads both topics."""
+    name = page_id.encode("utf-8", "surrogateescape")
+    for record in _records(log, FINGERPRINTS, FRAMES_A_POLL, tick):
+        try:
+            columns = frames.decode(record.value or b"").columns
+        except FrameDamaged:
+            continue
+        if name in columns.ids and page_id in columns.id_list():
+            return f"is fingerprinted (frame {record.offset} of the log) and waits for the judge"
+    for record in _records(log, PAGES, PAGES_A_POLL, tick):
+        if name == record.key or (name in (record.value or b"") and _id_of(record) == page_id):
+            where = f"partition {record.partition}, offset {record.offset}"
+            return f"is in {record.topic} ({where}) and waits to be fingerprinted"
+    return ""
+
+
+def _id_of(record: Record) -> str:
+    return decode(record, PageLimits()).id
+
+
+def check_policy(published: Published, policy: Policy) -> None:
+    """Raises WrongPolicy where the verdict was given under another one."""
+    theirs = published.verdict.policy
+    if theirs != policy.id:
+        raise WrongPolicy(
+            f"the verdict of {published.verdict.id} was given under policy {theirs}, this is {policy.id}",
+            "use the same recipe, distance, similarity, window and link as `serve`",
+        )
+
+
+def judged(log: Log, policy: Policy, judging: Judging, tick: Tick) -> Iterator[Case]:
+    """Judge the log silently until all wanted pages have come; `tick` hears the next ordinal.
+
+    Raises WrongLog where frames are missing or the log ends before."""
+    if judging.done():
+        return
+    acceptor = Acceptor(policy.recipe_id, policy.sketch_bits // 64)
+    for record in _records(log, FINGERPRINTS, FRAMES_A_POLL, lambda _: tick(acceptor.ordinal)):
+        if record.offset != acceptor.next_frame:
+            raise WrongLog(
+                f"the log continues at frame {record.offset}, frame {acceptor.next_frame} is missing",
+                "what was judged from frames that are gone cannot be explained: keep the topic fingerprints longer",
+            )
+        accepted = acceptor.accept(record.offset, record.value or b"", record.timestamp)
+        if isinstance(accepted, Accepted):
+            header, columns = accepted.header, accepted.columns
+            sources = [Source(header.topic, header.partition, offset) for offset in columns.offset.tolist()]
+            yield from judging.feed(Batch(header.topic_id, columns, accepted.time, sources))
+        if judging.done():
+            return
+    raise WrongLog(
+        f"the log ends at ordinal {acceptor.ordinal}, and the verdict has a greater one",
+        "restore the topic fingerprints: these verdicts were made from another log",
+    )
+
+
+def originals(log: Log, wanted: Mapping[Origin, str]) -> dict[Origin, Original]:
+    """The records of pages by where they came from, or why they are gone. `wanted` has their ids."""
+    info = log.topic(PAGES)
+    lows = log.low_watermarks(PAGES)
+    found = {}
+    for origin in wanted:
+        where = f"{info.name}, partition {origin.source.partition}, offset {origin.source.offset}"
+        if origin.topic_id != info.id:
+            found[origin] = Original(
+                None, f"the topic {info.name} was made anew since: the page went with the old one"
+            )
+        elif origin.source.offset < lows.get(origin.source.partition, 0):
+            found[origin] = Original(None, f"retention has removed the page from {where}")
+        else:
+            record = _record_at(log, origin.source)
+            missing = None if record else f"the page is no longer at {where}"
+            found[origin] = Original(record, missing)
+    return found
+
+
+def _record_at(log: Log, source: Source) -> Record | None:
+    for record in _records(log, PAGES, PAGES_A_POLL, lambda _: None, source.offset):
+        if record.partition == source.partition and record.offset >= source.offset:
+            return record if record.offset == source.offset else None
+    return None
+
+
+def _records(log: Log, topic: str, limit: int, tick: Tick, start: int = 0) -> Iterator[Record]:
+    """The records that are committed now; `tick` hears how many were read."""
+    count = 0
+    with log.reader(topic, start) as reader:
+        while not reader.caught_up():
+            records = reader.poll(limit, 0.1)
+            yield from records
+            count += len(records)
+            tick(count)

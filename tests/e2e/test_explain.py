@@ -1,0 +1,138 @@
+"""`simstream explain` over files: it judges them as `dedup` does, and says why."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from stream.wire import verdict as wire
+from tests.e2e import pages
+from tests.e2e.harness import ROOT, Program
+from tests.e2e.test_errors import one_line
+
+DEMO = ROOT / "stream" / "sources" / "demo_pages.jsonl"
+TEXT = "the quiet harbour lantern maker sold twelve brass lamps before the winter storm closed the old market road"
+
+
+def explained(program: Program, *arguments: object, stdin: bytes = b"") -> list[dict[str, Any]]:
+    """The objects that `explain --json` prints."""
+    done = program.run("explain", "--json", *arguments, stdin=stdin)
+    assert done.returncode == 0, done.stderr.decode()
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def shown(program: Program, *arguments: object) -> str:
+    done = program.run("explain", *arguments)
+    assert done.returncode == 0, done.stderr.decode()
+    return done.stdout.decode()
+
+
+def test_the_verdicts_that_are_explained_are_those_of_dedup(alone: Program, tmp_path: Path) -> None:
+    path = pages.write(tmp_path / "pages.jsonl", 300)
+    flags = ("--link", "canonical", "--distance", "6")
+    done = alone.run("dedup", path, *flags)
+    newest = {json.loads(line)["id"]: line for line in done.stdout.splitlines()}
+    ids = sorted(newest)[::9]
+    found = alone.run("explain", *ids, "--json", "--diff", "-i", path, *flags)
+    assert found.returncode == 0, found.stderr.decode()
+    for page_id, line in zip(ids, found.stdout.splitlines(), strict=True):
+        assert newest[page_id] in line, "the verdict stands in the explanation as its own bytes"
+        one = json.loads(line)
+        assert (one["published"], one["agrees"]) == (None, None)
+        assert one["text_missing"] is None
+
+
+def test_a_near_duplicate_is_explained_with_words_candidates_and_what_differs(alone: Program) -> None:
+    [one] = explained(alone, "https://xinwen.example/n/70322", "-i", DEMO, "--diff")
+    verdict = wire.decode(json.dumps(one["verdict"]).encode())
+    assert verdict.verdict == "near_duplicate"
+    assert one["candidates"][0]["id"] == verdict.near_duplicate_of
+    assert one["candidates"][0]["rejected_by"] is None
+    assert len(one["words"]) == one["distinct_words"] == 80
+    assert [row[2] for row in one["words"]] == sorted((row[2] for row in one["words"]), reverse=True)
+    changed = [text for passage in one["difference"]["passages"] for text, only in passage["page"] if only]
+    assert changed == ["开发", "非常"]
+
+
+def test_what_a_person_reads_says_the_verdict_first_and_cuts_lists(alone: Program) -> None:
+    lines = shown(alone, "https://xinwen.example/n/70322", "-i", DEMO, "--diff", "--words", 3).splitlines()
+    assert lines[0] == "https://xinwen.example/n/70322  near_duplicate"
+    assert lines[1].startswith(
+        "It is a near duplicate of https://dev.example/paper-kite-beta (ordinal 55): fingerprints"
+    )
+    assert any(line.endswith("77 lighter not shown") for line in lines)
+    assert any(line.startswith("+ … ") and "[非常]欢迎" in line for line in lines)
+    assert all(line == line.rstrip() for line in lines)
+
+
+def test_each_kind_of_verdict_says_what_it_means(alone: Program) -> None:
+    meanings = {
+        "https://museum.example/notes/corn-street-map": "It is new: all 28 other live pages differ in more than 16",
+        "https://haitang-school.example/xiaoxun/guanjun": "It is new: even the nearest page",
+        "https://wanbao.example/jiaoyu/jiqiren": "and ties cluster 59 into it",
+        "https://sky.example/2026/green-comet": "It is unchanged since its earlier version (ordinal 11)",
+        "https://daily.example/live/ticker": "it has 2 distinct words, and pages are compared from 8 on",
+        "https://xinwen.example/n/70211": "stays live: a failed fetch is no edit",
+        "https://news.example/a/10399": "the page was answered with status 404",
+        "https://shop.example/item/5": "`text` is of the wrong type (list)",
+    }
+    text = shown(alone, *meanings, "-i", DEMO)
+    parts = text.split("═" * 40 + "\n")
+    for part, (page_id, meaning) in zip(parts, meanings.items(), strict=True):
+        assert part.startswith(page_id)
+        assert meaning in part
+
+
+def test_a_page_of_standard_input_and_of_a_packed_file_is_explained(alone: Program) -> None:
+    line = json.dumps({"id": "a", "text": TEXT}).encode() + b"\n"
+    [one] = explained(alone, "a", "-i", "-", "--diff", stdin=line)
+    assert (one["verdict"]["verdict"], one["verdict"]["source"]["topic"]) == ("new", "-")
+    (alone.folder / "first.jsonl").write_bytes(line)
+    found = explained(
+        alone, "-i", "first.jsonl", "-i", "-", "--diff", "--", "-:1", stdin=line.replace(b'"id": "a", ', b"")
+    )
+    assert found[0]["verdict"]["near_duplicate_of"] == "a"
+    assert found[0]["difference"] | {"passages": []} == {
+        "id": "a", "ordinal": 0, "passages": [], "same": 18, "only_other": 0, "only_page": 0, "missing": None,
+    }  # fmt: skip
+
+
+def test_a_page_of_a_folder_of_html_is_explained_by_its_main_content(alone: Program) -> None:
+    site = alone.folder / "site"
+    site.mkdir()
+    for name, word in (("a", "brass"), ("b", "copper")):
+        article = f"<article><p>{TEXT.replace('brass', word) * 3}</p></article>"
+        (site / f"{name}.html").write_text(f"<html><body><nav>home news login</nav>{article}</body></html>")
+    [one] = explained(alone, "site/b.html", "-i", "site", "--diff", "--distance", "16", "--similarity", "0")
+    assert one["verdict"]["near_duplicate_of"] == "site/a.html"
+    assert "login" not in [row[0] for row in one["words"]]
+    assert {
+        piece[0].strip() for passage in one["difference"]["passages"] for piece in passage["page"] if piece[1]
+    } == {"copper"}
+
+
+def test_an_older_version_is_explained_by_its_ordinal(alone: Program) -> None:
+    [newest] = explained(alone, "weather:west-coast", "-i", DEMO)
+    [older] = explained(alone, "weather:west-coast", "--ordinal", 52, "-i", DEMO)
+    [bare] = explained(alone, "--ordinal", 52, "-i", DEMO)
+    assert (newest["verdict"]["ordinal"], newest["verdict"]["verdict"]) == (103, "new")
+    assert (older["verdict"]["ordinal"], older["verdict"]["verdict"]) == (52, "unchanged")
+    assert bare == older
+
+
+def test_an_id_that_is_not_there_is_said_with_what_was_likely_meant(alone: Program) -> None:
+    done = alone.run("explain", "green-comet", "-i", DEMO)
+    assert "did you mean https://sky.example/2026/green-comet?" in one_line(done, 1)
+    done = alone.run("explain", "nowhere", "weather:west-coast", "-i", DEMO)
+    assert "nowhere" in one_line(done, 1)
+    assert done.stdout.startswith(b"weather:west-coast"), "the others are explained all the same"
+    assert "0 to 107" in one_line(alone.run("explain", "--ordinal", 108, "-i", DEMO), 1)
+    assert "weather:west-coast" in one_line(alone.run("explain", "--ordinal", 52, "x", "-i", DEMO), 1)
+
+
+def test_an_id_cannot_steer_the_terminal(alone: Program) -> None:
+    line = json.dumps({"id": "a\x1b[2Jb", "url": "a\x1b[2Jb", "text": TEXT + " \x1b[31mred"}).encode()
+    done = alone.run("explain", "--ordinal", 0, "-i", "-", stdin=line)
+    assert done.returncode == 0
+    assert b"\x1b" not in done.stdout

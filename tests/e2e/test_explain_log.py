@@ -1,0 +1,187 @@
+"""`simstream explain` over a log, local or Kafka: the published verdict, the log judged again, texts read back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stream.log.base import PAGES, POSITIONS, TOPICS, VERDICTS, Log, Outgoing
+from stream.model import Record
+from tests.e2e import pages
+from tests.e2e.harness import Program, all_verdicts, read_topic, watching
+from tests.e2e.test_errors import one_line
+
+TEXT = "the quiet harbour lantern maker sold twelve brass lamps before the winter storm closed the old market road"
+COUNT = 120
+WITHDRAWN = "taken-back"
+
+
+def explained(program: Program, *arguments: object) -> list[dict[str, Any]]:
+    """The objects that `explain --json` prints."""
+    return [json.loads(line) for line in program.good("explain", "--json", *arguments).splitlines()]
+
+
+def serve(program: Program, log: Log, count: int, *flags: object) -> None:
+    """Run the service until so many verdicts are there."""
+    with watching(log) as watcher, program.serve(*flags) as service:
+        watcher.wait(count, service)
+        assert service.end() == 0
+
+
+@pytest.fixture
+def judged(program: Program, tmp_path: Path) -> Iterator[Log]:
+    """A log of 3 partitions in which 120 pages, a withdrawal among them, have their verdicts."""
+    program.good("topics", "create", "--partitions", 3)
+    program.good("feed", pages.write(tmp_path / "pages.jsonl", COUNT - 2))
+    with program.place.open() as log:
+        with log.appender(PAGES) as appender:
+            appender.append(json.dumps({"text": TEXT}).encode(), WITHDRAWN.encode())
+            appender.append(None, WITHDRAWN.encode())
+        serve(program, log, COUNT)
+        yield log
+
+
+def everything(log: Log) -> dict[str, list[Record]]:
+    return {topic: read_topic(log, topic) for topic in TOPICS}
+
+
+@pytest.mark.usefixtures("judged")
+def test_every_page_is_explained_by_the_verdict_that_was_published(program: Program, judged: Log) -> None:
+    newest = {}
+    for value in all_verdicts(judged):
+        newest[json.loads(value)["id"]] = json.loads(value)
+    before = everything(judged)
+    found = explained(program, *newest, "--diff")
+    assert [one["verdict"] for one in found] == list(newest.values())
+    assert all(one["agrees"] for one in found)
+    assert all(one["text_missing"] is None for one in found)
+    readable = [one for one in found if one["verdict"]["fingerprint"]]
+    assert all(len(one["words"]) == one["distinct_words"] for one in readable)
+    assert any(one["difference"] and one["difference"]["passages"] for one in readable)
+    assert {one["verdict"]["verdict"] for one in found} >= {"new", "near_duplicate", "too_short", "withdrawn"}
+    assert everything(judged) == before, "it writes nothing"
+
+
+@pytest.mark.usefixtures("judged")
+def test_a_withdrawal_and_an_older_verdict_are_explained(program: Program) -> None:
+    page_id = WITHDRAWN
+    text = program.good("explain", page_id)
+    assert text.startswith(f"{page_id}  withdrawn\nIt was withdrawn: its record has no value")
+    assert "the same verdict, byte for byte" in text
+    assert "is live no longer" not in text
+    assert "leaves." in text
+    [newest] = explained(program, page_id)
+    [older] = explained(program, "--ordinal", newest["before"]["earlier"]["ordinal"])
+    assert (older["id"], older["verdict"]["verdict"]) == (page_id, "new")
+    assert newest["before"]["earlier"]["cluster_id"] == older["verdict"]["cluster_id"]
+    text = program.good("explain", page_id, "--ordinal", older["verdict"]["ordinal"])
+    assert "It is new: " in text
+
+
+@pytest.mark.usefixtures("judged")
+def test_other_settings_than_those_of_serve_are_refused_by_name(program: Program) -> None:
+    page_id = WITHDRAWN
+    assert "policy" in one_line(program.on_log("explain", page_id, "--distance", 4), 1)
+    assert "policy" in one_line(program.on_log("explain", page_id, "--link", "canonical"), 1)
+    assert "recipe" in one_line(program.on_log("explain", page_id, "--recipe", "google2007"), 1)
+
+
+def test_a_page_without_a_verdict_is_said_to_wait_and_for_what(program: Program) -> None:
+    program.good("topics", "create", "--partitions", 2)
+    assert "no verdict" in one_line(program.on_log("explain", "a"), 1)
+    with program.place.open() as log:
+        with log.appender(PAGES) as appender:
+            appender.append(json.dumps({"text": TEXT}).encode(), b"a")
+        assert "waits to be fingerprinted" in one_line(program.on_log("explain", "a"), 1)
+        with program.serve("--roles", "fingerprint") as service:
+            service.until(lambda: len(read_topic(log, "fingerprints")) > 0, "a frame is there")
+        assert "waits for the judge" in one_line(program.on_log("explain", "a"), 1)
+        serve(program, log, 1)
+    assert program.good("explain", "a").startswith("a  new\n")
+    assert "did you mean a?" not in one_line(program.on_log("explain", "b"), 1)
+    assert "0 to 0" in one_line(program.on_log("explain", "--ordinal", 1), 1)
+
+
+def test_a_published_verdict_that_the_log_does_not_give_is_said_loudly(program: Program) -> None:
+    program.good("topics", "create", "--partitions", 1)
+    with program.place.open() as log:
+        with log.appender(PAGES) as appender:
+            for page_id in (b"a", b"b"):
+                appender.append(json.dumps({"text": TEXT}).encode(), page_id)
+        serve(program, log, 2)
+        true = all_verdicts(log)[1]
+        forged = true.replace(b'"cluster_id":"0"', b'"cluster_id":"7"')
+        position = read_topic(log, POSITIONS)[-1].value or b""
+        with log.publisher() as publisher:
+            publisher.start()
+            publisher.publish([Outgoing(b"b", forged, (("verdict", b"near_duplicate"),))], position)
+    done = program.on_log("explain", "b", "--json")
+    found = json.loads(done.stdout)
+    assert (found["verdict"], found["published"]) == (json.loads(true), json.loads(forged))
+    assert found["agrees"] is False
+    assert "does not give the verdict that was published for b" in one_line(done, 1)
+    text = program.on_log("explain", "b").stdout.decode()
+    assert "THE PUBLISHED VERDICT IS ANOTHER ONE" in text
+
+
+def test_texts_that_are_gone_are_said_to_be_and_all_else_is_explained(program: Program) -> None:
+    program.good("topics", "create", "--partitions", 1)
+    with program.place.open() as log:
+        with log.appender(PAGES) as appender:
+            for page_id in (b"a", b"b"):
+                appender.append(json.dumps({"text": TEXT}).encode(), page_id)
+        serve(program, log, 2)
+    program.place.delete(PAGES)
+    program.good("topics", "create", "--partitions", 1)
+    [one] = explained(program, "b", "--diff")
+    assert (one["verdict"]["near_duplicate_of"], one["agrees"], one["words"]) == ("a", True, [])
+    assert "made anew" in one["text_missing"]
+    assert "made anew" in one["difference"]["missing"]
+    text = program.good("explain", "b", "--diff")
+    assert "Words are not known: the topic" in text
+    assert "cannot be compared" in text
+
+
+@pytest.mark.kafka
+def test_texts_that_retention_removed_are_said_to_be(on_kafka: Program) -> None:
+    on_kafka.good("topics", "create", "--partitions", 1)
+    with on_kafka.place.open() as log:
+        with log.appender(PAGES) as appender:
+            for page_id in (b"a", b"b", b"c"):
+                appender.append(json.dumps({"text": f"{TEXT} {page_id.decode()}"}).encode(), page_id)
+        serve(on_kafka, log, 3)
+        cut_before(on_kafka, log.topic(PAGES).name, 2)
+    [gone, there] = explained(on_kafka, "b", "c", "--diff")
+    assert "retention has removed the page" in gone["text_missing"]
+    assert gone["candidates"][0]["id"] == "a"
+    assert there["text_missing"] is None
+    assert "retention has removed the page" in there["difference"]["missing"]
+
+
+@pytest.mark.kafka
+def test_a_log_that_retention_cut_cannot_be_judged_again(on_kafka: Program) -> None:
+    on_kafka.good("topics", "create", "--partitions", 1)
+    with on_kafka.place.open() as log:
+        with log.appender(PAGES) as appender:
+            appender.append(json.dumps({"text": TEXT}).encode(), b"a")
+        serve(on_kafka, log, 1)
+        with log.appender(PAGES) as appender:
+            appender.append(json.dumps({"text": TEXT}).encode(), b"b")
+        serve(on_kafka, log, 2)
+        cut_before(on_kafka, log.topic("fingerprints").name, 1)
+        assert len(read_topic(log, VERDICTS)) == 2
+    assert "frame 0 is missing" in one_line(on_kafka.on_log("explain", "b"), 1)
+
+
+def cut_before(program: Program, topic: str, offset: int) -> None:
+    """Remove the records of partition 0 below an offset, as retention does."""
+    from confluent_kafka import TopicPartition
+    from confluent_kafka.admin import AdminClient
+
+    admin = AdminClient({"bootstrap.servers": program.place.address.removeprefix("kafka://")})
+    for future in admin.delete_records([TopicPartition(topic, 0, offset)]).values():
+        assert future.result().low_watermark == offset

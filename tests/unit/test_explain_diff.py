@@ -1,0 +1,111 @@
+"""Where two texts differ: every word of both is accounted for, and only what differs is marked."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stream.tools.explain_diff import (
+    CONTEXT,
+    MOST_SHOWN,
+    MOST_WORDS,
+    Unit,
+    counts,
+    passages,
+    readable,
+    runs,
+    units,
+)
+from stream.tools.explain_model import Piece
+
+WORDS = st.lists(st.sampled_from(["red", "Red", "tea", "kettle", "。", ".", "茶", "壶", "the"]), max_size=60)
+
+
+def cut(text: str) -> list[Unit]:
+    """Units of a text, its tokens being words, runs of space, and all else character by character."""
+    return units(text, re.findall(r"\w+|\s+|.", text))
+
+
+def shown(other: str, page: str) -> list[tuple[tuple[Piece, ...], tuple[Piece, ...]]]:
+    left, right = cut(other), cut(page)
+    return [(one.other, one.page) for one in passages(left, right, readable(runs(left, right)))]
+
+
+@given(WORDS, WORDS)
+def test_runs_cover_both_texts_in_order_and_equal_ones_are_equal(other: list[str], page: list[str]) -> None:
+    left, right = cut(" ".join(other)), cut(" ".join(page))
+    raw = runs(left, right)
+    for found in (raw, readable(raw)):
+        assert [u for run in found for u in left[run.a : run.b]] == left
+        assert [u for run in found for u in right[run.c : run.d]] == right
+        assert all(before.same != after.same for before, after in pairwise(found))
+    for run in raw:
+        if run.same:
+            assert [u.key for u in left[run.a : run.b]] == [u.key for u in right[run.c : run.d]]
+        else:
+            assert [u.key for u in left[run.a : run.b]] != [u.key for u in right[run.c : run.d]]
+
+
+@given(WORDS, WORDS)
+def test_what_is_unmarked_in_passages_stands_in_both_texts(other: list[str], page: list[str]) -> None:
+    left, right = cut(" ".join(other)), cut(" ".join(page))
+    found = passages(left, right, readable(runs(left, right)))
+    assert bool(found) == ([u.key for u in left] != [u.key for u in right])
+    for one in found:
+        same = [[p.text.casefold().split() for p in pieces if not p.changed] for pieces in (one.other, one.page)]
+        assert [w for words in same[0] for w in words] == [w for words in same[1] for w in words]
+        assert any(piece.changed for piece in (*one.other, *one.page))
+
+
+@given(WORDS, WORDS)
+def test_words_are_counted_once_each(other: list[str], page: list[str]) -> None:
+    left, right = cut(" ".join(other)), cut(" ".join(page))
+    same, only_other, only_page = counts(left, right, runs(left, right))
+    assert same + only_other == sum(unit.is_word for unit in left)
+    assert same + only_page == sum(unit.is_word for unit in right)
+
+
+def test_one_word_changed_is_one_passage_with_words_around_it() -> None:
+    before = " ".join(f"word{i}" for i in range(50))
+    [(other, page)] = shown(before, before.replace("word25", "kettle"))
+    assert [piece.text.strip() for piece in other if piece.changed] == ["word25"]
+    assert [piece.text.strip() for piece in page if piece.changed] == ["kettle"]
+    assert len("".join(piece.text for piece in page).split()) == 2 * CONTEXT + 1
+
+
+def test_two_changes_near_each_other_are_one_passage_and_two_far_apart_are_two() -> None:
+    text = " ".join(f"word{i}" for i in range(200))
+    near = text.replace("word50", "x").replace("word60", "y")
+    far = text.replace("word50", "x").replace("word150", "y")
+    assert [len(shown(text, changed)) for changed in (near, far)] == [1, 2]
+
+
+def test_case_and_space_are_no_difference_but_are_shown_as_they_are() -> None:
+    assert shown("The  old\nmill burned.", "the old mill burned.") == []
+    [(other, page)] = shown("The  OLD mill burned", "the old mill stands")
+    assert "".join(piece.text for piece in other) == "The  OLD mill burned"
+    assert "".join(piece.text for piece in page) == "the old mill stands"
+
+
+def test_words_that_two_other_sentences_share_by_chance_are_not_set_apart() -> None:
+    [(other, _)] = shown("one grey heron waded in the shallow pond", "two boys fished in every muddy harbour")
+    assert [piece.text for piece in other if piece.changed] == ["one grey heron waded in the shallow pond"]
+
+
+def test_a_long_passage_that_differs_is_cut_in_its_middle() -> None:
+    long = " ".join(f"new{i}" for i in range(500))
+    [(_, page)] = shown("start end", f"start {long} end")
+    [changed] = [piece.text for piece in page if piece.changed]
+    assert f"({500 - MOST_SHOWN} more)" in changed
+    assert changed.startswith("new0 ")
+    assert changed.split()[-1] == "new499"
+
+
+def test_passages_beyond_the_limit_are_compared_as_wholes() -> None:
+    other = " ".join(f"a{i}" for i in range(MOST_WORDS + 1))
+    page = " ".join(f"b{i}" if i != 1000 else "a1000" for i in range(MOST_WORDS + 1))
+    left, right = cut(other), cut(page)
+    assert [run.same for run in runs(left, right)] == [False]
