@@ -1,0 +1,176 @@
+"""`simstream train-idf` as its user runs it: the table that jieba takes, interruptions, and what is refused."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import math
+import os
+import random
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import jieba
+import jieba.analyse
+import pytest
+
+from tests.e2e import pages
+from tests.e2e.harness import PATIENCE, Program, command_line, environment
+
+PAGES = 4_000
+
+
+def corpus(count: int = PAGES) -> bytes:
+    rng = random.Random(3)
+    texts = [pages.text(rng, 30) + f" {rng.randrange(5_000)} {rng.choice('甲乙丙丁')}方" for _ in range(count)]
+    return b"".join(json.dumps({"text": text}, ensure_ascii=False).encode() + b"\n" for text in texts)
+
+
+def table(path: Path) -> dict[str, float]:
+    rows = [line.split(" ") for line in path.read_text(encoding="utf-8").splitlines()]
+    return {word: float(idf) for word, idf in rows}
+
+
+@pytest.fixture
+def jiebas_own_tfidf(oracle: jieba.Tokenizer) -> jieba.analyse.TFIDF:
+    extractor = jieba.analyse.TFIDF()
+    extractor.tokenizer = oracle
+    return extractor
+
+
+def test_jieba_takes_the_table_and_ranks_words_by_it(alone: Program, jiebas_own_tfidf: jieba.analyse.TFIDF) -> None:
+    told = ["图书馆里的读者发现火箭", "图书馆里的读者发现足球", "图书馆里的读者保护鲸鱼", "科学家研究春天的河流"]
+    lines = [json.dumps({"text": f"{text}，城市市场价格上涨学生老师医院疫苗"}) for text in told]
+    done = alone.run("train-idf", "-", "-o", "own.idf", "--min-pages", 1, stdin="\n".join(lines).encode())
+    assert done.returncode == 0, done.stderr.decode()
+    found = table(alone.folder / "own.idf")
+    assert found["图书馆"] == pytest.approx(math.log(5 / 4), abs=1e-6)
+    assert found["鲸鱼"] == pytest.approx(math.log(5 / 2), abs=1e-6)
+    assert found["疫苗"] == 0
+    jiebas_own_tfidf.set_idf_path(str(alone.folder / "own.idf"))
+    assert jiebas_own_tfidf.idf_freq == found
+    assert jiebas_own_tfidf.extract_tags("图书馆鲸鱼疫苗", topK=2) == ["鲸鱼", "图书馆"]
+
+
+def test_html_and_folders_count_as_dedup_reads_them_and_broken_pages_do_not(alone: Program) -> None:
+    site = alone.folder / "site"
+    site.mkdir()
+    body = "<p>" + "图书馆春天河流科学家研究发现火箭城市市场价格上涨学生老师医院疫苗足球比赛冠军。" * 4 + "</p>"
+    (site / "a.html").write_text(f"<html><body><article>{body}</article></body></html>", encoding="utf-8")
+    more = ['{"text": 7}', '{"text": "太短"}', '{"text": "' + pages.CHINESE[0] * 30 + '"}', "{broken"]
+    (alone.folder / "more.jsonl").write_text("\n".join(more), encoding="utf-8")
+    done = alone.run("train-idf", "site", "more.jsonl", "-o", "own.idf", "--min-pages", 1)
+    assert done.returncode == 0, done.stderr.decode()
+    assert "of 1 pages" in done.stderr.decode()
+    assert "火箭" in table(alone.folder / "own.idf")
+
+
+def start(program: Program, cache: Path, *arguments: object) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        command_line("train-idf", "-", "-o", "own.idf", *arguments),
+        stdin=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=program.folder,
+        env=environment(cache),
+    )
+
+
+def wait_for_state(path: Path, process: subprocess.Popen[bytes]) -> None:
+    end = time.monotonic() + PATIENCE
+    while not path.exists() or not json.loads(path.read_bytes())["records"]:
+        assert process.poll() is None, process.stderr and process.stderr.read().decode()
+        assert time.monotonic() < end, "no state was ever saved"
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize(("how", "code"), [(signal.SIGKILL, -9), (signal.SIGINT, 130)])
+def test_after_an_interrupt_or_a_kill_resume_gives_the_same_bytes(
+    how: signal.Signals, code: int, alone: Program, cache: Path
+) -> None:
+    lines = corpus()
+    done = alone.run("train-idf", "-", "-o", "whole.idf", stdin=lines)
+    assert done.returncode == 0, done.stderr.decode()
+    process = start(alone, cache, "--save-every", "1ms", "--memory", "100KB")
+    assert process.stdin is not None
+    process.stdin.write(lines[: len(lines) * 3 // 4])
+    process.stdin.flush()
+    wait_for_state(alone.folder / "own.idf.state" / "state.json", process)
+    process.send_signal(how)
+    said = process.communicate()[1].decode()
+    assert process.returncode == code
+    assert ("--resume" in said) == (how == signal.SIGINT)
+    assert not (alone.folder / "own.idf").exists()
+
+    again = alone.run("train-idf", "-", "-o", "own.idf", stdin=lines)
+    assert again.returncode == 2
+    assert "--resume" in again.stderr.decode()
+    other = alone.run("train-idf", "-", "-o", "own.idf", "--resume", stdin=lines.replace("图书馆".encode(), b"x"))
+    assert other.returncode == 1
+    assert "not those that were counted" in other.stderr.decode()
+    resumed = alone.run("train-idf", "-", "-o", "own.idf", "--resume", stdin=lines)
+    assert resumed.returncode == 0, resumed.stderr.decode()
+    assert "goes on after" in resumed.stderr.decode()
+    assert (alone.folder / "own.idf").read_bytes() == (alone.folder / "whole.idf").read_bytes()
+    assert sorted(path.name for path in alone.folder.iterdir()) == ["own.idf", "whole.idf"]
+
+
+def test_another_recipe_or_a_damaged_run_is_refused_by_name(alone: Program, cache: Path) -> None:
+    lines = corpus()
+    process = start(alone, cache, "--save-every", "1ms")
+    assert process.stdin is not None
+    process.stdin.write(lines)
+    process.stdin.flush()
+    state = alone.folder / "own.idf.state" / "state.json"
+    wait_for_state(state, process)
+    process.kill()
+    process.communicate()
+    other = alone.run("train-idf", "-", "-o", "own.idf", "--resume", "--recipe", "google2007", stdin=lines)
+    assert other.returncode == 1
+    assert "was made by the recipe" in other.stderr.decode()
+    run = state.parent / json.loads(state.read_bytes())["runs"][0]["name"]
+    os.truncate(run, run.stat().st_size - 1)
+    damaged = alone.run("train-idf", "-", "-o", "own.idf", "--resume", stdin=lines)
+    assert damaged.returncode == 1
+    assert f"{run.name} is damaged: delete own.idf.state" in damaged.stderr.decode()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("in.jsonl",), "-o"),
+        (("in.jsonl", "-o", "in.jsonl"), "is an input, too"),
+        (("in.jsonl", "-o", "."), "is a folder"),
+        (("in.jsonl", "-o", "no/where.idf"), "cannot be made"),
+        (("gone.jsonl", "-o", "out.idf"), "gone.jsonl"),
+        (("in.jsonl", "-o", "out.idf", "--memory", "lots"), "give a size such as 512MB"),
+        (("in.jsonl", "-o", "out.idf", "--save-every", "often"), "give a positive duration"),
+        (("in.jsonl", "-o", "out.idf", "--min-pages", "9"), "no word is on 9 of 3 pages"),
+    ],
+)
+def test_wrong_usage_ends_with_2_and_says_what_to_do(arguments: tuple[str, ...], said: str, alone: Program) -> None:
+    (alone.folder / "in.jsonl").write_bytes(corpus(3))
+    done = alone.run("train-idf", *arguments)
+    assert done.returncode == 2
+    assert said in done.stderr.decode()
+    assert not (alone.folder / "out.idf").exists()
+
+
+def test_without_a_page_to_count_there_is_no_table_and_nothing_is_left_behind(alone: Program) -> None:
+    done = alone.run("train-idf", "-", "-o", "own.idf", stdin=b'{"text":"few words"}\n')
+    assert done.returncode == 1
+    assert "no page of the input has 8 different words" in done.stderr.decode()
+    assert list(alone.folder.iterdir()) == []
+
+
+def test_damage_of_the_input_keeps_what_was_counted_for_resume(alone: Program) -> None:
+    packed = gzip.compress(corpus(900))
+    (alone.folder / "in.jsonl.gz").write_bytes(packed[: len(packed) // 2])
+    broken = alone.run("train-idf", "in.jsonl.gz", "-o", "own.idf")
+    assert broken.returncode == 1
+    assert "damaged or cut off" in broken.stderr.decode()
+    (alone.folder / "in.jsonl.gz").write_bytes(packed)
+    assert alone.run("train-idf", "in.jsonl.gz", "-o", "own.idf", "--resume").returncode == 0
+    assert alone.run("train-idf", "in.jsonl.gz", "-o", "whole.idf").returncode == 0
+    assert (alone.folder / "own.idf").read_bytes() == (alone.folder / "whole.idf").read_bytes()
