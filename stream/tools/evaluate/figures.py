@@ -67,8 +67,8 @@ def draw_main(results: Results) -> Drawing:
         for axes, number in zip(panels, labelled, strict=False):
             _recall_panel(axes, results, number)
         _false_panel(panels[-1], results)
-        handles, names = panels[-1].get_legend_handles_labels()
-        figure.legend(handles, names, loc="outside upper center", ncols=min(4, len(names)), frameon=False)
+        handles, names = panels[-1].get_legend_handles_labels()  # bars stand after lines
+        _legend(figure, [*handles[1:], handles[0]], [*names[1:], names[0]], 5)
 
     return Drawing("main", caption, _svg("main", (4.2 * (len(labelled) + 1), 3.9), paint))
 
@@ -76,9 +76,14 @@ def draw_main(results: Results) -> Drawing:
 def title_of(contender: Contender) -> str:
     """A contender's name with the distance that it goes by."""
     if contender.distance is None:
-        return f"{contender.name}, J ≥ {2 * contender.agreement / contender.bits / 2:.2g}"
+        return f"{contender.name}, J ≥ {contender.agreement / contender.bits:.2g}"
     sketch = f" + {contender.bits}-bit sketch" if contender.bits else ""
     return f"{contender.name}, k = {contender.distance}{sketch}"
+
+
+def bin_name(name: str) -> str:
+    """A bin of J as it is printed."""
+    return name.replace(">=", "≥").replace("-", "–")
 
 
 def _recall_panel(axes: Axes, results: Results, number: int) -> None:
@@ -100,7 +105,9 @@ def _recall_panel(axes: Axes, results: Results, number: int) -> None:
             markersize=5.5,
             elinewidth=1,
         )
-    axes.set_xticks(range(len(names)), [f"{name}\n{info.pairs_by_bin[n]:,}" for n, name in enumerate(names)])
+    axes.set_xticks(
+        range(len(names)), [f"{bin_name(name)}\n{info.pairs_by_bin[n]:,}" for n, name in enumerate(names)]
+    )
     axes.set_ylim(0, 1.03)
     axes.set_title(f"{info.name}: recall by J")
     axes.set_xlabel("true J of the pair, number of pairs")
@@ -114,6 +121,7 @@ def _false_panel(axes: Axes, results: Results) -> None:
     height = 0.8 / count
     for at, contender in enumerate(results.contenders):
         values = [_false_per_million(one) for one in contender.corpora]
+        wrong = [(one.rule.wrong.value or float("nan")) * _MILLION for one in contender.corpora]
         if contender.apart_rule is not None:
             values.append((contender.apart_rule.matched.value or 0.0) * _MILLION)
         places = [number + (at - (count - 1) / 2) * height for number in range(len(values))]
@@ -128,6 +136,8 @@ def _false_panel(axes: Axes, results: Results) -> None:
                 fontsize=7.5,
                 color=INK,
             )
+        axes.plot(wrong, places[: len(wrong)], linestyle="", marker="D", markersize=4, color=INK)
+    axes.plot([], [], linestyle="", marker="D", markersize=4, color=INK, label="of these J < .3")
     axes.set_xscale("symlog", linthresh=0.01)
     axes.set_xlim(0, max(1.0, axes.get_xlim()[1]) * 12)
     axes.set_yticks(range(len(names)), names)
@@ -151,7 +161,7 @@ def _precision_and_recall(results: Results, number: int, name: str) -> Drawing:
             axes.axvline(contender.distance or 0, color=INK, alpha=0.25, linewidth=1)
         panels[0].set_ylim(0, 1.03)
         handles, names = panels[0].get_legend_handles_labels()
-        figure.legend(handles, names, loc="outside upper center", ncols=5, frameon=False)
+        _legend(figure, handles, names, 5)
 
     caption = (
         f"{name}: recall by bin of J and precision (matched pairs with J ≥ .5) by greatest distance k. Thin: the "
@@ -172,7 +182,7 @@ def _curves_panel(axes: Axes, results: Results, curves: Sequence[Curve]) -> None
         for at in range(_SHOWN_BINS):
             values = [curve.recall[at].value for curve in rows]
             if values[0] is not None:
-                label = f"recall, J {results.bins[at]}" if best else None
+                label = f"recall, J {bin_name(results.bins[at])}" if best else None
                 axes.plot(ks, [value or 0.0 for value in values], color=BLUES[at], label=label, **style)
         precise = [curve.precision.value for curve in rows]
         label = "precision" if best else None
@@ -201,7 +211,7 @@ def _candidates(results: Results) -> Drawing:
         panels[0].set_ylim(bottom=0)
         panels[0].set_ylabel("candidates per million pairs")
         handles, names = panels[0].get_legend_handles_labels()
-        figure.legend(handles, names, loc="outside upper center", ncols=4, frameon=False)
+        _legend(figure, handles, names, 4)
 
     caption = (
         "The index's load: pairs of different groups within k, per million pairs, before any sketch is compared."
@@ -229,13 +239,18 @@ def _randomness(contender: Contender) -> Drawing:
         right.set_ylim(0, 1)
         right.set_title("share of ones, by bit position")
         handles, names = left.get_legend_handles_labels()
-        figure.legend(handles, names, loc="outside upper center", ncols=4, frameon=False)
+        _legend(figure, handles, names, 4)
 
     caption = (
         f"{contender.name}: how random the fingerprints are. A curve to the left of the grey one, or bits far from "
         "1/2, mean that pages share heavy words."
     )
     return Drawing(f"randomness-{safe(contender.name)}", caption, _svg(contender.name, (9.2, 3.4), paint))
+
+
+def _legend(figure: Figure, handles: Sequence[Any], names: Sequence[str], columns: int) -> None:
+    """One legend for all panels, above them."""
+    figure.legend(handles, names, loc="outside upper center", ncols=min(columns, len(names)), frameon=False)
 
 
 def _svg(salt: str, inches: tuple[float, float], paint: Callable[[Figure], None]) -> str:

@@ -28,14 +28,26 @@ class Sentence(NamedTuple):
     text: str
 
 
-def read(results: Results) -> list[Sentence]:
+class Part(NamedTuple):
+    """What there is to know about one corpus, or about the whole."""
+
+    title: str
+    sentences: list[Sentence]
+
+
+def read(results: Results) -> list[Part]:
     """What to say about the first recipe, and how the others stand beside it."""
     first = results.contenders[0]
-    sentences = []
-    for one in first.corpora:
-        sentences += [*_recall(one), *_verdicts(one), *_clusters(one)]
-    sentences += [*_apart(first), *_bits(first), *_cost(first), *_others(results)]
-    return [*sentences, *(Sentence("plain", text) for text in results.left_out)]
+    parts = [
+        Part(one.corpus, [*_recall(one), *_verdicts(one), *_clusters(one), *_bits(one)]) for one in first.corpora
+    ]
+    whole = [
+        *_apart(first),
+        *_cost(first),
+        *_others(results),
+        *(Sentence("plain", text) for text in results.left_out),
+    ]
+    return [*parts, Part("All together", whole)]
 
 
 def percent(value: float | None) -> str:
@@ -51,9 +63,7 @@ def percent(value: float | None) -> str:
 def _recall(one: OnCorpus) -> Iterator[Sentence]:
     bins = [(share, goal) for share, goal in zip(one.rule.recall, RECALL, strict=False) if share.value is not None]
     if not bins:
-        yield Sentence(
-            "plain", f"{one.corpus}: no labelled pairs with J ≥ .7, so nothing is said of what it finds."
-        )
+        yield Sentence("plain", "No labelled pairs with J ≥ .7, so nothing can be said of what it finds.")
         return
     names = ("J ≥ .9", ".8–.9", ".7–.8")
     found = ", ".join(
@@ -63,7 +73,7 @@ def _recall(one: OnCorpus) -> Iterator[Sentence]:
     )
     short = max(goal - (share.value or 0.0) for share, goal in bins)
     tone: Tone = "good" if short <= 0 else "fair" if short <= _FAIR else "bad"
-    yield Sentence(tone, f"{one.corpus}: of the labelled pairs it finds {found}.")
+    yield Sentence(tone, f"Of the labelled pairs it finds {found}.")
 
 
 def _verdicts(one: OnCorpus) -> Iterator[Sentence]:
@@ -74,8 +84,8 @@ def _verdicts(one: OnCorpus) -> Iterator[Sentence]:
     tone: Tone = "good" if low <= BELOW_5[0] and worst <= BELOW_3 else "fair" if low <= BELOW_5[1] else "bad"
     yield Sentence(
         tone,
-        f"{one.corpus}: {percent(low)} of its {_number(judged.near_duplicates.value)} verdicts near_duplicate "
-        f"name a page with J < .5, {percent(worst)} one with J < .3.",
+        f"Of {_number(judged.near_duplicates.value)} verdicts near_duplicate {percent(low)} name a page with "
+        f"J < .5, {percent(worst)} one with J < .3{_spread(judged.below_5)}.",
     )
 
 
@@ -89,8 +99,7 @@ def _clusters(one: OnCorpus) -> Iterator[Sentence]:
     tone: Tone = "good" if share <= _OUT_OF_PROPORTION[0] else "fair" if share <= _OUT_OF_PROPORTION[1] else "bad"
     yield Sentence(
         tone,
-        f"{one.corpus}: the largest cluster has {judged.largest[0]:,} of {_number(one.readable.value)} pages"
-        f"{beside}.",
+        f"The largest cluster has {judged.largest[0]:,} of {_number(one.readable.value)} pages{beside}.",
     )
 
 
@@ -100,21 +109,26 @@ def _apart(first: Contender) -> Iterator[Sentence]:
         return
     many = f"{_number(rule.matched.of)} pairs of pages of different corpora"
     if rule.matched.hits == 0:
-        yield Sentence("good", f"Between corpora: none of {many} match.")
+        yield Sentence("good", f"None of {many} match.")
     else:
         tone: Tone = "fair" if rule.matched.value * 1e6 <= 0.01 else "bad"
-        yield Sentence(tone, f"Between corpora: {rule.matched.hits:.3g} of {many} match.")
+        yield Sentence(tone, f"{rule.matched.hits:.3g} of {many} match.")
 
 
-def _bits(first: Contender) -> Iterator[Sentence]:
-    for one in first.corpora:
-        worst = max(one.bits, key=lambda share: abs((share.value or 0.5) - 0.5), default=None)
-        if worst is not None and not _LEAST_BIT <= (worst.value or 0.5) <= _MOST_BIT:
-            yield Sentence(
-                "fair",
-                f"{one.corpus}: bit {one.bits.index(worst)} of the fingerprint is 1 in {percent(worst.value)} of "
-                "the pages: they share heavy words, and the index has more candidates for it.",
-            )
+def _spread(share: Share) -> str:
+    """How far the seeds differ, where that is much."""
+    least, most = min(share.by_seed, default=0.0), max(share.by_seed, default=0.0)
+    return f"; by seed J < .5 from {percent(least)} to {percent(most)}" if most > 1.2 * least else ""
+
+
+def _bits(one: OnCorpus) -> Iterator[Sentence]:
+    worst = max(one.bits, key=lambda share: abs((share.value or 0.5) - 0.5), default=None)
+    if worst is not None and not _LEAST_BIT <= (worst.value or 0.5) <= _MOST_BIT:
+        yield Sentence(
+            "fair",
+            f"Bit {one.bits.index(worst)} of the fingerprint is 1 in {percent(worst.value)} of the pages: they "
+            "share heavy words, and the index has more candidates for it.",
+        )
 
 
 def _cost(first: Contender) -> Iterator[Sentence]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from stream.tools.evaluate.figures import COLOURS, INK, draw_all, safe, title_of
+from stream.tools.evaluate.figures import COLOURS, INK, bin_name, draw_all, safe, title_of
 from stream.tools.evaluate.intervals import Mean, Share
 from stream.tools.evaluate.reading import percent, read
 from stream.tools.evaluate.results import Curve, Results
@@ -33,10 +33,11 @@ def write(results: Results, folder: Path) -> None:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(percent=_share, million=_rate, mean=_mean, seeds=_seeds, plain=_plain)
+    environment.filters.update(percent=percent, bounds=_bounds, seeds=_seeds, plain=_plain)
     page = environment.get_template(_TEMPLATE).render(
         results=results,
-        sentences=read(results),
+        parts=read(results),
+        bin_name=bin_name,
         figures={drawing.name: drawing for drawing in drawings},
         title_of=title_of,
         safe=safe,
@@ -83,22 +84,13 @@ def _candidates(curves: list[Curve], distance: int | None) -> float | None:
     return None if not rates or rates[0] is None else rates[0] * _MILLION
 
 
-def _share(share: Share) -> str:
-    """`98.1 % (97.0–98.7)`: a share with the interval for other pages."""
-    if share.value is None:
-        return "–"
-    return f"{percent(share.value)} ({_bound(share.low)}–{_bound(share.high)})"
-
-
-def _bound(value: float | None) -> str:
-    return percent(value).removesuffix(" %")
-
-
-def _rate(share: Share) -> str:
-    """A share of pairs as a number of a million, with its interval."""
-    if share.value is None or share.low is None or share.high is None:
-        return "–"
-    return f"{_plain(share.value * _MILLION)} ({_plain(share.low * _MILLION)}–{_plain(share.high * _MILLION)})"
+def _bounds(found: Share | Mean, scale: float = 1.0) -> str:
+    """`97.0–98.7`: the interval in per cent, or as a number of `scale`; nothing where there is none."""
+    if found.value is None or found.low is None or found.high is None:
+        return ""
+    if scale == 1.0 and isinstance(found, Share):
+        return f"{percent(found.low).removesuffix(' %')}–{percent(found.high).removesuffix(' %')}"
+    return f"{_plain(found.low * scale)}–{_plain(found.high * scale)}"
 
 
 def _seeds(share: Share, scale: float = 100.0) -> str:
@@ -106,15 +98,6 @@ def _seeds(share: Share, scale: float = 100.0) -> str:
     if len(share.by_seed) < 2:
         return ""
     return f"{_plain(min(share.by_seed) * scale)}–{_plain(max(share.by_seed) * scale)}"
-
-
-def _mean(found: Mean) -> str:
-    """`0.942 (0.938–0.946)`, without the interval for one seed."""
-    if found.value is None:
-        return "–"
-    if found.low is None or found.high is None:
-        return _plain(found.value)
-    return f"{_plain(found.value)} ({_plain(found.low)}–{_plain(found.high)})"
 
 
 def _plain(value: float | None) -> str:
