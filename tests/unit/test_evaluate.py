@@ -11,7 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stream.errors import InputError, UsageError
+from stream.kernels.minhash import similar
 from stream.model import Record
+from stream.tools.evaluate import minhash
 from stream.tools.evaluate.clusters import compare
 from stream.tools.evaluate.corpus import Corpus, Reading, components, corpus_names, read_corpus
 from stream.tools.evaluate.intervals import mean, share, student, wilson
@@ -20,7 +22,7 @@ from stream.tools.evaluate.near import Near, sample, within
 from stream.tools.evaluate.pairs import Pair, assign, complete, placed, read_pairs
 from stream.tools.evaluate.rule import Rule
 from stream.tools.evaluate.run import distances_of
-from stream.tools.evaluate.truth import shingle_sets
+from stream.tools.evaluate.truth import jaccard, shingle_sets
 from stream.wire.page import PageLimits
 from tests import naive_truth
 
@@ -195,3 +197,28 @@ def test_a_line_that_is_no_pair_is_named(tmp_path: Path) -> None:
     path.write_text('{"a": "x", "b": "y", "extra": 1}\n{"a": "x"}\n')
     with pytest.raises(InputError, match=r"pairs.jsonl:2 is no pair"):
         read_pairs([str(path)])
+
+
+@settings(deadline=None)
+@given(st.integers(0, 2**32), st.integers(0, 16))
+def test_signatures_match_where_a_band_and_enough_minima_are_equal(seed: int, least: int) -> None:
+    chance = np.random.default_rng(seed)
+    left, right = (chance.integers(0, 3, (n, 16), dtype=np.uint32) for n in (5, 7))
+    a, b = np.empty(64, np.int64), np.empty(64, np.int64)
+    found = similar(left, right, least, 4, a, b)
+    expected = [
+        (i, j)
+        for i, x in enumerate(left.tolist())
+        for j, y in enumerate(right.tolist())
+        if sum(s == t for s, t in zip(x, y, strict=True)) >= least
+        and any(x[band : band + 4] == y[band : band + 4] for band in range(0, 16, 4))
+    ]
+    assert list(zip(a[:found].tolist(), b[:found].tolist(), strict=True)) == expected
+
+
+def test_minhash_estimates_the_similarity_of_two_texts() -> None:
+    chance = np.random.default_rng(5)
+    words = ["".join(map(chr, chance.integers(0x4E00, 0x9000, 2))) for _ in range(900)]
+    sets = shingle_sets(["".join(words[:700]), "".join(words[200:])])
+    left, right = minhash.signatures(sets, 0)
+    assert (left == right).mean() == pytest.approx(jaccard(sets, np.array([0]), np.array([1]))[0], abs=0.12)

@@ -37,8 +37,8 @@ class RecipeRun:
         self.recipe = recipe
         self.distances = distances
         self.reach = max(*distances, recipe.distance)
-        self._settings = settings
-        self._store = store
+        self.settings = settings
+        self.store = store
 
     def measure(self, truths: Sequence[Truth], seeds: Sequence[int], bars: Bars) -> Contender:
         """All corpora under all seeds."""
@@ -78,8 +78,8 @@ class _OneSeed:
     """One recipe under one seed."""
 
     def __init__(self, run: RecipeRun, recipe: Recipe, bars: Bars) -> None:
-        settings = run._settings
-        self._run, self._store, self._bars = run, run._store, bars
+        settings = run.settings
+        self._run, self._store, self._bars = run, run.store, bars
         self._tables = settings.cache_folder
         self._threads = settings.threads
         self._fingerprinter = Fingerprinter(recipe, self._tables, workers=0)

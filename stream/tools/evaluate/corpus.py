@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
@@ -155,7 +155,3 @@ def _digest(pages: Sequence[Page]) -> str:
         digest.update(f"{page.id}\0{page.kind}\0{page.time}\0{len(text)}\0".encode())
         digest.update(text)
     return digest.hexdigest()
-
-
-Say = Callable[[str], None]
-"""Tells the person who waits."""

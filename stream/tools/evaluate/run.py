@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -178,11 +178,6 @@ def _minhash(
 def encode(results: Results) -> bytes:
     """The content of `results.json`."""
     return msgspec.json.format(msgspec.json.encode(results), indent=1) + b"\n"
-
-
-def own(recipe: Recipe, **changed: object) -> Recipe:
-    """A recipe with some settings changed."""
-    return replace(recipe, **changed)  # type: ignore[arg-type]
 
 
 def distances_of(text: str) -> list[int]:
