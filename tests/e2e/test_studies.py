@@ -60,3 +60,20 @@ def test_the_command_writes_numbers_and_tables(tmp_path: Path) -> None:
 def test_a_small_part_of_a_page_is_no_near_duplicate_of_it(context: Context) -> None:
     for found in run("containment", context).values():
         assert found["kinds"]["part 10%"]["matched"]["count"] == 0
+
+
+def test_a_second_copy_of_a_short_page_matches_from_the_least_number_of_words_on(context: Context) -> None:
+    for length, found in run("short", context).items():
+        low, high = map(int, length.split("-"))
+        copies = found["identical"]
+        if low >= context.recipe.min_words:
+            assert copies["count"] == copies["n"] > 0
+        elif high <= context.recipe.min_words:
+            assert copies["count"] == 0
+
+
+def test_no_real_page_shares_a_cluster_with_boilerplate(context: Context) -> None:
+    found = run("boilerplate", context)
+    for link in ("any", "canonical"):
+        assert found[link]["real_pages_with_boilerplate"]["count"] == 0
+        assert found[link]["largest"]

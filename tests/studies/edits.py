@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from tests.studies.measure import jaccard, shingles
 
-_SENTENCE = re.compile(r"[^。！？!?\n.]*(?:[。！？!?\n]+|\.(?=\s|$)\s*|\.|$)")
+_SENTENCE = re.compile(r"(?:[^。！？!?\n.]|\.(?!\s|$))*(?:[。！？!?\n]+|\.\s*|$)")
 _PIECE = re.compile(r"[A-Za-z]+(?:'[a-z]+)?|\d+|[\u4e00-\u9fff]{1,2}|.", re.DOTALL)
 _TRIES = 14
 

@@ -62,6 +62,10 @@ def test_sentences_joined_are_the_text(text: str) -> None:
     assert "".join(sentences(text)) == text
 
 
+def test_a_point_within_a_number_ends_no_sentence() -> None:
+    assert sentences("Up 3.5 per cent. 增长8.8%。Done.") == ["Up 3.5 per cent. ", "增长8.8%。", "Done."]
+
+
 @pytest.mark.parametrize(
     ("kind", "low", "high"),
     [(kind, low, high) for kind in KINDS for low, high in ((0.8, 0.9), (0.6, 0.7)) if (kind, low) != (MOVED, 0.6)],
