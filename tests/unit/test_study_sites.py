@@ -20,7 +20,8 @@ def site(name: str, paragraphs: tuple[str, ...]) -> str:
     text = "".join(f"<p>{paragraph}</p>" for paragraph in paragraphs)
     return (
         f"<html><head><title>{name}</title></head><body><div class='nav'>{name}首页</div><h1>{name}的标题</h1>"
-        f"<div class='main'><div class='story'>{text}</div><div class='side'><ul>{links}</ul></div></div></body></html>"
+        f"<div class='main'><div class='story'>{text}</div><div class='side'><ul>{links}</ul></div></div>"
+        "</body></html>"
     )
 
 
