@@ -281,16 +281,8 @@ def _arrivals(
         strict=True,
     )
     for i, (page_id, url, kind, reason, ms, fingerprint, is_short, source) in enumerate(rows):
+        identity = identities[16 * i : 16 * i + 16]
+        sketch = int.from_bytes(sketches[width * i : width * (i + 1)], "little")
         yield Arrival(
-            id=page_id,
-            url=url,
-            identity=identities[16 * i : 16 * i + 16],
-            kind=kind,
-            reason=REASONS[reason],
-            time=ms,
-            ordinal=ordinal + i,
-            fingerprint=fingerprint,
-            sketch=int.from_bytes(sketches[width * i : width * (i + 1)], "little"),
-            short=is_short,
-            source=source,
+            page_id, url, identity, kind, REASONS[reason], ms, ordinal + i, fingerprint, sketch, is_short, source
         )

@@ -42,7 +42,16 @@ class Sizes:
     def joined(self, cluster: Cluster) -> None:
         """A page has become a member."""
         size = cluster.members.live
-        self._change(size - 1, size)
+        clusters = self._clusters
+        clusters[size] = clusters.get(size, 0) + 1
+        if size > self.largest:
+            self.largest = size
+        if size == 1:
+            return
+        if clusters[size - 1] > 1:
+            clusters[size - 1] -= 1
+        else:
+            del clusters[size - 1]
 
     def left(self, cluster: Cluster) -> None:
         """A member has left."""
@@ -81,14 +90,12 @@ class Sizes:
         return found
 
     def _change(self, before: int, after: int) -> None:
-        clusters = self._clusters
         if after:
-            clusters[after] = clusters.get(after, 0) + 1
-            if after > self.largest:
-                self.largest = after
-        if before:
-            clusters[before] -= 1
-            if not clusters[before]:
-                del clusters[before]
-                while self.largest and self.largest not in clusters:
-                    self.largest -= 1  # one step: who was the largest alone has lost one member
+            self._clusters[after] = self._clusters.get(after, 0) + 1
+            self.largest = max(self.largest, after)
+        if self._clusters[before] > 1:
+            self._clusters[before] -= 1
+        else:
+            del self._clusters[before]
+        while self.largest and self.largest not in self._clusters:
+            self.largest -= 1  # one step: who was the largest alone has lost one member

@@ -87,10 +87,12 @@ class Store:
 
     def tie(self, clusters: Collection[Cluster]) -> tuple[Cluster, list[int]]:
         """As `merge`: distinct root clusters become one."""
+        if len(clusters) == 1:
+            [only] = clusters
+            return only, []
         sizes = {cluster.id: cluster.members.live for cluster in clusters}
         survivor, merged = merge(clusters)
-        if merged:
-            self.sizes.tied(survivor, sizes[survivor.id], [(other, sizes[other]) for other in merged])
+        self.sizes.tied(survivor, sizes[survivor.id], [(other, sizes[other]) for other in merged])
         return survivor, merged
 
     def leave(self, page: LivePage) -> None:
