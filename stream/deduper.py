@@ -21,7 +21,7 @@ from stream.model import U64, Columns, Kind, Page, Record, Source, Verdict
 from stream.settings import default_cache, duration_ms
 from stream.text.fingerprinter import Fingerprinter
 from stream.text.policy import Policy, make_policy
-from stream.text.recipe import preset
+from stream.text.recipe import Recipe, load_recipe
 from stream.wire.page import NO_TIME, PageLimits, decode
 
 BATCH_PAGES = 512
@@ -55,11 +55,11 @@ class Explained(NamedTuple):
 class Deduper(Closing):
     """Judges pages as the service does; all state is in memory and ends with the object.
 
-    `recipe` is a preset's name; `distance` and `similarity` override the preset's; `window` is a duration such
-    as "72h" or None; `link` is "any" or "canonical". `cache` is the folder for tables built once, `workers` the
-    number of processes for HTML (which get `timeout_s` seconds a page), and `say` hears a sentence before work
-    that takes seconds. Pages are mappings with the fields of the record (`id`, `url`, `text` or `html`, `time`,
-    `status`) or plain texts. Not safe to use from several threads at once.
+    `recipe` is a preset's name, a recipe file or a Recipe; `distance` and `similarity` override its own;
+    `window` is a duration such as "72h" or None; `link` is "any" or "canonical". `cache` is the folder for tables
+    built once, `workers` the number of processes for HTML (which get `timeout_s` seconds a page), and `say` hears
+    a sentence before work that takes seconds. Pages are mappings with the fields of the record (`id`, `url`,
+    `text` or `html`, `time`, `status`) or plain texts. Not safe to use from several threads at once.
 
         with Deduper() as deduper:
             for verdict in deduper.judge([{"id": "a", "text": "…"}, {"id": "b", "text": "…"}]):
@@ -71,7 +71,7 @@ class Deduper(Closing):
     def __init__(
         self,
         path: str | Path | None = None,
-        recipe: str = "default",
+        recipe: str | Path | Recipe = "default",
         distance: int | None = None,
         similarity: str | float | None = None,
         window: str | None = None,
@@ -87,7 +87,7 @@ class Deduper(Closing):
             raise Unavailable("state on disk is not part of this version", "leave `path` out")
         window_ms = None if window is None else duration_ms("window", window)
         self._fingerprinter = Fingerprinter(
-            preset(recipe), cache or default_cache(), workers=workers, timeout_s=timeout_s, say=say
+            _recipe(recipe), cache or default_cache(), workers=workers, timeout_s=timeout_s, say=say
         )
         self._limits = PageLimits(max_record_bytes=max_record_bytes)
         self.policy = make_policy(
@@ -176,11 +176,11 @@ class Deduper(Closing):
         return Fingerprinted(pages, self._fingerprinter.columns(pages), sources)
 
 
-def fingerprint(texts: Sequence[str], recipe: str = "default", cache: Path | None = None) -> U64:
-    """The 64-bit fingerprints (n,) of texts under a preset; 0 for a text of fewer words than its `min_words`."""
+def fingerprint(texts: Sequence[str], recipe: str | Path | Recipe = "default", cache: Path | None = None) -> U64:
+    """The 64-bit fingerprints (n,) of texts under a recipe; 0 for a text of fewer words than its `min_words`."""
     if isinstance(texts, str):
         raise TypeError("fingerprint takes texts, not one text: put it into a list")
-    return _shared_fingerprinter(recipe, cache).texts(texts)[0]
+    return _shared_fingerprinter(_recipe(recipe), cache).texts(texts)[0]
 
 
 def make_index(policy: Policy) -> Index:
@@ -228,5 +228,9 @@ def _record(page: Mapping[str, Any] | str, number: int) -> Record:
 
 
 @lru_cache(maxsize=4)
-def _shared_fingerprinter(recipe: str, cache: Path | None) -> Fingerprinter:
-    return Fingerprinter(preset(recipe), cache or default_cache())
+def _shared_fingerprinter(recipe: Recipe, cache: Path | None) -> Fingerprinter:
+    return Fingerprinter(recipe, cache or default_cache())
+
+
+def _recipe(named: str | Path | Recipe) -> Recipe:
+    return named if isinstance(named, Recipe) else load_recipe(named)

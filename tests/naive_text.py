@@ -22,7 +22,8 @@ from stream.text.recipe import Recipe
 
 OTHER, HAN, LETTER, DIGIT, MARK, BIGRAM = range(6)
 M64 = (1 << 64) - 1
-TABLE = np.load(Path(stream.text.__file__).parent / "tables" / "unicode.npy").tolist()
+TABLES = Path(stream.text.__file__).parent / "tables"
+TABLE = np.load(TABLES / "unicode.npy").tolist()
 STARTS = [row[0] for row in TABLE]
 JIEBA = Path(jieba.__file__).parent
 
@@ -88,13 +89,13 @@ def regroup(tokens: list[str]) -> list[str]:
 class Naive:
     """One recipe, the slow way. The tokenizer is jieba's, initialized with a private `tmp_dir`."""
 
-    def __init__(self, recipe: Recipe, tokenizer: jieba.Tokenizer, top: int = 0) -> None:
+    def __init__(self, recipe: Recipe, tokenizer: jieba.Tokenizer) -> None:
         self.recipe = recipe
-        self.top = top
         self.tokenizer = tokenizer
         self.table = self._table()
         ordered = sorted(self.table.values())
-        self.median = ordered[len(ordered) // 2]
+        self.median = ordered[len(ordered) // 2] if ordered else 65536
+        self.table |= dict.fromkeys(self._stopped(), 0)
 
     def _table(self) -> dict[str, int]:
         shares: dict[str, float] = {}
@@ -105,12 +106,23 @@ class Naive:
         return {word: round(65536 * max(0.0, -math.log(share))) for word, share in shares.items()}
 
     def _shares(self) -> list[tuple[str, float]]:
-        if self.recipe.weights == "jieba-idf":
-            lines = (JIEBA / "analyse" / "idf.txt").read_text(encoding="utf-8").splitlines()
+        if self.recipe.weights == "none":
+            return []
+        if self.recipe.weights in ("jieba-idf", "file"):
+            path = Path(self.recipe.idf_file or JIEBA / "analyse" / "idf.txt")
+            lines = path.read_text(encoding="utf-8").splitlines()
             return [(line.split(" ")[0], math.exp(-float(line.split(" ")[1]))) for line in lines]
         words = {word: count for word, count in self.tokenizer.FREQ.items() if count > 0}
         total = sum(words.values())
         return [(word, count / total) for word, count in words.items()]
+
+    def _stopped(self) -> set[str]:
+        """The stop words, as words are counted."""
+        paths = [
+            TABLES / f"stop_{name}.txt" if name in ("zh", "en") else Path(name) for name in self.recipe.stop_words
+        ]
+        lines = [line for path in paths for line in path.read_text(encoding="utf-8").splitlines()]
+        return {casefold(fold(line.strip())) for line in lines if line.strip() and not line.startswith("#")}
 
     def words(self, utf8: bytes) -> list[str]:
         """The casefolded words of a text in their order."""
@@ -120,6 +132,8 @@ class Naive:
     def weight(self, word: str) -> int:
         if word in self.table:
             return self.table[word]
+        if self.recipe.weights == "none":
+            return 65536
         kinds = {traits(char)[2] for char in word}
         if HAN in kinds:
             return self.median
@@ -133,7 +147,7 @@ class Naive:
         """The weight of each distinct word in a page of these words; those of weight 0 do not count."""
         power = self.recipe.tf_power
         return {
-            word: (round(65536 * min(count, 4095) ** power) * self.weight(word)) >> 16
+            word: (round(65536 * min(count, self.recipe.tf_cap) ** power) * self.weight(word)) >> 16
             for word, count in Counter(words).items()
             if self.weight(word) > 0
         }
@@ -141,7 +155,7 @@ class Naive:
     def heaviest(self, weighted: dict[str, int]) -> dict[str, int]:
         """The `top` heaviest words, equal ones in the order of the text; all of them where `top` is 0."""
         ordered = sorted(weighted.items(), key=lambda item: -item[1])
-        return dict(ordered[: self.top or None])
+        return dict(ordered[: self.recipe.top or None])
 
     def fingerprint(self, utf8: bytes) -> tuple[int, list[int], int]:
         """Fingerprint, sketch in words of 64 bits, and number of distinct words."""

@@ -45,9 +45,9 @@ def _rows(resolved: Resolved) -> list[Row]:
 
 def _fallbacks(recipe: str) -> dict[str, tuple[Any, str]]:
     """What stands in for settings that were not given, and where that comes from. Raises SettingsError."""
-    from stream.text.recipe import preset
+    from stream.text.recipe import load_recipe
 
-    chosen = preset(recipe)
+    chosen = load_recipe(recipe)
     return {
         "distance": (chosen.distance, "recipe default"),
         "similarity": (chosen.similarity, "recipe default"),

@@ -23,12 +23,12 @@ def command(inputs: tuple[str, ...], config: str | None, **flags: Any) -> None:
     from stream.model import Kind
     from stream.sources.read import size_of
     from stream.text.fingerprinter import Fingerprinter
-    from stream.text.recipe import preset
+    from stream.text.recipe import load_recipe
     from stream.wire.page import PageLimits, decode
 
     size_of(inputs)
     limits = PageLimits(max_record_bytes=settings.max_record_bytes)
-    recipe = preset(settings.recipe)
+    recipe = load_recipe(settings.recipe)
     workers, timeout_s = settings.extract.workers, settings.extract.timeout_s
     with Fingerprinter(
         recipe, settings.cache_folder, workers=workers, timeout_s=timeout_s, say=say

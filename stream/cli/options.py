@@ -19,7 +19,9 @@ _CONFIG = [
     click.option("--config", metavar="FILE", help="Settings file (default: simstream.toml, if it is there).")
 ]
 _JUDGING = [
-    click.option("--recipe", metavar="NAME", help="From bytes to fingerprint: default, google2007."),
+    click.option(
+        "--recipe", metavar="NAME|FILE.toml", help="From bytes to fingerprint: default, google2007, or a file."
+    ),
     click.option("--distance", metavar="K", help="Greatest Hamming distance of a match."),
     click.option("--similarity", metavar="S", help="Least similarity that the sketch must confirm, 0 to 1."),
     click.option("--window", metavar="72h", help="Forget pages older than this, by stream time."),

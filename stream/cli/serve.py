@@ -89,9 +89,9 @@ def service(
     from stream.roles.supervisor import Supervisor
     from stream.text.fingerprinter import Fingerprinter
     from stream.text.policy import make_policy
-    from stream.text.recipe import preset
+    from stream.text.recipe import load_recipe
 
-    recipe = preset(settings.recipe)
+    recipe = load_recipe(settings.recipe)
     workers = settings.extract.workers if "fingerprint" in chosen else 0
     timeout_s = settings.extract.timeout_s
     with Fingerprinter(

@@ -43,9 +43,9 @@ def command(
     import msgspec
 
     from stream.text.fingerprinter import Fingerprinter
-    from stream.text.recipe import preset
+    from stream.text.recipe import load_recipe
 
-    recipe = preset(settings.recipe)
+    recipe = load_recipe(settings.recipe)
     recipe = replace(recipe, hmm=recipe.hmm and not no_hmm)
     with Fingerprinter(recipe, settings.cache_folder, workers=0, say=say) as fingerprinter:
         for page_text in _texts(text, source, settings):

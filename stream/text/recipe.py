@@ -1,39 +1,60 @@
-"""Recipes: all that leads from bytes to fingerprint and sketch, and the presets."""
+"""Recipes: all that leads from bytes to fingerprint and sketch, the presets, and recipe files."""
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
 from hashlib import blake2b
-from typing import Final, Literal
+from pathlib import Path
+from typing import Any, Final, Literal, get_type_hints
 
 import msgspec
 
-from stream.errors import SettingsError, Unavailable
+from stream.errors import InputMissing, SettingsError, Unavailable
+from stream.text.word_lists import SHIPPED, content_digest
 
 TF_CAP: Final = 4095
-"""Occurrences of a word in a page beyond this many count as this many."""
+"""Occurrences of a word in a page beyond this many count as this many, unless a recipe says otherwise."""
 MAX_WEIGHT: Final = 1000.0
 MOST_WORDS: Final = 1 << 20
 LEAST_TEXT_BYTES: Final = 64
 MOST_TEXT_BYTES: Final = 1 << 28
 _UNSEEN: Final = frozenset({"name", "distance", "similarity", "short_words", "short_distance", "short_similarity"})
 """Settings that change no fingerprint."""
+_FILES: Final = frozenset({"idf_file", "stop_words"})
+"""Settings that name files: what counts for the id is what the files hold."""
+_NEUTRAL: Final[dict[str, Any]] = {
+    "tf_cap": TF_CAP,
+    "top": 0,
+    "idf_file": None,
+    "stop_words": (),
+}
+"""Settings that came later, with what recipes did before them: at that they are no part of the id."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
     """How a page becomes fingerprint and sketch; `distance` and `similarity` are the preset's defaults.
 
-    Raises SettingsError where a value is out of range.
+    Raises SettingsError where a value is out of range. Files that it names are read when it is applied.
     """
 
     name: str
-    weights: Literal["dictionary", "jieba-idf"] = "dictionary"
-    """-ln(frequency / total) of jieba's dictionary, or jieba's table of inverse document frequencies."""
+    weights: Literal["dictionary", "jieba-idf", "none", "file"] = "dictionary"
+    """-ln(frequency / total) of jieba's dictionary; jieba's table of inverse document frequencies; 1 for every
+    word; or the table `idf_file`."""
+    idf_file: str | None = None
+    """A table in jieba's format, a word and its inverse document frequency a line; only with `weights` file."""
+    stop_words: tuple[str, ...] = ()
+    """Names of shipped lists (zh, en) or files, a word a line: these words count in the sketch alone."""
     tf_power: float = 0.75
     """A word that occurs tf times weighs tf^tf_power times its weight."""
+    tf_cap: int = TF_CAP
+    """Occurrences beyond this many count as this many."""
+    top: int = 0
+    """Only so many of a page's heaviest words count in its fingerprint; 0: all."""
     seed: int = 0
     """Of the words' hashes, below 2^32."""
     sketch_bits: int = 128
@@ -59,9 +80,29 @@ class Recipe:
     """What a pair with a short page needs: at least as strict as `distance` and `similarity`; None: as they are."""
 
     def __post_init__(self) -> None:
-        checks: tuple[tuple[str, bool, str], ...] = (
-            ("weights", self.weights in ("dictionary", "jieba-idf"), "dictionary or jieba-idf"),
+        for name, fits, allowed in (*self._word_checks(), *self._page_checks(), *self._short_checks()):
+            if not fits:
+                raise SettingsError(f"recipe setting {name} is {getattr(self, name)!r}", f"use {allowed}")
+
+    def _word_checks(self) -> tuple[tuple[str, bool, str], ...]:
+        tables = ("dictionary", "jieba-idf", "none", "file")
+        return (
+            ("weights", self.weights in tables, "dictionary, jieba-idf, none or file"),
+            (
+                "idf_file",
+                (self.idf_file is not None) == (self.weights == "file"),
+                'a table of weights with weights = "file", and only there',
+            ),
+            ("stop_words", all(self.stop_words), f"{' or '.join(SHIPPED)}, or files"),
             ("tf_power", 0 <= self.tf_power <= 1, "0 to 1"),
+            ("tf_cap", 1 <= self.tf_cap <= MOST_WORDS, f"1 to {MOST_WORDS}"),
+            ("top", 0 <= self.top <= MOST_WORDS, f"1 to {MOST_WORDS}, or 0 for all"),
+            ("number_weight", 0 <= self.number_weight <= MAX_WEIGHT, f"0 to {MAX_WEIGHT:g}"),
+            ("default_weight", 0 <= self.default_weight <= MAX_WEIGHT, f"0 to {MAX_WEIGHT:g}"),
+        )
+
+    def _page_checks(self) -> tuple[tuple[str, bool, str], ...]:
+        return (
             ("seed", 0 <= self.seed < 1 << 32, "0 to 4294967295"),
             ("sketch_bits", self.sketch_bits in (0, 64, 128, 192, 256), "0, 64, 128, 192 or 256"),
             ("min_words", 1 <= self.min_words <= MOST_WORDS, f"1 to {MOST_WORDS}"),
@@ -70,14 +111,8 @@ class Recipe:
                 LEAST_TEXT_BYTES <= self.max_text_bytes <= MOST_TEXT_BYTES,
                 f"{LEAST_TEXT_BYTES} to {MOST_TEXT_BYTES}",
             ),
-            ("number_weight", 0 <= self.number_weight <= MAX_WEIGHT, f"0 to {MAX_WEIGHT:g}"),
-            ("default_weight", 0 <= self.default_weight <= MAX_WEIGHT, f"0 to {MAX_WEIGHT:g}"),
             ("extract", self.extract == "main", "main"),
-            *self._short_checks(),
         )
-        for name, fits, allowed in checks:
-            if not fits:
-                raise SettingsError(f"recipe setting {name} is {getattr(self, name)!r}", f"use {allowed}")
 
     def _short_checks(self) -> tuple[tuple[str, bool, str], ...]:
         least, most = self.min_words + 1, self.distance
@@ -122,8 +157,53 @@ def preset(name: str) -> Recipe:
     if name in LATER:
         raise Unavailable(f"the recipe {name} is not there yet", f"use {' or '.join(PRESETS)}")
     if name not in PRESETS:
-        raise SettingsError(f"there is no recipe {name!r}", f"use {' or '.join(PRESETS)}")
+        raise SettingsError(f"there is no recipe {name!r}", f"use {' or '.join(PRESETS)}, or a file NAME.toml")
     return PRESETS[name]
+
+
+def load_recipe(name: str | Path) -> Recipe:
+    """The preset of this name, or the recipe of a file that ends in `.toml`.
+
+    A file says what differs from the preset `base` (`default` where it says none); paths in it are relative to
+    it, and `name` is its stem unless it says another. Raises SettingsError for an unknown preset, key or value,
+    InputMissing where the file cannot be read.
+    """
+    path = Path(name)
+    return _from_file(path) if path.suffix == ".toml" else preset(str(name))
+
+
+def _from_file(path: Path) -> Recipe:
+    try:
+        # Numbers stay as they are written: a similarity is exact.
+        given = tomllib.loads(path.read_text(encoding="utf-8"), parse_float=str)
+    except OSError as error:
+        raise InputMissing(f"{path} cannot be read ({error.strerror})", "name a recipe or its file") from error
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise SettingsError(f"{path} cannot be read as TOML ({error})", "mend the file") from error
+    base = given.pop("base", "default")
+    unknown = sorted(set(given) - set(Recipe.__slots__))
+    if unknown:
+        raise SettingsError(f"{path} has {unknown[0]!r}, which is no setting of a recipe", "leave it out")
+    changes = {"name": path.stem} | {key: _value(path, key, value) for key, value in given.items()}
+    try:
+        return replace(preset(str(base)), **changes)
+    except (SettingsError, Unavailable) as error:
+        raise SettingsError(f"{error.what} ({path})", error.todo) from None
+
+
+def _value(path: Path, key: str, value: Any) -> Any:
+    """A value of a recipe file, of the setting's type; files are found beside the recipe's."""
+    if key.endswith("similarity") and isinstance(value, int):
+        value = str(value)
+    try:
+        found = msgspec.convert(value, get_type_hints(Recipe)[key], strict=False)
+    except msgspec.ValidationError as error:
+        raise SettingsError(f"{key} is {value!r} ({path})", f"give another value: {error}") from error
+    if key not in _FILES:
+        return found
+    if isinstance(found, str):
+        return str(path.parent / found)
+    return tuple(name if name in SHIPPED else str(path.parent / name) for name in found)
 
 
 def _at_least(similarity: str, least: str | None) -> bool:
@@ -135,7 +215,21 @@ def _at_least(similarity: str, least: str | None) -> bool:
 
 
 def recipe_id(recipe: Recipe, tables: Sequence[str], output: bytes) -> str:
-    """8 hex digits over the settings that change a fingerprint, the tables' digests and the probes' output."""
-    settings = {field: getattr(recipe, field) for field in recipe.__slots__ if field not in _UNSEEN}
+    """8 hex digits over the settings that change a fingerprint, the tables' digests and the probes' output.
+
+    Reads the files that the recipe names; raises InputMissing where one cannot be read.
+    """
+    settings = {field: _content(recipe, field) for field in recipe.__slots__ if field not in _UNSEEN}
+    settings = {
+        field: value for field, value in settings.items() if field not in _NEUTRAL or value != _NEUTRAL[field]
+    }
     content = msgspec.json.encode([settings, list(tables), output.hex()])
     return blake2b(content, digest_size=4, person=b"simstream recipe").hexdigest()
+
+
+def _content(recipe: Recipe, field: str) -> Any:
+    """A setting as its id sees it: a file by what it holds."""
+    value = getattr(recipe, field)
+    if field not in _FILES or not value:
+        return value
+    return content_digest(value) if isinstance(value, str) else [content_digest(name) for name in value]

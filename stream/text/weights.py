@@ -19,11 +19,11 @@ from stream.kernels.hashing import hash_words
 from stream.kernels.simhash import fill_word_table, known_weights
 from stream.kernels.tokenize import slots_of
 from stream.kernels.words import Lexicon
-from stream.text import tables
+from stream.text import tables, word_lists
 from stream.text.dictionary import Dictionary
-from stream.text.recipe import TF_CAP, Recipe
+from stream.text.recipe import Recipe
 
-FORMAT: Final = 4
+FORMAT: Final = 5
 ONE: Final = 1 << 16
 """An integer weight is its weight times this, rounded."""
 _MAGIC: Final = b"simstream weights\n"
@@ -60,26 +60,44 @@ def load(recipe: Recipe, dictionary: Dictionary, cache: Path) -> Weights:
     Cost: about 15 ms where the cache has them, else about 1.5 s. A damaged file is built anew; a folder that
     cannot be written only costs time. Raises InputMissing where jieba's table is not there.
     """
-    source = _idf_path() if recipe.weights == "jieba-idf" else None
-    settings = [FORMAT, recipe.weights, recipe.seed, recipe.number_weight, recipe.default_weight]
-    content = source.read_bytes() if source else b""
+    content = _table_content(recipe)
+    stopped = word_lists.stop_words(recipe.stop_words)
+    settings = [FORMAT, recipe.weights, recipe.seed, recipe.number_weight, recipe.default_weight, stopped]
     key = blake2b(repr([*settings, dictionary.key, tables.digest()]).encode(), digest_size=8)
     key.update(mmh3.mmh3_x64_128_digest(content))
     path = cache / f"weights-{key.hexdigest()}.bin"
     arrays = _read(path)
     if arrays is None:
-        shares = _idf_shares(content) if source else _dictionary_shares(dictionary)
-        arrays = _build(recipe, dictionary, shares)
+        arrays = _build(recipe, dictionary, _shares(recipe, dictionary, content), stopped)
         _write(path, arrays)
     unicode = tables.unicode_table()
-    lexicon = Lexicon(unicode.fold, unicode.traits, *arrays[:-1], tf_factors(recipe.tf_power))
+    factors = tf_factors(recipe.tf_power, recipe.tf_cap)
+    lexicon = Lexicon(unicode.fold, unicode.traits, *arrays[:-1], factors)
     digest = mmh3.mmh3_x64_128_digest(arrays.content.tobytes() + _digest(lexicon.tf_factor))
     return Weights(lexicon, digest[:8].hex())
 
 
-def tf_factors(power: float) -> NDArray[np.int64]:
-    """round(2^16 tf^power) for tf from 0 to TF_CAP."""
-    return np.array([0, *(round(ONE * tf**power) for tf in range(1, TF_CAP + 1))], np.int64)
+def tf_factors(power: float, cap: int) -> NDArray[np.int64]:
+    """round(2^16 tf^power) for tf from 0 to `cap`."""
+    if power == 1:
+        return np.arange(cap + 1, dtype=np.int64) * ONE
+    return np.array([0, *(round(ONE * tf**power) for tf in range(1, cap + 1))], np.int64)
+
+
+def _table_content(recipe: Recipe) -> bytes:
+    """The file that the weights come from, if there is one beside the dictionary. Raises InputMissing."""
+    if recipe.weights == "file" and recipe.idf_file is not None:
+        return word_lists.read_content(recipe.idf_file)
+    return _idf_path().read_bytes() if recipe.weights == "jieba-idf" else b""
+
+
+def _shares(recipe: Recipe, dictionary: Dictionary, content: bytes) -> Source:
+    """What words weigh by this recipe, as shares; none of them where every word weighs 1."""
+    if recipe.weights == "dictionary":
+        return _dictionary_shares(dictionary)
+    if recipe.weights == "none":
+        return Source([], np.empty(0))
+    return _idf_shares(recipe.idf_file or "idf.txt", content)
 
 
 def _idf_path() -> Path:
@@ -91,11 +109,10 @@ def _idf_path() -> Path:
     raise InputMissing("jieba's table of weights is not installed", "run `pip install jieba==0.42.1`")
 
 
-def _idf_shares(content: bytes) -> Source:
-    rows = [line.rsplit(" ", 1) for line in content.decode().split("\n") if line.strip()]
+def _idf_shares(name: str, content: bytes) -> Source:
+    rows = word_lists.idf_rows(name, content)
     # A weight is -ln of a share of documents; shares of words that casefold alike can be added.
-    share = np.exp(-np.array([float(idf) for _, idf in rows]))
-    return Source([word for word, _ in rows], share)
+    return Source([word for word, _ in rows], np.exp(-np.array([idf for _, idf in rows])))
 
 
 def _dictionary_shares(dictionary: Dictionary) -> Source:
@@ -110,22 +127,47 @@ def _flat(words: list[str]) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
     return points, np.cumsum(np.fromiter(map(len, words), np.int64, len(words)))
 
 
-def _build(recipe: Recipe, dictionary: Dictionary, source: Source) -> Cached:
+def _build(recipe: Recipe, dictionary: Dictionary, source: Source, stopped: list[str]) -> Cached:
     """The cached arrays of a Lexicon, in its order."""
-    unicode, seed = tables.unicode_table(), np.uint64(recipe.seed)
-    points, ends = _flat(source.words)
-    hashes, kinds = hash_words(unicode.fold[points], ends, unicode.traits, seed)
-    counts = kinds & 0x80 != 0
+    seed = np.uint64(recipe.seed)
+    hashes, counts = _hash_folded(source.words, seed)
     unique, which = np.unique(hashes[counts], return_inverse=True)
     shares = np.bincount(which, source.share[counts], len(unique))
     weights = np.rint(ONE * np.maximum(0.0, -np.log(shares))).astype(np.int32)
+    unknown = _unknown(recipe, weights)
+    unique, weights = _stop(unique, weights, _hash_folded(stopped, seed))
     size = 1 << (2 * len(unique)).bit_length()
     keys, values = np.zeros(size, np.uint64), np.full(size, -1, np.int32)
     fill_word_table(unique, weights, keys, values)
-    median = int(np.sort(weights)[len(weights) // 2])
-    unknown = np.array([median, round(ONE * recipe.number_weight), round(ONE * recipe.default_weight)], np.int32)
-    content = np.frombuffer(b"".join(map(_digest, (unique, weights, unknown))), np.uint8)
+    content = np.frombuffer(_digest(unique) + _digest(weights) + _digest(unknown), np.uint8)
     return Cached(_slots(dictionary, seed, keys, values, unknown), keys, values, unknown, content)
+
+
+def _hash_folded(words: list[str], seed: np.uint64) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
+    """The hash of each word, folded and casefolded, and whether it is a word at all: has a letter or a number."""
+    unicode = tables.unicode_table()
+    points, ends = _flat(words)
+    hashes, kinds = hash_words(unicode.fold[points], ends, unicode.traits, seed)
+    return hashes, kinds & 0x80 != 0
+
+
+def _unknown(recipe: Recipe, weights: NDArray[np.int32]) -> NDArray[np.int32]:
+    """What words weigh that the table does not have: with Han the median of those it has."""
+    if recipe.weights == "none":
+        return np.full(3, ONE, np.int32)
+    median = int(np.sort(weights)[len(weights) // 2]) if len(weights) else ONE
+    return np.array([median, round(ONE * recipe.number_weight), round(ONE * recipe.default_weight)], np.int32)
+
+
+def _stop(
+    unique: NDArray[np.uint64], weights: NDArray[np.int32], stopped: tuple[NDArray[np.uint64], NDArray[np.bool_]]
+) -> tuple[NDArray[np.uint64], NDArray[np.int32]]:
+    """The table's words and weights with stop words among them, which weigh 0."""
+    none = np.unique(stopped[0][stopped[1]])
+    others = ~np.isin(unique, none)
+    hashes = np.concatenate([unique[others], none])
+    order = np.argsort(hashes)
+    return hashes[order], np.concatenate([weights[others], np.zeros(len(none), np.int32)])[order]
 
 
 def _slots(

@@ -27,6 +27,16 @@ RECIPES = [
     replace(PRESETS["default"], min_words=1),
     replace(PRESETS["google2007"], min_words=1),
     Recipe(name="odd", sketch_bits=192, seed=0xDEADBEEF, hmm=False, tf_power=0.5, min_words=2, number_weight=0),
+    Recipe(
+        name="stopped",
+        weights="none",
+        stop_words=("zh", "en"),
+        tf_power=1.0,
+        tf_cap=2,
+        top=5,
+        min_words=1,
+        sketch_bits=64,
+    ),
 ]
 
 
@@ -100,7 +110,8 @@ def test_only_the_heaviest_words_count_where_a_recipe_says_so(
     fast, naive = both
     utf8, offsets = _join([text.encode("utf-8", "surrogatepass") for text in texts])
     found = fast._run(utf8, offsets, fast._rules._replace(top=top))
-    naive = Naive(naive.recipe, naive.tokenizer, top)
+    naive = copy(naive)
+    naive.recipe = replace(naive.recipe, top=top)
     for i, text in enumerate(texts):
         expected = naive.fingerprint(text.encode("utf-8", "surrogatepass"))
         assert (int(found.fingerprints[i]), found.sketches[i].tolist(), int(found.words[i])) == expected, text

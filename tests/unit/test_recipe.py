@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import fields, replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -76,22 +76,44 @@ def test_a_recipe_out_of_range_is_refused(wrong: dict[str, Any]) -> None:
         Recipe(name="wrong", **wrong)
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"seed": 1},
-        {"tf_power": 0.5},
-        {"hmm": False},
-        {"min_words": 9},
-        {"max_text_bytes": 4096},
-        {"number_weight": 1.0},
-        {"default_weight": 1.0},
-        {"sketch_bits": 64},
-        {"weights": "jieba-idf"},
-    ],
-)
-def test_the_id_changes_with_every_setting_that_a_fingerprint_depends_on(change: dict[str, Any]) -> None:
-    assert recipe_id(replace(DEFAULT, **change), ["t"], b"out") != recipe_id(DEFAULT, ["t"], b"out")
+IDENTITY: dict[str, dict[str, Any]] = {
+    "weights": {"weights": "jieba-idf"},
+    "idf_file": {"weights": "file", "idf_file": "own.txt"},
+    "stop_words": {"stop_words": ("zh",)},
+    "tf_power": {"tf_power": 0.5},
+    "tf_cap": {"tf_cap": 16},
+    "top": {"top": 50},
+    "seed": {"seed": 1},
+    "sketch_bits": {"sketch_bits": 64},
+    "hmm": {"hmm": False},
+    "min_words": {"min_words": 9},
+    "max_text_bytes": {"max_text_bytes": 4096},
+    "number_weight": {"number_weight": 1.0},
+    "default_weight": {"default_weight": 1.0},
+}
+"""A change of each setting that a fingerprint depends on."""
+OTHERS = {"name", "extract", "distance", "similarity", "short_words", "short_distance", "short_similarity"}
+
+
+def test_every_setting_of_a_recipe_is_part_of_its_id_or_known_not_to_be() -> None:
+    assert {field.name for field in fields(Recipe)} == set(IDENTITY) | OTHERS
+
+
+@pytest.mark.parametrize("setting", list(IDENTITY))
+def test_the_id_changes_with_every_setting_that_a_fingerprint_depends_on(
+    setting: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("own.txt").write_text("中国 2.5\n", encoding="utf-8")
+    change = IDENTITY[setting]
+    before = replace(DEFAULT, **{key: value for key, value in change.items() if key != setting} | _apart(setting))
+    assert recipe_id(replace(before, **change), ["t"], b"out") != recipe_id(before, ["t"], b"out")
+
+
+def _apart(setting: str) -> dict[str, Any]:
+    """What a setting that cannot stand by itself is changed from, all else being the same."""
+    Path("other.txt").write_text("中国 3.5\n", encoding="utf-8")
+    return {"idf_file": "other.txt"} if setting == "idf_file" else {}
 
 
 def test_the_id_changes_with_tables_and_output_and_not_with_name_distance_or_similarity() -> None:

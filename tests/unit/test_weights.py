@@ -78,10 +78,10 @@ def test_jiebas_document_frequencies_are_taken_as_they_stand(dictionary: Diction
 
 
 def test_powers_of_the_term_frequency_end_at_the_cap() -> None:
-    factors = weights.tf_factors(0.75)
+    factors = weights.tf_factors(0.75, 4095)
     assert factors[[1, 16]].tolist() == [65536, 8 * 65536]
     assert len(factors) == 4096
-    assert weights.tf_factors(1.0)[-1] == 4095 << 16
+    assert weights.tf_factors(1.0, 4095)[-1] == 4095 << 16
 
 
 def test_a_damaged_or_missing_cache_file_is_built_anew(

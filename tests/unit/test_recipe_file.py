@@ -1,0 +1,135 @@
+"""Recipe files: what they may say, where their paths lead, and how a wrong one is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from stream import Deduper, fingerprint
+from stream.errors import InputError, InputMissing, SettingsError
+from stream.text import word_lists
+from stream.text.fingerprinter import Fingerprinter
+from stream.text.recipe import PRESETS, Recipe, load_recipe, recipe_id
+
+TEXT = "山里的邮差每天清晨骑车出门，把信送到十二个村子，傍晚才回到渡口旁边的小屋。"
+
+
+def write(folder: Path, content: str, name: str = "own.toml") -> Path:
+    path = folder / name
+    path.write_text(content, encoding="utf-8")
+    return path
+
+
+def test_a_recipe_file_changes_what_it_says_and_leaves_the_rest_of_its_base(tmp_path: Path) -> None:
+    path = write(tmp_path, 'base = "google2007"\ntf_power = 0.5\ntop = 40\n')
+    recipe = load_recipe(path)
+    assert (recipe.name, recipe.tf_power, recipe.top) == ("own", 0.5, 40)
+    assert (recipe.weights, recipe.distance, recipe.sketch_bits) == ("jieba-idf", 3, 0)
+    assert load_recipe(str(path)) == recipe
+
+
+def test_a_file_that_says_nothing_is_the_default_recipe_under_its_own_name(tmp_path: Path) -> None:
+    recipe = load_recipe(write(tmp_path, 'name = "news"\n'))
+    assert recipe.name == "news"
+    assert recipe_id(recipe, [], b"") == recipe_id(PRESETS["default"], [], b"")
+
+
+@pytest.mark.parametrize(("written", "kept"), [("0.56250000000000000001", "0.56250000000000000001"), ("1", "1")])
+def test_a_similarity_in_a_file_is_exact(written: str, kept: str, tmp_path: Path) -> None:
+    assert load_recipe(write(tmp_path, f"similarity = {written}\n")).similarity == kept
+
+
+def test_paths_in_a_recipe_file_begin_where_it_lies(tmp_path: Path) -> None:
+    write(tmp_path, "山 3.5\n", "idf.txt")
+    recipe = load_recipe(
+        write(tmp_path, 'weights = "file"\nidf_file = "idf.txt"\nstop_words = ["zh", "own.txt"]\n')
+    )
+    assert recipe.idf_file == str(tmp_path / "idf.txt")
+    assert recipe.stop_words == ("zh", str(tmp_path / "own.txt"))
+
+
+@pytest.mark.parametrize(
+    ("content", "named"),
+    [
+        ("tf_pover = 1.0\n", "tf_pover"),
+        ("tf_power = 2.0\n", "tf_power"),
+        ('min_words = "few"\n', "min_words"),
+        ('stop_words = "zh"\n', "stop_words"),
+        ('weights = "file"\n', "idf_file"),
+        ('idf_file = "idf.txt"\n', "idf_file"),
+        ('base = "none"\n', "none"),
+        ("tf_power = \n", "TOML"),
+    ],
+)
+def test_a_wrong_recipe_file_is_refused_with_the_key_and_the_file(content: str, named: str, tmp_path: Path) -> None:
+    with pytest.raises(SettingsError) as caught:
+        load_recipe(write(tmp_path, content))
+    assert named in caught.value.what
+    assert "own.toml" in caught.value.what
+
+
+def test_files_that_are_not_there_are_named(tmp_path: Path, cache: Path) -> None:
+    with pytest.raises(InputMissing, match=r"nowhere\.toml"):
+        load_recipe(tmp_path / "nowhere.toml")
+    recipe = load_recipe(write(tmp_path, 'stop_words = ["missing.txt"]\n'))
+    with pytest.raises(InputMissing, match=r"missing\.txt"):
+        Fingerprinter(recipe, cache, workers=0)
+
+
+@pytest.mark.parametrize("line", ["word", "word much", "word nan", "word 1e9", " 3.5"])
+def test_a_line_of_a_table_of_weights_that_is_none_is_named(line: str) -> None:
+    with pytest.raises(InputError, match=r"own\.txt, line 2"):
+        word_lists.idf_rows("own.txt", f"中国 1.5\n{line}\n".encode())
+
+
+def test_an_empty_table_of_weights_is_refused() -> None:
+    with pytest.raises(InputError, match="no weights"):
+        word_lists.idf_rows("own.txt", b"\n")
+
+
+def test_the_id_follows_what_a_file_holds_and_not_where_it_lies(tmp_path: Path) -> None:
+    write(tmp_path, "某甲\n", "one.txt")
+    write(tmp_path, "某甲\n", "two.txt")
+    write(tmp_path, "某乙\n", "three.txt")
+    ids = [
+        recipe_id(Recipe(name="own", stop_words=(str(tmp_path / name),)), [], b"")
+        for name in ("one.txt", "two.txt", "three.txt")
+    ]
+    assert ids[0] == ids[1] != ids[2]
+
+
+def test_words_of_an_own_table_weigh_what_it_says(tmp_path: Path, cache: Path) -> None:
+    write(tmp_path, "邮差 11.25\n村子 2.5\n渡口 5.0\n", "idf.txt")
+    recipe = load_recipe(write(tmp_path, 'weights = "file"\nidf_file = "idf.txt"\n'))
+    with Fingerprinter(recipe, cache, workers=0) as fingerprinter:
+        found = {word: weight for word, _, weight in fingerprinter.weighted(TEXT)}
+    assert (found["邮差"], found["村子"], found["清晨"]) == (11.25, 2.5, 5.0)  # unknown Han words: the median
+
+
+@pytest.mark.parametrize("name", word_lists.SHIPPED)
+def test_a_shipped_list_has_a_word_a_line_sorted_below_a_header(name: str) -> None:
+    lines = word_lists.read_content(name).decode().splitlines()
+    words = [line for line in lines if not line.startswith("#")]
+    assert lines[0].startswith("#")
+    assert words == sorted(set(words)) == word_lists.stop_words([name])
+    assert 150 <= len(words) <= 300
+    assert all(word == word.casefold().strip() and word.isalpha() for word in words)
+
+
+def test_stop_words_are_left_out_of_what_counts(cache: Path) -> None:
+    recipe = Recipe(name="own", stop_words=("zh", "en"))
+    with Fingerprinter(recipe, cache, workers=0) as fingerprinter:
+        words = {word for word, _, _ in fingerprinter.weighted("The mill and THE river 在 河边 的 磨坊 里")}
+    assert words == {"mill", "river", "河边", "磨坊"}
+
+
+def test_python_takes_a_recipe_by_file_and_as_an_object(tmp_path: Path, cache: Path) -> None:
+    path = write(tmp_path, "min_words = 3\ntf_power = 0.5\n")
+    by_file, by_object = (fingerprint([TEXT], recipe, cache) for recipe in (path, load_recipe(path)))
+    assert by_file[0] != 0
+    assert np.array_equal(by_file, by_object)
+    with Deduper(recipe=load_recipe(path), cache=cache, workers=0) as deduper:
+        (verdict,) = deduper.judge([TEXT])
+    assert verdict.fingerprint == f"{by_file[0]:016x}"
