@@ -98,11 +98,11 @@ def _show(results: Results) -> None:
 
 def _recipes(names: tuple[str, ...], peers: bool) -> tuple[list[Recipe], list[str]]:
     """The recipes that are asked for, then the peers that are there; and what is not."""
-    from stream.text.recipe import preset
+    from stream.text.recipe import load_recipe, preset
 
     if len(set(names)) < len(names):
         raise UsageError("a recipe is named twice", "name each --recipe once")
-    found, left_out = [preset(name) for name in names], []
+    found, left_out = [load_recipe(name) for name in names], []
     for name in PEERS if peers else ():
         if name in names:
             continue

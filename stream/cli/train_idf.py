@@ -65,12 +65,12 @@ def command(
         raise UsageError(f"{output} is a folder", "name a file with -o")
     from stream.sources.read import size_of
     from stream.text.fingerprinter import Fingerprinter
-    from stream.text.recipe import preset
+    from stream.text.recipe import load_recipe
     from stream.tools.train_idf.state import Folder
 
     size_of(inputs)
     workers, timeout_s = settings.extract.workers, settings.extract.timeout_s
-    recipe, cache = preset(settings.recipe), settings.cache_folder
+    recipe, cache = load_recipe(settings.recipe), settings.cache_folder
     with (
         Folder(Path(output), resume=resume) as folder,
         Fingerprinter(recipe, cache, workers=workers, timeout_s=timeout_s, say=say) as fingerprinter,

@@ -18,7 +18,7 @@ from stream.deduper import Deduper
 from stream.model import U64
 from stream.text.fingerprinter import Fingerprinter
 from stream.text.policy import Link, Policy, make_policy
-from stream.text.recipe import Recipe, preset
+from stream.text.recipe import Recipe, load_recipe
 from tests import corpora
 
 NEWS, LCTT, MSDOCS = corpora.REVISIONS
@@ -54,7 +54,7 @@ class Context:
 
     @property
     def recipe(self) -> Recipe:
-        return preset(self.named)
+        return load_recipe(self.named)
 
     def random(self, name: str) -> Random:
         """Random numbers of one study, the same in every run."""
