@@ -92,6 +92,16 @@ def test_the_first_that_is_accepted_is_the_one_that_the_verdict_names() -> None:
     assert (verdict.near_duplicate_of, verdict.distance, verdict.similarity) == first[:1] + first[3:6:2]
 
 
+@pytest.mark.parametrize("words", [19, 20])
+def test_match_names_those_that_are_accepted(words: int) -> None:
+    rows = [("a", 0b111, 0, 300), ("b", 0b1, 0b11, 300), ("c", 0b11, 0, 19), ("d", 0b1, 0b1, 19)]
+    resolver, page = judged(ANY, rows), ("page", 0, 0, words)
+    batch = columns([page])
+    found = resolver.match(batch.fingerprint, batch.sketch, batch.words)
+    assert [match.id for match in found] == [c.id for c in beside(resolver, page) if c.accepted]
+    assert len(found) == (2 if words == 19 else 3)
+
+
 @pytest.mark.parametrize(("fingerprint", "fails"), [(0b1, None), (0b1111, Rule.DISTANCE)])
 def test_the_own_earlier_version_is_set_aside_whether_it_matches_or_not(
     fingerprint: int, fails: Rule | None
