@@ -21,6 +21,7 @@ from stream.kernels.tokenize import cut
 from stream.model import REASONS, U64, Columns, Kind, Page
 from stream.text import dictionary, probes, tables, weights
 from stream.text.extract import ExtractionPool, extract_one
+from stream.text.prose import prose
 from stream.text.recipe import Recipe, recipe_id
 
 _REASON_NUMBER: Final = {reason: number for number, reason in enumerate(REASONS)}
@@ -129,7 +130,7 @@ class Fingerprinter(Closing):
     def _identify(self) -> str:
         """The recipe's id; runs, and so compiles, the kernel."""
         extracted = extract_one(probes.HTML, "text/html")
-        texts = [*probes.TEXTS, extracted.text or extracted.reason]
+        texts = [*probes.TEXTS, self._counting(extracted.text, "text/html") or extracted.reason]
         utf8, offsets = _join([text.encode("utf-8", "surrogatepass") for text in texts])
         result = self._run(utf8, offsets, self._rules._replace(min_words=1))
         output = b"".join(array.tobytes() for array in result)
@@ -146,9 +147,15 @@ class Fingerprinter(Closing):
         waiting = [p for p in pages if p.kind == Kind.READABLE and p.text is None]
         raws = [(p.raw if p.raw is not None else "", p.content_type) for p in waiting]
         for page, extracted in zip(waiting, self._pool.extract(raws) if raws else (), strict=True):
-            page.text, page.raw = extracted.text, None
+            page.text, page.raw = self._counting(extracted.text, page.content_type), None
             if extracted.text is None:
                 page.kind, page.reason, page.detail = Kind.UNREADABLE, extracted.reason, extracted.detail
+
+    def _counting(self, text: str | None, content_type: str) -> str | None:
+        """What counts of an extracted text; plain text counts as it is."""
+        if text is None or self.recipe.extract == "main" or content_type.lower().startswith("text/plain"):
+            return text
+        return prose(text)
 
     def _gather(self, pages: Sequence[Page]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
         """The UTF-8 of readable pages, cut to what counts, and where each begins; nothing for the others."""

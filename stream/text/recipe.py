@@ -68,8 +68,8 @@ class Recipe:
     """Weight of a word without letters that the table does not have."""
     default_weight: float = 8.0
     """Weight of a word without Han characters that the table does not have."""
-    extract: Literal["main"] = "main"
-    """What of an HTML page counts: its main content."""
+    extract: Literal["main", "prose"] = "main"
+    """What of an HTML page counts: its main content, or of that the lines that are prose."""
     distance: int = 8
     similarity: str | None = "0.5625"
     """Decimal, so that the least agreement is exact; None without a sketch."""
@@ -111,7 +111,7 @@ class Recipe:
                 LEAST_TEXT_BYTES <= self.max_text_bytes <= MOST_TEXT_BYTES,
                 f"{LEAST_TEXT_BYTES} to {MOST_TEXT_BYTES}",
             ),
-            ("extract", self.extract == "main", "main"),
+            ("extract", self.extract in ("main", "prose"), "main or prose"),
         )
 
     def _short_checks(self) -> tuple[tuple[str, bool, str], ...]:

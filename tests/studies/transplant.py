@@ -2,13 +2,12 @@
 
 Real article pages are taken apart (`sites`), and each article is put into other sites' pages, with paragraphs,
 advertisements, dates, counters, comments, headlines and navigation changed. Measured with extraction, over the
-whole visible text, and over the prose of what was extracted (what a better extraction could reach). Recall is over
+whole visible text, and over the prose of what was extracted (the recipe setting `extract`). Recall is over
 disjoint pairs of pages, so that no page counts twice.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from itertools import combinations
 from random import Random
@@ -18,6 +17,7 @@ from resiliparse.extract.html2text import extract_plain_text
 
 from stream.model import U64
 from stream.text.extract import extract_one
+from stream.text.prose import prose
 from tests import corpora
 from tests.studies import sites
 from tests.studies.context import Context, Prints, rows
@@ -26,13 +26,11 @@ from tests.studies.measure import BIN_NAMES, Table, Tally, bin_of, cell, common,
 TEMPLATES = 16
 """Templates that each article is put into, of as many other sites."""
 WAYS = ("main", "prose", "whole")
-"""What is compared: extracted main content; its lines that read like prose; all visible text."""
-PROSE_CHARACTERS = 15
+"""What is compared: extracted main content; its prose; all visible text."""
 LEAST_CHARACTERS = 200
 DIFFERENT = 0.3
 """Articles that are at least this alike (J) count as one, of which the first is taken."""
 LENGTHS = ((0, 500, "< 500"), (500, 1500, "500-1,500"), (1500, 1 << 30, "> 1,500"))
-_MARK = re.compile("[，。！？；,.!?;]")
 LOST, NOISY = 0.8, 0.5
 
 
@@ -46,10 +44,8 @@ class Transplanted(NamedTuple):
 
     @property
     def prose(self) -> str:
-        """The main content without lines that are short or have no mark of a sentence: what extraction could do."""
-        lines = [line.strip() for line in self.main.splitlines()]
-        kept = [line for line in lines if len(line) >= PROSE_CHARACTERS and _MARK.search(line)]
-        return "\n".join(kept) or self.main
+        """What a recipe with `extract = "prose"` compares."""
+        return prose(self.main)
 
 
 def run(context: Context) -> dict[str, Any]:

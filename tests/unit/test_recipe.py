@@ -90,9 +90,10 @@ IDENTITY: dict[str, dict[str, Any]] = {
     "max_text_bytes": {"max_text_bytes": 4096},
     "number_weight": {"number_weight": 1.0},
     "default_weight": {"default_weight": 1.0},
+    "extract": {"extract": "prose"},
 }
 """A change of each setting that a fingerprint depends on."""
-OTHERS = {"name", "extract", "distance", "similarity", "short_words", "short_distance", "short_similarity"}
+OTHERS = {"name", "distance", "similarity", "short_words", "short_distance", "short_similarity"}
 
 
 def test_every_setting_of_a_recipe_is_part_of_its_id_or_known_not_to_be() -> None:

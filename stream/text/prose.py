@@ -1,0 +1,36 @@
+"""Prose: the lines of a page's main content that hold sentences, without lists of headlines, links and controls.
+
+Extraction keeps an article whole, but on many sites also the lists beside it, which differ from page to page of one
+article and are alike on pages of one site.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+LEAST_LINE: Final = 30
+"""Width of a line that may be prose: 15 letters of Chinese, 30 of English."""
+LEAST_PROSE: Final = 200
+"""Width of all prose; where there is less, all of the main content counts."""
+_MARK = re.compile("[，。！？；…،؛؟।]|[,;!?](?!\\d)|\\.(?=[\\s\"'”’)\\]]|$)")
+
+
+def prose(text: str) -> str:
+    """The text's lines that are wide enough and have a mark of a sentence; all of it where they come to little.
+
+    Cost: about 1 us a line.
+    """
+    kept, total = [], 0
+    for line in text.splitlines():
+        width = _width(line)
+        if width >= LEAST_LINE and _MARK.search(line):
+            kept.append(line)
+            total += width
+    return "\n".join(kept) if total >= LEAST_PROSE else text
+
+
+def _width(line: str) -> int:
+    """Half of its characters and bytes: 2 for a letter of three bytes, 1 for one of ASCII, 1.5 between."""
+    line = line.strip()
+    return (len(line) + len(line.encode("utf-8", "replace"))) // 2
