@@ -92,7 +92,7 @@ def _show(results: Results) -> None:
 
     from stream.tools.evaluate.report import table
 
-    console = Console(width=None if sys.stdout.isatty() else 160)
+    console = Console(width=None if sys.stdout.isatty() else 100)
     console.print(table(results))
 
 
@@ -125,17 +125,28 @@ class _Quiet:
 
 
 class _Bars(_Quiet):
-    """A bar for each piece of work on a terminal."""
+    """A bar on a terminal for each piece of work that is under way."""
 
     def __init__(self, progress: Any) -> None:
         self._progress = progress
+        self._endless: int | None = None
+        """The task of unknown size that is under way: it ends when the next begins."""
 
     def task(self, title: str, total: int | None) -> Callable[[int], None]:
         task = self._progress.add_task(title, total=total)
-        return lambda done: self._progress.advance(task, done)
+        if self._endless is not None:
+            self._progress.update(self._endless, visible=False)
+        self._endless = task if total is None else None
+
+        def done(number: int) -> None:
+            self._progress.advance(task, number)
+            if self._progress.tasks[task].finished:
+                self._progress.update(task, visible=False)
+
+        return done
 
     def say(self, sentence: str) -> None:
-        self._progress.console.print(f"simstream: {sentence}", markup=False, highlight=False)
+        self._progress.console.print(f"simstream: {sentence}", markup=False, highlight=False, soft_wrap=True)
 
 
 @contextmanager

@@ -232,7 +232,7 @@ def _randomness(contender: Contender) -> Drawing:
         for at, one in enumerate(contender.corpora):
             colour = COLOURS[at % len(COLOURS)]
             left.plot([share.value or 0.0 for share in one.distances], color=colour, label=one.corpus)
-            right.plot([share.value or 0.0 for share in one.bits], color=colour, linewidth=1.2)
+            right.plot([share.by_seed[0] for share in one.bits], color=colour, linewidth=1.2)
         left.set_xlim(0, 64)
         left.set_title("random pairs of different groups, by distance")
         right.axhline(0.5, color=INK, alpha=0.4, linewidth=1)
@@ -242,8 +242,8 @@ def _randomness(contender: Contender) -> Drawing:
         _legend(figure, handles, names, 4)
 
     caption = (
-        f"{contender.name}: how random the fingerprints are. A curve to the left of the grey one, or bits far from "
-        "1/2, mean that pages share heavy words."
+        f"{contender.name}: how random the fingerprints are (bits: under seed {contender.seeds[0]}). A curve to the "
+        "left of the grey one, or bits far from 1/2, mean that pages share heavy words."
     )
     return Drawing(f"randomness-{safe(contender.name)}", caption, _svg(contender.name, (9.2, 3.4), paint))
 

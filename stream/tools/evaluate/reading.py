@@ -122,12 +122,13 @@ def _spread(share: Share) -> str:
 
 
 def _bits(one: OnCorpus) -> Iterator[Sentence]:
-    worst = max(one.bits, key=lambda share: abs((share.value or 0.5) - 0.5), default=None)
-    if worst is not None and not _LEAST_BIT <= (worst.value or 0.5) <= _MOST_BIT:
+    ones = [share.by_seed[0] for share in one.bits if share.by_seed]  # the mean over seeds would level them
+    worst = max(ones, key=lambda value: abs(value - 0.5), default=0.5)
+    if not _LEAST_BIT <= worst <= _MOST_BIT:
         yield Sentence(
             "fair",
-            f"Bit {one.bits.index(worst)} of the fingerprint is 1 in {percent(worst.value)} of the pages: they "
-            "share heavy words, and the index has more candidates for it.",
+            f"Bit {ones.index(worst)} of the fingerprint is 1 in {percent(worst)} of the pages: they share heavy "
+            "words, and the index has more candidates for it.",
         )
 
 

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 
 _TEMPLATE: Final = "page.html.jinja"
 _MILLION: Final = 1e6
+_TITLE: Final = (
+    "Recall by J; verdicts that name a page with J < .5 and J < .3; false matches, and candidates near enough, "
+    "per million pairs"
+)
 
 
 def write(results: Results, folder: Path) -> None:
@@ -48,33 +52,35 @@ def write(results: Results, folder: Path) -> None:
 
 
 def table(results: Results) -> Table:
-    """The main numbers of every contender on every corpus."""
+    """The main numbers of every contender on every corpus, in 80 columns."""
+    from rich.box import SIMPLE
     from rich.table import Table
 
-    found = Table(title="Under each recipe's own distance and sketch", title_justify="left")
-    for name in ("corpus", "recipe"):
-        found.add_column(name, no_wrap=True)
-    for name in (*(f"recall {name}" for name in results.bins[:4]), "J<.5", "J<.3", "false/M", "cand/M"):
-        found.add_column(name, justify="right")
+    found = Table(title=_TITLE, title_justify="left", box=SIMPLE, padding=(0, 1, 0, 0), pad_edge=False)
+    found.add_column("", no_wrap=True, overflow="ellipsis")
+    for name in (*(f"{name}" for name in results.bins[:4]), "J < .5", "J < .3", "false", "near"):
+        found.add_column(name, justify="right", no_wrap=True)
     for number, info in enumerate(results.corpora):
+        found.add_row(info.name, style="bold")
         for contender in results.contenders:
             one = contender.corpora[number]
             said = next((row for row in one.judged if row.link == "any"), None)
+            false = (one.rule.wrong.value or 0) + (one.rule.loose.value or 0)
             found.add_row(
-                info.name,
-                contender.name,
+                f"  {contender.name}",
                 *(percent(share.value) for share in one.rule.recall[:4]),
-                percent(said.below_5.value) if said else "–",
-                percent(said.below_3.value) if said else "–",
-                _plain(_MILLION * ((one.rule.wrong.value or 0) + (one.rule.loose.value or 0))),
+                percent(said.below_5.value if said else None),
+                percent(said.below_3.value if said else None),
+                _plain(_MILLION * false),
                 _plain(_candidates(one.curves, contender.distance)),
             )
-        found.add_section()
+    if results.contenders[0].apart_rule is not None:
+        found.add_row("between corpora", style="bold")
     for contender in results.contenders:
-        if contender.apart_rule is not None:
-            rule = contender.apart_rule
-            cells = (_plain((rule.matched.value or 0) * _MILLION), _plain((rule.candidates.value or 0) * _MILLION))
-            found.add_row("between corpora", contender.name, *["–"] * 6, *cells)
+        if (rule := contender.apart_rule) is not None:
+            candidates = None if contender.distance is None else (rule.candidates.value or 0) * _MILLION
+            cells = (_plain((rule.matched.value or 0) * _MILLION), _plain(candidates))
+            found.add_row(f"  {contender.name}", *["–"] * 6, *cells)
     return found
 
 
