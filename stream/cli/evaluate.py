@@ -100,8 +100,6 @@ def _recipes(names: tuple[str, ...], peers: bool) -> tuple[list[Recipe], list[st
     """The recipes that are asked for, then the peers that are there; and what is not."""
     from stream.text.recipe import load_recipe, preset
 
-    if len(set(names)) < len(names):
-        raise UsageError("a recipe is named twice", "name each --recipe once")
     found, left_out = [load_recipe(name) for name in names], []
     for name in PEERS if peers else ():
         if name in names:
@@ -111,6 +109,10 @@ def _recipes(names: tuple[str, ...], peers: bool) -> tuple[list[Recipe], list[st
         except Unavailable as error:
             left_out.append(f"{name} is left out: {error.what}")
             say(left_out[-1])
+    called = [recipe.name for recipe in found]
+    for name in called:
+        if called.count(name) > 1:
+            raise UsageError(f"two recipes are called {name}", "give one of them another `name`")
     return found, left_out
 
 

@@ -18,6 +18,7 @@ from stream.cli.main import invoke
 from stream.text.fingerprinter import Fingerprinter
 from stream.text.recipe import preset
 from stream.tools.evaluate import minhash
+from stream.tools.evaluate.reading import read
 from stream.tools.evaluate.results import Results
 from tests import naive_truth
 
@@ -250,3 +251,58 @@ def test_without_labels_there_are_still_candidates_and_verdicts(
     assert one["rule"]["recall"][0]["value"] is None
     assert one["curves"][0]["matched"]["value"] > 0
     assert one["judged"][0]["near_duplicates"]["value"] > 0
+
+
+def test_a_recipe_file_is_measured_beside_its_preset(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SIMSTREAM_CACHE", str(cache))
+    make(tmp_path, "left", 0)
+    (tmp_path / "strict.toml").write_text("distance = 2\n")
+    (tmp_path / "pairs.jsonl").write_text('{"a": "left/0/0", "b": "left/0/1"}\n{"a": "left/0/0", "b": "gone"}')
+    recipes = ["--recipe", "default", "--recipe", str(tmp_path / "strict.toml")]
+    arguments = ["evaluate", str(tmp_path / "left.jsonl"), "--pairs", str(tmp_path / "pairs.jsonl"), *recipes]
+    assert invoke([*arguments, "--distance", "2,8", "-o", str(tmp_path / "out")]) == 0
+    assert "1 pairs name a page that no input has, such as 'gone'" in capsys.readouterr().err
+    one, strict = json.loads((tmp_path / "out" / "results.json").read_bytes())["contenders"]
+    assert (strict["name"], strict["distance"], strict["ids"]) == ("strict", 2, one["ids"])
+    [at_two] = [curve for curve in one["corpora"][0]["curves"] if curve["distance"] == 2 and curve["sketch"]]
+    assert strict["corpora"][0]["rule"] == at_two
+
+
+def test_two_recipes_of_one_name_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    make(tmp_path, "left", 0)
+    arguments = ["evaluate", str(tmp_path / "left.jsonl"), "-o", str(tmp_path / "out")]
+    assert invoke([*arguments, "--recipe", "default", "--recipe", "default"]) == 2
+    assert "two recipes are called default" in capsys.readouterr().err
+
+
+def test_similarities_of_other_texts_are_pointed_out(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SIMSTREAM_CACHE", str(cache))
+    texts = make(tmp_path, "left", 0)
+    header = "---\nsame: header of all these pages, long enough to be seen in every similarity\n---\n"
+    lines = [json.dumps({"id": key, "text": header + text}) for key, text in texts.items()]
+    (tmp_path / "left.jsonl").write_text("\n".join(lines))
+    pair = {"a": "left/0/0", "b": "left/1/0", "jaccard5": naive_truth.jaccard(texts["left/0/0"], texts["left/1/0"])}
+    (tmp_path / "pairs.jsonl").write_text(json.dumps(pair))
+    arguments = ["evaluate", str(tmp_path / "left.jsonl"), "--pairs", str(tmp_path / "pairs.jsonl")]
+    assert invoke([*arguments, "--distance", "8", "-o", str(tmp_path / "out")]) == 0
+    assert "add --strip-front-matter" in capsys.readouterr().err
+    assert invoke([*arguments, "--distance", "8", "--strip-front-matter", "-o", str(tmp_path / "out")]) == 0
+    assert "add --strip-front-matter" not in capsys.readouterr().err
+
+
+def test_the_reading_calls_good_what_is_good_and_bad_what_is_bad(ran: Ran) -> None:
+    changed = json.loads((ran.folder / "results.json").read_bytes())
+    one = changed["contenders"][0]["corpora"][0]
+    for share in one["rule"]["recall"]:
+        share["value"] = 0.995
+    judged = one["judged"][0]
+    judged["below_5"]["value"], judged["below_3"]["value"] = 0.5, 0.1
+    [recall, verdicts, *_] = read(msgspec.convert(changed, Results))[0].sentences
+    assert (recall.tone, verdicts.tone) == ("good", "bad")
+    assert recall.text.startswith("Of the labelled pairs it finds 99.50 % of those with J ≥ .9, 99.50 % at .8–.9")
+    many = int(judged["near_duplicates"]["value"])
+    assert verdicts.text.startswith(f"Of {many} verdicts near_duplicate 50.0 % name a page with J < .5, 10.0 % one")

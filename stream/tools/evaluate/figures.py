@@ -242,8 +242,8 @@ def _randomness(contender: Contender) -> Drawing:
         _legend(figure, handles, names, 4)
 
     caption = (
-        f"{contender.name}: how random the fingerprints are (bits: under seed {contender.seeds[0]}). A curve to the "
-        "left of the grey one, or bits far from 1/2, mean that pages share heavy words."
+        f"{contender.name}: how random the fingerprints are (bits: under seed {contender.seeds[0]}). A curve to "
+        "the left of the grey one, or bits far from 1/2, mean that pages share heavy words."
     )
     return Drawing(f"randomness-{safe(contender.name)}", caption, _svg(contender.name, (9.2, 3.4), paint))
 

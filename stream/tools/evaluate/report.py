@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 _TEMPLATE: Final = "page.html.jinja"
 _MILLION: Final = 1e6
 _TITLE: Final = (
-    "Recall by J; verdicts that name a page with J < .5 and J < .3; false matches, and candidates near enough, "
-    "per million pairs"
+    "In %: recall by J, and verdicts that name a page with J < .5 and < .3. Per million pairs: false matches, and "
+    "candidates (all within the distance)."
 )
 
 
@@ -53,12 +53,12 @@ def write(results: Results, folder: Path) -> None:
 
 def table(results: Results) -> Table:
     """The main numbers of every contender on every corpus, in 80 columns."""
-    from rich.box import SIMPLE
+    from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
-    found = Table(title=_TITLE, title_justify="left", box=SIMPLE, padding=(0, 1, 0, 0), pad_edge=False)
+    found = Table(title=_TITLE, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     found.add_column("", no_wrap=True, overflow="ellipsis")
-    for name in (*(f"{name}" for name in results.bins[:4]), "J < .5", "J < .3", "false", "near"):
+    for name in (*results.bins[:4], "J<.5", "J<.3", "false", "cand."):
         found.add_column(name, justify="right", no_wrap=True)
     for number, info in enumerate(results.corpora):
         found.add_row(info.name, style="bold")
@@ -68,9 +68,9 @@ def table(results: Results) -> Table:
             false = (one.rule.wrong.value or 0) + (one.rule.loose.value or 0)
             found.add_row(
                 f"  {contender.name}",
-                *(percent(share.value) for share in one.rule.recall[:4]),
-                percent(said.below_5.value if said else None),
-                percent(said.below_3.value if said else None),
+                *(_bare(share.value) for share in one.rule.recall[:4]),
+                _bare(said.below_5.value if said else None),
+                _bare(said.below_3.value if said else None),
                 _plain(_MILLION * false),
                 _plain(_candidates(one.curves, contender.distance)),
             )
@@ -84,6 +84,10 @@ def table(results: Results) -> Table:
     return found
 
 
+def _bare(value: float | None) -> str:
+    return percent(value).removesuffix(" %")
+
+
 def _candidates(curves: list[Curve], distance: int | None) -> float | None:
     """Candidates per million at the recipe's own distance; None where it was not measured."""
     rates = [curve.matched.value for curve in curves if curve.distance == distance and not curve.sketch]
@@ -95,7 +99,7 @@ def _bounds(found: Share | Mean, scale: float = 1.0) -> str:
     if found.value is None or found.low is None or found.high is None:
         return ""
     if scale == 1.0 and isinstance(found, Share):
-        return f"{percent(found.low).removesuffix(' %')}–{percent(found.high).removesuffix(' %')}"
+        return f"{_bare(found.low)}–{_bare(found.high)}"
     return f"{_plain(found.low * scale)}–{_plain(found.high * scale)}"
 
 
