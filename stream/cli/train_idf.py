@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from pathlib import Path
@@ -85,6 +86,19 @@ def command(
         if not training.pages:
             raise InputError(f"no page of the input has {recipe.min_words} different words", "give pages with text")
     say(f"{words:,} words of {training.pages:,} pages in {output}")
+    say(how_to_use(output, settings.recipe))
+
+
+def how_to_use(output: str, recipe: str) -> str:
+    """What to do with a table that was made by the words of this recipe, a preset or a file."""
+    from stream.text.recipe import PRESETS
+
+    known = recipe in PRESETS
+    file = Path(output).with_suffix(".toml") if known else Path(recipe)
+    says = {"base": recipe} if known and recipe != "default" else {}
+    says |= {"weights": "file", "idf_file": os.path.relpath(output, file.parent)}
+    lines = "".join(f"\n    {name} = {json.dumps(value, ensure_ascii=False)}" for name, value in says.items())
+    return f"to judge by it, let the recipe file {file} say{lines}\nand give --recipe {file}"
 
 
 def _train(

@@ -67,6 +67,22 @@ def test_html_and_folders_count_as_dedup_reads_them_and_broken_pages_do_not(alon
     assert "火箭" in table(alone.folder / "own.idf")
 
 
+@pytest.mark.parametrize("recipe", ["default", "google2007", "mine/own.toml"])
+def test_what_it_says_at_the_end_makes_a_recipe_with_the_table(recipe: str, alone: Program) -> None:
+    (alone.folder / "mine").mkdir()
+    (alone.folder / "mine" / "own.toml").write_text("tf_power = 1\n")
+    done = alone.run("train-idf", "-", "-o", "new.idf", "--recipe", recipe, stdin=corpus(300))
+    said = done.stderr.decode()
+    told = said[said.index("to judge by it") :].splitlines()
+    made = alone.folder / told[-1].removeprefix("and give --recipe ")
+    with made.open("a", encoding="utf-8") as file:
+        file.writelines(line.strip() + "\n" for line in told[1:-1])
+    shown = alone.run("tokens", "--recipe", made, "--json", "图书馆，鲸鱼。")
+    weights = {word: weight for word, _, weight in json.loads(shown.stdout)}
+    expected = table(alone.folder / "new.idf")
+    assert weights == {word: pytest.approx(expected[word], abs=1e-4) for word in ("图书馆", "鲸鱼")}
+
+
 def start(program: Program, cache: Path, *arguments: object) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         command_line("train-idf", "-", "-o", "own.idf", *arguments),
