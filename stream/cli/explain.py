@@ -55,7 +55,7 @@ def command(ids: tuple[str, ...], inputs: tuple[str, ...], config: str | None, *
     words, candidates = (SHOWN if count is None and not as_json else count for count in counts)
     wishes = Wishes(words, candidates, diff)
     answer = _answer(settings, inputs, Asked(tuple(dict.fromkeys(ids)), ordinal), wishes)
-    _show(answer, as_json)
+    _show(answer, as_json, diff)
     _complain(answer)
 
 
@@ -105,12 +105,14 @@ def _again_and_again(inputs: Sequence[str], max_record_bytes: int) -> Iterator[R
                     yield from read_pages([path], max_record_bytes)
 
         def records(title: str) -> Iterator[Record]:
-            return with_stdin() if _STDIN in inputs else with_progress(inputs, max_record_bytes, title)
+            if _STDIN in inputs:
+                return with_stdin()
+            return with_progress(inputs, max_record_bytes, title, transient=True)
 
         yield records
 
 
-def _show(answer: Answer, as_json: bool) -> None:
+def _show(answer: Answer, as_json: bool, diff: bool) -> None:
     import msgspec
 
     from stream.cli.explained import printed
@@ -119,7 +121,7 @@ def _show(answer: Answer, as_json: bool) -> None:
         if as_json:
             sys.stdout.buffer.write(msgspec.json.encode(explanation) + b"\n")
         else:
-            printed(explanation, first=number == 0)
+            printed(explanation, first=number == 0, diff=diff)
     sys.stdout.flush()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from datetime import UTC, datetime, timedelta
 
@@ -15,16 +16,18 @@ from rich.text import Text
 from stream.cli.table import COLOURS, printable
 from stream.judge.candidates import WIDE
 from stream.model import Source, Verdict
+from stream.sources.read import HTML
 from stream.tools.explain_model import Before, Candidate, Difference, Explanation, Passage, Piece, Rules
 from stream.tools.explain_reasons import rejection
 
+_SPACE = re.compile(r"\s+")
 MOST_COLUMNS = 10_000
 """Nothing is wrapped in a pipe: whoever reads it there looks for lines."""
 PASSAGES = 30
 """Places that differ that are printed."""
 
 
-def printed(explanation: Explanation, first: bool) -> None:
+def printed(explanation: Explanation, first: bool, diff: bool) -> None:
     """Print it to stdout: in colours and as wide as the window on a terminal, else without a limit."""
     terminal = sys.stdout.isatty()
     console = Console(highlight=False, width=None if terminal else MOST_COLUMNS)
@@ -38,6 +41,8 @@ def printed(explanation: Explanation, first: bool) -> None:
         _candidates(console, explanation)
         if explanation.difference is not None:
             _difference(console, explanation.difference, explanation)
+        elif diff:
+            console.print(Text("\nText: there is no page to set it beside."))
     for line in captured.get().splitlines():
         click.echo(line.rstrip())
 
@@ -75,7 +80,7 @@ def _facts(console: Console, explanation: Explanation, verdict: Verdict) -> None
 
 def _where(source: Source, in_file: bool) -> str:
     if in_file:
-        return f"{source.topic}, line {source.offset + 1}"
+        return source.topic if source.topic.lower().endswith(HTML) else f"{source.topic}, line {source.offset + 1}"
     return f"{source.topic}, partition {source.partition}, offset {source.offset}"
 
 
@@ -136,7 +141,7 @@ def _candidates(console: Console, explanation: Explanation) -> None:
     sketch = explanation.rules.sketch_bits > 0
     similar = [("similar", "right"), ("agree", "right")] if sketch else []
     table = _table(
-        ("ordinal", "right"), ("bits", "right"), *similar, ("cluster", "right"), ("", "left"), ("page", "left")
+        ("ordinal", "right"), ("bits", "right"), *similar, ("cluster", "right"), ("rule", "left"), ("page", "left")
     )
     for one in explanation.candidates:
         table.add_row(*_row(one, explanation.rules))
@@ -184,8 +189,8 @@ def _side_by_side(
     console: Console, difference: Difference, shown: tuple[Passage, ...], explanation: Explanation
 ) -> None:
     table = Table(box=box.SIMPLE, show_edge=False, pad_edge=False, expand=True, show_lines=True)
-    table.add_column(Text(printable(difference.id)), ratio=1)
-    table.add_column(Text(f"{printable(explanation.id)} (this page)"), ratio=1)
+    table.add_column(Text(printable(difference.id)), ratio=1, overflow="fold")
+    table.add_column(Text(f"{printable(explanation.id)} (this page)"), ratio=1, overflow="fold")
     for passage in shown:
         table.add_row(_coloured(passage, passage.other, "bold red"), _coloured(passage, passage.page, "bold green"))
     console.print(table)
@@ -195,6 +200,7 @@ def _coloured(passage: Passage, pieces: tuple[Piece, ...], style: str) -> Text:
     text = Text("… " if passage.before else "")
     for piece in pieces:
         text.append(_line(piece.text), style if piece.changed else "")
+    text.rstrip()
     return text.append(" …" if passage.after else "")
 
 
@@ -205,8 +211,9 @@ def _plain(passage: Passage, pieces: tuple[Piece, ...]) -> str:
         text = _line(piece.text)
         bare = text.rstrip()
         parts.append(f"[{bare}]{text[len(bare) :]}" if piece.changed and bare else text)
-    return ("… " if passage.before else "") + "".join(parts) + (" …" if passage.after else "")
+    return ("… " if passage.before else "") + "".join(parts).rstrip() + (" …" if passage.after else "")
 
 
 def _line(text: str) -> str:
-    return printable(" ".join(text.splitlines()) if "\n" in text else text)
+    """The text on one line, each run of space as one."""
+    return printable(_SPACE.sub(" ", text))

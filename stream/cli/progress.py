@@ -18,8 +18,10 @@ def say(sentence: str) -> None:
     click.echo(f"simstream: {sentence}", err=True)
 
 
-def with_progress(inputs: Sequence[str], max_record_bytes: int, title: str) -> Iterator[Record]:
-    """The records of all inputs, under a bar on stderr where that is a terminal."""
+def with_progress(
+    inputs: Sequence[str], max_record_bytes: int, title: str, *, transient: bool = False
+) -> Iterator[Record]:
+    """The records of all inputs, under a bar on stderr where that is a terminal, which stays unless `transient`."""
     from stream.sources.read import read_pages, size_of
 
     reader = read_pages(inputs, max_record_bytes)
@@ -30,7 +32,7 @@ def with_progress(inputs: Sequence[str], max_record_bytes: int, title: str) -> I
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[pages]:,} pages"))
-    with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True)) as bar:
+    with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=transient) as bar:
         total = size_of(inputs)
         task = bar.add_task(title, total=total and total >> 10, pages=0)
         number = 0

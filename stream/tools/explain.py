@@ -76,6 +76,7 @@ class Explainer:
 
     def __init__(self, fingerprinter: Fingerprinter, policy: Policy, limits: PageLimits, wishes: Wishes) -> None:
         self._fingerprinter = fingerprinter
+        self.recipe = fingerprinter.recipe
         self.policy = policy
         self._texts = TextReader(fingerprinter, limits)
         self._rules = rules_of(fingerprinter.recipe, policy)

@@ -5,23 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from stream.errors import FrameDamaged, PageUnknown, WrongLog, WrongPolicy
+from stream.errors import FrameDamaged, PageUnknown, WrongLog
 from stream.judge.acceptor import Accepted, Acceptor
-from stream.log.base import FINGERPRINTS, PAGES, VERDICTS, Log
+from stream.log.base import FINGERPRINTS, PAGES, POSITIONS, VERDICTS, Log
 from stream.model import Record, Source, Verdict
 from stream.roles.first_frame import check_recipe
 from stream.text.policy import Policy
 from stream.tools.explain import Explainer
 from stream.tools.explain_asked import Answer, Asked, Counting, Names, Tick, check_ordinal
 from stream.tools.explain_judging import Batch, Case, Judging, Origin
+from stream.tools.explain_policy import check_policy
 from stream.tools.explain_texts import Original
 from stream.wire import frame as frames
+from stream.wire import position as positions
 from stream.wire import verdict as wire
 from stream.wire.page import PageLimits, decode
 
 VERDICTS_A_POLL = 10_000
 FRAMES_A_POLL = 16
 PAGES_A_POLL = 100
+RETAINED = "was judged, but its verdict is no longer in the topic"
 
 
 class Published(NamedTuple):
@@ -46,7 +49,7 @@ def explain(log: Log, explainer: Explainer, asked: Asked, counting: Counting) ->
         else:
             chosen = [verdict_at(log, asked, tick)]
     for published in chosen:
-        check_policy(published, policy)
+        check_policy(published.verdict.id, published.verdict.policy, policy, explainer.recipe)
     values = {published.verdict.ordinal: published.value for published in chosen}
     judging = Judging(policy, values)
     with counting("judging", max(values, default=0) + 1) as tick:
@@ -91,7 +94,9 @@ def _missing(
         if page_id not in found:
             with counting(f"looking for {page_id[:40]}", None) as tick:
                 state = whereabouts(log, page_id, tick)
-            if state:
+            if state == RETAINED:
+                errors.append(PageUnknown(f"{page_id} {state}", "keep the topic verdicts longer"))
+            elif state:
                 advice = "wait, and see that `simstream serve` runs and is ready (/health/ready)"
                 errors.append(PageUnknown(f"{page_id} has no verdict yet: it {state}", advice))
             else:
@@ -109,6 +114,8 @@ def whereabouts(log: Log, page_id: str, tick: Tick) -> str:
         except FrameDamaged:
             continue
         if name in columns.ids and page_id in columns.id_list():
+            if record.offset < _published_frames(log):
+                return RETAINED
             return f"is fingerprinted (frame {record.offset} of the log) and waits for the judge"
     for record in _records(log, PAGES, PAGES_A_POLL, tick):
         if name == record.key or (name in (record.value or b"") and _id_of(record) == page_id):
@@ -117,18 +124,16 @@ def whereabouts(log: Log, page_id: str, tick: Tick) -> str:
     return ""
 
 
+def _published_frames(log: Log) -> int:
+    """How many frames of the log have their verdicts."""
+    frame = 0
+    for record in _records(log, POSITIONS, VERDICTS_A_POLL, lambda _: None):
+        frame = positions.decode(record.value or b"").frame
+    return frame
+
+
 def _id_of(record: Record) -> str:
     return decode(record, PageLimits()).id
-
-
-def check_policy(published: Published, policy: Policy) -> None:
-    """Raises WrongPolicy where the verdict was given under another one."""
-    theirs = published.verdict.policy
-    if theirs != policy.id:
-        raise WrongPolicy(
-            f"the verdict of {published.verdict.id} was given under policy {theirs}, this is {policy.id}",
-            "use the same recipe, distance, similarity, window and link as `serve`",
-        )
 
 
 def judged(log: Log, policy: Policy, judging: Judging, tick: Tick) -> Iterator[Case]:

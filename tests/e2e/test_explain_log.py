@@ -85,8 +85,10 @@ def test_a_withdrawal_and_an_older_verdict_are_explained(program: Program) -> No
 @pytest.mark.usefixtures("judged")
 def test_other_settings_than_those_of_serve_are_refused_by_name(program: Program) -> None:
     page_id = WITHDRAWN
-    assert "policy" in one_line(program.on_log("explain", page_id, "--distance", 4), 1)
-    assert "policy" in one_line(program.on_log("explain", page_id, "--link", "canonical"), 1)
+    for flags in (("--distance", 4), ("--link", "canonical")):
+        line = one_line(program.on_log("explain", page_id, *flags), 1)
+        assert "was given under policy" in line
+        assert "add --distance 8 --similarity 0.5625 --window none --link any" in line
     assert "recipe" in one_line(program.on_log("explain", page_id, "--recipe", "google2007"), 1)
 
 
@@ -175,6 +177,17 @@ def test_a_log_that_retention_cut_cannot_be_judged_again(on_kafka: Program) -> N
         cut_before(on_kafka, log.topic("fingerprints").name, 1)
         assert len(read_topic(log, VERDICTS)) == 2
     assert "frame 0 is missing" in one_line(on_kafka.on_log("explain", "b"), 1)
+
+
+@pytest.mark.kafka
+def test_a_verdict_that_retention_removed_is_told_from_one_that_is_to_come(on_kafka: Program) -> None:
+    on_kafka.good("topics", "create", "--partitions", 1)
+    with on_kafka.place.open() as log:
+        with log.appender(PAGES) as appender:
+            appender.append(json.dumps({"text": TEXT}).encode(), b"a")
+        serve(on_kafka, log, 1)
+        cut_before(on_kafka, log.topic(VERDICTS).name, 1)
+    assert "a was judged, but its verdict is no longer in the topic" in one_line(on_kafka.on_log("explain", "a"), 1)
 
 
 def cut_before(program: Program, topic: str, offset: int) -> None:

@@ -1,0 +1,56 @@
+"""Which flags a policy's id stands for."""
+
+from __future__ import annotations
+
+import pytest
+
+from stream.errors import WrongPolicy
+from stream.settings import duration_ms
+from stream.text.policy import make_policy
+from stream.text.recipe import PRESETS, preset
+from stream.tools.explain_policy import check_policy, flags_of
+
+RECIPE_ID = "00000000"
+
+
+@pytest.mark.parametrize(
+    ("name", "distance", "similarity", "window", "link"),
+    [
+        ("default", None, None, None, "any"),
+        ("default", 5, None, "72h", "canonical"),
+        ("default", 8, "0.75", "24h", "any"),
+        ("default", 0, "0.7", None, "any"),
+        ("google2007", 4, None, "7d", "canonical"),
+    ],
+)
+def test_usual_flags_are_found_from_the_id(name, distance, similarity, window, link) -> None:
+    recipe = preset(name)
+    window_ms = duration_ms("window", window) if window else None
+    published = make_policy(recipe, RECIPE_ID, distance, similarity, window_ms, link).id
+    found = flags_of(published, RECIPE_ID, recipe)
+    assert found is not None
+    words = found.split()
+    flags = dict(zip(words[::2], words[1::2], strict=True))
+    again = make_policy(
+        recipe,
+        RECIPE_ID,
+        int(flags["--distance"]),
+        flags.get("--similarity"),
+        None if flags["--window"] == "none" else duration_ms("window", flags["--window"]),
+        flags["--link"],  # type: ignore[arg-type]
+    )
+    assert again.id == published
+
+
+def test_unusual_flags_are_not_guessed_and_the_error_says_what_is_needed() -> None:
+    recipe = preset("google2007")
+    mine = make_policy(recipe, RECIPE_ID)
+    theirs = make_policy(recipe, RECIPE_ID, window_ms=12_345)
+    with pytest.raises(WrongPolicy, match=f"{theirs.id}, and these settings are {mine.id}: give the distance"):
+        check_policy("a", theirs.id, mine, recipe)
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_the_policy_at_hand_is_let_pass(name: str) -> None:
+    mine = make_policy(preset(name), RECIPE_ID)
+    check_policy("a", mine.id, mine, preset(name))
