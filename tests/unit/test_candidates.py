@@ -119,6 +119,12 @@ def test_under_canonical_the_oldest_of_a_cluster_stands_for_it() -> None:
     }
 
 
+def test_under_canonical_the_oldest_stays_so_when_it_is_fetched_again_unchanged() -> None:
+    resolver = judged(CANONICAL, [("a", 0, 0, 300), ("b", 0b1, 0, 300), ("a", 0, 0b1, 300)])
+    assert rules(beside(resolver, ("page", 0, 0, 300))) == {"a": None, "b": Rule.NOT_CANONICAL}
+    assert judge(resolver, ("page", 0, 0, 300), 3).near_duplicate_of == "a"
+
+
 def test_under_canonical_the_heir_is_compared_once_the_page_itself_has_left_its_cluster() -> None:
     resolver = judged(CANONICAL, [("page", 0b11111000, 0, 300), ("b", 0b111000, 0, 300)])
     found = beside(resolver, ("page", 0b1000, 0, 300))
