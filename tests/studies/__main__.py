@@ -16,7 +16,7 @@ from tests import corpora
 from tests.studies import report
 from tests.studies.context import Context
 
-NAMES = ("transplant", "short", "boilerplate", "chaining", "containment", "english", "scripts")
+NAMES = ("transplant", "short", "boilerplate", "chaining", "containment", "english", "scripts", "idf")
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
