@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final, NamedTuple
+from zipfile import BadZipFile
 
 import msgspec
 import numpy as np
@@ -49,12 +50,8 @@ def read(path: Path, pages: int) -> Prints | None:
     try:
         with np.load(path, allow_pickle=False) as arrays:
             found = Prints(*(arrays[name] for name in Prints._fields))
-    except (OSError, ValueError, KeyError, EOFError):
+    except (OSError, ValueError, KeyError, EOFError, NotImplementedError, BadZipFile):
         return None
-    except Exception as error:
-        if type(error).__name__ == "BadZipFile":
-            return None
-        raise
     return found if len(found.fingerprint) == pages else None
 
 
