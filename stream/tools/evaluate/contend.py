@@ -65,6 +65,7 @@ class RecipeRun:
             distance=policy.distance,
             agreement=policy.agreement,
             bits=policy.sketch_bits,
+            bytes_per_page=8 + policy.sketch_bits // 8,
             corpora=[
                 on_corpus(truth.corpus.name, rows, policy.distance, distances, bool(policy.sketch_bits), spent)
                 for truth, rows, spent in zip(truths, counts, costs, strict=True)
@@ -177,6 +178,7 @@ class PeerRun:
             distance=None,
             agreement=self.least,
             bits=minhash.PERMUTATIONS,
+            bytes_per_page=4 * minhash.PERMUTATIONS,
             corpora=[
                 on_corpus(truth.corpus.name, rows, 0, (), True, None)
                 for truth, rows in zip(truths, counts, strict=True)

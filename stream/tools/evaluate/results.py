@@ -115,6 +115,8 @@ class Contender(msgspec.Struct, frozen=True):
     """Bits of the sketch (or minima of the signature) that must agree."""
     bits: int
     """Bits of the sketch, or minima of the signature."""
+    bytes_per_page: int
+    """Of fingerprint and sketch, or of the signature."""
     corpora: list[OnCorpus]
     apart: list[Apart]
     """Empty for one corpus."""
