@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import stream
 from stream import Deduper, fingerprint
 from stream.errors import SettingsError, Unavailable, UsageError
+from stream.text.recipe import preset
 
 STORY = "江边的老图书馆周六重新开放，馆员把修补好的地方志摆上书架，居民排队办理借书证，孩子们在院子里听故事。"
 EDITED = STORY.replace("周六", "周日")
@@ -92,6 +95,18 @@ def test_explain_shows_the_page_and_what_it_would_meet_and_stores_nothing(dedupe
 def test_explain_of_a_page_with_nothing_to_compare_says_why(deduper) -> None:
     explained = deduper.explain("zu kurz")
     assert (explained.page.reason, explained.candidates) == ("few_words", [])
+
+
+def test_short_pages_match_by_the_recipes_stricter_rule_and_long_ones_as_before(cache) -> None:
+    recipe = replace(preset("default"), short_words=40, short_distance=0, short_similarity="1")
+    long, long_edited = (" ".join([OTHER, text, *map(str, range(40))]) for text in (STORY, EDITED))
+    texts = {"a": STORY, "edited": EDITED, "copy": STORY, "long": long, "long edited": long_edited}
+    with Deduper(cache=cache, workers=0, recipe=recipe) as deduper:
+        verdicts = deduper.judge([{"id": name, "text": text} for name, text in texts.items()])
+        assert [v.near_duplicate_of for v in verdicts] == [None, None, "a", None, "long"]
+        assert [match.id for match in deduper.match(STORY)] == ["a", "copy"]
+        explained = deduper.explain({"id": "again", "text": EDITED}).candidates
+        assert {c.id: c.rejected_by for c in explained[:3]} == {"edited": None, "a": "short", "copy": "short"}
 
 
 def test_a_window_forgets_by_the_pages_own_time_and_needs_one(cache) -> None:
