@@ -49,12 +49,22 @@ def test_a_study_gives_shares_with_intervals_and_tables_of_them(name: str, conte
         assert all(len(row) == len(table.columns) for row in table.rows)
 
 
-def test_the_command_writes_numbers_and_tables(tmp_path: Path) -> None:
-    done = CliRunner().invoke(main, ["containment", "--out", str(tmp_path), "--limit", "5"])
+def test_the_command_writes_numbers_and_tables_for_a_recipe_file(tmp_path: Path) -> None:
+    recipe = tmp_path / "strict.toml"
+    recipe.write_text("distance = 0\n", encoding="utf-8")
+    arguments = ["containment", "--out", str(tmp_path), "--limit", "5", "--recipe", str(recipe)]
+    done = CliRunner().invoke(main, arguments)
     assert done.exit_code == 0, done.output
     numbers = json.loads((tmp_path / "studies.json").read_text(encoding="utf-8"))
     assert list(numbers["studies"]) == ["containment"]
+    assert sum(part["count"] for part in shares(numbers["studies"])) <= 5  # hardly anything matches within 0 bits
     assert "## containment" in (tmp_path / "studies.md").read_text(encoding="utf-8")
+
+
+def test_an_unknown_recipe_is_wrong_usage(tmp_path: Path) -> None:
+    done = CliRunner().invoke(main, ["containment", "--out", str(tmp_path), "--recipe", "nonesuch"])
+    assert done.exit_code == 2
+    assert "nonesuch" in done.output
 
 
 def test_a_small_part_of_a_page_is_no_near_duplicate_of_it(context: Context) -> None:

@@ -1,4 +1,4 @@
-"""Runs the studies: `python -m tests.studies [NAME...] --out FOLDER [--recipe NAME]`."""
+"""Runs the studies: `python -m tests.studies [NAME...] --out FOLDER [--recipe NAME|FILE]`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from typing import Any
 import click
 from rich.console import Console
 
+from stream.errors import SimstreamError
 from stream.settings import default_cache
+from stream.text.recipe import load_recipe
 from tests import corpora
 from tests.studies import report
 from tests.studies.context import Context
@@ -22,7 +24,7 @@ NAMES = ("transplant", "short", "boilerplate", "chaining", "containment", "engli
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("names", nargs=-1, type=click.Choice(NAMES))
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), required=True, help="Folder of results.")
-@click.option("--recipe", default="default", show_default=True, help="The recipe under test.")
+@click.option("--recipe", default="default", show_default=True, help="A recipe's name or file.")
 @click.option("--limit", type=click.IntRange(1), help="Read at most so many pages of a corpus: a quick look.")
 def main(names: tuple[str, ...], out: Path, recipe: str, limit: int | None) -> None:
     """Run all studies, or those named; SIMSTREAM_CORPORA names the folder of the corpora.
@@ -31,6 +33,10 @@ def main(names: tuple[str, ...], out: Path, recipe: str, limit: int | None) -> N
     """
     if corpora.folder() is None:
         raise click.UsageError("SIMSTREAM_CORPORA names no folder: set it to the folder of the corpora")
+    try:
+        load_recipe(recipe)
+    except SimstreamError as error:
+        raise click.BadParameter(str(error), param_hint="--recipe") from error
     context, console = Context(recipe, default_cache(), limit), Console()
     out.mkdir(parents=True, exist_ok=True)
     results: dict[str, Any] = {}

@@ -90,7 +90,7 @@ class Context:
 
     def deduper(self, link: Link = "any") -> Deduper:
         """A judge under the recipe's own policy."""
-        return Deduper(recipe=self.named, link=link, cache=self.cache)
+        return Deduper(recipe=self.recipe, link=link, cache=self.cache)
 
     def _fingerprinter(self, recipe: Recipe) -> Fingerprinter:
         if recipe not in self._fingerprinters:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import fields, replace
+from dataclasses import replace
 from random import Random
 from typing import Any, NamedTuple
 
@@ -68,7 +68,7 @@ def run(context: Context) -> dict[str, Any]:
 
 
 def variants(recipe: Recipe) -> dict[str, Recipe]:
-    """The recipe with other weights, as far as it has such settings."""
+    """The recipe with other weights."""
     found = {
         "as it is": recipe,
         "default_weight / 2": replace(recipe, default_weight=recipe.default_weight / 2),
@@ -76,10 +76,10 @@ def variants(recipe: Recipe) -> dict[str, Recipe]:
         "number_weight x 3": replace(recipe, number_weight=recipe.number_weight * 3),
         "number_weight / 3": replace(recipe, number_weight=recipe.number_weight / 3),
     }
-    if "stop_words" in {field.name for field in fields(recipe)}:
-        found["stop words: en"] = replace(recipe, stop_words=("en",))
-        found["stop words: none"] = replace(recipe, stop_words=())
-    return found
+    without = tuple(name for name in recipe.stop_words if name != "en")
+    if "en" in recipe.stop_words:
+        return found | {"English stop words in": replace(recipe, stop_words=without)}
+    return found | {"English stop words out": replace(recipe, stop_words=(*recipe.stop_words, "en"))}
 
 
 def _pages() -> Iterator[str]:

@@ -56,7 +56,12 @@ def run(context: Context) -> dict[str, Any]:
     articles = list(_different(found.values()))[: context.some(len(pages))]
     made = list(_transplanted(articles, pages, random))
     own = [shingles(article.text) for article in articles]
-    result: dict[str, Any] = {"articles": len(articles), "templates": len(pages), "pages": len(made)}
+    result: dict[str, Any] = {
+        "extract": context.recipe.extract,
+        "articles": len(articles),
+        "templates": len(pages),
+        "pages": len(made),
+    }
     for way in WAYS:
         texts = [str(getattr(page, way)) for page in made]
         result[way] = _measure(context, texts, made, [len(article.text) for article in articles])
@@ -186,7 +191,7 @@ def tables(result: dict[str, Any]) -> list[Table]:
         key=lambda item: item[1]["mean_kept"] - item[1]["mean_noise"],
     )[:12]
     return [
-        Table("Transplanted articles", columns, lines),
+        Table(f"Transplanted articles (the recipe compares {result['extract']})", columns, lines),
         Table("Same article: recall by J of the two texts compared", columns, bins),
         Table(
             "Sites that extraction does badly with",
