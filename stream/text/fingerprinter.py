@@ -130,7 +130,7 @@ class Fingerprinter(Closing):
     def _identify(self) -> str:
         """The recipe's id; runs, and so compiles, the kernel."""
         extracted = extract_one(probes.HTML, "text/html")
-        texts = [*probes.TEXTS, self._counting(extracted.text, "text/html") or extracted.reason]
+        texts = [*probes.TEXTS, self.counting(extracted.text, "text/html") or extracted.reason]
         utf8, offsets = _join([text.encode("utf-8", "surrogatepass") for text in texts])
         result = self._run(utf8, offsets, self._rules._replace(min_words=1))
         output = b"".join(array.tobytes() for array in result)
@@ -147,12 +147,12 @@ class Fingerprinter(Closing):
         waiting = [p for p in pages if p.kind == Kind.READABLE and p.text is None]
         raws = [(p.raw if p.raw is not None else "", p.content_type) for p in waiting]
         for page, extracted in zip(waiting, self._pool.extract(raws) if raws else (), strict=True):
-            page.text, page.raw = self._counting(extracted.text, page.content_type), None
+            page.text, page.raw = self.counting(extracted.text, page.content_type), None
             if extracted.text is None:
                 page.kind, page.reason, page.detail = Kind.UNREADABLE, extracted.reason, extracted.detail
 
-    def _counting(self, text: str | None, content_type: str) -> str | None:
-        """What counts of an extracted text; plain text counts as it is."""
+    def counting(self, text: str | None, content_type: str) -> str | None:
+        """What counts of a text that was extracted from this type of content; plain text counts as it is."""
         if text is None or self.recipe.extract == "main" or content_type.lower().startswith("text/plain"):
             return text
         return prose(text)

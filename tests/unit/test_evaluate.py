@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +15,9 @@ from hypothesis import strategies as st
 from stream.errors import InputError, UsageError
 from stream.kernels.minhash import similar
 from stream.model import Record
-from stream.tools.evaluate import minhash
+from stream.text.fingerprinter import Fingerprinter
+from stream.text.recipe import preset
+from stream.tools.evaluate import minhash, prints
 from stream.tools.evaluate.clusters import compare
 from stream.tools.evaluate.corpus import Corpus, Reading, components, corpus_names, read_corpus
 from stream.tools.evaluate.intervals import mean, share, student, wilson
@@ -23,7 +27,7 @@ from stream.tools.evaluate.pairs import Pair, assign, complete, placed, read_pai
 from stream.tools.evaluate.rule import Rule
 from stream.tools.evaluate.run import distances_of
 from stream.tools.evaluate.truth import jaccard, shingle_sets
-from stream.wire.page import PageLimits
+from stream.wire.page import PageLimits, decode
 from tests import naive_truth
 
 READING = Reading(PageLimits())
@@ -222,3 +226,18 @@ def test_minhash_estimates_the_similarity_of_two_texts() -> None:
     sets = shingle_sets(["".join(words[:700]), "".join(words[200:])])
     left, right = minhash.signatures(sets, 0)
     assert (left == right).mean() == pytest.approx(jaccard(sets, np.array([0]), np.array([1]))[0], abs=0.12)
+
+
+@pytest.mark.parametrize("extract", ["main", "prose"])
+def test_html_is_extracted_once_and_fingerprinted_as_each_recipe_has_it(cache: Path, extract: Any) -> None:
+    story = "A long line about the ferry that comes, at last, to the island in the north. " * 4
+    body = f"<article><p>{story}</p><p>Short line</p><p>Another one</p></article>"
+    pages = [{"id": "h", "html": f"<html><body>{body}</body></html>"}, {"id": "t", "text": f"{story}\nShort line"}]
+    records = [Record("news", 0, n, None, json.dumps(page).encode()) for n, page in enumerate(pages)]
+    found = read_corpus("news", records, Reading(PageLimits(), workers=0))
+    with Fingerprinter(replace(preset("default"), extract=extract), cache, workers=0) as fingerprinter:
+        expected = fingerprinter.columns([decode(record, PageLimits()) for record in records])
+        made = prints.make(fingerprinter, found, 1, lambda _: None)
+    assert made.fingerprint.tolist() == expected.fingerprint.tolist()
+    assert made.words.tolist() == expected.words.tolist()
+    assert found.pages[0].content_type  # by which it is told from a text

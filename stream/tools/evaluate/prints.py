@@ -60,6 +60,9 @@ def make(fingerprinter: Fingerprinter, corpus: Corpus, threads: int, done: Done)
 
     def one(at: int) -> Columns:
         pages = [msgspec.structs.replace(page) for page in corpus.pages[at : at + BATCH]]
+        for page in pages:
+            if page.content_type:  # it was extracted once for all recipes
+                page.text = fingerprinter.counting(page.text, page.content_type)
         found = fingerprinter.columns(pages)  # which changes the pages: these are copies
         done(len(pages))
         return found
