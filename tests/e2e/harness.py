@@ -22,7 +22,7 @@ from stream.judge.acceptor import Acceptor
 from stream.log.base import FINGERPRINTS, VERDICTS, Log
 from stream.model import Record
 from stream.text.policy import make_policy
-from stream.text.recipe import preset
+from stream.text.recipe import load_recipe
 from stream.wire import verdict as wire
 from tests.kafka_fixtures import Place
 from tests.naive import judge_log
@@ -232,14 +232,16 @@ def bare(verdict: bytes | dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def naive_verdicts(log: Log, window_ms: int | None = None, link: str = "any") -> list[bytes]:
+def naive_verdicts(
+    log: Log, window_ms: int | None = None, link: str = "any", recipe: str | Path = "default"
+) -> list[bytes]:
     """What the quadratic judge says about the log's frames."""
     records = read_topic(log, FINGERPRINTS)
     from stream.roles.first_frame import first_header
 
     header = first_header(log)
     assert header is not None
-    policy = make_policy(preset("default"), header.recipe, window_ms=window_ms, link=link)  # type: ignore[arg-type]
+    policy = make_policy(load_recipe(recipe), header.recipe, window_ms=window_ms, link=link)  # type: ignore[arg-type]
     acceptor = Acceptor(header.recipe, header.sketch_words)
     frames = [(record.offset, record.value or b"", record.timestamp) for record in records]
     return [wire.encode(verdict) for verdict in judge_log(frames, acceptor, policy)]

@@ -78,6 +78,24 @@ def test_one_partition_gives_the_verdicts_of_dedup(program: Program, made: Path)
     }  # fmt: skip
 
 
+def test_a_recipe_that_asks_more_of_short_pages_gives_the_verdicts_of_the_quadratic_judge(
+    on_folder: Program, tmp_path: Path
+) -> None:
+    recipe, made = tmp_path / "strict.toml", pages.write(tmp_path / "pages.jsonl", 600)
+    recipe.write_text('short_words = 40\nshort_distance = 2\nshort_similarity = "0.9"\n', encoding="utf-8")
+    on_folder.good("topics", "create", "--partitions", 1)
+    on_folder.good("feed", made)
+    assert on_folder.place is not None
+    with on_folder.place.open() as log, on_folder.serve("--recipe", recipe) as service, watching(log) as watcher:
+        watcher.wait(600, service)
+        assert service.end() == 0
+        verdicts = by_ordinal(watcher.rest())
+        assert verdicts == naive_verdicts(log, recipe=recipe)
+    lax, strict = (on_folder.dedup(made, "--recipe", name) for name in ("default", recipe))
+    assert [bare(v) for v in verdicts] == [bare(v) for v in strict]
+    assert 5 <= sum(a["verdict"] != b["verdict"] for a, b in zip(lax, strict, strict=True)) <= 300
+
+
 def test_three_kills_on_the_way_change_no_verdict(program: Program, made: Path) -> None:
     program.good("topics", "create", "--partitions", 1)
     program.good("feed", made)
