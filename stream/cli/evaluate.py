@@ -62,6 +62,7 @@ def command(
     from stream.tools.evaluate.results import schema
     from stream.tools.evaluate.store import write_atomically
 
+    report.check_libraries()  # before anything that takes long
     settings = settle(config, threads=threads)
     chosen, left_out = _recipes(recipes or ("default",), peers)
     folder = Path(output)

@@ -270,6 +270,50 @@ def test_a_recipe_file_is_measured_beside_its_preset(
     assert strict["corpora"][0]["rule"] == at_two
 
 
+def test_pages_that_are_all_too_short_are_measured_as_far_as_that_goes(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SIMSTREAM_CACHE", str(cache))
+    (tmp_path / "short.jsonl").write_text(
+        '{"id": "a", "text": "three short words"}\nno json\n{"id": "b", "text": ""}'
+    )
+    assert invoke(["evaluate", str(tmp_path / "short.jsonl"), "--peers", "-o", str(tmp_path / "out")]) == 0
+    [one] = json.loads((tmp_path / "out" / "results.json").read_bytes())["contenders"][0]["corpora"]
+    assert one["readable"]["value"] == 0
+    assert one["rule"]["precision"]["value"] is None
+
+
+def test_a_missing_library_is_said_before_anything_is_computed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make(tmp_path, "left", 0)
+    monkeypatch.setattr("stream.tools.evaluate.report.find_spec", lambda package: None)
+    assert invoke(["evaluate", str(tmp_path / "left.jsonl"), "-o", str(tmp_path / "out")]) == 2
+    assert "matplotlib is not installed: run pip install 'simstream[evaluate]'" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_minhash_is_left_out_without_its_library(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SIMSTREAM_CACHE", str(cache))
+    make(tmp_path, "left", 0)
+    monkeypatch.setattr(minhash, "installed", lambda: False)
+    arguments = [
+        "evaluate",
+        str(tmp_path / "left.jsonl"),
+        "--peers",
+        "--distance",
+        "8",
+        "-o",
+        str(tmp_path / "out"),
+    ]
+    assert invoke(arguments) == 0
+    assert "MinHash is left out, since rensa is not installed" in capsys.readouterr().err
+    results = json.loads((tmp_path / "out" / "results.json").read_bytes())
+    assert any("MinHash is left out" in line for line in results["left_out"])
+
+
 def test_two_recipes_of_one_name_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     make(tmp_path, "left", 0)
     arguments = ["evaluate", str(tmp_path / "left.jsonl"), "-o", str(tmp_path / "out")]

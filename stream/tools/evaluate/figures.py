@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from math import comb
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from stream.errors import UsageError
 from stream.tools.evaluate.results import Contender, Curve, OnCorpus, Results
 
 if TYPE_CHECKING:
@@ -42,8 +41,7 @@ class Drawing(NamedTuple):
 
 
 def draw_all(results: Results) -> list[Drawing]:
-    """Every figure, the main one first. Raises UsageError without matplotlib."""
-    _need_matplotlib()
+    """Every figure, the main one first."""
     drawings = [draw_main(results)]
     for number, info in enumerate(results.corpora):
         drawings.append(_precision_and_recall(results, number, info.name))
@@ -232,7 +230,7 @@ def _randomness(contender: Contender) -> Drawing:
         for at, one in enumerate(contender.corpora):
             colour = COLOURS[at % len(COLOURS)]
             left.plot([share.value or 0.0 for share in one.distances], color=colour, label=one.corpus)
-            right.plot([share.by_seed[0] for share in one.bits], color=colour, linewidth=1.2)
+            right.plot([share.by_seed[0] for share in one.bits if share.by_seed], color=colour, linewidth=1.2)
         left.set_xlim(0, 64)
         left.set_title("random pairs of different groups, by distance")
         right.axhline(0.5, color=INK, alpha=0.4, linewidth=1)
@@ -293,11 +291,3 @@ def _svg(salt: str, inches: tuple[float, float], paint: Callable[[Figure], None]
 def safe(name: str) -> str:
     """A name as part of a file's name."""
     return re.sub(r"[^A-Za-z0-9_-]+", "-", name)
-
-
-def _need_matplotlib() -> None:
-    from importlib.util import find_spec
-
-    for package in ("matplotlib", "jinja2"):
-        if find_spec(package) is None:
-            raise UsageError(f"{package} is not installed", "run pip install 'simstream[evaluate]'")

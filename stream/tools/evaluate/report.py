@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from stream.errors import UsageError
 from stream.tools.evaluate.figures import COLOURS, INK, bin_name, draw_all, safe, title_of
 from stream.tools.evaluate.intervals import Mean, Share
 from stream.tools.evaluate.reading import percent, read
@@ -20,6 +22,13 @@ _TITLE: Final = (
     "In %: recall by J, and verdicts that name a page with J < .5 and < .3. Per million pairs: false matches, and "
     "candidates (all within the distance)."
 )
+
+
+def check_libraries() -> None:
+    """Raises UsageError where one is missing that `write` needs."""
+    for package in ("matplotlib", "jinja2"):
+        if find_spec(package) is None:
+            raise UsageError(f"{package} is not installed", "run pip install 'simstream[evaluate]'")
 
 
 def write(results: Results, folder: Path) -> None:
