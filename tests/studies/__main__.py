@@ -45,7 +45,7 @@ def main(names: tuple[str, ...], out: Path, recipe: str, limit: int | None) -> N
         results[name] = run(name, context)
         report.show(console, report.tables(name, results[name]))
         console.print(f"[dim]{name}: {perf_counter() - began:.0f} s[/dim]")
-        report.write(out, recipe, results)  # after each study: an interrupted run keeps what it has
+        report.write(out, context, results)  # after each study: an interrupted run keeps what it has
 
 
 def run(name: str, context: Context) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table as RichTable
 
+from tests.studies.context import Context
 from tests.studies.measure import Table
 
 
@@ -30,11 +31,18 @@ def show(console: Console, found: list[Table]) -> None:
         console.print(rich)
 
 
-def write(out: Path, recipe: str, results: dict[str, Any]) -> None:
+def write(out: Path, context: Context, results: dict[str, Any]) -> None:
     """Write `studies.json` and `studies.md`."""
-    content = json.dumps({"recipe": recipe, "studies": results}, ensure_ascii=False, indent=1)
+    recipe, policy = context.recipe.name, context.policy()
+    tested = {"recipe": recipe, "recipe_id": policy.recipe_id, "distance": policy.distance}
+    tested["similarity"] = context.recipe.similarity
+    content = json.dumps({**tested, "studies": results}, ensure_ascii=False, indent=1)
     (out / "studies.json").write_text(content + "\n", encoding="utf-8")
     lines = [f"# Studies of the recipe {recipe}", ""]
+    lines += [
+        f"Recipe id {policy.recipe_id}, distance {policy.distance}, similarity {context.recipe.similarity}.",
+        "",
+    ]
     lines += ["Each cell: share (95 % interval; n). J: Jaccard similarity of character 5-shingles.", ""]
     for name, result in results.items():
         lines += [f"## {name}", ""]
