@@ -33,6 +33,7 @@ _STDIN = "-"
 @click.option("-i", "--input", "inputs", multiple=True, metavar="INPUT", help="Pages of files, as for `dedup`.")
 @click.option("--ordinal", type=_COUNT, metavar="N", help="The verdict of this ordinal, not a page's newest.")
 @click.option("--diff", is_flag=True, help="The texts of the page and of the one nearest to it, side by side.")
+@click.option("--with", "beside", metavar="ID", help="How it stands to that page, near or not; for --diff, too.")
 @click.option("--words", type=_COUNT, metavar="N", help=f"The N heaviest words (default: {SHOWN}; in JSON all).")
 @click.option("--candidates", type=_COUNT, metavar="N", help=f"The N closest (default: {SHOWN}; in JSON all).")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a page.")
@@ -45,7 +46,7 @@ def command(ids: tuple[str, ...], inputs: tuple[str, ...], config: str | None, *
     Judges the log again, silently, up to each page, and needs the flags that `serve` has; or, with -i, judges
     files as `dedup` does. It changes nothing and joins no group.
     """
-    ordinal, diff, as_json = flags.pop("ordinal"), flags.pop("diff"), flags.pop("as_json")
+    ordinal, diff, beside, as_json = (flags.pop(name) for name in ("ordinal", "diff", "beside", "as_json"))
     counts = [flags.pop(name) for name in ("words", "candidates")]
     _check(ids, inputs, ordinal, flags["log"])
     settings = settle(config, **flags)
@@ -53,8 +54,8 @@ def command(ids: tuple[str, ...], inputs: tuple[str, ...], config: str | None, *
     from stream.tools.explain_asked import Asked
 
     words, candidates = (SHOWN if count is None and not as_json else count for count in counts)
-    wishes = Wishes(words, candidates, diff)
-    answer = _answer(settings, inputs, Asked(tuple(dict.fromkeys(ids)), ordinal), wishes)
+    wishes = Wishes(words, candidates, diff, beside)
+    answer = _answer(settings, inputs, Asked(tuple(dict.fromkeys(ids)), ordinal, beside), wishes)
     _show(answer, as_json, diff)
     _complain(answer)
 

@@ -27,11 +27,13 @@ Originals = Callable[[Mapping[Origin, str]], Mapping[Origin, Original]]
 
 @dataclass(frozen=True, slots=True)
 class Wishes:
-    """What to show: the heaviest `words`, the closest `candidates` (None: all), texts side by side."""
+    """What to show: the heaviest `words`, the closest `candidates` (None: all), texts side by side, the page of the
+    id `beside` in any case."""
 
     words: int | None = None
     candidates: int | None = None
     diff: bool = False
+    beside: str | None = None
 
 
 def rules_of(recipe: Recipe, policy: Policy) -> Rules:
@@ -62,7 +64,9 @@ class Counterpart(NamedTuple):
 
 
 def counterpart(case: Case) -> Counterpart | None:
-    """The page that the verdict names, else the nearest candidate, else the earlier version; None without any."""
+    """The page asked for, else the one that the verdict names, else the nearest, else the earlier version, if any."""
+    if case.beside is not None:
+        return Counterpart(case.beside.id, case.beside.ordinal)
     earlier = case.before.earlier
     own = Counterpart(case.verdict.id, earlier.ordinal) if earlier and case.kind == Kind.READABLE else None
     if case.verdict.verdict == "unchanged":
@@ -108,7 +112,7 @@ class Explainer:
         words = self._fingerprinter.weighted(text.text) if text.text else []
         return Explanation(
             id=case.verdict.id,
-            sentence=sentences(case, self._rules),
+            sentence=sentences(case, self._rules, self._wishes.beside),
             verdict=msgspec.Raw(value),
             published=None if published is None else msgspec.Raw(published[case.verdict.ordinal]),
             agrees=None if published is None else published[case.verdict.ordinal] == value,
@@ -122,6 +126,7 @@ class Explainer:
             matches=sum(one.accepted for one in case.candidates),
             candidate_count=len(case.candidates),
             candidates=tuple(case.candidates[: wishes.candidates]),
+            beside=case.beside,
             difference=difference,
         )
 

@@ -20,10 +20,11 @@ LEAST_PART = 3
 
 
 class Asked(NamedTuple):
-    """Ids without doubles, and, where one verdict is meant and not the newest, its ordinal."""
+    """Ids without doubles; the ordinal of a verdict that is meant instead of the newest; the id to set them beside."""
 
     ids: tuple[str, ...]
     ordinal: int | None = None
+    beside: str | None = None
 
 
 class Answer(NamedTuple):

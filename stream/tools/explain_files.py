@@ -25,7 +25,7 @@ def explain(deduper: Deduper, explainer: Explainer, records: Records, asked: Ask
     names = Names(asked.ids)
     newest = last_ordinals(records, names) if asked.ordinal is None else {}
     wanted = [newest[name] for name in asked.ids if name in newest] if asked.ordinal is None else [asked.ordinal]
-    judging = Judging(deduper.policy, wanted)
+    judging = Judging(deduper.policy, wanted, asked.beside)
     cases = {case.verdict.ordinal: case for case in judged(deduper, records, judging, threads)}
     if asked.ordinal is not None:
         found = cases.get(asked.ordinal)

@@ -20,6 +20,7 @@ from stream.model import Columns, Kind, Source, Verdict
 from stream.text.policy import Policy
 from stream.tools.explain_model import Before, Candidate, Earlier
 from stream.wire.frame import take
+from stream.wire.identity import identity_of
 from stream.wire.verdict import similarity
 
 
@@ -75,18 +76,22 @@ class Case:
     before: Before
     candidates: Sequence[Candidate]
     """Matches first, the closest of them first, then the others by distance."""
+    beside: Candidate | None = None
+    """The page that it was asked to be set beside, where that was live, however far away."""
 
 
 class Judging:
     """Judges pages in the log's order and stops at those of the wanted ordinals.
 
-    State and cost are those of a judge over the same pages; after the last wanted page nothing is judged.
+    State and cost are those of a judge over the same pages; after the last wanted page nothing is judged. Each
+    wanted page is also compared with the page of the id `beside`.
     """
 
-    def __init__(self, policy: Policy, wanted: Iterable[int]) -> None:
+    def __init__(self, policy: Policy, wanted: Iterable[int], beside: str | None = None) -> None:
         self._policy = policy
         self._resolver = Resolver(policy, make_index(policy))
         self._wanted = sorted(set(wanted), reverse=True)
+        self._beside = None if beside is None else identity_of(beside.encode("utf-8", "surrogateescape"))
         self.ordinal = 0
         self.origins = Origins()
 
@@ -117,6 +122,7 @@ class Judging:
         one, time, ordinal = take(batch.columns, at, at + 1), batch.time[at : at + 1], self.ordinal + at
         before = self._before(one, int(time[0]))
         candidates = [_shown(found, self._policy) for found in self._resolver.candidates(one, time)]
+        beside = self._besides(one, candidates)
         [verdict] = self._judge(batch, at, at + 1)
         return Case(
             verdict=verdict,
@@ -126,6 +132,26 @@ class Judging:
             origin=self.origins[ordinal],
             before=before,
             candidates=sorted(candidates, key=_rank),
+            beside=beside,
+        )
+
+    def _besides(self, one: Columns, candidates: Sequence[Candidate]) -> Candidate | None:
+        page = None if self._beside is None else self._resolver.earlier(self._beside)
+        if page is None or one.kind[0] != Kind.READABLE:
+            return None
+        near = next((found for found in candidates if found.ordinal == page.ordinal), None)
+        if near is not None:
+            return near
+        pair = _compare(one, page, self._policy)
+        return Candidate(
+            id=page.id,
+            ordinal=page.ordinal,
+            distance=pair.distance,
+            agreement=pair.agreement if self._policy.sketch_bits else None,
+            similarity=similarity(pair.agreement, self._policy.sketch_bits),
+            cluster_id=str(page.cluster.root().id),
+            short=_is_short(one, page, self._policy),
+            rejected_by=pair.fails,
         )
 
     def _before(self, one: Columns, time: int) -> Before:
@@ -155,17 +181,26 @@ def _earlier(page: LivePage, one: Columns | None, policy: Policy) -> Earlier:
     shown = Earlier(page.ordinal, page.time, str(page.cluster.root().id))
     if one is None:
         return shown
-    sketch = int.from_bytes(one.sketch.tobytes(), "little")
-    subject = _Subject(int(one.fingerprint[0]), sketch, bool(one.words[0] < policy.short_words))
-    pair = judge.compare(subject, page, policy)
+    pair = _compare(one, page, policy)
     return msgspec.structs.replace(
         shown,
         distance=pair.distance,
         agreement=pair.agreement if policy.sketch_bits else None,
         similarity=similarity(pair.agreement, policy.sketch_bits),
-        short=subject.short or page.short,
+        short=_is_short(one, page, policy),
         rejected_by=pair.fails,
     )
+
+
+def _compare(one: Columns, page: LivePage, policy: Policy) -> judge.Pair:
+    """The one page of the columns beside a live one, by the judge's own rule."""
+    sketch = int.from_bytes(one.sketch.tobytes(), "little")
+    short = bool(one.words[0] < policy.short_words)
+    return judge.compare(_Subject(int(one.fingerprint[0]), sketch, short), page, policy)
+
+
+def _is_short(one: Columns, page: LivePage, policy: Policy) -> bool:
+    return page.short or bool(one.words[0] < policy.short_words)
 
 
 def _shown(found: judge.Candidate, policy: Policy) -> Candidate:

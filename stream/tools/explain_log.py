@@ -51,7 +51,7 @@ def explain(log: Log, explainer: Explainer, asked: Asked, counting: Counting) ->
     for published in chosen:
         check_policy(published.verdict.id, published.verdict.policy, policy, explainer.recipe)
     values = {published.verdict.ordinal: published.value for published in chosen}
-    judging = Judging(policy, values)
+    judging = Judging(policy, values, asked.beside)
     with counting("judging", max(values, default=0) + 1) as tick:
         cases = {case.verdict.ordinal: case for case in judged(log, policy, judging, tick)}
     ordered = [cases[ordinal] for ordinal in values]

@@ -132,4 +132,5 @@ class Explanation(msgspec.Struct, frozen=True):
     matches: int
     candidate_count: int
     candidates: tuple[Candidate, ...]
+    beside: Candidate | None
     difference: Difference | None = None

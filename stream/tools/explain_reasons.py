@@ -26,10 +26,14 @@ MEANINGS = {
 """What each reason of a verdict means."""
 
 
-def sentences(case: Case, rules: Rules) -> str:
-    """Why the page got its verdict."""
+def sentences(case: Case, rules: Rules, beside: str | None = None) -> str:
+    """Why the page got its verdict, and how it stands to the page of the id `beside`."""
     if case.kind != Kind.READABLE:
         return f"{_not_compared(case, rules)} {_left_behind(case)}"
+    return _decided(case, rules) + ("" if beside is None else f" {_set_beside(case, rules, beside)}")
+
+
+def _decided(case: Case, rules: Rules) -> str:
     verdict = case.verdict.verdict
     what = {"new": _new, "near_duplicate": _near_duplicate, "unchanged": _unchanged}[verdict](case, rules)
     late = " It is older than the window, so it was judged but not kept." if case.before.late else ""
@@ -113,6 +117,15 @@ def _not_compared(case: Case, rules: Rules) -> str:
         )
     word = "too short" if case.kind in (Kind.TOO_SHORT, Kind.FAILED) else "unreadable"
     return f"It is {word} and was not compared: {MEANINGS.get(reason or '', reason)}."
+
+
+def _set_beside(case: Case, rules: Rules, page_id: str) -> str:
+    found = case.beside
+    if found is None:
+        return f"{page_id} was not live then: it came later, had left, or was never compared."
+    by_limit = found.rejected_by in (None, Rule.DISTANCE, Rule.SKETCH, Rule.SHORT)
+    word = "a match" if found.accepted else "no match" if by_limit else f"no match ({rejection(found, rules)})"
+    return f"Beside {found.id} (ordinal {found.ordinal}) it is {word}: {nearness(found, rules)}."
 
 
 def _left_behind(case: Case) -> str:

@@ -112,6 +112,21 @@ def test_a_page_of_a_folder_of_html_is_explained_by_its_main_content(alone: Prog
     } == {"copper"}
 
 
+def test_a_page_is_set_beside_any_other_that_was_live(alone: Program) -> None:
+    far, later = "https://ribao.example/2026/0302/ditie7", "weather:west-coast"
+    ask = ("https://museum.example/notes/corn-street-map", "-i", DEMO, "--diff", "--with")
+    [one] = explained(alone, *ask, far)
+    assert (one["beside"]["id"], one["beside"]["rejected_by"], one["difference"]["id"]) == (far, "distance", far)
+    assert one["beside"]["distance"] > 16
+    assert f"Beside {far} (ordinal 0) it is no match: fingerprints differ in" in one["sentence"]
+    [near] = explained(alone, "https://xinwen.example/n/70322", *ask[1:], "https://dev.example/paper-kite-beta")
+    assert near["beside"] == near["candidates"][0]
+    assert "it is a match:" in near["sentence"]
+    [gone] = explained(alone, later, "--ordinal", 26, *ask[1:], later)
+    assert gone["beside"] is None
+    assert f"{later} was not live then" in gone["sentence"]
+
+
 def test_an_older_version_is_explained_by_its_ordinal(alone: Program) -> None:
     [newest] = explained(alone, "weather:west-coast", "-i", DEMO)
     [older] = explained(alone, "weather:west-coast", "--ordinal", 52, "-i", DEMO)
