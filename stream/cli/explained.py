@@ -123,6 +123,7 @@ def _words(console: Console, explanation: Explanation) -> None:
         return
     shown, total = len(explanation.words), explanation.distinct_words
     cut = "; only the text's beginning counts" if explanation.text_cut else ""
+    cut += f"; the heaviest {explanation.rules.top} count" if explanation.rules.top else ""
     heading = f"Words: {total:,} distinct (at least {explanation.rules.min_words} are needed){cut}"
     console.print(Text(f"\n{heading}{_more(shown, total, 'lighter')}", "bold"))
     table = _table(("weight", "right"), ("times", "right"), ("word", "left"))

@@ -43,6 +43,7 @@ def rules_of(recipe: Recipe, policy: Policy) -> Rules:
         recipe=recipe.name,
         recipe_id=policy.recipe_id,
         min_words=recipe.min_words,
+        top=recipe.top,
         sketch_bits=bits,
         policy=policy.id,
         distance=policy.distance,
@@ -64,7 +65,7 @@ class Counterpart(NamedTuple):
 
 
 def counterpart(case: Case) -> Counterpart | None:
-    """The page asked for, else the one that the verdict names, else the nearest, else the earlier version, if any."""
+    """The page asked for, else the one that the verdict names, else the nearest, else the earlier version."""
     if case.beside is not None:
         return Counterpart(case.beside.id, case.beside.ordinal)
     earlier = case.before.earlier

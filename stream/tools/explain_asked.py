@@ -20,7 +20,7 @@ LEAST_PART = 3
 
 
 class Asked(NamedTuple):
-    """Ids without doubles; the ordinal of a verdict that is meant instead of the newest; the id to set them beside."""
+    """Ids without doubles; the ordinal of a verdict meant instead of the newest; the id to set them beside."""
 
     ids: tuple[str, ...]
     ordinal: int | None = None

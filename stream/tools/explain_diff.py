@@ -21,6 +21,8 @@ MOST_SHOWN = 80
 """Words of one run that are shown; of a longer one its beginning and its end."""
 _ENDS = frozenset("。！？!?.…；;")
 _WORD = re.compile(r"\w")
+_PLAIN = re.compile(r"[^\W\u2e80-\U0003ffff]+|\s+|.", re.DOTALL)
+"""A word, a run of space, or one character; all beyond U+2E80 is Han, kana, Hangul or the like."""
 
 
 class Unit(NamedTuple):
@@ -46,7 +48,12 @@ class Run(NamedTuple):
 
 
 def units(text: str, tokens: Sequence[str]) -> list[Unit]:
-    """The tokens of the folded text as units of the text itself (folding keeps every place)."""
+    """The tokens of the folded text as units of the text itself (folding keeps every place).
+
+    Tokens that overlap, as some modes of jieba give them, are passed over for words and single Han characters.
+    """
+    if sum(map(len, tokens)) != len(text):
+        tokens = _PLAIN.findall(text)
     made: list[Unit] = []
     at = 0
     for token in tokens:

@@ -8,12 +8,14 @@ import msgspec
 class Rules(msgspec.Struct, frozen=True):
     """The recipe and the policy that applied. `similarity` is what `agreement` bits of the sketch stand for.
 
-    Pages of fewer than `short_words` distinct words are short; where one of two is, the `short_` limits apply.
+    Only the heaviest `top` words count, where it is not 0. Pages of fewer than `short_words` distinct words are
+    short; where one of two is, the `short_` limits apply.
     """
 
     recipe: str
     recipe_id: str
     min_words: int
+    top: int
     sketch_bits: int
     policy: str
     distance: int

@@ -95,6 +95,18 @@ def test_words_that_two_other_sentences_share_by_chance_are_not_set_apart() -> N
     assert [piece.text for piece in other if piece.changed] == ["one grey heron waded in the shallow pond"]
 
 
+@given(st.text(max_size=60))
+def test_units_are_the_text_also_where_tokens_overlap(text: str) -> None:
+    for tokens in (list(text), [text, text], ["x"]):
+        made = units(text, tokens)
+        assert "".join(unit.text for unit in made) == text
+
+
+def test_overlapping_tokens_give_way_to_words_and_single_han_characters() -> None:
+    made = units("清华大学 in 北京", ["清华", "华大", "大学", "清华大学", " ", "in", " ", "北京"])
+    assert [unit.key for unit in made] == ["清", "华", "大", "学", "in", "北", "京"]
+
+
 def test_a_long_passage_that_differs_is_cut_in_its_middle() -> None:
     long = " ".join(f"new{i}" for i in range(500))
     [(_, page)] = shown("start end", f"start {long} end")
