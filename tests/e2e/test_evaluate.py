@@ -50,7 +50,8 @@ def make(folder: Path, name: str, seed: int) -> dict[str, str]:
 class Ran:
     """One run of the command over two corpora."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, cache: Path) -> None:
+        self.cached_before = {path.name for path in cache.iterdir()}
         self.texts = {name: make(folder, name, seed) for seed, name in enumerate(("left", "right"))}
         self.folder = folder / "out"
         self.arguments = [
@@ -68,7 +69,7 @@ class Ran:
 def ran(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Ran:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SIMSTREAM_CACHE", str(cache))
-        return Ran(tmp_path_factory.mktemp("evaluate"))
+        return Ran(tmp_path_factory.mktemp("evaluate"), cache)
 
 
 class Plain:
@@ -208,10 +209,18 @@ def test_a_second_run_computes_nothing_and_says_the_same(
     assert (ran.folder / "results.json").read_bytes() == before
 
 
+def test_tables_of_other_seeds_stay_out_of_the_cache_folder(ran: Ran, cache: Path) -> None:
+    tables = ran.folder / ".cache" / "tables"
+    weights = {path.name for path in tables.glob("weights-*")}
+    assert len(weights) == 2  # seed 1 of both recipes; seed 0 is their own
+    assert not weights & ({path.name for path in cache.iterdir()} - ran.cached_before)
+
+
 def test_damaged_files_of_the_cache_are_made_anew(ran: Ran, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SIMSTREAM_CACHE", str(cache))
     before = json.loads((ran.folder / "results.json").read_bytes())
-    for number, path in enumerate(sorted((ran.folder / ".cache").iterdir())):
+    files = [path for path in sorted((ran.folder / ".cache").iterdir()) if path.is_file()]
+    for number, path in enumerate(files):
         path.write_bytes([b"", path.read_bytes()[:-9], b"{}"][number % 3])
     assert invoke(ran.arguments) == 0
     after = json.loads((ran.folder / "results.json").read_bytes())

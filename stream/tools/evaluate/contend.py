@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from hashlib import blake2b
+from pathlib import Path
 from typing import Final, Protocol
 
 from stream.settings import Settings
@@ -81,7 +85,8 @@ class _OneSeed:
     def __init__(self, run: RecipeRun, recipe: Recipe, bars: Bars) -> None:
         settings = run.settings
         self._run, self._store, self._bars = run, run.store, bars
-        self._tables = settings.cache_folder
+        own = recipe.seed == run.recipe.seed
+        self._tables = settings.cache_folder if own else _tables(run.store.folder, settings.cache_folder)
         self._threads = settings.threads
         self._fingerprinter = Fingerprinter(recipe, self._tables, workers=0)
         self._recipe = recipe
@@ -205,10 +210,18 @@ class PeerRun:
         return found
 
 
+def _tables(folder: Path, cache: Path) -> Path:
+    """A folder for tables of seeds that nothing else needs (35 MB each), with the cache folder's dictionaries."""
+    tables = folder / "tables"
+    tables.mkdir(exist_ok=True)
+    for path in cache.glob("dictionary-*.bin"):
+        with contextlib.suppress(OSError):  # it is there already, or lies on another disk: then it is built again
+            os.link(path, tables / path.name)
+    return tables
+
+
 def identity(truth: Truth) -> list[str]:
     """What makes a corpus with its pairs and groups this one."""
-    from hashlib import blake2b
-
     groups = blake2b(truth.corpus.group.tobytes(), digest_size=8).hexdigest()
     return [truth.corpus.digest, truth.pairs.digest(), groups]
 
