@@ -9,7 +9,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from stream.kernels.fold import fold_utf8
-from stream.kernels.jit import kernel
+from stream.kernels.jit import LEAN, lean_kernel
 from stream.kernels.simhash import Distinct, count_words, keep_heaviest, simhash, weigh
 from stream.kernels.sketch import sketch
 from stream.kernels.tokenize import Hmm, Scratch, Trie, cut, make_scratch
@@ -36,7 +36,7 @@ class Work(NamedTuple):
     words: Words
     distinct: Distinct
     sums: NDArray[np.int64]
-    minima: NDArray[np.uint64]
+    bins: NDArray[np.uint64]
 
 
 class Result(NamedTuple):
@@ -53,18 +53,19 @@ def make_work(n_bytes: int, sketch_bits: int) -> Work:
     places = 1 << (2 * size - 1).bit_length()
     i32, i64, u64 = np.int32, np.int64, np.uint64
     words = Words(
-        np.empty(size, u64),
-        np.empty(size, i32),
-        np.empty(size, i32),
-        np.empty(size, i32),
+        np.empty(size + 1, u64),
+        np.empty(size + 1, i32),
+        np.empty(size + 1, i32),
+        np.empty(size + 1, i32),
         np.empty(4 * size + 4, np.uint8),
     )
     distinct = Distinct(
         np.zeros(places, i64),
-        np.empty(size, u64),
-        np.empty(size, i64),
-        np.empty(size, i64),
-        np.empty(size, i32),
+        np.empty(size + 1, u64),
+        np.empty(size + 1, i64),
+        np.empty(size + 1, i64),
+        np.empty(size + 1, i32),
+        np.empty(size + 1, i32),
     )
     return Work(
         np.empty(size, np.uint32),
@@ -74,7 +75,7 @@ def make_work(n_bytes: int, sketch_bits: int) -> Work:
         words,
         distinct,
         np.empty(64, i64),
-        np.empty(sketch_bits, u64),
+        np.empty(2 * sketch_bits, u64),
     )
 
 
@@ -83,7 +84,7 @@ def make_result(n: int, sketch_bits: int) -> Result:
     return Result(np.zeros(n, np.uint64), np.zeros((n, sketch_bits // 64), np.uint64), np.zeros(n, np.uint32))
 
 
-@njit(nogil=True)
+@njit(nogil=True, **LEAN)
 def _find_words(
     utf8: NDArray[np.uint8], start: int, end: int, lexicon: Lexicon, trie: Trie, hmm: Hmm, rules: Rules, work: Work
 ) -> int:
@@ -93,7 +94,7 @@ def _find_words(
     return regroup(work.points, work.ends, work.slots, tokens, lexicon, rules.seed, work.words)
 
 
-@kernel
+@lean_kernel
 def fingerprint_batch(
     utf8: NDArray[np.uint8],
     offsets: NDArray[np.int64],
@@ -113,7 +114,7 @@ def fingerprint_batch(
     """
     for page in range(len(offsets) - 1):
         m = _find_words(utf8, offsets[page], offsets[page + 1], lexicon, trie, hmm, rules, work)
-        n = weigh(work.words, count_words(work.words, m, page + 1, work.distinct), lexicon, work.distinct)
+        n = weigh(count_words(work.words, m, page + 1, work.distinct), lexicon, work.distinct)
         result.words[page] = n
         if n < rules.min_words:
             result.fingerprints[page] = 0
@@ -122,12 +123,12 @@ def fingerprint_batch(
         if rules.top > 0:
             keep_heaviest(work.distinct.weight, n, rules.top)
         result.fingerprints[page] = simhash(work.distinct.hash, work.distinct.weight, n, work.sums)
-        if len(work.minima) > 0:
-            sketch(work.words.hash, m, work.minima, result.sketches[page])
+        if len(work.bins) > 0:
+            sketch(work.words.hash, m, work.bins, result.sketches[page])
 
 
-@kernel
+@lean_kernel
 def weigh_page(utf8: NDArray[np.uint8], lexicon: Lexicon, trie: Trie, hmm: Hmm, rules: Rules, work: Work) -> int:
     """Write the distinct words of one page that weigh something to `work.distinct`; returns how many."""
     m = _find_words(utf8, 0, len(utf8), lexicon, trie, hmm, rules, work)
-    return int(weigh(work.words, count_words(work.words, m, 1, work.distinct), lexicon, work.distinct))
+    return int(weigh(count_words(work.words, m, 1, work.distinct), lexicon, work.distinct))

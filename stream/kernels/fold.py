@@ -7,12 +7,12 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from stream.kernels.jit import kernel
+from stream.kernels.jit import lean_kernel
 
 REPLACEMENT: Final = 0xFFFD
 
 
-@kernel
+@lean_kernel
 def sequence(utf8: NDArray[np.uint8], start: int, end: int) -> tuple[np.int64, int]:
     """The code point that begins with the byte at `start`, not an ASCII one, and how many bytes it takes.
 
@@ -43,7 +43,7 @@ def sequence(utf8: NDArray[np.uint8], start: int, end: int) -> tuple[np.int64, i
     return np.int64(point), length
 
 
-@kernel
+@lean_kernel
 def fold_utf8(
     utf8: NDArray[np.uint8], start: int, end: int, fold: NDArray[np.uint32], points: NDArray[np.uint32]
 ) -> int:

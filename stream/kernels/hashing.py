@@ -12,7 +12,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from stream.kernels.jit import kernel
+from stream.kernels.jit import kernel, lean_kernel
 
 _C1: Final = np.uint64(0x87C37B91114253D5)
 _C2: Final = np.uint64(0x4CF5AD432745937F)
@@ -20,6 +20,8 @@ _MIX1: Final = np.uint64(0xFF51AFD7ED558CCD)
 _MIX2: Final = np.uint64(0xC4CEB9FE1A85EC53)
 _PAIR: Final = np.uint64(0x9E3779B97F4A7C15)
 _CASEFOLD: Final = np.uint32(0x1FFFFF)
+_HAN_FIRST, _HAN_LAST = np.uint64(0x4E00), np.uint64(0x9FFF)  # three bytes each, and its own casefold
+_HAN_KIND, _ASCII_LETTER, _ASCII_DIGIT = 0b10000010, 0b10000100, 0b10001000  # kinds of words, see `hash_words`
 
 
 @njit(inline="always")
@@ -51,7 +53,7 @@ def _load(data: NDArray[np.uint8], start: int, n: int) -> np.uint64:
     return x
 
 
-@kernel
+@lean_kernel
 def murmur(data: NDArray[np.uint8], n: int, seed: np.uint64) -> np.uint64:
     """The first 64 bits of MurmurHash3 x64 128 of `data[:n]`; `seed` below 2^32."""
     h1 = h2 = seed
@@ -98,7 +100,7 @@ def _finish(h1: np.uint64, h2: np.uint64, n: int) -> np.uint64:
     return mix(h1) + mix(h1 + h2)
 
 
-@kernel
+@lean_kernel
 def _murmur_long(
     points: NDArray[np.uint32],
     start: int,
@@ -119,6 +121,74 @@ def _murmur_long(
 
 
 @njit(inline="always")
+def _kind_of(trait: np.uint32) -> int:
+    """The kind (see `hash_words`) of a word of this one character."""
+    return int((1 << ((trait >> np.uint32(24)) & np.uint32(7))) | ((trait >> np.uint32(20)) & np.uint32(0x80)))
+
+
+@njit(inline="always")
+def _pack(
+    points: NDArray[np.uint32], start: int, end: int, traits: NDArray[np.uint32]
+) -> tuple[np.uint64, np.uint64, int, int]:
+    """The first 16 bytes of a word as two little-endian numbers, how many bytes it has, and its kind."""
+    low, high, n, kind = np.uint64(0), np.uint64(0), 0, 0
+    for i in range(start, end):
+        trait = traits[points[np.uint64(i)]]
+        kind |= _kind_of(trait)
+        encoded, size = _utf8_of(trait & _CASEFOLD)
+        if n < 8:
+            low |= encoded << np.uint64(8 * n)
+            if n > 4:
+                high |= encoded >> np.uint64(64 - 8 * n)
+        elif n < 16:
+            high |= encoded << np.uint64(8 * n - 64)
+        n += size
+    return low, high, n, kind & ~1
+
+
+@njit(inline="always")
+def _lower_ascii(x: np.uint64) -> tuple[np.uint64, np.uint64, np.uint64]:
+    """Eight ASCII bytes in lower case; and the top bit of each byte that is a letter, and of each digit."""
+    # A sum reaches the top bit where the byte is not below the limit; none carries into the next byte.
+    top = np.uint64(0x8080808080808080)
+    upper = (x + np.uint64(0x3F3F3F3F3F3F3F3F)) & ~(x + np.uint64(0x2525252525252525)) & top  # A to Z
+    x |= upper >> np.uint64(2)
+    letters = (x + np.uint64(0x1F1F1F1F1F1F1F1F)) & ~(x + np.uint64(0x0505050505050505)) & top  # a to z
+    digits = (x + np.uint64(0x5050505050505050)) & ~(x + np.uint64(0x4646464646464646)) & top  # 0 to 9
+    return x, letters, digits
+
+
+@njit(inline="always")
+def _pack_ascii(points: NDArray[np.uint32], start: int, end: int) -> tuple[np.uint64, np.uint64, int]:
+    """The bytes of an ASCII word of at most 15, as two little-endian numbers, and its kind; of another kind -1."""
+    low, high, seen, middle = np.uint64(0), np.uint64(0), np.uint64(0), min(start + 8, end)
+    for i in range(end - 1, middle - 1, -1):
+        point = np.uint64(points[np.uint64(i)])
+        seen, high = seen | point, (high << np.uint64(8)) | point
+    for i in range(middle - 1, start - 1, -1):
+        point = np.uint64(points[np.uint64(i)])
+        seen, low = seen | point, (low << np.uint64(8)) | point
+    low, letters, digits = _lower_ascii(low)
+    high, more_letters, more_digits = _lower_ascii(high)
+    kind = (_ASCII_LETTER if letters | more_letters else 0) | (_ASCII_DIGIT if digits | more_digits else 0)
+    return low, high, kind if seen < 128 else -1
+
+
+@njit(inline="always")
+def _pack_han(points: NDArray[np.uint32], start: int, end: int) -> tuple[np.uint64, np.uint64, int]:
+    """As `_pack_ascii`, for at most five Han characters of the range in which each is its own casefold."""
+    low, high, pure = np.uint64(0), np.uint64(0), True
+    for i in range(end - 1, start - 1, -1):
+        point = np.uint64(points[np.uint64(i)])
+        pure &= bool(point >= _HAN_FIRST) & bool(point <= _HAN_LAST)
+        last = (point & np.uint64(0x3F)) << np.uint64(16)
+        middle = ((point >> np.uint64(6)) & np.uint64(0x3F)) << np.uint64(8)
+        high = (high << np.uint64(24)) | (low >> np.uint64(40))
+        low = (low << np.uint64(24)) | last | middle | (point >> np.uint64(12)) | np.uint64(0x8080E0)
+    return low, high, _HAN_KIND if pure else -1
+
+
+@njit(inline="always")
 def hash_word(
     points: NDArray[np.uint32],
     start: int,
@@ -132,18 +202,16 @@ def hash_word(
     `data` has room for 4 bytes a code point. A word of up to 15 bytes, as nearly all are, never leaves the
     registers.
     """
-    low, high, n, kind = np.uint64(0), np.uint64(0), 0, 0
-    for i in range(start, end):
-        trait = traits[points[i]]
-        kind |= (1 << ((trait >> np.uint32(24)) & np.uint32(7))) | ((trait >> np.uint32(20)) & np.uint32(0x80))
-        encoded, size = _utf8_of(trait & _CASEFOLD)
-        if n < 8:
-            low |= encoded << np.uint64(8 * n)
-            if n > 4:
-                high |= encoded >> np.uint64(64 - 8 * n)
-        elif n < 16:
-            high |= encoded << np.uint64(8 * n - 64)
-        n += size
+    low, high, n, kind, length = np.uint64(0), np.uint64(0), 0, -1, end - start
+    if points[np.uint64(start)] < 128:
+        if length <= 15:
+            low, high, kind = _pack_ascii(points, start, end)
+            n = length
+    elif length <= 5:
+        low, high, kind = _pack_han(points, start, end)
+        n = 3 * length
+    if kind < 0:
+        low, high, n, kind = _pack(points, start, end, traits)
     if kind & 0x80 == 0:
         return np.uint64(0), kind
     if n > 15:
@@ -161,8 +229,8 @@ def hash_words(
 ) -> tuple[NDArray[np.uint64], NDArray[np.uint8]]:
     """Hash many words: word i is `points[ends[i-1]:ends[i]]`, folded. Returns hashes (n,) and kinds (n,).
 
-    The words are casefolded first. A kind is the union of its characters' `1 << class`, with bit 7 where one
-    of them is a letter or a number. For building tables; linear.
+    The words are casefolded first. A kind is the union of its characters' `1 << class`, without bit 0, and with
+    bit 7 where one of them is a letter or a number. For building tables; linear.
     """
     n, start, longest = len(ends), 0, 0
     hashes, kinds = np.empty(n, np.uint64), np.empty(n, np.uint8)

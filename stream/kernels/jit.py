@@ -7,13 +7,14 @@ would go on running the old code. So the cache lies in a folder named by a diges
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from numba import config, njit
+from numba.core.options import DefaultOptions
 
 _HERE = Path(__file__).parent
 
@@ -27,7 +28,12 @@ def sources_digest() -> str:
     return digest.hexdigest()
 
 
-def kernel(function: Callable[..., Any]) -> Any:
+LEAN: Final[Mapping[str, Any]] = {"_nrt": False} if hasattr(DefaultOptions, "_nrt") else {}
+"""numba's option to count no references: an array that is handed to a function costs two atomic additions,
+and in a loop the pairs are not always found to be superfluous. A numba without it only makes kernels slower."""
+
+
+def kernel(function: Callable[..., Any], **options: Any) -> Any:
     """`njit(nogil=True, cache=True)` with the cache in the folder of these sources.
 
     It lies below the folder that numba was told of, else beside the sources; where that cannot be written,
@@ -39,6 +45,11 @@ def kernel(function: Callable[..., Any]) -> Any:
     if before or os.access(beside if beside.is_dir() else _HERE, os.W_OK):
         settings.CACHE_DIR = str(Path(before or beside) / f"kernels-{sources_digest()}")
     try:
-        return njit(nogil=True, cache=True)(function)
+        return njit(nogil=True, cache=True, **options)(function)
     finally:
         settings.CACHE_DIR = before
+
+
+def lean_kernel(function: Callable[..., Any]) -> Any:
+    """`kernel` for what makes no array and keeps none: it counts no references."""
+    return kernel(function, **LEAN)

@@ -12,7 +12,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from stream.kernels.jit import kernel
+from stream.kernels.jit import kernel, lean_kernel
 from stream.kernels.words import Lexicon, Words, unknown_kind
 
 
@@ -20,7 +20,8 @@ class Distinct(NamedTuple):
     """The distinct words of one page in the order of their first occurrence.
 
     `places` is an open-addressing table over them, at least twice as large as a page has words and a power of
-    two: page number << 32 | index. It need not be cleared between pages whose numbers differ.
+    two: page number << 32 | index. It need not be cleared between pages whose numbers differ. The other arrays
+    have room for one more than a page has words.
     """
 
     places: NDArray[np.int64]
@@ -28,6 +29,7 @@ class Distinct(NamedTuple):
     times: NDArray[np.int64]  # how often it occurs
     weight: NDArray[np.int64]  # of the word in this page: (tf factor * word weight) >> 16
     first: NDArray[np.int32]  # which word it was first
+    other: NDArray[np.int32]  # scratch: which of them are not the dictionary's
 
 
 @njit(inline="always")
@@ -47,7 +49,7 @@ def word_weight(
     return int(unknown[-2 - kind])
 
 
-@kernel
+@lean_kernel
 def fill_word_table(
     hashes: NDArray[np.uint64], weights: NDArray[np.int32], keys: NDArray[np.uint64], values: NDArray[np.int32]
 ) -> None:
@@ -60,58 +62,78 @@ def fill_word_table(
         keys[at], values[at] = hashes[i], weights[i]
 
 
-@kernel
+@lean_kernel
 def count_words(words: Words, m: int, page: int, distinct: Distinct) -> int:
-    """Write the distinct ones of m words and how often each occurs; returns how many.
+    """Write the distinct ones of m words, how often each occurs and its weight in `words`; returns how many.
 
-    `page` is a number from 1 to 2^31 that this `distinct` has not seen before. Linear.
+    `page` is a number from 1 to 2^31 that this `distinct` has not seen before. Linear. A word is written as if
+    it were new before it is known whether it is, because the processor cannot foresee that.
     """
-    hashes, places = words.hash, distinct.places
-    seen, times, first = distinct.hash, distinct.times, distinct.first
+    hashes, weights, places = words.hash, words.weight, distinct.places
+    seen, times, first, weight = distinct.hash, distinct.times, distinct.first, distinct.weight
     size = 64
-    while size < 2 * m:
+    while size < 4 * m and size < len(places):
         size *= 2
-    mask, n = np.int64(size - 1), 0
+    mask, own, n = np.uint64(size - 1), np.int64(page) << 32, 0
     for i in range(m):
         value = hashes[i]
-        at = np.int64(value & np.uint64(mask))
+        seen[n], times[n], first[n], weight[n] = value, 0, i, weights[i]
+        at = value & mask
         while True:
             place = places[at]
-            if place >> 32 != page:
-                places[at] = (np.int64(page) << 32) | n
-                seen[n], times[n], first[n] = value, 1, i
-                n += 1
+            new = place >> 32 != page
+            index = n if new else place & 0xFFFFFFFF
+            if seen[np.uint64(index)] == value:
                 break
-            index = place & 0xFFFFFFFF
-            if seen[index] == value:
-                times[index] += 1
-                break
-            at = (at + 1) & mask
+            at = (at + np.uint64(1)) & mask
+        places[at] = own | index
+        times[np.uint64(index)] += 1
+        n += new
     return n
 
 
-@kernel
-def weigh(words: Words, n: int, lexicon: Lexicon, distinct: Distinct) -> int:
-    """Write the weight in the page of its n distinct words, and drop those of weight 0; returns how many stay."""
-    slots, tf_factor = lexicon.slots, lexicon.tf_factor
-    cap, kept = len(tf_factor) - 1, 0
+@lean_kernel
+def weigh(n: int, lexicon: Lexicon, distinct: Distinct) -> int:
+    """Write the weight in the page of its n distinct words, and drop those of weight 0; returns how many stay.
+
+    `distinct.weight` holds what `count_words` wrote.
+    """
+    keys, table, unknown, factors = lexicon.word_keys, lexicon.word_weights, lexicon.unknown, lexicon.tf_factor
+    hashes, times, weight, other = distinct.hash, distinct.times, distinct.weight, distinct.other
+    mask, cap, others, positive = np.uint64(len(table) - 1), np.int64(len(factors) - 1), 0, 0
     for i in range(n):
-        slot = int(words.slot[distinct.first[i]])
-        if slot >= 0:
-            weight = np.int64(slots[slot, 1])
-        else:
-            value, keys, values = distinct.hash[i], lexicon.word_keys, lexicon.word_weights
-            weight = np.int64(word_weight(value, keys, values, lexicon.unknown, slot))
-        if weight == 0:
-            continue
-        distinct.weight[kept] = (tf_factor[min(distinct.times[i], cap)] * weight) >> 16
-        distinct.hash[kept], distinct.times[kept] = distinct.hash[i], distinct.times[i]
-        distinct.first[kept] = distinct.first[i]
-        kept += 1
+        other[others] = i
+        others += weight[i] < 0
+    # Look all up before any answer decides a branch: so the memory is asked for all of them at once.
+    for j in range(others):
+        which = np.uint64(other[j])
+        at = hashes[which] & mask
+        found, otherwise = np.int64(table[at]), np.int64(unknown[np.uint64(-2 - weight[which])])
+        known = found if keys[at] == hashes[which] else weight[which]
+        weight[which] = otherwise if found < 0 else known
+    for j in range(others):
+        which = np.uint64(other[j])
+        if weight[which] < 0:
+            weight[which] = word_weight(hashes[which], keys, table, unknown, int(weight[which]))
+    for i in range(n):
+        positive += weight[i] > 0
+        weight[i] = (factors[np.uint64(min(times[i], cap))] * weight[i]) >> 16
+    return n if positive == n else _drop_weightless(n, distinct)
+
+
+@lean_kernel
+def _drop_weightless(n: int, distinct: Distinct) -> int:
+    """Close the gaps that words of weight 0 leave; returns how many of n stay."""
+    kept = 0
+    for i in range(n):
+        if distinct.weight[i] > 0:
+            distinct.hash[kept], distinct.weight[kept] = distinct.hash[i], distinct.weight[i]
+            distinct.times[kept], distinct.first[kept] = distinct.times[i], distinct.first[i]
+            kept += 1
     return kept
 
 
-@kernel
+@lean_kernel
 def keep_heaviest(weights: NDArray[np.int64], n: int, top: int) -> None:
     """Set all of n weights to 0 but the `top` greatest; of equal ones the first stay.
 
@@ -141,7 +163,7 @@ def keep_heaviest(weights: NDArray[np.int64], n: int, top: int) -> None:
             weights[i] = 0
 
 
-@kernel
+@lean_kernel
 def simhash(hashes: NDArray[np.uint64], weights: NDArray[np.int64], n: int, sums: NDArray[np.int64]) -> np.uint64:
     """64 bits: bit i is 1 where the words whose hash has it outweigh the others.
 

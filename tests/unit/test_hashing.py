@@ -49,6 +49,24 @@ def test_words_of_every_length_in_bytes_hash_as_mmh3_does() -> None:
             assert int(hashes[0]) == reference(word.encode(), 7)
 
 
+ASCII = st.text(st.characters(max_codepoint=127), min_size=1, max_size=18)
+NEARLY_HAN = st.text("中文龥一鿿㐀𠮷々aＺé", min_size=1, max_size=7)
+
+
+@settings(max_examples=500, deadline=None)
+@given(word=st.one_of(ASCII, NEARLY_HAN, st.builds(lambda a, b: a + b, ASCII, NEARLY_HAN)), seed=SEEDS)
+def test_the_short_ways_for_ascii_and_han_give_hash_and_kind_of_the_long_way(word: str, seed: int) -> None:
+    folded = tables.fold_text(word)
+    points = np.frombuffer(folded.encode("utf-32-le"), np.uint32)
+    hashes, kinds = hash_words(points, np.array([len(folded)]), tables.unicode_table().traits, np.uint64(seed))
+    traits = [naive_text.traits(char) for char in folded]
+    counts = any(trait[3] for trait in traits)
+    expected = reference(naive_text.casefold(folded).encode(), seed) if counts else 0
+    classes = {trait[2] for trait in traits} - {naive_text.OTHER}
+    assert int(hashes[0]) == expected
+    assert int(kinds[0]) == sum(1 << kind for kind in classes) + 0x80 * counts
+
+
 def test_the_mixer_is_the_naive_one() -> None:
     for x in (0, 1, 2**63, 2**64 - 1, 0x0123456789ABCDEF):
         assert int(mix(np.uint64(x))) == naive_text.mix(x)
@@ -56,10 +74,10 @@ def test_the_mixer_is_the_naive_one() -> None:
 
 def test_a_sketch_of_one_full_bin_is_filled_whichever_bin_it_is() -> None:
     for bins in (64, 128, 192, 256):
-        out, minima = np.zeros(bins // 64, np.uint64), np.empty(bins, np.uint64)
+        out, scratch = np.zeros(bins // 64, np.uint64), np.empty(2 * bins, np.uint64)
         seen = set()
         for value in range(4 * bins):
-            sketch(np.array([value], np.uint64), 1, minima, out)
+            sketch(np.array([value], np.uint64), 1, scratch, out)
             # All bins take the one minimum there is, so all bits are its bit.
             assert int(np.bitwise_count(out).sum()) in (0, bins)
             seen.add((naive_text.mix(value) >> 32) * bins >> 32)
@@ -68,13 +86,13 @@ def test_a_sketch_of_one_full_bin_is_filled_whichever_bin_it_is() -> None:
 
 def test_sketches_agree_by_half_of_one_plus_the_similarity() -> None:
     rng, agreements = np.random.default_rng(5), []
-    minima = np.empty(256, np.uint64)
+    scratch = np.empty(512, np.uint64)
     for _ in range(200):
         words = rng.integers(1, 2**63, 300).astype(np.uint64)
         other = np.concatenate([words[:200], rng.integers(1, 2**63, 100).astype(np.uint64)])
         a, b = np.zeros(4, np.uint64), np.zeros(4, np.uint64)
-        sketch(words, 300, minima, a)
-        sketch(other, 300, minima, b)
+        sketch(words, 300, scratch, a)
+        sketch(other, 300, scratch, b)
         agreements.append(256 - int(np.bitwise_count(a ^ b).sum()))
     similarity = 199 / (299 + 100)  # bigrams in common of those in either
     assert abs(np.mean(agreements) / 256 - (1 + similarity) / 2) < 0.01
