@@ -2,7 +2,8 @@
 
 Stretches of whole sentences from real pages, one a page and length; near copies by small edits; unrelated pairs are
 all pairs of different pages of one length, of which those with J >= .5 do not count as false. The curve chooses
-`min_words`, `short_words`, `short_distance` and `short_similarity`.
+`min_words`, `short_words`, `short_distance` and `short_similarity`. The intervals of false matches take pairs as
+independent, which those of one template are not: read them as the least that is uncertain.
 """
 
 from __future__ import annotations
