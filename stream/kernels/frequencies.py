@@ -40,19 +40,32 @@ class Counts(NamedTuple):
 
 def make_counts(words: int, n_bytes: int, places: int) -> Counts:
     """Room for so many words and bytes of words, touched only as far as it fills; `places` is a power of two."""
-    return Counts(
+    counts = Counts(
         np.full(places, -1, np.int32),
         np.empty(words, np.uint64),
         np.empty(words, np.int64),
-        np.zeros(words + 1, np.int64),
+        np.empty(words + 1, np.int64),
         np.empty(n_bytes, np.uint8),
         np.zeros(3, np.int64),
     )
+    counts.starts[0] = 0
+    return counts
 
 
 def with_more_places(counts: Counts) -> Counts:
     """The same counts with twice the places."""
     wider = counts._replace(places=np.full(2 * len(counts.places), -1, np.int32))
+    place_again(wider)
+    return wider
+
+
+def with_more_room(counts: Counts) -> Counts:
+    """The same counts with twice the room for everything."""
+    wider = make_counts(2 * len(counts.hash), 2 * len(counts.blob), 2 * len(counts.places))
+    words, n_bytes = int(counts.filled[WORDS]), int(counts.filled[BYTES])
+    wider.hash[:words], wider.pages[:words] = counts.hash[:words], counts.pages[:words]
+    wider.starts[: words + 1], wider.blob[:n_bytes] = counts.starts[: words + 1], counts.blob[:n_bytes]
+    wider.filled[:] = counts.filled
     place_again(wider)
     return wider
 
@@ -110,6 +123,16 @@ def _write_word(
     return n
 
 
+@njit(nogil=True)
+def _has_room(counts: Counts, n: int, work: Work) -> bool:
+    """Whether the n distinct words of a page surely fit."""
+    words, n_bytes = counts.filled[WORDS] + n, counts.filled[BYTES]
+    first, start, end = work.distinct.first, work.words.start, work.words.end
+    for i in range(n):
+        n_bytes += min(4 * (end[first[i]] - start[first[i]]), LONGEST_WORD)
+    return bool(2 * words <= len(counts.places) and words <= len(counts.hash) and n_bytes <= len(counts.blob))
+
+
 @kernel
 def count_batch(
     utf8: NDArray[np.uint8],
@@ -125,8 +148,8 @@ def count_batch(
     """Add the words of pages from number `first` on to `counts`, each once a page.
 
     Page i is `utf8[offsets[i]:offsets[i + 1]]`; one with fewer distinct words than `rules.min_words` does not
-    count. Returns the number of pages, or of the first that finds too few places: `counts` must have room else.
-    `work` is made for the longest page and fresh. Linear in the bytes; holds no GIL.
+    count. Returns the number of pages, or of the first that finds no room. `work` is made for the longest page and
+    fresh. Linear in the bytes; holds no GIL.
     """
     word = np.empty(LONGEST_WORD, np.uint8)
     for page in range(first, len(offsets) - 1):
@@ -134,7 +157,7 @@ def count_batch(
         n = count_words(work.words, m, page + 1, work.distinct)
         if n == 0 or n < rules.min_words:
             continue
-        if 2 * (counts.filled[WORDS] + n) > len(counts.places):
+        if not _has_room(counts, n, work):
             return page
         counts.filled[PAGES] += 1
         for i in range(n):

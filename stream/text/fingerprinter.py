@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from stream.closing import Closing
 from stream.kernels.fingerprint import Result, Rules, Work, fingerprint_batch, make_result, make_work, weigh_page
 from stream.kernels.fold import fold_utf8
-from stream.kernels.frequencies import Counts, count_batch, make_counts, with_more_places
+from stream.kernels.frequencies import Counts, count_batch, make_counts, with_more_room
 from stream.kernels.jit import sources_digest
 from stream.kernels.tokenize import cut
 from stream.model import REASONS, U64, Columns, Kind, Page
@@ -79,15 +79,14 @@ class Fingerprinter(Closing):
         """
         utf8, offsets = self._encoded(pages)
         longest, n = int(np.diff(offsets).max(initial=0)), len(utf8)
-        # Nearly all of this room is never touched: a bigram has at most 8 bytes a code point, a page few words.
-        counts, page = make_counts(n, 8 * n, 1 << max(12, (n // 8).bit_length())), 0
+        lexicon, trie, hmm = self._weights.lexicon, self._dictionary.trie, self._dictionary.hmm
+        counts, page = make_counts(n // 16 + 64, n // 2 + 1024, 1 << max(12, (n // 8).bit_length())), 0
         while True:
-            lexicon, trie, hmm = self._weights.lexicon, self._dictionary.trie, self._dictionary.hmm
             work = make_work(longest, 0)
             page = count_batch(utf8, offsets, lexicon, trie, hmm, self._rules, work, counts, page)
             if page == len(pages):
                 return counts
-            counts = with_more_places(counts)
+            counts = with_more_room(counts)
 
     def texts(self, texts: Sequence[str]) -> tuple[U64, U64, NDArray[np.uint32]]:
         """Fingerprints (n,), sketches (n, sketch_words) and distinct words (n,) of n texts.

@@ -97,6 +97,15 @@ def test_a_word_too_long_to_be_one_is_passed_over(
     assert max(len(word.encode()) for word in found[1]) == 255
 
 
+def test_a_page_of_more_words_than_there_was_room_for_counts_whole(
+    naive: Naive, fingerprinter: Fingerprinter, tmp_path: Path
+) -> None:
+    texts = [" ".join(chr(0x4E00 + at) for at in range(start, start + 4_000)) for start in (0, 2_000)]
+    found = counted(trained(fingerprinter, tmp_path / "out", records(texts), Options()))
+    assert found == expected(naive, texts)
+    assert len(found[1]) == 6_000
+
+
 class Killed(BaseException):
     """Stands for the death of the process: nothing is saved because of it."""
 
