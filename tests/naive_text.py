@@ -22,6 +22,7 @@ from stream.text.recipe import Recipe
 
 OTHER, HAN, LETTER, DIGIT, MARK, BIGRAM = range(6)
 M64 = (1 << 64) - 1
+BASE = 0x9E3779B97F4A7C15
 TABLES = Path(stream.text.__file__).parent / "tables"
 TABLE = np.load(TABLES / "unicode.npy").tolist()
 STARTS = [row[0] for row in TABLE]
@@ -103,7 +104,7 @@ class Naive:
             key = casefold(fold(word))
             if any(traits(char)[3] for char in key):
                 shares[key] = shares.get(key, 0.0) + share
-        return {word: round(65536 * max(0.0, -math.log(share))) for word, share in shares.items()}
+        return {word: self.scaled(max(0.0, -math.log(share))) for word, share in shares.items()}
 
     def _shares(self) -> list[tuple[str, float]]:
         if self.recipe.weights == "none":
@@ -134,20 +135,24 @@ class Naive:
             return self.table[word]
         if self.recipe.weights == "none":
             return 65536
-        kinds = {traits(char)[2] for char in word}
+        kinds, recipe = {traits(char)[2] for char in word}, self.recipe
         if HAN in kinds:
             return self.median
-        fixed = self.recipe.default_weight if kinds & {LETTER, BIGRAM} else self.recipe.number_weight
-        return round(65536 * fixed)
+        if kinds & {LETTER, BIGRAM}:
+            return round(65536 * (recipe.default_weight + recipe.default_step * min(len(word), 8)))
+        return round(65536 * (recipe.number_weight + recipe.number_step * min(len(word), 8)))
+
+    def scaled(self, weight: float) -> int:
+        return round(65536 * min(weight, self.recipe.weight_cap))
 
     def hash(self, word: str) -> int:
         return mmh3.hash64(word.encode(), self.recipe.seed, x64arch=True, signed=False)[0]
 
     def weighted(self, words: list[str]) -> dict[str, int]:
         """The weight of each distinct word in a page of these words; those of weight 0 do not count."""
-        power = self.recipe.tf_power
+        power, cap = self.recipe.tf_power, self.recipe.tf_cap
         return {
-            word: (round(65536 * min(count, self.recipe.tf_cap) ** power) * self.weight(word)) >> 16
+            word: (round(65536 * min(count, cap) ** power) * self.weight(word)) >> 16
             for word, count in Counter(words).items()
             if self.weight(word) > 0
         }
@@ -167,14 +172,31 @@ class Naive:
         for bit in range(64):
             balance = sum(w if self.hash(word) >> bit & 1 else -w for word, w in heaviest.items())
             out |= (balance > 0) << bit
-        return out, self.sketch(words), len(weighted)
+        hashes = self.runs(utf8) if self.recipe.sketch_characters else self.pairs(words)
+        return out, self.sketch(hashes), len(weighted)
 
-    def sketch(self, words: list[str]) -> list[int]:
-        bins = self.recipe.sketch_bits
+    def pairs(self, words: list[str]) -> set[int]:
+        """The hashes of all pairs of successive words."""
         hashes = [self.hash(word) for word in words]
-        pairs = {mix(a * 0x9E3779B97F4A7C15 & M64 ^ b) for a, b in pairwise(hashes)}
+        pairs = {mix(a * BASE & M64 ^ b) for a, b in pairwise(hashes)}
+        return pairs or {mix(value) for value in hashes}
+
+    def runs(self, utf8: bytes) -> set[int]:
+        """The hashes of all runs of so many successive letters and digits, whatever stands between them."""
+        text = "".join(traits(char)[1] for char in fold(decode(utf8)) if traits(char)[3])
+        size, salt = self.recipe.sketch_characters, mix(self.recipe.seed ^ BASE)
+        found = set()
+        for run in {text[i : i + size] for i in range(max(1, len(text) - size + 1))} - {""}:
+            value = 0
+            for char in run:
+                value = (value * BASE + ord(char)) & M64
+            found.add(mix(value ^ salt))
+        return found
+
+    def sketch(self, hashes: set[int]) -> list[int]:
+        bins = self.recipe.sketch_bits
         minima: dict[int, int] = {}
-        for value in pairs or {mix(value) for value in hashes}:
+        for value in hashes:
             at = (value >> 32) * bins >> 32
             minima[at] = min(value, minima.get(at, M64))
         bits = 0

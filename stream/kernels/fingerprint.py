@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from stream.kernels.fold import fold_utf8
 from stream.kernels.jit import LEAN, lean_kernel
 from stream.kernels.simhash import Distinct, count_words, keep_heaviest, simhash, weigh
-from stream.kernels.sketch import sketch
+from stream.kernels.sketch import sketch, sketch_runs
 from stream.kernels.tokenize import Hmm, Scratch, Trie, cut, make_scratch
 from stream.kernels.words import Lexicon, Words, regroup
 
@@ -22,6 +22,8 @@ class Rules(NamedTuple):
     seed: np.uint64
     hmm: bool
     min_words: int
+    sketch_characters: int
+    """The sketch is over runs of so many letters and digits; 0: over pairs of words."""
     top: int
     """How many of a page's words count in its SimHash, by falling weight, then in the order of the text; 0: all."""
 
@@ -85,13 +87,19 @@ def make_result(n: int, sketch_bits: int) -> Result:
 
 
 @njit(nogil=True, **LEAN)
+def _words_of(n: int, lexicon: Lexicon, trie: Trie, hmm: Hmm, rules: Rules, work: Work) -> int:
+    """Segment and regroup the folded text `work.points[:n]` into `work.words`; returns how many words it has."""
+    tokens = cut(work.points, n, trie, hmm, rules.hmm, work.scratch, work.ends, work.slots)
+    return regroup(work.points, work.ends, work.slots, tokens, lexicon, rules.seed, work.words)
+
+
+@njit(nogil=True, **LEAN)
 def _find_words(
     utf8: NDArray[np.uint8], start: int, end: int, lexicon: Lexicon, trie: Trie, hmm: Hmm, rules: Rules, work: Work
 ) -> int:
     """Fold, segment and regroup `utf8[start:end]` into `work.words`; returns how many words it has."""
     n = fold_utf8(utf8, start, end, lexicon.fold, work.points)
-    tokens = cut(work.points, n, trie, hmm, rules.hmm, work.scratch, work.ends, work.slots)
-    return regroup(work.points, work.ends, work.slots, tokens, lexicon, rules.seed, work.words)
+    return _words_of(n, lexicon, trie, hmm, rules, work)
 
 
 @lean_kernel
@@ -113,7 +121,8 @@ def fingerprint_batch(
     allocates nothing.
     """
     for page in range(len(offsets) - 1):
-        m = _find_words(utf8, offsets[page], offsets[page + 1], lexicon, trie, hmm, rules, work)
+        points = fold_utf8(utf8, offsets[page], offsets[page + 1], lexicon.fold, work.points)
+        m = _words_of(points, lexicon, trie, hmm, rules, work)
         n = weigh(count_words(work.words, m, page + 1, work.distinct), lexicon, work.distinct)
         result.words[page] = n
         if n < rules.min_words:
@@ -123,7 +132,12 @@ def fingerprint_batch(
         if rules.top > 0:
             keep_heaviest(work.distinct.weight, n, rules.top)
         result.fingerprints[page] = simhash(work.distinct.hash, work.distinct.weight, n, work.sums)
-        if len(work.bins) > 0:
+        if len(work.bins) == 0:
+            continue
+        if rules.sketch_characters > 0:
+            run = (rules.sketch_characters, rules.seed)
+            sketch_runs(work.points, points, lexicon.traits, run, work.bins, result.sketches[page])
+        else:
             sketch(work.words.hash, m, work.bins, result.sketches[page])
 
 

@@ -20,7 +20,7 @@ LONGEST_WORD: Final = 255
 """Bytes of the longest word that is counted: what is longer, as pages of encoded data have it, is passed over."""
 WORDS, BYTES, PAGES = range(3)
 """Places of the counters: words in the table, bytes of `blob` that they fill, pages that were counted."""
-_CASEFOLD: Final = np.uint32(0x1FFFFF)
+CASEFOLD: Final = np.uint32(0x1FFFFF)
 
 
 class Counts(NamedTuple):
@@ -113,7 +113,7 @@ def _write_word(
     if end - start > LONGEST_WORD:
         return 0
     for i in range(start, end):
-        encoded, size = _utf8_of(traits[points[i]] & _CASEFOLD)
+        encoded, size = _utf8_of(traits[points[i]] & CASEFOLD)
         if n + size > LONGEST_WORD:
             return 0
         for _ in range(size):

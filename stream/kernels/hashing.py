@@ -18,8 +18,8 @@ _C1: Final = np.uint64(0x87C37B91114253D5)
 _C2: Final = np.uint64(0x4CF5AD432745937F)
 _MIX1: Final = np.uint64(0xFF51AFD7ED558CCD)
 _MIX2: Final = np.uint64(0xC4CEB9FE1A85EC53)
-_PAIR: Final = np.uint64(0x9E3779B97F4A7C15)
-_CASEFOLD: Final = np.uint32(0x1FFFFF)
+PAIR: Final = np.uint64(0x9E3779B97F4A7C15)
+CASEFOLD: Final = np.uint32(0x1FFFFF)
 _HAN_FIRST, _HAN_LAST = np.uint64(0x4E00), np.uint64(0x9FFF)  # three bytes each, and its own casefold
 _HAN_KIND, _ASCII_LETTER, _ASCII_DIGIT = 0b10000010, 0b10000100, 0b10001000  # kinds of words, see `hash_words`
 
@@ -37,7 +37,7 @@ def mix(x: np.uint64) -> np.uint64:
 @njit(inline="always")
 def pair(first: np.uint64, second: np.uint64) -> np.uint64:
     """The hash of two words in this order, from their hashes."""
-    return mix((first * _PAIR) ^ second)
+    return mix((first * PAIR) ^ second)
 
 
 @njit(inline="always")
@@ -112,7 +112,7 @@ def _murmur_long(
     """As `hash_word`, for words of any length, by way of their bytes."""
     n = 0
     for i in range(start, end):
-        encoded, size = _utf8_of(traits[points[i]] & _CASEFOLD)
+        encoded, size = _utf8_of(traits[points[i]] & CASEFOLD)
         for _ in range(size):
             data[n] = np.uint8(encoded & np.uint64(0xFF))
             encoded >>= np.uint64(8)
@@ -135,7 +135,7 @@ def _pack(
     for i in range(start, end):
         trait = traits[points[np.uint64(i)]]
         kind |= _kind_of(trait)
-        encoded, size = _utf8_of(trait & _CASEFOLD)
+        encoded, size = _utf8_of(trait & CASEFOLD)
         if n < 8:
             low |= encoded << np.uint64(8 * n)
             if n > 4:

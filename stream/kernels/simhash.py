@@ -38,7 +38,7 @@ def word_weight(
 ) -> int:
     """The weight of the word with this hash in the table `keys`, `weights`; `unknown` has that of other words.
 
-    `kind` is one of UNKNOWN_*: what the word is if the table does not have it.
+    `kind` is what `unknown_kind` says of the word, if the table does not have it.
     """
     mask = np.int64(len(weights) - 1)
     at = np.int64(value & np.uint64(mask))
@@ -187,12 +187,14 @@ def simhash(hashes: NDArray[np.uint64], weights: NDArray[np.int64], n: int, sums
 def known_weights(
     hashes: NDArray[np.uint64],
     kinds: NDArray[np.uint8],
+    lengths: NDArray[np.int64],
     keys: NDArray[np.uint64],
     values: NDArray[np.int32],
     unknown: NDArray[np.int32],
 ) -> NDArray[np.int32]:
-    """The weight (n,) of each word by its hash (n,) and kind (n,), as `weigh` finds it."""
+    """The weight (n,) of each word by its hash (n,), kind (n,) and characters (n,), as `weigh` finds it."""
     out = np.empty(len(hashes), np.int32)
     for i in range(len(hashes)):
-        out[i] = word_weight(hashes[i], keys, values, unknown, unknown_kind(int(kinds[i] & 0x7F)))
+        kind = unknown_kind(int(kinds[i] & 0x7F), lengths[i])
+        out[i] = word_weight(hashes[i], keys, values, unknown, kind)
     return out

@@ -1,4 +1,4 @@
-"""The sketch: one bit of the least hash in each of m bins, over a page's set of word bigrams.
+"""The sketch: one bit of the least hash in each of m bins, over a page's word bigrams or runs of letters.
 
 One-permutation hashing: P. Li, A. Owen, C.-H. Zhang, 2012; one bit a bin: P. Li, A. König, "b-bit minwise
 hashing", 2010; empty bins filled by hash: A. Shrivastava, "Optimal densification for fast and accurate minwise
@@ -13,8 +13,9 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from stream.kernels.hashing import mix, pair
+from stream.kernels.hashing import CASEFOLD, PAIR, mix, pair
 from stream.kernels.jit import LEAN
+from stream.kernels.words import LETTER_OR_NUMBER
 
 EMPTY: Final = np.uint64(0xFFFFFFFFFFFFFFFF)
 _ATTEMPTS: Final = 32
@@ -48,7 +49,7 @@ def sketch(hashes: NDArray[np.uint64], m: int, scratch: NDArray[np.uint64], out:
     out[:] = 0
     if m == 0:
         return
-    minima, empty = scratch[:bins], scratch[bins:]
+    minima = scratch[:bins]
     minima[:] = EMPTY
     if m == 1:
         value = mix(hashes[0])
@@ -57,6 +58,66 @@ def sketch(hashes: NDArray[np.uint64], m: int, scratch: NDArray[np.uint64], out:
         value = pair(hashes[i], hashes[i + 1])
         at = _bin(value, bins)
         minima[at] = min(minima[at], value)
+    _write_bits(scratch, out)
+
+
+@njit(nogil=True, **LEAN)
+def sketch_runs(
+    points: NDArray[np.uint32],
+    n: int,
+    traits: NDArray[np.uint32],
+    rules: tuple[int, np.uint64],
+    scratch: NDArray[np.uint64],
+    out: NDArray[np.uint64],
+) -> None:
+    """As `sketch`, over the runs of so many successive letters and digits, casefolded, of `points[:n]`.
+
+    `rules` are the characters of a run and the seed. Everything that is no letter or digit is passed over, as if
+    it were not there. A page with fewer of them than a run has is one run; one without any gets zeros. A run's
+    hash is a polynomial that rolls on with each character (R. Karp, M. Rabin, 1987), then mixed. Linear in n: the
+    letters are kept in `points` itself, which is overwritten.
+    """
+    bins, run = 64 * len(out), rules[0]
+    salt, top = mix(rules[1] ^ PAIR), np.uint64(1)
+    out[:] = 0
+    minima = scratch[:bins]
+    minima[:] = EMPTY
+    for _ in range(run):
+        top *= PAIR
+    letters = _keep_letters(points, n, traits)
+    value = np.uint64(0)
+    for i in range(min(run - 1, letters)):
+        value = value * PAIR + np.uint64(points[i])
+    for i in range(run - 1, letters):
+        value = value * PAIR + np.uint64(points[i])
+        if i >= run:
+            value -= np.uint64(points[i - run]) * top
+        hashed = mix(value ^ salt)
+        at = _bin(hashed, bins)
+        minima[at] = min(minima[at], hashed)
+    if 0 < letters < run:
+        hashed = mix(value ^ salt)
+        minima[_bin(hashed, bins)] = hashed
+    if letters > 0:
+        _write_bits(scratch, out)
+
+
+@njit(nogil=True, **LEAN)
+def _keep_letters(points: NDArray[np.uint32], n: int, traits: NDArray[np.uint32]) -> int:
+    """Casefold the letters and digits of `points[:n]` and move them to its beginning; returns how many."""
+    kept = 0
+    for i in range(n):
+        trait = traits[points[i]]
+        points[kept] = trait & CASEFOLD
+        kept += (trait & LETTER_OR_NUMBER) != 0
+    return kept
+
+
+@njit(nogil=True, **LEAN)
+def _write_bits(scratch: NDArray[np.uint64], out: NDArray[np.uint64]) -> None:
+    """One bit of each bin's minimum, of which one at least is full; `out` is zero."""
+    bins = 64 * len(out)
+    minima, empty = scratch[:bins], scratch[bins:]
     for place in range(bins):
         least = minima[place]
         minima[place] = np.uint64(2) if least == EMPTY else mix(least) & np.uint64(1)

@@ -18,7 +18,12 @@ _JOINING: Final = 0b11100  # 1 << LETTER | 1 << DIGIT | 1 << MARK
 _HAN_BIT: Final = 0b10
 _LETTER_BITS: Final = 0b100100  # 1 << LETTER | 1 << BIGRAM
 UNKNOWN_HAN, UNKNOWN_NUMBER, UNKNOWN_OTHER = -2, -3, -4
-"""Stand for the weight of a word that is not one of the dictionary's tokens: it is found by its hash."""
+"""Stand for the weight of a word that is not one of the dictionary's tokens, less 3 for each of its characters: it
+is found by its hash."""
+LONGEST: Final = 8
+"""Unknown words of more characters weigh as those of this many: hardly any word of 8 is a common one."""
+LETTER_OR_NUMBER: Final = np.uint32(1 << 27)
+"""The bit of a character's traits that makes a token a word."""
 
 
 class Lexicon(NamedTuple):
@@ -33,7 +38,7 @@ class Lexicon(NamedTuple):
     slots: NDArray[np.uint64]  # (slots, 2) hash and weight of the dictionary word of a slot in the trie; 0: no word
     word_keys: NDArray[np.uint64]  # (2^p,)
     word_weights: NDArray[np.int32]  # (2^p,)
-    unknown: NDArray[np.int32]  # (3,) weights of unknown words: with Han, without letters, others
+    unknown: NDArray[np.int32]  # (3 LONGEST + 3,) of unknown words by length: with Han, without letters, others
     tf_factor: NDArray[np.int64]  # (cap + 1,) round(2^16 tf^p)
 
 
@@ -41,18 +46,19 @@ class Words(NamedTuple):
     """The words of one page in the order of its text; arrays with room for as many as it has code points."""
 
     hash: NDArray[np.uint64]
-    weight: NDArray[np.int32]  # of a dictionary word; of others UNKNOWN_*
+    weight: NDArray[np.int32]  # of a dictionary word; of others what `unknown_kind` says
     start: NDArray[np.int32]  # first code point
     end: NDArray[np.int32]  # one past the last
     bytes: NDArray[np.uint8]  # scratch for one word's UTF-8: 4 bytes a code point
 
 
 @njit(inline="always")
-def unknown_kind(kind: int) -> int:
-    """Which of UNKNOWN_* a word of this kind (see `hash_words`) is."""
+def unknown_kind(kind: int, characters: int) -> int:
+    """What stands for the weight of a word of this kind (see `hash_words`): `-2 - n` is place n of `unknown`."""
+    length = 3 * min(characters, LONGEST)
     if kind & _HAN_BIT:
-        return UNKNOWN_HAN
-    return UNKNOWN_OTHER if kind & _LETTER_BITS else UNKNOWN_NUMBER
+        return UNKNOWN_HAN - length
+    return (UNKNOWN_OTHER if kind & _LETTER_BITS else UNKNOWN_NUMBER) - length
 
 
 @njit(inline="always")
@@ -133,7 +139,7 @@ def regroup(
                         after = end
             if slot < 0:
                 value, kind = hash_word(points, start, end, traits, seed, scratch)
-                weight = unknown_kind(kind)
+                weight = unknown_kind(kind, end - start)
         out_hash[to], out_weight[to], out_start[to], out_end[to] = value, weight, start, end
         m += value != 0
         start = after

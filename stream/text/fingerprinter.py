@@ -53,7 +53,9 @@ class Fingerprinter(Closing):
             say(f"compiling kernels and building tables, once: about {_COMPILE_SECONDS} s")
         self._dictionary = dictionary.load(cache)
         self._weights = weights.load(recipe, self._dictionary, cache)
-        self._rules = Rules(np.uint64(recipe.seed), recipe.hmm, recipe.min_words, recipe.top)
+        self._rules = Rules(
+            np.uint64(recipe.seed), recipe.hmm, recipe.min_words, recipe.sketch_characters, recipe.top
+        )
         self._kernel = fingerprint_batch
         self._pool = ExtractionPool(workers, timeout_s)
         self.recipe_id = self._identify()

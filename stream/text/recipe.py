@@ -18,6 +18,7 @@ from stream.text.word_lists import SHIPPED, content_digest
 TF_CAP: Final = 4095
 """Occurrences of a word in a page beyond this many count as this many, unless a recipe says otherwise."""
 MAX_WEIGHT: Final = 1000.0
+MOST_RUN: Final = 16
 MOST_WORDS: Final = 1 << 20
 LEAST_TEXT_BYTES: Final = 64
 MOST_TEXT_BYTES: Final = 1 << 28
@@ -59,15 +60,22 @@ class Recipe:
     """Of the words' hashes, below 2^32."""
     sketch_bits: int = 128
     """0, 64, 128, 192 or 256."""
+    sketch_characters: int = 0
+    """The sketch is over runs of this many letters and digits; 0: over pairs of successive words."""
     hmm: bool = True
     min_words: int = 8
     """Pages with fewer distinct words are `too_short`."""
     max_text_bytes: int = 1 << 20
     """Bytes of a text that are fingerprinted."""
     number_weight: float = 4.0
-    """Weight of a word without letters that the table does not have."""
+    number_step: float = 0.0
+    """A word without letters that the table does not have weighs number_weight, and number_step more for each of
+    its first 8 characters."""
     default_weight: float = 8.0
-    """Weight of a word without Han characters that the table does not have."""
+    default_step: float = 0.0
+    """The same for a word without Han characters: the longer a word, the rarer."""
+    weight_cap: float = MAX_WEIGHT
+    """Words of the table, and unknown words with Han characters, weigh no more."""
     extract: Literal["main", "prose"] = "main"
     """What of an HTML page counts: its main content, or of that the lines that are prose."""
     distance: int = 8
@@ -98,13 +106,17 @@ class Recipe:
             ("tf_cap", 1 <= self.tf_cap <= MOST_WORDS, f"1 to {MOST_WORDS}"),
             ("top", 0 <= self.top <= MOST_WORDS, f"1 to {MOST_WORDS}, or 0 for all"),
             ("number_weight", 0 <= self.number_weight <= MAX_WEIGHT, f"0 to {MAX_WEIGHT:g}"),
+            ("number_step", 0 <= self.number_step <= MAX_WEIGHT, f"0 to {MAX_WEIGHT:g}"),
             ("default_weight", 0 <= self.default_weight <= MAX_WEIGHT, f"0 to {MAX_WEIGHT:g}"),
+            ("default_step", 0 <= self.default_step <= MAX_WEIGHT, f"0 to {MAX_WEIGHT:g}"),
+            ("weight_cap", 0 < self.weight_cap <= MAX_WEIGHT, f"above 0 to {MAX_WEIGHT:g}"),
         )
 
     def _page_checks(self) -> tuple[tuple[str, bool, str], ...]:
         return (
             ("seed", 0 <= self.seed < 1 << 32, "0 to 4294967295"),
             ("sketch_bits", self.sketch_bits in (0, 64, 128, 192, 256), "0, 64, 128, 192 or 256"),
+            ("sketch_characters", 0 <= self.sketch_characters <= MOST_RUN, f"0 to {MOST_RUN}"),
             ("min_words", 1 <= self.min_words <= MOST_WORDS, f"1 to {MOST_WORDS}"),
             (
                 "max_text_bytes",

@@ -18,14 +18,19 @@ from stream.errors import InputMissing
 from stream.kernels.hashing import hash_words
 from stream.kernels.simhash import fill_word_table, known_weights
 from stream.kernels.tokenize import slots_of
-from stream.kernels.words import Lexicon
+from stream.kernels.words import LONGEST, Lexicon
 from stream.text import tables, word_lists
 from stream.text.dictionary import Dictionary
 from stream.text.recipe import Recipe
 
-FORMAT: Final = 5
+FORMAT: Final = 6
 ONE: Final = 1 << 16
 """An integer weight is its weight times this, rounded."""
+_BUILT_FROM: Final = (
+    *("weights", "seed", "weight_cap"),
+    *("number_weight", "number_step", "default_weight", "default_step"),
+)
+"""The settings that the arrays of a lexicon depend on."""
 _MAGIC: Final = b"simstream weights\n"
 
 
@@ -62,7 +67,7 @@ def load(recipe: Recipe, dictionary: Dictionary, cache: Path) -> Weights:
     """
     content = _table_content(recipe)
     stopped = word_lists.stop_words(recipe.stop_words)
-    settings = [FORMAT, recipe.weights, recipe.seed, recipe.number_weight, recipe.default_weight, stopped]
+    settings: list[object] = [FORMAT, stopped, *(getattr(recipe, name) for name in _BUILT_FROM)]
     key = blake2b(repr([*settings, dictionary.key, tables.digest()]).encode(), digest_size=8)
     key.update(mmh3.mmh3_x64_128_digest(content))
     path = cache / f"weights-{key.hexdigest()}.bin"
@@ -133,7 +138,7 @@ def _build(recipe: Recipe, dictionary: Dictionary, source: Source, stopped: list
     hashes, counts = _hash_folded(source.words, seed)
     unique, which = np.unique(hashes[counts], return_inverse=True)
     shares = np.bincount(which, source.share[counts], len(unique))
-    weights = np.rint(ONE * np.maximum(0.0, -np.log(shares))).astype(np.int32)
+    weights = np.rint(ONE * np.minimum(np.maximum(0.0, -np.log(shares)), recipe.weight_cap)).astype(np.int32)
     unknown = _unknown(recipe, weights)
     unique, weights = _stop(unique, weights, _hash_folded(stopped, seed))
     size = 1 << (2 * len(unique)).bit_length()
@@ -152,11 +157,15 @@ def _hash_folded(words: list[str], seed: np.uint64) -> tuple[NDArray[np.uint64],
 
 
 def _unknown(recipe: Recipe, weights: NDArray[np.int32]) -> NDArray[np.int32]:
-    """What words weigh that the table does not have: with Han the median of those it has."""
+    """What words weigh that the table does not have, by kind and length: with Han the median of those it has."""
+    characters = np.arange(LONGEST + 1)
     if recipe.weights == "none":
-        return np.full(3, ONE, np.int32)
+        return np.full(3 * len(characters), ONE, np.int32)
     median = int(np.sort(weights)[len(weights) // 2]) if len(weights) else ONE
-    return np.array([median, round(ONE * recipe.number_weight), round(ONE * recipe.default_weight)], np.int32)
+    number = ONE * (recipe.number_weight + recipe.number_step * characters)
+    other = ONE * (recipe.default_weight + recipe.default_step * characters)
+    weights_by_length = np.stack([np.full(len(characters), float(median)), number, other], axis=1)
+    return np.asarray(np.rint(weights_by_length.ravel()), np.int32)
 
 
 def _stop(
@@ -182,10 +191,10 @@ def _slots(
     points, ends = _flat([word for word, count in dictionary.frequencies().items() if count > 0])
     hashes, kinds = hash_words(points, ends, unicode.traits, seed)
     words = kinds & 0x80 != 0
-    slots = slots_of(points, ends, trie)[words]
+    slots, lengths = slots_of(points, ends, trie)[words], np.diff(ends, prepend=0)[words]
     table = np.zeros((len(trie.base), 2), np.uint64)
     table[slots, 0] = hashes[words]
-    table[slots, 1] = known_weights(hashes[words], kinds[words], keys, values, unknown)
+    table[slots, 1] = known_weights(hashes[words], kinds[words], lengths, keys, values, unknown)
     return table
 
 

@@ -26,6 +26,20 @@ from tests.naive_text import Naive, decode, fold
 RECIPES = [
     replace(PRESETS["default"], min_words=1),
     replace(PRESETS["google2007"], min_words=1),
+    Recipe(
+        name="runs",
+        sketch_bits=192,
+        sketch_characters=5,
+        seed=7,
+        min_words=1,
+        tf_cap=2,
+        tf_power=0.6,
+        number_weight=10,
+        number_step=0.5,
+        default_weight=5,
+        default_step=1.5,
+        weight_cap=9,
+    ),
     Recipe(name="odd", sketch_bits=192, seed=0xDEADBEEF, hmm=False, tf_power=0.5, min_words=2, number_weight=0),
     Recipe(
         name="stopped",

@@ -89,7 +89,11 @@ IDENTITY: dict[str, dict[str, Any]] = {
     "min_words": {"min_words": 9},
     "max_text_bytes": {"max_text_bytes": 4096},
     "number_weight": {"number_weight": 1.0},
+    "number_step": {"number_step": 0.5},
     "default_weight": {"default_weight": 1.0},
+    "default_step": {"default_step": 0.5},
+    "weight_cap": {"weight_cap": 9.0},
+    "sketch_characters": {"sketch_characters": 5},
     "extract": {"extract": "prose"},
 }
 """A change of each setting that a fingerprint depends on."""

@@ -28,7 +28,9 @@ def default(dictionary: Dictionary, cache: Path) -> Weights:
 def weight(table: Weights, word: str, kind: int = UNKNOWN_OTHER) -> int:
     value = np.uint64(mmh3.hash64(word.encode(), 0, x64arch=True, signed=False)[0])
     lexicon = table.lexicon
-    return int(word_weight(value, lexicon.word_keys, lexicon.word_weights, lexicon.unknown, kind))
+    return int(
+        word_weight(value, lexicon.word_keys, lexicon.word_weights, lexicon.unknown, kind - 3 * min(len(word), 8))
+    )
 
 
 def test_a_dictionary_word_weighs_minus_the_logarithm_of_its_share(
