@@ -104,17 +104,17 @@ def weigh(n: int, lexicon: Lexicon, distinct: Distinct) -> int:
     for i in range(n):
         other[others] = i
         others += weight[i] < 0
-    # Look all up before any answer decides a branch: so the memory is asked for all of them at once.
+    # First all places, before an answer decides a branch, so that the waits overlap; most words are not there.
+    known = 0
     for j in range(others):
         which = np.uint64(other[j])
-        at = hashes[which] & mask
-        found, otherwise = np.int64(table[at]), np.int64(unknown[np.uint64(-2 - weight[which])])
-        known = found if keys[at] == hashes[which] else weight[which]
-        weight[which] = otherwise if found < 0 else known
-    for j in range(others):
+        found = table[hashes[which] & mask]
+        other[known] = which
+        known += found >= 0
+        weight[which] = weight[which] if found >= 0 else np.int64(unknown[np.uint64(-2 - weight[which])])
+    for j in range(known):
         which = np.uint64(other[j])
-        if weight[which] < 0:
-            weight[which] = word_weight(hashes[which], keys, table, unknown, int(weight[which]))
+        weight[which] = word_weight(hashes[which], keys, table, unknown, int(weight[which]))
     for i in range(n):
         positive += weight[i] > 0
         weight[i] = (factors[np.uint64(min(times[i], cap))] * weight[i]) >> 16

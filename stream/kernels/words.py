@@ -109,28 +109,29 @@ def regroup(
     # Arrays by themselves, and indices without a sign: each spares an addition or a comparison at every access.
     traits, table, scratch = lexicon.traits, lexicon.slots, words.bytes
     out_hash, out_weight, out_start, out_end = words.hash, words.weight, words.start, words.end
+    # Every row is asked for before any is needed: the table lies far away, and here the waits overlap.
+    for i in range(tokens):
+        row = np.uint64(max(int(slots[i]), 0))
+        out_hash[i], out_weight[i] = table[row, 0], table[row, 1]
     m, token, start = 0, 0, 0
     while token < tokens:
         end, slot = int(ends[np.uint64(token)]), int(slots[np.uint64(token)])
+        value, weight = out_hash[np.uint64(token)], int(out_weight[np.uint64(token)])
         token += 1
-        first = _class(points, start, traits)
-        if (slot < 0) & (end - start == 1) & (first == OTHER):
-            start = end  # a sign
-            continue
-        after, to, row = end, np.uint64(m), np.uint64(max(slot, 0))
+        after, to = end, np.uint64(m)
         between = _is_common_han(points[np.uint64(start)]) & _is_common_han(points[np.uint64(end - 1)])
-        value, weight = table[row, 0], int(table[row, 1])
         if (slot < 0) | (not between):  # else nothing more can apply, as with by far the most words
             if not between:
+                first = _class(points, start, traits)
+                if first == OTHER and end - start == 1:
+                    start = end  # a sign
+                    continue
                 if first == BIGRAM:
                     if token < tokens and _class(points, end, traits) == BIGRAM:
                         end += 1
                     elif start > 0 and _class(points, start - 1, traits) == BIGRAM:
                         start = end  # the last of a run ends a bigram and begins none
                         continue
-                elif first == OTHER and end - start == 1:
-                    start = end
-                    continue
                 else:
                     joined = _end_of_word(points, ends, tokens, token - 1, traits)
                     if joined > 1:
