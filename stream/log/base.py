@@ -253,6 +253,10 @@ class Log(Closing):
         """Per partition, the first offset that still exists."""
 
     @abstractmethod
+    def end_offsets(self, topic: str) -> dict[int, int]:
+        """Per partition, the offset behind all that is committed now: where to stop reading a topic that grows."""
+
+    @abstractmethod
     def appender(self, topic: str) -> Appender: ...
 
     @abstractmethod

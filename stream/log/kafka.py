@@ -42,6 +42,10 @@ class KafkaLog(Log):
         """See Log."""
         return self._cluster.offsets(topic, "first")
 
+    def end_offsets(self, topic: str) -> dict[int, int]:
+        """See Log. The last offsets before it may be those of markers, which no reader sees."""
+        return self._cluster.offsets(topic, "end")
+
     def appender(self, topic: str) -> Appender:
         """See Log. Raises TopicMissing, BrokerUnreachable."""
         return KafkaAppender(self._cluster, topic)

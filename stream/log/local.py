@@ -17,6 +17,7 @@ from typing import Literal
 from stream.errors import LogError
 from stream.log.base import (
     PAGES,
+    POSITIONS,
     TOPICS,
     VERDICTS,
     Appender,
@@ -30,6 +31,8 @@ from stream.log.base import (
     largest_record,
 )
 from stream.log.local_catalog import Catalog
+from stream.log.local_files import Tally
+from stream.log.local_groups import POSITION
 from stream.log.local_reading import LocalReader
 from stream.log.local_source import LocalSource, read_commit, source_lock, topic_ids, write_commit
 from stream.log.local_writing import LocalAppender, LocalPublisher
@@ -68,6 +71,13 @@ class LocalLog(Log):
     def low_watermarks(self, topic: str) -> dict[int, int]:
         """See Log: a local log keeps everything."""
         return dict.fromkeys(range(self._catalog.info(topic).partitions), 0)
+
+    def end_offsets(self, topic: str) -> dict[int, int]:
+        """See Log. Costs a pass over the headers of the file."""
+        partitions = range(self._catalog.info(topic).partitions)
+        tally = Tally(self._catalog.path(topic))
+        tally.advance()
+        return {p: tally.records[POSITION if topic == POSITIONS else p] for p in partitions}
 
     def appender(self, topic: str) -> Appender:
         """See Log. Raises LogLocked."""

@@ -39,7 +39,7 @@ def check_policy(page_id: str, published: str, policy: Policy, recipe: Recipe) -
     if published == policy.id:
         return
     flags = flags_of(published, policy.recipe_id, recipe)
-    advice = f"add {flags}" if flags else "give the distance, similarity, window and link that `serve` has"
+    advice = f"use {flags}" if flags else "give the distance, similarity, window and link that `serve` has"
     raise WrongPolicy(
         f"the verdict of {page_id} was given under policy {published}, and these settings are {policy.id}", advice
     )

@@ -18,7 +18,7 @@ from stream.errors import (
     TopicMissing,
     TopicRecreated,
 )
-from stream.log.base import FINGERPRINTS, PAGES, POSITIONS, TOPICS, VERDICTS, Log, Reader
+from stream.log.base import FINGERPRINTS, PAGES, POSITIONS, TOPICS, VERDICTS, Log, Outgoing, Reader
 from stream.log.partitioner import partition_of
 from tests.contract.helpers import batch, kill_after, read_all, read_source, writer
 from tests.contract.writer import BATCH
@@ -53,7 +53,7 @@ def test_new_verdicts_get_as_many_partitions_as_pages_have(place: Place, log: Lo
 
 def test_a_missing_topic_is_named_with_what_to_do(place: Place) -> None:
     log = place.open()
-    for use in (log.topic, log.appender, log.reader, log.low_watermarks):
+    for use in (log.topic, log.appender, log.reader, log.low_watermarks, log.end_offsets):
         with pytest.raises(TopicMissing, match=r"pages .*topics create"):
             use(PAGES)
     with pytest.raises(TopicMissing):
@@ -371,6 +371,22 @@ def test_a_commit_that_is_forgotten_begins_its_partition_anew(log: Log) -> None:
     with log.source() as source:
         started = read_source(source, 20).started
     assert sorted(started) == [(0, 5, False), (1, 0, True), (2, 7, False), (3, 5, False)]
+
+
+def test_end_offsets_lie_behind_all_that_is_committed(log: Log) -> None:
+    assert log.end_offsets(PAGES) == dict.fromkeys(range(PARTITIONS), 0)
+    with log.appender(PAGES) as appender:
+        for partition in (0, 2, 2):
+            appender.append(b"x", partition=partition)
+    assert log.end_offsets(PAGES) == {0: 1, 1: 0, 2: 2, 3: 0}
+    with log.publisher() as publisher:
+        publisher.start()
+        publisher.publish([Outgoing(b"k", b"v", ())], b"position")
+    for topic in (VERDICTS, POSITIONS):
+        [record] = read_all(log, topic, least=1)
+        ends = log.end_offsets(topic)
+        assert ends.pop(record.partition) > record.offset
+        assert not any(ends.values())
 
 
 def test_low_watermarks_are_those_of_every_partition(log: Log) -> None:
