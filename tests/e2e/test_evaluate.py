@@ -201,8 +201,7 @@ def test_a_second_run_computes_nothing_and_says_the_same(
         raise AssertionError("computed again")
 
     before = (ran.folder / "results.json").read_bytes()
-    for name in ("columns", "texts"):
-        monkeypatch.setattr(Fingerprinter, name, refuse)
+    monkeypatch.setattr(Fingerprinter, "columns", refuse)
     for name in ("prints.make", "contend.judge", "contend.count", "contend.between", "minhash.signatures"):
         monkeypatch.setattr(f"stream.tools.evaluate.{name}", refuse)
     assert invoke(ran.arguments) == 0
@@ -321,6 +320,18 @@ def test_minhash_is_left_out_without_its_library(
     assert "MinHash is left out, since rensa is not installed" in capsys.readouterr().err
     results = json.loads((tmp_path / "out" / "results.json").read_bytes())
     assert any("MinHash is left out" in line for line in results["left_out"])
+
+
+def test_seeds_that_change_nothing_are_measured_once(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SIMSTREAM_CACHE", str(cache))
+    monkeypatch.setattr("stream.tools.evaluate.contend._OneSeed.output", lambda one: b"a hash without a seed")
+    make(tmp_path, "left", 0)
+    arguments = ["evaluate", str(tmp_path / "left.jsonl"), "--distance", "8", "-o", str(tmp_path / "out")]
+    assert invoke([*arguments, "--seeds", "3"]) == 0
+    [contender] = json.loads((tmp_path / "out" / "results.json").read_bytes())["contenders"]
+    assert (contender["seeds"], len(contender["ids"])) == ([0], 1)
 
 
 def test_two_recipes_of_one_name_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

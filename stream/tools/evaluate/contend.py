@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from stream.settings import Settings
+from stream.text import probes
 from stream.text.fingerprinter import Fingerprinter
 from stream.text.policy import Link, Policy, make_policy
 from stream.text.recipe import Recipe
@@ -50,8 +51,13 @@ class RecipeRun:
         counts: list[list[Counts]] = [[] for _ in truths]
         apart_counts, ids, policies = [], [], []
         costs: list[Cost | None] = []
+        known: list[bytes] = []
         for number, seed in enumerate(seeds):
             with _OneSeed(self, replace(self.recipe, seed=seed), bars) as one:
+                known.append(one.output())
+                if number and known[0] == known[-1]:
+                    done(len(truths) * (len(seeds) - number))
+                    break  # a hash without a seed: all others would be the same again
                 ids.append(one.policy.recipe_id)
                 policies.append(one.policy)
                 for at, truth in enumerate(truths):
@@ -65,7 +71,7 @@ class RecipeRun:
         return Contender(
             name=self.recipe.name,
             ids=ids,
-            seeds=list(seeds),
+            seeds=list(seeds[: len(ids)]),
             distance=policy.distance,
             agreement=policy.agreement,
             bits=policy.sketch_bits,
@@ -98,6 +104,11 @@ class _OneSeed:
 
     def __exit__(self, *_: object) -> None:
         self._fingerprinter.close()
+
+    def output(self) -> bytes:
+        """What this seed makes of the probe pages."""
+        fingerprints, sketches, _ = self._fingerprinter.texts(probes.TEXTS)
+        return fingerprints.tobytes() + sketches.tobytes()
 
     def count(self, truth: Truth) -> Counts:
         """The counts of one corpus, from the store or made now."""
