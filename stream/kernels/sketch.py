@@ -46,8 +46,8 @@ def sketch(hashes: NDArray[np.uint64], m: int, scratch: NDArray[np.uint64], out:
     from that word; one without any gets zeros. Linear in m, plus at most some 5 us for filling bins.
     """
     bins = 64 * len(out)
-    out[:] = 0
     if m == 0:
+        out[:] = 0
         return
     minima = scratch[:bins]
     minima[:] = EMPTY
@@ -115,7 +115,7 @@ def _keep_letters(points: NDArray[np.uint32], n: int, traits: NDArray[np.uint32]
 
 @njit(nogil=True, **LEAN)
 def _write_bits(scratch: NDArray[np.uint64], out: NDArray[np.uint64]) -> None:
-    """One bit of each bin's minimum, of which one at least is full; `out` is zero."""
+    """One bit of each bin's minimum, of which one at least is full, to `out`."""
     bins = 64 * len(out)
     minima, empty = scratch[:bins], scratch[bins:]
     for place in range(bins):
@@ -125,7 +125,11 @@ def _write_bits(scratch: NDArray[np.uint64], out: NDArray[np.uint64]) -> None:
     for place in range(bins):
         empty[n] = place
         n += minima[place] == 2
-        out[place >> 6] |= (minima[place] & np.uint64(1)) << np.uint64(place & 63)
+    for word in range(len(out)):
+        bits = np.uint64(0)
+        for place in range(64):
+            bits |= (minima[64 * word + place] & np.uint64(1)) << np.uint64(place)
+        out[word] = bits
     for i in range(n):
         at = np.int64(empty[i])
         out[at >> 6] |= _filled(minima, int(at), bins) << np.uint64(at & 63)
