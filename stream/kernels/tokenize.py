@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream.kernels.jit import kernel
-from stream.kernels.trie import F64, I32, NO_WORD, Points, Trie, find, slots_of, walk
+from stream.kernels.trie import F64, I32, NO_WORD, Points, Trie, find, is_split, slots_of, walk
 
-__all__ = ["MIN_FLOAT", "NO_WORD", "Hmm", "Scratch", "Trie", "cut", "find", "make_scratch", "separate", "slots_of"]
+__all__ = ["MIN_FLOAT", "NO_WORD", "Hmm", "Scratch", "Trie", "cut", "find", "make_scratch", "slots_of"]
 
 MIN_FLOAT = -3.14e100
 """jieba's logarithm of nothing: what its HMM tables do not name."""
@@ -71,17 +71,17 @@ def make_scratch(n_points: int) -> Scratch:
 
 
 @kernel
-def _is_han(point: int) -> bool:
+def is_han(point: int) -> bool:
     return HAN_FIRST <= point <= HAN_LAST
 
 
 @kernel
-def _in_block(point: int) -> bool:
-    return ASCII_CLASS[point] != 0 if point < 128 else _is_han(point)
+def is_in_block(point: int) -> bool:
+    return ASCII_CLASS[point] != 0 if point < 128 else is_han(point)
 
 
 @kernel
-def _is_alnum(point: int) -> bool:
+def is_alnum(point: int) -> bool:
     return point < 128 and ASCII_CLASS[point] >= 2
 
 
@@ -104,7 +104,7 @@ def _find_routes(points: Points, n: int, trie: Trie, scratch: Scratch) -> None:
     route[n] = 0.0
     for at in range(n - 1, -1, -1):
         point = points[at]
-        if not _in_block(point):
+        if not is_in_block(point):
             ends[at] = at + 2 if point == 13 and at + 1 < n and points[at + 1] == 10 else at + 1
             slots[at] = OUTSIDE
             route[at] = 0.0
@@ -176,7 +176,7 @@ def _cut_han(
 def _end_of_number(points: Points, start: int, end: int) -> int:
     """End of what jieba's `[a-zA-Z0-9]+(?:\\.\\d+)?%?` matches at `start`, a letter or digit."""
     at = start + 1
-    while at < end and _is_alnum(points[at]):
+    while at < end and is_alnum(points[at]):
         at += 1
     if at + 1 < end and points[at] == 46 and _is_digit(points[at + 1]):
         at += 2
@@ -191,13 +191,13 @@ def _end_of_number(points: Points, start: int, end: int) -> int:
 def _end_of_run(points: Points, start: int, end: int) -> int:
     """End of the run of Han, or else of the number or the run of signs that begins at `start`."""
     at = start
-    if _is_han(points[at]):
-        while at < end and _is_han(points[at]):
+    if is_han(points[at]):
+        while at < end and is_han(points[at]):
             at += 1
         return at
-    if _is_alnum(points[at]):
+    if is_alnum(points[at]):
         return _end_of_number(points, at, end)
-    while at < end and not _is_han(points[at]) and not _is_alnum(points[at]):
+    while at < end and not is_han(points[at]) and not is_alnum(points[at]):
         at += 1
     return at
 
@@ -220,7 +220,7 @@ def _join_unknown(points: Points, n: int, trie: Trie, hmm: Hmm, scratch: Scratch
             while start < at:
                 end = _end_of_run(points, start, at)
                 if end - start > 1:
-                    if _is_han(points[start]):
+                    if is_han(points[start]):
                         _cut_han(points, start, end, hmm_start, trans, emit, back, ends, slots)
                     else:
                         ends[start], slots[start] = end, -1
@@ -230,13 +230,26 @@ def _join_unknown(points: Points, n: int, trie: Trie, hmm: Hmm, scratch: Scratch
 
 
 @kernel
+def _split_again(points: Points, n: int, trie: Trie, scratch: Scratch) -> None:
+    """Takes apart what the HMM joined to words that were taken out of the dictionary."""
+    ends, slots = scratch.next, scratch.slot
+    at = 0
+    while at < n:
+        start, end = at, ends[at]
+        at = end
+        if end - start > 1 and slots[start] == -1 and is_han(points[start]) and is_split(points, start, end, trie):
+            for single in range(start, end):
+                ends[single] = single + 1
+
+
+@kernel
 def _join_letters(points: Points, n: int, scratch: Scratch) -> None:
     """Without the HMM: joins what the routes left as single letters and digits."""
     ends, slots = scratch.next, scratch.slot
     at = 0
     while at < n:
         start = at
-        while at < n and ends[at] == at + 1 and _is_alnum(points[at]):
+        while at < n and ends[at] == at + 1 and is_alnum(points[at]):
             at += 1
         if at - start > 1:
             ends[start], slots[start] = at, -1
@@ -270,22 +283,8 @@ def cut(
     _find_routes(points, n, trie, scratch)
     if use_hmm:
         _join_unknown(points, n, trie, hmm, scratch)
+        if len(trie.split) > 0:
+            _split_again(points, n, trie, scratch)
     else:
         _join_letters(points, n, scratch)
     return _write(n, scratch, ends, slots)
-
-
-@kernel
-def separate(points: Points, ends: I32, count: int) -> Points:
-    """A copy of the text, uint32, with a zero between successive tokens. Assumes at least one token."""
-    separated = np.empty(ends[count - 1] + count - 1, np.uint32)
-    start, to = 0, 0
-    for token in range(count):
-        for at in range(start, ends[token]):
-            separated[to] = points[at]
-            to += 1
-        if token < count - 1:
-            separated[to] = 0
-            to += 1
-        start = ends[token]
-    return separated

@@ -37,6 +37,7 @@ class Trie(NamedTuple):
     check: I32  # (slots,) the parent's slot; -1 where free
     code: NDArray[np.uint16]  # (0x110000,) by code point; 0 where no word has the character
     log_frequency: F64  # (slots,) log f - log total; NO_WORD where no word ends
+    split: NDArray[np.uint8]  # (slots,) 1 where a word ends that was taken out; (0,) where none was
     log_total: float
 
 
@@ -62,6 +63,32 @@ def find(points: Points, start: int, end: int, trie: Trie) -> int:
 
 
 @kernel
+def is_split(points: Points, start: int, end: int, trie: Trie) -> bool:
+    """Whether the word `points[start:end]` was taken out of the dictionary; some word has to have been."""
+    base, check, code = trie.base, trie.check, trie.code
+    slot = 0
+    for at in range(start, end):
+        label = code[points[at]]
+        below = base[slot] + label
+        if label == 0 or check[below] != slot:
+            return False
+        slot = below
+    return bool(trie.split[slot] != 0)
+
+
+@kernel
+def _mark(flat: Points, starts: I64, chosen: NDArray[np.bool_], trie: Trie, marks: NDArray[np.uint8]) -> None:
+    """Set the mark of each word that is chosen, at its slot."""
+    base, code = trie.base, trie.code
+    for word in range(len(chosen)):
+        if chosen[word]:
+            slot = 0
+            for at in range(starts[word], starts[word + 1]):
+                slot = base[slot] + code[flat[at]]
+            marks[slot] = 1
+
+
+@kernel
 def slots_of(flat: Points, ends: I64, trie: Trie) -> I32:
     """The slot of each word, int32 (words,), -1 where it is none; word i is `flat[ends[i-1]:ends[i]]`."""
     base, check, code, log_frequency = trie.base, trie.check, trie.code, trie.log_frequency
@@ -73,12 +100,18 @@ def slots_of(flat: Points, ends: I64, trie: Trie) -> I32:
     return slots
 
 
-def build(flat: Points, ends: NDArray[np.int64], weight: NDArray[np.float64], log_total: float) -> Trie:
+def build(
+    flat: Points,
+    ends: NDArray[np.int64],
+    weight: NDArray[np.float64],
+    log_total: float,
+    split: NDArray[np.bool_] | None = None,
+) -> Trie:
     """The double array of words that are distinct, not empty and sorted by code points.
 
-    Word i is `flat[ends[i-1]:ends[i]]`, its `log_frequency` is `weight[i]` (above NO_WORD). Raises ValueError
-    where the dictionary has more than 65,535 different characters. Cost: linear in the characters, about
-    0.1 s for a million of them.
+    Word i is `flat[ends[i-1]:ends[i]]`, its `log_frequency` is `weight[i]`: NO_WORD where it is none any more.
+    `split[i]` says that it was taken out at some time. Raises ValueError where the dictionary has more than 65,535
+    different characters. Cost: linear in the characters, about 0.1 s for a million of them.
     """
     code, highest = _codes(flat)
     starts = np.concatenate([np.zeros(1, np.int64), ends])
@@ -88,7 +121,12 @@ def build(flat: Points, ends: NDArray[np.int64], weight: NDArray[np.float64], lo
         base, check, log_frequency, top = _place_all(labels, starts, weight, highest, slots)
         if top >= 0:
             size = top + highest + 1
-            return Trie(base[:size].copy(), check[:size].copy(), code, log_frequency[:size].copy(), log_total)
+            marks = np.zeros(0 if split is None or not split.any() else size, np.uint8)
+            parts = (base[:size].copy(), check[:size].copy(), code, log_frequency[:size].copy())
+            trie = Trie(*parts, marks, log_total)
+            if split is not None and len(marks) > 0:
+                _mark(flat, starts, split, trie, marks)
+            return trie
         slots *= 2
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, Literal
 
 import mmh3
 import msgspec
@@ -25,13 +25,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream.errors import InputError, InputMissing
-from stream.kernels.tokenize import MIN_FLOAT, Hmm, cut, make_scratch, separate
-from stream.kernels.trie import Trie, build
+from stream.kernels.modes import full_tokens, search_tokens, separate
+from stream.kernels.tokenize import MIN_FLOAT, Hmm, cut, make_scratch
+from stream.kernels.trie import I32, NO_WORD, Points, Trie, build
+from stream.text.user_words import Change, Frequencies, apply
 
 FORMAT = 1
 """Of the cache file and of what is derived from the tables; part of the key."""
 _MAGIC = b"simstream dictionary\n"
 _PREFIX = len(_MAGIC) + 16
+Mode = Literal["accurate", "search", "full"]
 _TABLES = ("dict.txt", "finalseg/prob_start.py", "finalseg/prob_trans.py", "finalseg/prob_emit.py")
 _STATES = "BMES"
 _ALIGN = 64
@@ -41,7 +44,7 @@ _ALIGN = 64
 class Dictionary:
     """The tables that segmentation is defined by.
 
-    `key` is 32 hex digits of a hash over the contents of all four tables and the format.
+    `key` is 32 hex digits of a hash over the contents of all four tables, the format, and what a user changed.
     """
 
     trie: Trie
@@ -49,39 +52,42 @@ class Dictionary:
     key: str
     path: Path
     """Where `dict.txt` lies."""
+    changes: tuple[Change, ...] = ()
+    """What was added to it and taken out of it, in this order."""
 
     def frequencies(self) -> dict[str, int]:
-        """Every word of `dict.txt` with its frequency, the last of its lines counting. Cost: about 0.3 s."""
-        return _read_words(self.path.read_bytes())[0]
+        """Every word with its frequency, the last that it was given. Cost: about 0.3 s, with changes 1 s."""
+        return _changed(self.path.read_bytes(), self.changes).words
 
 
-def load(cache: Path) -> Dictionary:
-    """The dictionary that the installed jieba brings, built at most once per `cache` folder.
+def load(cache: Path, changes: tuple[Change, ...] = ()) -> Dictionary:
+    """The dictionary that the installed jieba brings, with a user's changes; built once per `cache` folder.
 
     Cost: about 20 ms where the cache has it, else about 1.5 s (once the kernels are compiled). A damaged cache
     file is built anew; where the folder cannot be written, the arrays are only kept in memory. Raises InputMissing
     without jieba's tables, and InputError where `dict.txt` has a line that jieba would refuse.
     """
     folder = _jieba_folder()
-    key = _key(folder)
+    key = _key(folder, changes)
     file = cache / f"dictionary-{key}.bin"
     words = folder / "dict.txt"
     arrays = _read_cache(file, key)
     if arrays is None:
-        trie, hmm = _build_trie(words.read_bytes()), _build_hmm(folder / "finalseg")
+        trie, hmm = _build_trie(_changed(words.read_bytes(), changes)), _build_hmm(folder / "finalseg")
         _write_cache(file, _encode(key, _named(trie, hmm)))
         arrays = _read_cache(file, key)
         if arrays is None:
-            return Dictionary(trie, hmm, key, words)
+            return Dictionary(trie, hmm, key, words, changes)
     trie, hmm = _from_named(arrays)
-    return Dictionary(trie, hmm, key, words)
+    return Dictionary(trie, hmm, key, words, changes)
 
 
-def tokens(text: str, dictionary: Dictionary, hmm: bool = True) -> list[str]:
-    """jieba's accurate mode: the tokens of `text`, which joined are `text` again.
+def tokens(text: str, dictionary: Dictionary, hmm: bool = True, mode: Mode = "accurate") -> list[str]:
+    """jieba's tokens of `text`: in accurate mode they are `text` again when joined, in the others they overlap.
 
-    Lone surrogates are characters like any other. Cost: linear in the text, in time and memory; most of it
-    goes into making the strings, so kernels that need none should call `cut`.
+    Full mode has empty tokens, as jieba gives them beside white space, and knows no HMM. Lone surrogates are
+    characters like any other. Cost: linear in the text, in time and memory; most of it goes into making the
+    strings, so kernels that need none should call `cut`.
     """
     try:
         points = np.frombuffer(text.encode("utf-32-le"), np.uint32)
@@ -89,15 +95,26 @@ def tokens(text: str, dictionary: Dictionary, hmm: bool = True) -> list[str]:
     except UnicodeEncodeError:
         points = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
         separable = False
-    ends = np.empty(len(points), np.int32)
-    slots = np.empty(len(points), np.int32)
-    scratch = make_scratch(len(points))
-    count = cut(points, len(points), dictionary.trie, dictionary.hmm, hmm, scratch, ends, slots)
+    points, ends, count = token_points(points, dictionary, hmm, mode)
     if count and separable:  # split makes strings three times as fast as slices do
         separated: bytes = separate(points, ends, count).tobytes()
         return separated.decode("utf-32-le").split("\0")
     bounds = [0, *ends[:count].tolist()]
-    return [text[start:end] for start, end in pairwise(bounds)]
+    cut_up = points.tobytes()
+    return [cut_up[4 * start : 4 * end].decode("utf-32-le", "surrogatepass") for start, end in pairwise(bounds)]
+
+
+def token_points(points: Points, dictionary: Dictionary, hmm: bool, mode: Mode) -> tuple[Points, I32, int]:
+    """The tokens of the text `points`: their characters, where each ends there, and how many they are."""
+    if mode == "full":
+        return full_tokens(points, len(points), dictionary.trie)  # type: ignore[no-any-return]
+    ends = np.empty(len(points), np.int32)
+    slots = np.empty(len(points), np.int32)
+    scratch = make_scratch(len(points))
+    count = cut(points, len(points), dictionary.trie, dictionary.hmm, hmm, scratch, ends, slots)
+    if mode == "search":
+        return search_tokens(points, ends, count, dictionary.trie)  # type: ignore[no-any-return]
+    return points, ends, count
 
 
 def _jieba_folder() -> Path:
@@ -109,12 +126,13 @@ def _jieba_folder() -> Path:
     raise InputMissing("jieba's dictionary is not installed", "run `pip install jieba==0.42.1`")
 
 
-def _key(folder: Path) -> str:
+def _key(folder: Path, changes: tuple[Change, ...]) -> str:
     digest = hashlib.blake2b(f"simstream dictionary {FORMAT}".encode(), digest_size=16)
     for table in _TABLES:
         content = (folder / table).read_bytes()
         digest.update(len(content).to_bytes(8, "little"))
         digest.update(content)
+    digest.update(msgspec.json.encode(changes) if changes else b"")
     return digest.hexdigest()
 
 
@@ -138,16 +156,22 @@ def _read_words(content: bytes) -> tuple[dict[str, int], int]:
     return words, total
 
 
-def _build_trie(content: bytes) -> Trie:
-    frequencies, total = _read_words(content)
+def _changed(content: bytes, changes: tuple[Change, ...]) -> Frequencies:
+    words, total = _read_words(content)
+    return apply(words, total, changes) if changes else Frequencies(words, total, set())
+
+
+def _build_trie(found: Frequencies) -> Trie:
+    frequencies, total, taken_out = found
     # A frequency of 0 is no word to jieba, only the beginning of others.
-    words = sorted(word for word, frequency in frequencies.items() if word and frequency > 0)
+    words = sorted({word for word, frequency in frequencies.items() if word and frequency > 0} | taken_out)
     flat = np.frombuffer("".join(words).encode("utf-32-le"), np.uint32)
     ends = np.cumsum(np.fromiter(map(len, words), np.int64, len(words)))
     log_total = math.log(total)
     # Python's own logarithm, as jieba takes it: another library's may differ in the last bit and turn a tie.
-    weight = [math.log(frequencies[word]) - log_total for word in words]
-    return build(flat, ends, np.array(weight, np.float64), log_total)
+    weight = [math.log(frequencies[word]) - log_total if frequencies[word] else NO_WORD for word in words]
+    split = np.fromiter((word in taken_out for word in words), np.bool_, len(words))
+    return build(flat, ends, np.array(weight, np.float64), log_total, split)
 
 
 def _build_hmm(folder: Path) -> Hmm:
@@ -172,13 +196,15 @@ def _run(path: Path) -> ModuleType:
 
 
 def _named(trie: Trie, hmm: Hmm) -> dict[str, NDArray[Any]]:
-    return trie._asdict() | hmm._asdict() | {"log_total": np.array([trie.log_total])}
+    arrays = trie._asdict() | hmm._asdict() | {"log_total": np.array([trie.log_total])}
+    return {name: array for name, array in arrays.items() if len(array)}  # `split` is mostly empty
 
 
 def _from_named(arrays: dict[str, NDArray[Any]]) -> tuple[Trie, Hmm]:
     log_total = float(arrays.pop("log_total")[0])
     hmm = Hmm(**{field: arrays.pop(field) for field in Hmm._fields})
-    return Trie(**arrays, log_total=log_total), hmm
+    split = arrays.pop("split", np.empty(0, np.uint8))
+    return Trie(**arrays, split=split, log_total=log_total), hmm
 
 
 class _Column(msgspec.Struct):

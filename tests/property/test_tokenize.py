@@ -61,6 +61,33 @@ def test_any_text_gives_the_tokens_of_jieba(
     assert tokens(text, dictionary, hmm) == oracle.lcut(text, HMM=hmm)
 
 
+@pytest.mark.parametrize("hmm", [True, False])
+@ONE_BY_ONE
+@given(data=st.data())
+def test_any_text_gives_the_tokens_of_jiebas_search_mode(
+    data: st.DataObject, hmm: bool, words: list[str], dictionary: Dictionary, oracle: jieba.Tokenizer
+) -> None:
+    text = data.draw(texts(words))
+    assert tokens(text, dictionary, hmm, "search") == oracle.lcut_for_search(text, HMM=hmm)
+
+
+@ONE_BY_ONE
+@given(data=st.data())
+def test_any_text_gives_the_tokens_of_jiebas_full_mode(
+    data: st.DataObject, words: list[str], dictionary: Dictionary, oracle: jieba.Tokenizer
+) -> None:
+    text = data.draw(texts(words))
+    assert tokens(text, dictionary, mode="full") == oracle.lcut(text, cut_all=True)
+
+
+@ONE_BY_ONE
+@given(text=st.text("aZ09.%+#&_- 中国人民\n", max_size=40))
+def test_letters_digits_and_signs_give_the_tokens_of_jiebas_full_mode(
+    text: str, dictionary: Dictionary, oracle: jieba.Tokenizer
+) -> None:
+    assert tokens(text, dictionary, mode="full") == oracle.lcut(text, cut_all=True)
+
+
 @ONE_BY_ONE
 @given(text=st.text(st.one_of(COMMON_HAN, HAN), max_size=60))
 def test_a_run_of_han_gives_the_tokens_of_jieba(text: str, dictionary: Dictionary, oracle: jieba.Tokenizer) -> None:
@@ -139,6 +166,10 @@ def test_the_pages_of_the_corpora_give_the_tokens_of_jieba(
             differ.append((number, "with HMM"))
         if number % (40 if every else 1) == 0 and tokens(text, dictionary, False) != oracle.lcut(text, HMM=False):
             differ.append((number, "without HMM"))
+        if number % 8 == 0 and tokens(text, dictionary, mode="search") != oracle.lcut_for_search(text):
+            differ.append((number, "search"))
+        if number % 8 == 0 and tokens(text, dictionary, mode="full") != oracle.lcut(text, cut_all=True):
+            differ.append((number, "full"))
     print(f"{corpus}: {pages} pages compared")
     assert differ == []
     assert pages > 0
