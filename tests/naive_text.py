@@ -42,12 +42,72 @@ def decode(utf8: bytes) -> str:
     return re.sub(b"\xed[\xa0-\xbf][\x80-\xbf]", b"\xef\xbf\xbd", utf8).decode("utf-8", "replace")
 
 
-def fold(text: str) -> str:
-    return "".join(traits(char)[0] for char in text)
+def fold(text: str, script: str = "as-is") -> str:
+    folded = "".join(traits(char)[0] for char in text)
+    return folded.translate(simplified()) if script == "simplified" else folded
+
+
+@cache
+def simplified() -> dict[int, str]:
+    lines = (TABLES / "simplified.txt").read_text(encoding="utf-8").splitlines()
+    return {ord(line[0]): traits(line[1])[0] for line in lines if not line.startswith("#")}
 
 
 def casefold(text: str) -> str:
     return "".join(traits(char)[1] for char in text)
+
+
+def java_fnv1(word: str) -> int:
+    """The Java program's hash: numbers without bounds, a string's chars, and the mask at the end."""
+    value = 14695981039346656037
+    units = word.encode("utf-16-le", "surrogatepass")
+    for at in range(0, len(units), 2):
+        value = value * 1099511628211 ^ int.from_bytes(units[at : at + 2], "little")
+    return value & M64
+
+
+def java_signature(counts: dict[str, int]) -> str:
+    """The Java program's signature of words and how often each occurs: 64 characters, the highest bit first."""
+    vector = [0] * 64
+    for word, count in counts.items():
+        for i in range(64):
+            vector[i] += count if java_fnv1(word) & (1 << (64 - i - 1)) else -count
+    return "".join("1" if value >= 0 else "0" for value in vector)
+
+
+def one_at_a_time(data: bytes, seed: int) -> int:
+    """Jenkins' hash of 32 bits."""
+    value, m32 = seed, (1 << 32) - 1
+    for byte in data:
+        value = value + byte & m32
+        value = value + (value << 10) & m32
+        value ^= value >> 6
+    value = value + (value << 3) & m32
+    value ^= value >> 11
+    return value + (value << 15) & m32
+
+
+def rotate(value: int, by: int) -> int:
+    by %= 64
+    return (value << by | value >> (64 - by)) & M64
+
+
+def window_hash(hashes: list[int]) -> int:
+    """The cyclic hash of one window: each word's turned by the number of words behind it."""
+    value = 0
+    for behind, one in enumerate(reversed(hashes)):
+        value ^= rotate(one, behind)
+    return value
+
+
+def has_han(text: str) -> bool:
+    """Whether jieba takes one of the characters for Chinese."""
+    return any("\u4e00" <= char <= "\u9fd5" for char in text)
+
+
+def split_letters(word: str) -> list[str]:
+    """An ASCII word at what is no letter; whole where it has no letters, or others than ASCII."""
+    return re.findall("[a-zA-Z]+", word) or [word] if word.isascii() else [word]
 
 
 def mix(x: int) -> int:
@@ -101,7 +161,7 @@ class Naive:
     def _table(self) -> dict[str, int]:
         shares: dict[str, float] = {}
         for word, share in self._shares():
-            key = casefold(fold(word))
+            key = casefold(fold(word, self.recipe.script))
             if any(traits(char)[3] for char in key):
                 shares[key] = shares.get(key, 0.0) + share
         return {word: self.scaled(max(0.0, -math.log(share))) for word, share in shares.items()}
@@ -123,12 +183,27 @@ class Naive:
             TABLES / f"stop_{name}.txt" if name in ("zh", "en") else Path(name) for name in self.recipe.stop_words
         ]
         lines = [line for path in paths for line in path.read_text(encoding="utf-8").splitlines()]
-        return {casefold(fold(line.strip())) for line in lines if line.strip() and not line.startswith("#")}
+        return {
+            casefold(fold(line.strip(), self.recipe.script))
+            for line in lines
+            if line.strip() and not line.startswith("#")
+        }
 
     def words(self, utf8: bytes) -> list[str]:
         """The casefolded words of a text in their order."""
-        tokens = self.tokenizer.lcut(fold(decode(utf8)), HMM=self.recipe.hmm)
-        return [casefold(word) for word in regroup(tokens)]
+        recipe, text = self.recipe, fold(decode(utf8), self.recipe.script)
+        words = regroup(self.tokenizer.lcut(text, HMM=recipe.hmm))
+        if recipe.mode != "accurate":
+            search = recipe.mode == "search"
+            tokens = (
+                self.tokenizer.lcut_for_search(text, HMM=recipe.hmm)
+                if search
+                else self.tokenizer.lcut(text, cut_all=True)
+            )
+            words = [*filter(has_han, tokens), *(word for word in words if not has_han(word))]
+        if recipe.features == "shingles":
+            words = [part for word in words for part in split_letters(word)]
+        return [casefold(word) for word in words if len(word) >= recipe.least_chars]
 
     def weight(self, word: str) -> int:
         if word in self.table:
@@ -162,16 +237,36 @@ class Naive:
         ordered = sorted(weighted.items(), key=lambda item: -item[1])
         return dict(ordered[: self.recipe.top or None])
 
+    def feature(self, word: str) -> int:
+        """What stands for a word in the fingerprint."""
+        if self.recipe.hash == "fnv1":
+            return java_fnv1(word)
+        if self.recipe.hash == "jenkins":
+            low = one_at_a_time(word.encode(), self.recipe.seed)
+            return one_at_a_time(word.encode(), low) << 32 | low
+        return self.hash(word)
+
+    def features(self, words: list[str], weighted: dict[str, int]) -> list[tuple[int, int]]:
+        """Hashes and weights of what the fingerprint is made of."""
+        if self.recipe.features == "words":
+            return [(self.feature(word), weight) for word, weight in self.heaviest(weighted).items()]
+        size = self.recipe.shingle_words
+        hashes = [self.feature(word) for word in words]
+        windows = [hashes[at : at + size] for at in range(max(len(hashes) - size + 1, 1))]
+        counts = Counter(window_hash(window) for window in windows)
+        power, cap = self.recipe.tf_power, self.recipe.tf_cap
+        return [(value, round(65536 * min(count, cap) ** power)) for value, count in counts.items()]
+
     def fingerprint(self, utf8: bytes) -> tuple[int, list[int], int]:
         """Fingerprint, sketch in words of 64 bits, and number of distinct words."""
         words = self.words(utf8)
         weighted = self.weighted(words)
         if len(weighted) < self.recipe.min_words:
             return 0, [0] * (self.recipe.sketch_bits // 64), len(weighted)
-        heaviest, out = self.heaviest(weighted), 0
+        features, out = self.features(words, weighted), 0
         for bit in range(64):
-            balance = sum(w if self.hash(word) >> bit & 1 else -w for word, w in heaviest.items())
-            out |= (balance > 0) << bit
+            balance = sum(w if value >> bit & 1 else -w for value, w in features)
+            out |= (balance > 0 or (balance == 0 and self.recipe.ties == 1)) << bit
         hashes = self.runs(utf8) if self.recipe.sketch_characters else self.pairs(words)
         return out, self.sketch(hashes), len(weighted)
 
@@ -183,7 +278,7 @@ class Naive:
 
     def runs(self, utf8: bytes) -> set[int]:
         """The hashes of all runs of so many successive letters and digits, whatever stands between them."""
-        text = "".join(traits(char)[1] for char in fold(decode(utf8)) if traits(char)[3])
+        text = "".join(traits(char)[1] for char in fold(decode(utf8), self.recipe.script) if traits(char)[3])
         size, salt = self.recipe.sketch_characters, mix(self.recipe.seed ^ BASE)
         found = set()
         for run in {text[i : i + size] for i in range(max(1, len(text) - size + 1))} - {""}:

@@ -17,12 +17,26 @@ from stream.kernels.fingerprint import Result, Rules, Work, fingerprint_batch, m
 from stream.kernels.fold import fold_utf8
 from stream.kernels.frequencies import Counts, count_batch, make_counts, with_more_room
 from stream.kernels.jit import sources_digest
-from stream.kernels.tokenize import cut
+from stream.kernels.modes import ACCURATE, FULL, SEARCH
+from stream.kernels.simhash import Distinct
+from stream.kernels.trie import Points
+from stream.kernels.variants import (
+    FNV1,
+    JENKINS,
+    MMH3,
+    Variant,
+    find_words,
+    fingerprint_variants,
+    weigh_words,
+)
+from stream.kernels.words import Words
 from stream.model import REASONS, U64, Columns, Kind, Page
 from stream.text import dictionary, probes, tables, weights
 from stream.text.extract import ExtractionPool, extract_one
 from stream.text.prose import prose
 from stream.text.recipe import Recipe, recipe_id
+from stream.text.tags import heaviest_tags
+from stream.text.user_words import Change, read_changes
 
 _REASON_NUMBER: Final = {reason: number for number, reason in enumerate(REASONS)}
 _COMPILE_SECONDS: Final = 15
@@ -51,11 +65,12 @@ class Fingerprinter(Closing):
         self.sketch_words = recipe.sketch_bits // 64
         if say is not None and not compiled(cache):
             say(f"compiling kernels and building tables, once: about {_COMPILE_SECONDS} s")
-        self._dictionary = dictionary.load(cache)
+        self._dictionary = dictionary.load(cache, _changes(recipe))
         self._weights = weights.load(recipe, self._dictionary, cache)
         self._rules = Rules(
             np.uint64(recipe.seed), recipe.hmm, recipe.min_words, recipe.sketch_characters, recipe.top
         )
+        self._variant = _variant(recipe)
         self._kernel = fingerprint_batch
         self._pool = ExtractionPool(workers, timeout_s)
         self.recipe_id = self._identify()
@@ -99,30 +114,40 @@ class Fingerprinter(Closing):
         return self._run(*_join(parts), self._rules)
 
     def tokens(self, text: str) -> list[str]:
-        """jieba's tokens of the folded text; joined they are the folded text."""
+        """jieba's tokens of the folded text; in accurate mode they are that text again when joined."""
         utf8 = np.frombuffer(text.encode("utf-8", "surrogatepass"), np.uint8)
-        work, trie, hmm = make_work(len(utf8), 0), self._dictionary.trie, self._dictionary.hmm
-        n = fold_utf8(utf8, 0, len(utf8), tables.unicode_table().fold, work.points)
-        count = cut(work.points, n, trie, hmm, self.recipe.hmm, work.scratch, work.ends, work.slots)
-        folded = work.points[:n].tobytes().decode("utf-32-le")
-        ends = [0, *work.ends[:count].tolist()]
-        return [folded[ends[i] : ends[i + 1]] for i in range(count)]
+        points = np.empty(len(utf8), np.uint32)
+        n = fold_utf8(utf8, 0, len(utf8), self._weights.lexicon.fold, points)
+        folded = points[:n].tobytes().decode("utf-32-le")
+        return dictionary.tokens(folded, self._dictionary, self.recipe.hmm, self.recipe.mode)
+
+    def tags(self, text: str, top: int) -> list[str]:
+        """The `top` words that jieba's `extract_tags` takes for what the text is about, the heaviest first."""
+        return heaviest_tags(dictionary.tokens(text, self._dictionary, self.recipe.hmm), top)
 
     def weighted(self, text: str) -> list[tuple[str, int, float]]:
         """The distinct words, casefolded, each with its occurrences and its weight in this text.
 
         By falling weight; equal ones in the order of the text. Reads as much of it as counts for a fingerprint.
         """
-        utf8 = np.frombuffer(self._encode(text)[0], np.uint8)
-        work, lexicon = make_work(len(utf8), 0), self._weights.lexicon
-        n = weigh_page(utf8, lexicon, self._dictionary.trie, self._dictionary.hmm, self._rules, work)
-        lower = (lexicon.traits[work.points[: len(utf8)] % tables.POINTS] & 0x1FFFFF).tobytes()
-        first = work.distinct.first[:n]
-        spans = zip(work.words.start[first].tolist(), work.words.end[first].tolist(), strict=True)
+        points, found, distinct, n = self._weigh(np.frombuffer(self._encode(text)[0], np.uint8))
+        lower = (self._weights.lexicon.traits[points % tables.POINTS] & 0x1FFFFF).tobytes()
+        first = distinct.first[:n]
+        spans = zip(found.start[first].tolist(), found.end[first].tolist(), strict=True)
         words = [lower[4 * start : 4 * end].decode("utf-32-le") for start, end in spans]
-        scaled = (work.distinct.weight[:n] / weights.ONE).tolist()
-        rows = list(zip(words, work.distinct.times[:n].tolist(), scaled, strict=True))
+        scaled = (distinct.weight[:n] / weights.ONE).tolist()
+        rows = list(zip(words, distinct.times[:n].tolist(), scaled, strict=True))
         return sorted(rows, key=lambda row: -row[2])
+
+    def _weigh(self, utf8: NDArray[np.uint8]) -> tuple[Points, Words, Distinct, int]:
+        """The words of one page, the distinct ones that weigh something, and how many these are."""
+        work, lexicon = make_work(len(utf8), 0), self._weights.lexicon
+        tables_of = (lexicon, self._dictionary.trie, self._dictionary.hmm, self._rules)
+        if self._variant is None:
+            n = weigh_page(utf8, *tables_of, work)
+            return work.points[: len(utf8)], work.words, work.distinct, n
+        points, found, m, _ = find_words(utf8, *tables_of, self._variant, work)
+        return points, found, *weigh_words(found, m, lexicon)
 
     def close(self) -> None:
         """End the extraction processes. May be called twice."""
@@ -135,7 +160,7 @@ class Fingerprinter(Closing):
         utf8, offsets = _join([text.encode("utf-8", "surrogatepass") for text in texts])
         result = self._run(utf8, offsets, self._rules._replace(min_words=1))
         output = b"".join(array.tobytes() for array in result)
-        digests = (tables.digest(), self._weights.digest, self._dictionary.key)
+        digests = (tables.digest(self.recipe.script), self._weights.digest, self._dictionary.key)
         return recipe_id(self.recipe, digests, output)
 
     def _encoded(self, pages: Sequence[Page]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
@@ -203,9 +228,30 @@ class Fingerprinter(Closing):
         longest = int(np.diff(offsets).max(initial=0))
         work: Work = make_work(longest, self.recipe.sketch_bits)
         result = make_result(len(offsets) - 1, self.recipe.sketch_bits)
-        trie, hmm = self._dictionary.trie, self._dictionary.hmm
-        self._kernel(utf8, offsets, self._weights.lexicon, trie, hmm, rules, work, result)
+        known = (utf8, offsets, self._weights.lexicon, self._dictionary.trie, self._dictionary.hmm, rules)
+        if self._variant is None:
+            self._kernel(*known, work, result)
+        else:
+            fingerprint_variants(*known, self._variant, work, result)
         return result
+
+
+def _changes(recipe: Recipe) -> tuple[Change, ...]:
+    """The changes to jieba's dictionary, folded as texts are: what they are folded to is what can be found."""
+    changes = read_changes(recipe.user_dictionaries, recipe.add_words, recipe.remove_words)
+    return tuple(Change(tables.fold_text(word, recipe.script), frequency) for word, frequency in changes)
+
+
+def _variant(recipe: Recipe) -> Variant | None:
+    """What the recipe asks of the kernels beside the fused one; None where that one does all."""
+    asked = Variant(
+        {"accurate": ACCURATE, "search": SEARCH, "full": FULL}[recipe.mode],
+        recipe.least_chars,
+        {"mmh3": MMH3, "fnv1": FNV1, "jenkins": JENKINS}[recipe.hash],
+        recipe.shingle_words if recipe.features == "shingles" else 0,
+        bool(recipe.ties),
+    )
+    return None if asked == Variant(ACCURATE, 1, MMH3, 0, False) else asked
 
 
 def compiled(cache: Path) -> bool:

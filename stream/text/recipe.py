@@ -12,7 +12,8 @@ from typing import Any, Final, Literal, get_type_hints
 
 import msgspec
 
-from stream.errors import InputMissing, SettingsError, Unavailable
+from stream.errors import InputMissing, SettingsError
+from stream.text.tables import Script
 from stream.text.word_lists import SHIPPED, content_digest
 
 TF_CAP: Final = 4095
@@ -20,17 +21,28 @@ TF_CAP: Final = 4095
 MAX_WEIGHT: Final = 1000.0
 MOST_RUN: Final = 16
 MOST_WORDS: Final = 1 << 20
+MOST_SHINGLE_WORDS: Final = 32
 LEAST_TEXT_BYTES: Final = 64
 MOST_TEXT_BYTES: Final = 1 << 28
 _UNSEEN: Final = frozenset({"name", "distance", "similarity", "short_words", "short_distance", "short_similarity"})
 """Settings that change no fingerprint."""
-_FILES: Final = frozenset({"idf_file", "stop_words"})
+_FILES: Final = frozenset({"idf_file", "stop_words", "user_dictionaries"})
 """Settings that name files: what counts for the id is what the files hold."""
 _NEUTRAL: Final[dict[str, Any]] = {
     "tf_cap": TF_CAP,
     "top": 0,
     "idf_file": None,
     "stop_words": (),
+    "mode": "accurate",
+    "user_dictionaries": (),
+    "add_words": (),
+    "remove_words": (),
+    "least_chars": 1,
+    "script": "as-is",
+    "features": "words",
+    "shingle_words": 4,
+    "hash": "mmh3",
+    "ties": 0,
 }
 """Settings that came later, with what recipes did before them: at that they are no part of the id."""
 
@@ -63,6 +75,28 @@ class Recipe:
     sketch_characters: int = 0
     """The sketch is over runs of this many letters and digits; 0: over pairs of successive words."""
     hmm: bool = True
+    """Whether jieba's hidden Markov model finds words that the dictionary does not have."""
+    mode: Literal["accurate", "search", "full"] = "accurate"
+    """jieba's mode; the tokens of the last two overlap."""
+    user_dictionaries: tuple[str, ...] = ()
+    """Files in jieba's format: a word, and perhaps its frequency and a tag, a line."""
+    add_words: tuple[str, ...] = ()
+    """Words to add after them, each perhaps with a frequency behind a space."""
+    remove_words: tuple[str, ...] = ()
+    """Words to take out of the dictionary, last of all."""
+    least_chars: int = 1
+    """Words of fewer characters do not count at all."""
+    script: Script = "as-is"
+    """`simplified`: traditional characters are folded to simplified ones, one to one, before segmentation."""
+    features: Literal["words", "shingles"] = "words"
+    """What the fingerprint is made of: words, or windows of `shingle_words` words, with ASCII words split at what
+    is no letter."""
+    shingle_words: int = 4
+    hash: Literal["mmh3", "fnv1", "jenkins"] = "mmh3"
+    """Of the fingerprint's words: MurmurHash3, FNV-1 over UTF-16 (which takes no seed), or Jenkins'
+    one-at-a-time; the sketch is always made by the first."""
+    ties: Literal[0, 1] = 0
+    """The bit of a fingerprint for and against which the words weigh the same."""
     min_words: int = 8
     """Pages with fewer distinct words are `too_short`."""
     max_text_bytes: int = 1 << 20
@@ -102,6 +136,7 @@ class Recipe:
                 'a table of weights with weights = "file", and only there',
             ),
             ("stop_words", all(self.stop_words), f"{' or '.join(SHIPPED)}, or files"),
+            *self._segmenting_checks(),
             ("tf_power", 0 <= self.tf_power <= 1, "0 to 1"),
             ("tf_cap", 1 <= self.tf_cap <= MOST_WORDS, f"1 to {MOST_WORDS}"),
             ("top", 0 <= self.top <= MOST_WORDS, f"1 to {MOST_WORDS}, or 0 for all"),
@@ -110,6 +145,23 @@ class Recipe:
             ("default_weight", 0 <= self.default_weight <= MAX_WEIGHT, f"0 to {MAX_WEIGHT:g}"),
             ("default_step", 0 <= self.default_step <= MAX_WEIGHT, f"0 to {MAX_WEIGHT:g}"),
             ("weight_cap", 0 < self.weight_cap <= MAX_WEIGHT, f"above 0 to {MAX_WEIGHT:g}"),
+        )
+
+    def _segmenting_checks(self) -> tuple[tuple[str, bool, str], ...]:
+        most = MOST_SHINGLE_WORDS
+        shingles_weigh = self.features == "words" or (self.weights == "none" and self.top == 0)
+        return (
+            ("mode", self.mode in ("accurate", "search", "full"), "accurate, search or full"),
+            ("user_dictionaries", all(self.user_dictionaries), "files in jieba's format"),
+            ("add_words", all(word.strip() for word in self.add_words), "words, each perhaps with its frequency"),
+            ("remove_words", all(word.strip() for word in self.remove_words), "words"),
+            ("least_chars", 1 <= self.least_chars <= MOST_WORDS, f"1 to {MOST_WORDS}"),
+            ("script", self.script in ("as-is", "simplified"), "as-is or simplified"),
+            ("features", self.features in ("words", "shingles"), "words or shingles"),
+            ("features", shingles_weigh, 'words, or weights = "none" and no top: shingles weigh by their number'),
+            ("shingle_words", 1 <= self.shingle_words <= most, f"1 to {most}"),
+            ("hash", self.hash in ("mmh3", "fnv1", "jenkins"), "mmh3, fnv1 or jenkins"),
+            ("ties", self.ties in (0, 1), "0 or 1"),
         )
 
     def _page_checks(self) -> tuple[tuple[str, bool, str], ...]:
@@ -160,14 +212,33 @@ PRESETS: Final = {
         distance=3,
         similarity=None,
     ),
+    "fnv1-tf": Recipe(
+        name="fnv1-tf",
+        weights="none",
+        tf_power=1.0,
+        tf_cap=MOST_WORDS,
+        hash="fnv1",
+        ties=1,
+        sketch_bits=0,
+        distance=3,
+        similarity=None,
+    ),
+    "shingles": Recipe(
+        name="shingles",
+        weights="none",
+        tf_power=1.0,
+        tf_cap=MOST_WORDS,
+        features="shingles",
+        hash="jenkins",
+        sketch_bits=0,
+        distance=3,
+        similarity=None,
+    ),
 }
-LATER: Final = ("fnv1-tf", "shingles")
 
 
 def preset(name: str) -> Recipe:
-    """The preset of this name. Raises SettingsError where there is none, Unavailable for one still to come."""
-    if name in LATER:
-        raise Unavailable(f"the recipe {name} is not there yet", f"use {' or '.join(PRESETS)}")
+    """The preset of this name. Raises SettingsError where there is none."""
     if name not in PRESETS:
         raise SettingsError(f"there is no recipe {name!r}", f"use {' or '.join(PRESETS)}, or a file NAME.toml")
     return PRESETS[name]
@@ -199,7 +270,7 @@ def _from_file(path: Path) -> Recipe:
     changes = {"name": path.stem} | {key: _value(path, key, value) for key, value in given.items()}
     try:
         return replace(preset(str(base)), **changes)
-    except (SettingsError, Unavailable) as error:
+    except SettingsError as error:
         raise SettingsError(f"{error.what} ({path})", error.todo) from None
 
 

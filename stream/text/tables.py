@@ -1,4 +1,4 @@
-"""The shipped table of folding, casefolding and character classes (Unicode 14.0.0).
+"""The shipped tables: of folding, casefolding and character classes (Unicode 14.0.0), and of simplified characters.
 
 Generated once by `tables/generate.py`; the Unicode of the running Python never decides anything.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import cache
 from hashlib import blake2b
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,8 @@ OTHER, HAN, LETTER, DIGIT, MARK, BIGRAM = range(6)
 CLASS_NAMES: Final = ("OTHER", "HAN", "LETTER", "DIGIT", "MARK", "BIGRAM")
 LETTER_OR_NUMBER: Final = 8
 _PATH = Path(__file__).parent / "tables" / "unicode.npy"
+_SIMPLIFIED = Path(__file__).parent / "tables" / "simplified.txt"
+Script = Literal["as-is", "simplified"]
 
 
 class Unicode(NamedTuple):
@@ -45,15 +47,29 @@ def unicode_table() -> Unicode:
 
 
 @cache
-def digest() -> str:
-    """16 hex digits over the shipped file."""
-    return blake2b(_PATH.read_bytes(), digest_size=8).hexdigest()
+def fold_table(script: Script) -> NDArray[np.uint32]:
+    """What stands for each code point in a folded text: with `simplified` also for traditional characters."""
+    fold = unicode_table().fold
+    if script == "as-is":
+        return fold
+    lines = _SIMPLIFIED.read_text(encoding="utf-8").splitlines()
+    pairs = np.array([[ord(char) for char in line] for line in lines if not line.startswith("#")], np.uint32)
+    simplified = np.arange(POINTS, dtype=np.uint32)
+    simplified[pairs[:, 0]] = fold[pairs[:, 1]]
+    return simplified[fold]
 
 
-def fold_text(text: str) -> str:
+@cache
+def digest(script: Script = "as-is") -> str:
+    """16 hex digits over the shipped files that folding to this script reads."""
+    content = _PATH.read_bytes() + (_SIMPLIFIED.read_bytes() if script == "simplified" else b"")
+    return blake2b(content, digest_size=8).hexdigest()
+
+
+def fold_text(text: str, script: Script = "as-is") -> str:
     """`text` with every code point folded, in plain numpy: for table building and tests."""
     points = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
-    return unicode_table().fold[points].tobytes().decode("utf-32-le")
+    return fold_table(script)[points].tobytes().decode("utf-32-le")
 
 
 def casefold_text(text: str) -> str:

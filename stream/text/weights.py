@@ -68,16 +68,16 @@ def load(recipe: Recipe, dictionary: Dictionary, cache: Path) -> Weights:
     content = _table_content(recipe)
     stopped = word_lists.stop_words(recipe.stop_words)
     settings: list[object] = [FORMAT, stopped, *(getattr(recipe, name) for name in _BUILT_FROM)]
-    key = blake2b(repr([*settings, dictionary.key, tables.digest()]).encode(), digest_size=8)
+    key = blake2b(repr([*settings, dictionary.key, tables.digest(recipe.script)]).encode(), digest_size=8)
     key.update(mmh3.mmh3_x64_128_digest(content))
     path = cache / f"weights-{key.hexdigest()}.bin"
     arrays = _read(path)
     if arrays is None:
         arrays = _build(recipe, dictionary, _shares(recipe, dictionary, content), stopped)
         _write(path, arrays)
-    unicode = tables.unicode_table()
+    fold, traits = tables.fold_table(recipe.script), tables.unicode_table().traits
     factors = tf_factors(recipe.tf_power, recipe.tf_cap)
-    lexicon = Lexicon(unicode.fold, unicode.traits, *arrays[:-1], factors)
+    lexicon = Lexicon(fold, traits, *arrays[:-1], factors)
     digest = mmh3.mmh3_x64_128_digest(arrays.content.tobytes() + _digest(lexicon.tf_factor))
     return Weights(lexicon, digest[:8].hex())
 
@@ -93,7 +93,7 @@ def _table_content(recipe: Recipe) -> bytes:
     """The file that the weights come from, if there is one beside the dictionary. Raises InputMissing."""
     if recipe.weights == "file" and recipe.idf_file is not None:
         return word_lists.read_content(recipe.idf_file)
-    return _idf_path().read_bytes() if recipe.weights == "jieba-idf" else b""
+    return idf_path().read_bytes() if recipe.weights == "jieba-idf" else b""
 
 
 def _shares(recipe: Recipe, dictionary: Dictionary, content: bytes) -> Source:
@@ -105,7 +105,8 @@ def _shares(recipe: Recipe, dictionary: Dictionary, content: bytes) -> Source:
     return _idf_shares(recipe.idf_file or "idf.txt", content)
 
 
-def _idf_path() -> Path:
+def idf_path() -> Path:
+    """Where jieba's table of inverse document frequencies lies. Raises InputMissing."""
     spec = importlib.util.find_spec("jieba")  # finds the package without running it
     for folder in (spec.submodule_search_locations or ()) if spec else ():
         path = Path(folder) / "analyse" / "idf.txt"
@@ -135,12 +136,12 @@ def _flat(words: list[str]) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
 def _build(recipe: Recipe, dictionary: Dictionary, source: Source, stopped: list[str]) -> Cached:
     """The cached arrays of a Lexicon, in its order."""
     seed = np.uint64(recipe.seed)
-    hashes, counts = _hash_folded(source.words, seed)
+    hashes, counts = _hash_folded(source.words, seed, recipe.script)
     unique, which = np.unique(hashes[counts], return_inverse=True)
     shares = np.bincount(which, source.share[counts], len(unique))
     weights = np.rint(ONE * np.minimum(np.maximum(0.0, -np.log(shares)), recipe.weight_cap)).astype(np.int32)
     unknown = _unknown(recipe, weights)
-    unique, weights = _stop(unique, weights, _hash_folded(stopped, seed))
+    unique, weights = _stop(unique, weights, _hash_folded(stopped, seed, recipe.script))
     size = 1 << (2 * len(unique)).bit_length()
     keys, values = np.zeros(size, np.uint64), np.full(size, -1, np.int32)
     fill_word_table(unique, weights, keys, values)
@@ -148,11 +149,13 @@ def _build(recipe: Recipe, dictionary: Dictionary, source: Source, stopped: list
     return Cached(_slots(dictionary, seed, keys, values, unknown), keys, values, unknown, content)
 
 
-def _hash_folded(words: list[str], seed: np.uint64) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
+def _hash_folded(
+    words: list[str], seed: np.uint64, script: tables.Script
+) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
     """The hash of each word, folded and casefolded, and whether it is a word at all: has a letter or a number."""
-    unicode = tables.unicode_table()
     points, ends = _flat(words)
-    hashes, kinds = hash_words(unicode.fold[points], ends, unicode.traits, seed)
+    folded = tables.fold_table(script)[points]
+    hashes, kinds = hash_words(folded, ends, tables.unicode_table().traits, seed)
     return hashes, kinds & 0x80 != 0
 
 

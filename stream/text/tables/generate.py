@@ -1,9 +1,10 @@
-"""Generates `unicode.npy`, the shipped table of folding, casefolding and character classes.
+"""Generates the shipped tables: of folding, casefolding and character classes, and from traditional to simplified.
 
-    python stream/text/tables/generate.py
+    python stream/text/tables/generate.py unicode
+    python stream/text/tables/generate.py simplified      # needs `pip install OpenCC==1.4.2`
 
-Run once with the Unicode version named in `stream/text/tables.py`; a run with another one changes
-fingerprints, and therefore every recipe id.
+Run once, with the Unicode version named in `stream/text/tables.py`; a run with another one changes fingerprints,
+and therefore every recipe id; another version of OpenCC those of recipes with `script = "simplified"`.
 """
 
 from __future__ import annotations
@@ -82,7 +83,32 @@ def rows() -> list[tuple[int, int, int, int]]:
     return out
 
 
-if __name__ == "__main__":
-    path = Path(__file__).parent / "unicode.npy"
+SIMPLIFIED_HEADER = """\
+# Traditional characters and the simplified one that stands for each, the first where there are several.
+# Made by generate.py from the dictionary TSCharacters of OpenCC 1.4.2 (https://github.com/BYVoid/OpenCC),
+# by Carbo Kuo and contributors, under the Apache License, Version 2.0.
+"""
+
+
+def simplified() -> str:
+    """A line for each character that OpenCC turns into another one by itself."""
+    from opencc import OpenCC
+
+    convert = OpenCC("t2s").convert
+    pairs = ((chr(point), convert(chr(point))) for point in range(0x2E80, 0x40000) if not 0xD800 <= point < 0xE000)
+    return SIMPLIFIED_HEADER + "".join(f"{a}{b}\n" for a, b in pairs if a != b and len(b) == 1)
+
+
+def main(table: str) -> None:
+    """Write one of the tables beside this file."""
+    folder = Path(__file__).parent
+    if table == "simplified":
+        (folder / "simplified.txt").write_text(simplified(), encoding="utf-8")
+        return
+    path = folder / "unicode.npy"
     np.save(path, np.array(rows(), np.int32))
     print(f"{path.name}: Unicode {unicodedata.unidata_version}, {path.stat().st_size} bytes")  # noqa: T201
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
