@@ -70,9 +70,10 @@ def java_signature(counts: dict[str, int]) -> str:
     """The Java program's signature of words and how often each occurs: 64 characters, the highest bit first."""
     vector = [0] * 64
     for word, count in counts.items():
+        value = java_fnv1(word)
         for i in range(64):
-            vector[i] += count if java_fnv1(word) & (1 << (64 - i - 1)) else -count
-    return "".join("1" if value >= 0 else "0" for value in vector)
+            vector[i] += count if value & (1 << (64 - i - 1)) else -count
+    return "".join("1" if total >= 0 else "0" for total in vector)
 
 
 def one_at_a_time(data: bytes, seed: int) -> int:

@@ -10,14 +10,13 @@ from stream.cli.options import recipe_option, settle
 from stream.cli.progress import say, with_progress
 from stream.cli.table import printable
 
-NONE = "-" * 16
-
 
 @click.command("fingerprint")
 @click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")
+@click.option("--bits", is_flag=True, help="64 characters 0 and 1 instead of 16 hex digits.")
 @recipe_option
-def command(inputs: tuple[str, ...], config: str | None, **flags: Any) -> None:
-    """HEX<TAB>ID for each page of INPUT...; 16 hyphens where there is nothing to compare."""
+def command(inputs: tuple[str, ...], bits: bool, config: str | None, **flags: Any) -> None:
+    """HEX<TAB>ID for each page of INPUT...; hyphens where there is nothing to compare."""
     settings = settle(config, **flags)
     from stream.deduper import batches
     from stream.model import Kind
@@ -37,5 +36,5 @@ def command(inputs: tuple[str, ...], config: str | None, **flags: Any) -> None:
             pages = [decode(record, limits) for record in batch]
             prints = fingerprinter.columns(pages).fingerprint.tolist()
             for page, value in zip(pages, prints, strict=True):
-                hexadecimal = f"{value:016x}" if page.kind == Kind.READABLE else NONE
-                click.echo(f"{hexadecimal}\t{printable(page.id)}")
+                shown = f"{value:064b}" if bits else f"{value:016x}"
+                click.echo(f"{shown if page.kind == Kind.READABLE else '-' * len(shown)}\t{printable(page.id)}")

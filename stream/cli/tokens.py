@@ -11,34 +11,49 @@ import click
 
 from stream.cli.options import recipe_option, settle
 from stream.cli.progress import say
-from stream.errors import Unavailable, UsageError
+from stream.errors import UsageError
 
 if TYPE_CHECKING:
     from stream.settings import Settings
+    from stream.text.dictionary import Mode
 
 
 @click.command("tokens")
 @click.argument("text", required=False)
 @click.option("-i", "--input", "source", metavar="INPUT", help="Pages instead of a text: JSONL, HTML, a folder.")
-@click.option("--mode", type=click.Choice(["accurate", "search", "full"]), default="accurate", show_default=True)
+@click.option(
+    "--mode",
+    type=click.Choice(["accurate", "search", "full"]),
+    help="jieba's mode (default: accurate, or the recipe's).",
+)
 @click.option("--no-hmm", is_flag=True, help="Without the hidden Markov model for unknown words.")
-@click.option("--top", type=click.IntRange(min=1), metavar="N", help="The N heaviest words (with --recipe).")
+@click.option(
+    "--top", type=click.IntRange(min=1), metavar="N", help="The N heaviest words: jieba's tags, or by --recipe."
+)
 @click.option("--json", "as_json", is_flag=True, help="One JSON array a page.")
 @recipe_option
 def command(
-    text: str | None, source: str | None, mode: str, no_hmm: bool, top: int | None, as_json: bool, **flags: Any
+    text: str | None,
+    source: str | None,
+    mode: Mode | None,
+    no_hmm: bool,
+    top: int | None,
+    as_json: bool,
+    **flags: Any,
 ) -> None:
     """The tokens of TEXT as jieba cuts them; with --recipe the words that count, heaviest first.
 
+    With --top and no recipe they are what jieba's extract_tags gives.
+
     Without TEXT and -i the text is read from stdin.
     """
-    if mode != "accurate":
-        raise Unavailable(f"the mode {mode} is not part of this version", "use --mode accurate")
     if text is not None and source is not None:
         raise UsageError("both a text and --input were given", "give one of them")
     weighted = flags["recipe"] is not None
-    if top is not None and not weighted:
-        raise UsageError("--top needs weights", "add --recipe default")
+    if top is not None and not weighted and mode not in (None, "accurate"):
+        raise UsageError(
+            f"--top picks from jieba's accurate mode, not from {mode}", "leave --mode out, or add --recipe"
+        )
     settings = settle(flags.pop("config"), **flags)
     import msgspec
 
@@ -46,7 +61,7 @@ def command(
     from stream.text.recipe import load_recipe
 
     recipe = load_recipe(settings.recipe)
-    recipe = replace(recipe, hmm=recipe.hmm and not no_hmm)
+    recipe = replace(recipe, hmm=recipe.hmm and not no_hmm, mode=mode or recipe.mode)
     with Fingerprinter(recipe, settings.cache_folder, workers=0, say=say) as fingerprinter:
         for page_text in _texts(text, source, settings):
             rows: list[Any]
@@ -56,6 +71,9 @@ def command(
                 ]
                 rows = rows[:top]
                 plain = "\n".join(f"{weight:10.4f}  {times:>4} x  {word}" for word, times, weight in rows)
+            elif top is not None:
+                rows = fingerprinter.tags(page_text, top)
+                plain = "\n".join(rows)
             else:
                 rows = fingerprinter.tokens(page_text)
                 plain = " / ".join(rows)

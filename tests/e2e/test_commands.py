@@ -89,6 +89,37 @@ def test_tokens_are_those_of_jieba(alone: Program) -> None:
     ]  # fmt: skip
 
 
+def test_tokens_come_in_jiebas_three_modes(alone: Program) -> None:
+    text = "中国科学院"
+    search = alone.run("tokens", text, "--mode", "search").stdout.decode().strip()
+    full = alone.run("tokens", text, "--mode", "full").stdout.decode().strip()
+    assert search == "中国 / 科学 / 学院 / 科学院 / 中国科学院"
+    assert full == "中国 / 中国科学院 / 科学 / 科学院 / 学院"
+
+
+def test_the_top_tokens_without_a_recipe_are_jiebas_tags(alone: Program) -> None:
+    done = alone.run("tokens", "渡船过河，渡船停在渡口；the river, the ferry", "--top", 1, "--json")
+    assert json.loads(done.stdout) == ["渡船"]
+
+
+def test_a_recipe_file_decides_what_counts(alone: Program) -> None:
+    (alone.folder / "own.toml").write_text('mode = "search"\nstop_words = ["zh"]\nadd_words = ["潮汐围棋"]\n')
+    done = alone.run("tokens", "我在中国科学院下潮汐围棋", "--recipe", "own.toml", "--json")
+    words = {row[0] for row in json.loads(done.stdout)}
+    assert words == {"中国", "科学", "学院", "科学院", "中国科学院", "潮汐", "围棋", "潮汐围棋"}
+
+
+def test_fingerprints_come_as_bits_where_asked_for(alone: Program) -> None:
+    source = pages.write(alone.folder / "pages.jsonl", 3)
+    hexadecimal = alone.run("fingerprint", source, "--recipe", "fnv1-tf").stdout.decode().splitlines()
+    bits = alone.run("fingerprint", source, "--recipe", "fnv1-tf", "--bits").stdout.decode().splitlines()
+    shown = [line[:16] for line in hexadecimal]
+    assert any(value != "-" * 16 for value in shown)
+    expected = ["-" * 64 if "-" in value else f"{int(value, 16):064b}" for value in shown]
+    assert [line[:64] for line in bits] == expected
+    assert [line[16:] for line in hexadecimal] == [line[64:] for line in bits]
+
+
 def test_tokens_with_a_recipe_are_words_with_weights_the_heaviest_first(alone: Program) -> None:
     done = alone.run("tokens", "他来到了网易杭研大厦，大厦", "--recipe", "default", "--json", "--top", 3)
     rows = json.loads(done.stdout)

@@ -27,7 +27,15 @@ from tests.naive_text import Naive, decode, fold
 RECIPES = [
     *(replace(recipe, min_words=1) for recipe in PRESETS.values()),
     Recipe(name="search", mode="search", min_words=1, least_chars=2, top=7, hash="jenkins", seed=7, ties=1),
-    Recipe(name="full", mode="full", min_words=1, script="simplified", stop_words=("zh",), sketch_bits=64),
+    Recipe(
+        name="full",
+        mode="full",
+        min_words=1,
+        script="simplified",
+        stop_words=("zh", "en"),
+        tf_cap=2,
+        sketch_bits=64,
+    ),
     Recipe(
         name="runs",
         sketch_bits=192,
@@ -56,16 +64,6 @@ RECIPES = [
         sketch_bits=64,
     ),
     Recipe(name="odd", sketch_bits=192, seed=0xDEADBEEF, hmm=False, tf_power=0.5, min_words=2, number_weight=0),
-    Recipe(
-        name="stopped",
-        weights="none",
-        stop_words=("zh", "en"),
-        tf_power=1.0,
-        tf_cap=2,
-        top=5,
-        min_words=1,
-        sketch_bits=64,
-    ),
 ]
 
 
@@ -206,7 +204,8 @@ def test_no_text_with_a_letter_or_a_digit_is_without_words(
 
 @pytest.mark.parametrize("run", ["a", "中", "か", "1", "é", "한", " ", "的是", "a中", "ab "])
 def test_very_long_runs_agree(both: tuple[Fingerprinter, Naive], run: str) -> None:
-    agree(both, [run * (30_000 if both[0].recipe.mode == "accurate" else 3_000)])
+    quick = both[0].recipe.mode == "accurate" and both[0].recipe.hash != "fnv1"
+    agree(both, [run * (30_000 if quick else 1_000)])  # the Java program's numbers grow with the word
 
 
 @settings(max_examples=80, deadline=None)
