@@ -35,6 +35,7 @@ RECIPES = [
         stop_words=("zh", "en"),
         tf_cap=2,
         sketch_bits=64,
+        sketch_characters=3,
     ),
     Recipe(
         name="runs",
