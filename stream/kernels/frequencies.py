@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from stream.kernels.fingerprint import Rules, Work, _find_words
 from stream.kernels.hashing import _utf8_of
 from stream.kernels.jit import kernel
-from stream.kernels.simhash import count_words
+from stream.kernels.simhash import Distinct, count_words
 from stream.kernels.tokenize import Hmm, Trie
-from stream.kernels.words import Lexicon
+from stream.kernels.variants import Variant, find_words, make_distinct
+from stream.kernels.words import Lexicon, Words
 from stream.model import U64
 
 LONGEST_WORD: Final = 255
@@ -124,13 +125,29 @@ def _write_word(
 
 
 @njit(nogil=True)
-def _has_room(counts: Counts, n: int, work: Work) -> bool:
+def _has_room(counts: Counts, n: int, words: Words, first: NDArray[np.int32]) -> bool:
     """Whether the n distinct words of a page surely fit."""
-    words, n_bytes = counts.filled[WORDS] + n, counts.filled[BYTES]
-    first, start, end = work.distinct.first, work.words.start, work.words.end
+    number, n_bytes = counts.filled[WORDS] + n, counts.filled[BYTES]
     for i in range(n):
-        n_bytes += min(4 * (end[first[i]] - start[first[i]]), LONGEST_WORD)
-    return bool(2 * words <= len(counts.places) and words <= len(counts.hash) and n_bytes <= len(counts.blob))
+        n_bytes += min(4 * (words.end[first[i]] - words.start[first[i]]), LONGEST_WORD)
+    return bool(2 * number <= len(counts.places) and number <= len(counts.hash) and n_bytes <= len(counts.blob))
+
+
+@njit(nogil=True)
+def _count_page(
+    counts: Counts, n: int, points: NDArray[np.uint32], words: Words, distinct: Distinct, traits: NDArray[np.uint32]
+) -> bool:
+    """Add the n distinct words of a page, unless they find no room: False then."""
+    if not _has_room(counts, n, words, distinct.first):
+        return False
+    word = np.empty(LONGEST_WORD, np.uint8)
+    counts.filled[PAGES] += 1
+    for i in range(n):
+        at = distinct.first[i]
+        size = _write_word(points, words.start[at], words.end[at], traits, word)
+        if size > 0:
+            _add(counts, distinct.hash[i], word, 0, size, np.int64(1))
+    return True
 
 
 @kernel
@@ -151,21 +168,39 @@ def count_batch(
     count. Returns the number of pages, or of the first that finds no room. `work` is made for the longest page and
     fresh. Linear in the bytes; holds no GIL.
     """
-    word = np.empty(LONGEST_WORD, np.uint8)
     for page in range(first, len(offsets) - 1):
         m = _find_words(utf8, offsets[page], offsets[page + 1], lexicon, trie, hmm, rules, work)
         n = count_words(work.words, m, page + 1, work.distinct)
         if n == 0 or n < rules.min_words:
             continue
-        if not _has_room(counts, n, work):
+        if not _count_page(counts, n, work.points, work.words, work.distinct, lexicon.traits):
             return page
-        counts.filled[PAGES] += 1
-        for i in range(n):
-            at = work.distinct.first[i]
-            start, end = work.words.start[at], work.words.end[at]
-            size = _write_word(work.points, start, end, lexicon.traits, word)
-            if size > 0:
-                _add(counts, work.distinct.hash[i], word, 0, size, np.int64(1))
+    return len(offsets) - 1
+
+
+@kernel
+def count_variants(
+    utf8: NDArray[np.uint8],
+    offsets: NDArray[np.int64],
+    lexicon: Lexicon,
+    trie: Trie,
+    hmm: Hmm,
+    rules: Rules,
+    variant: Variant,
+    work: Work,
+    counts: Counts,
+    first: int,
+) -> int:
+    """As `count_batch`, for recipes whose words `find_words` finds; windows of words are not counted, words are."""
+    for page in range(first, len(offsets) - 1):
+        text = utf8[offsets[page] : offsets[page + 1]]
+        points, words, m, _ = find_words(text, lexicon, trie, hmm, rules, variant, work)
+        distinct = make_distinct(m)
+        n = count_words(words, m, 1, distinct)
+        if n == 0 or n < rules.min_words:
+            continue
+        if not _count_page(counts, n, points, words, distinct, lexicon.traits):
+            return page
     return len(offsets) - 1
 
 

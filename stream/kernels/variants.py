@@ -57,7 +57,7 @@ def _make_words(size: int, scratch: NDArray[np.uint8]) -> Words:
 
 
 @njit(nogil=True)
-def _make_distinct(m: int) -> Distinct:
+def make_distinct(m: int) -> Distinct:
     places = 64
     while places < 2 * m:
         places *= 2
@@ -186,7 +186,7 @@ def find_words(
 @kernel
 def weigh_words(words: Words, m: int, lexicon: Lexicon) -> tuple[Distinct, int]:
     """The distinct words of a page that weigh something, and how many they are."""
-    distinct = _make_distinct(m)
+    distinct = make_distinct(m)
     return distinct, weigh(count_words(words, m, 1, distinct), lexicon, distinct)
 
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from stream.closing import Closing
 from stream.kernels.fingerprint import Result, Rules, Work, fingerprint_batch, make_result, make_work, weigh_page
 from stream.kernels.fold import fold_utf8
-from stream.kernels.frequencies import Counts, count_batch, make_counts, with_more_room
+from stream.kernels.frequencies import Counts, count_batch, count_variants, make_counts, with_more_room
 from stream.kernels.jit import sources_digest
 from stream.kernels.modes import ACCURATE, FULL, SEARCH
 from stream.kernels.simhash import Distinct
@@ -96,11 +96,14 @@ class Fingerprinter(Closing):
         """
         utf8, offsets = self._encoded(pages)
         longest, n = int(np.diff(offsets).max(initial=0)), len(utf8)
-        lexicon, trie, hmm = self._weights.lexicon, self._dictionary.trie, self._dictionary.hmm
+        known = (utf8, offsets, self._weights.lexicon, self._dictionary.trie, self._dictionary.hmm, self._rules)
         counts, page = make_counts(n // 16 + 64, n // 2 + 1024, 1 << max(12, (n // 8).bit_length())), 0
         while True:
             work = make_work(longest, 0)
-            page = count_batch(utf8, offsets, lexicon, trie, hmm, self._rules, work, counts, page)
+            if self._variant is None:
+                page = count_batch(*known, work, counts, page)
+            else:
+                page = count_variants(*known, self._variant, work, counts, page)
             if page == len(pages):
                 return counts
             counts = with_more_room(counts)

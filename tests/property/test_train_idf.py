@@ -8,7 +8,9 @@ import random
 import shutil
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import jieba
 import numpy as np
@@ -83,6 +85,28 @@ def test_a_batch_counts_each_word_once_a_page(
 ) -> None:
     output = tmp_path_factory.mktemp("idf") / "out"
     assert counted(trained(fingerprinter, output, records(texts), Options())) == expected(naive, texts)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"mode": "full"},
+        {"mode": "search", "least_chars": 2},
+        {"script": "simplified", "hash": "fnv1"},
+        {"add_words": ("研究生命",), "remove_words": ("大学",)},
+    ],
+    ids=str,
+)
+def test_words_are_the_recipes(changes: dict[str, Any], cache: Path, tmp_path: Path) -> None:
+    recipe = replace(RECIPE, min_words=1, **changes)
+    texts = ["中国人民研究生命起源的大学", "圖書館 library 3.14，清华大学研究所", "研究生命 abc"] * 2
+    with Fingerprinter(recipe, cache, workers=0) as made:
+        training = trained(made, tmp_path / "out", records(texts), Options())
+        expected_pages: dict[str, int] = {}
+        for text in texts:
+            for word, _, _ in made.weighted(text):
+                expected_pages[word] = expected_pages.get(word, 0) + 1
+    assert counted(training) == (len(texts), expected_pages)
 
 
 def test_a_word_too_long_to_be_one_is_passed_over(
