@@ -20,7 +20,9 @@ _CONFIG = [
 ]
 _JUDGING = [
     click.option(
-        "--recipe", metavar="NAME|FILE.toml", help="From bytes to fingerprint: default, google2007, or a file."
+        "--recipe",
+        metavar="NAME|FILE.toml",
+        help="From bytes to fingerprint: default, google2007, fnv1-tf, shingles, or a file.",
     ),
     click.option("--distance", metavar="K", help="Greatest Hamming distance of a match."),
     click.option("--similarity", metavar="S", help="Least similarity that the sketch must confirm, 0 to 1."),
