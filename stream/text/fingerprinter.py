@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream.closing import Closing
-from stream.errors import SettingsError
 from stream.kernels.fingerprint import Result, Rules, Work, fingerprint_batch, make_result, make_work, weigh_page
 from stream.kernels.fold import fold_utf8
 from stream.kernels.frequencies import Counts, count_batch, count_variants, make_counts, with_more_room
@@ -93,14 +92,8 @@ class Fingerprinter(Closing):
     def count(self, pages: Sequence[Page]) -> Counts:
         """In how many of the pages each word occurs; pages of too few words are not counted.
 
-        Changes the pages as `columns` does. Raises ValueError once closed, SettingsError where the recipe's tokens
-        overlap.
+        Changes the pages as `columns` does. Raises ValueError once closed.
         """
-        if self.recipe.mode != "accurate":
-            raise SettingsError(
-                f"words are counted in jieba's accurate mode, and the recipe's is {self.recipe.mode}",
-                'use a recipe with mode = "accurate"; its table serves the other modes, too',
-            )
         utf8, offsets = self._encoded(pages)
         longest, n = int(np.diff(offsets).max(initial=0)), len(utf8)
         known = (utf8, offsets, self._weights.lexicon, self._dictionary.trie, self._dictionary.hmm, self._rules)

@@ -13,9 +13,9 @@ from typing import Any, Final, Literal, get_type_hints
 import msgspec
 
 from stream.errors import InputMissing, SettingsError
-from stream.text.tables import Script
 from stream.text.word_lists import SHIPPED, content_digest
 
+Script = Literal["as-is", "simplified"]
 TF_CAP: Final = 4095
 """Occurrences of a word in a page beyond this many count as this many, unless a recipe says otherwise."""
 MAX_WEIGHT: Final = 1000.0

@@ -8,10 +8,12 @@ from __future__ import annotations
 from functools import cache
 from hashlib import blake2b
 from pathlib import Path
-from typing import Final, Literal, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from stream.text.recipe import Script
 
 UNICODE_VERSION: Final = "14.0.0"
 POINTS: Final = 0x110000
@@ -20,7 +22,6 @@ CLASS_NAMES: Final = ("OTHER", "HAN", "LETTER", "DIGIT", "MARK", "BIGRAM")
 LETTER_OR_NUMBER: Final = 8
 _PATH = Path(__file__).parent / "tables" / "unicode.npy"
 _SIMPLIFIED = Path(__file__).parent / "tables" / "simplified.txt"
-Script = Literal["as-is", "simplified"]
 
 
 class Unicode(NamedTuple):

@@ -21,7 +21,7 @@ from stream.kernels.tokenize import slots_of
 from stream.kernels.words import LONGEST, Lexicon
 from stream.text import tables, word_lists
 from stream.text.dictionary import Dictionary
-from stream.text.recipe import Recipe
+from stream.text.recipe import Recipe, Script
 
 FORMAT: Final = 6
 ONE: Final = 1 << 16
@@ -149,9 +149,7 @@ def _build(recipe: Recipe, dictionary: Dictionary, source: Source, stopped: list
     return Cached(_slots(dictionary, seed, keys, values, unknown), keys, values, unknown, content)
 
 
-def _hash_folded(
-    words: list[str], seed: np.uint64, script: tables.Script
-) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
+def _hash_folded(words: list[str], seed: np.uint64, script: Script) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
     """The hash of each word, folded and casefolded, and whether it is a word at all: has a letter or a number."""
     points, ends = _flat(words)
     folded = tables.fold_table(script)[points]

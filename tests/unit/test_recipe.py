@@ -272,14 +272,6 @@ def test_pages_become_columns_in_their_order(fingerprinter: Fingerprinter) -> No
     assert columns.fingerprint[1] == fingerprinter.texts([pages[1].text])[0][0]
 
 
-def test_words_are_counted_in_the_accurate_mode_alone(cache: Path) -> None:
-    with (
-        Fingerprinter(replace(DEFAULT, mode="full"), cache, workers=0) as made,
-        pytest.raises(SettingsError, match="accurate"),
-    ):
-        made.count([page(0, text=probes.TEXTS[0])])
-
-
 def test_no_pages_make_empty_columns(fingerprinter: Fingerprinter) -> None:
     columns = fingerprinter.columns([])
     assert len(columns) == 0
