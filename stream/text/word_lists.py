@@ -9,8 +9,8 @@ from typing import Final
 
 from stream.errors import InputError, InputMissing
 
-SHIPPED: Final = ("zh", "en")
-"""Stop words of Chinese and of English: `tables/stop_zh.txt`, `tables/stop_en.txt`."""
+SHIPPED: Final = ("zh", "en", "web")
+"""Stop words of Chinese and of English, and what addresses and markup leave: `tables/stop_zh.txt` and so on."""
 MOST_IDF: Final = 700.0
 """Beyond this a share of pages is no number that a machine has."""
 _TABLES: Final = Path(__file__).parent / "tables"
