@@ -13,6 +13,8 @@ LEAST_LINE: Final = 30
 """Width of a line that may be prose: 15 letters of Chinese, 30 of English."""
 LEAST_PROSE: Final = 200
 """Width of all prose; where there is less, all of the main content counts."""
+LEAST_SHARE: Final = 5
+"""As well where prose is less than one part in so many: on a page of tables, the tables are what matters."""
 _MARK = re.compile("[，。！？；…،؛؟।]|[,;!?](?!\\d)|\\.(?=[\\s\"'”’)\\]]|$)")
 
 
@@ -21,13 +23,14 @@ def prose(text: str) -> str:
 
     Cost: about 1 us a line.
     """
-    kept, total = [], 0
+    kept, total, whole = [], 0, 0
     for line in text.splitlines():
         width = _width(line)
+        whole += width
         if width >= LEAST_LINE and _MARK.search(line):
             kept.append(line)
             total += width
-    return "\n".join(kept) if total >= LEAST_PROSE else text
+    return "\n".join(kept) if total >= max(LEAST_PROSE, whole / LEAST_SHARE) else text
 
 
 def _width(line: str) -> int:

@@ -47,6 +47,14 @@ _NEUTRAL: Final[dict[str, Any]] = {
 """Settings that came later, with what recipes did before them: at that they are no part of the id."""
 
 
+def _at_least(similarity: str, least: str | None) -> bool:
+    """Whether a similarity is one from `least` to 1; False where either is no number."""
+    try:
+        return least is not None and Decimal(least) <= Decimal(similarity) <= 1
+    except InvalidOperation:
+        return False
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
     """How a page becomes fingerprint and sketch; `distance` and `similarity` are the preset's defaults.
@@ -201,7 +209,25 @@ class Recipe:
 
 
 PRESETS: Final = {
-    "default": Recipe(name="default"),
+    "default": Recipe(
+        name="default",
+        weights="jieba-idf",
+        weight_cap=9.0,
+        stop_words=("web",),
+        tf_power=0.85,
+        tf_cap=64,
+        number_weight=3.0,
+        number_step=2.5,
+        default_weight=2.0,
+        default_step=1.5,
+        seed=6,
+        sketch_bits=192,
+        sketch_characters=5,
+        extract="prose",
+        similarity="0.6",
+        short_words=32,
+        short_similarity="0.6875",
+    ),
     "google2007": Recipe(
         name="google2007",
         weights="jieba-idf",
@@ -287,14 +313,6 @@ def _value(path: Path, key: str, value: Any) -> Any:
     if isinstance(found, str):
         return str(path.parent / found)
     return tuple(name if name in SHIPPED else str(path.parent / name) for name in found)
-
-
-def _at_least(similarity: str, least: str | None) -> bool:
-    """Whether a similarity is one from `least` to 1; False where either is no number."""
-    try:
-        return least is not None and Decimal(least) <= Decimal(similarity) <= 1
-    except InvalidOperation:
-        return False
 
 
 def recipe_id(recipe: Recipe, tables: Sequence[str], output: bytes) -> str:
