@@ -181,7 +181,8 @@ class Naive:
     def _stopped(self) -> set[str]:
         """The stop words, as words are counted."""
         paths = [
-            TABLES / f"stop_{name}.txt" if name in ("zh", "en", "web") else Path(name) for name in self.recipe.stop_words
+            TABLES / f"stop_{name}.txt" if name in ("zh", "en", "web") else Path(name)
+            for name in self.recipe.stop_words
         ]
         lines = [line for path in paths for line in path.read_text(encoding="utf-8").splitlines()]
         return {
