@@ -21,7 +21,8 @@ from stream.model import U64, Columns, Kind, Page, Record, Source, Verdict
 from stream.settings import default_cache, duration_ms
 from stream.text.fingerprinter import Fingerprinter
 from stream.text.policy import Policy, make_policy
-from stream.text.recipe import Recipe, load_recipe
+from stream.text.recipe import Recipe
+from stream.text.recipe_file import load_recipe
 from stream.wire.page import NO_TIME, PageLimits, decode
 
 BATCH_PAGES = 512

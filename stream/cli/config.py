@@ -45,7 +45,7 @@ def _rows(resolved: Resolved) -> list[Row]:
 
 def _fallbacks(recipe: str) -> dict[str, tuple[Any, str]]:
     """What stands in for settings that were not given, and where that comes from. Raises SettingsError."""
-    from stream.text.recipe import load_recipe
+    from stream.text.recipe_file import load_recipe
 
     chosen = load_recipe(recipe)
     return {

@@ -99,7 +99,8 @@ def _show(results: Results) -> None:
 
 def _recipes(names: tuple[str, ...], peers: bool) -> tuple[list[Recipe], list[str]]:
     """The recipes that are asked for, then the peers that are there; and what is not."""
-    from stream.text.recipe import load_recipe, preset
+    from stream.text.recipe import preset
+    from stream.text.recipe_file import load_recipe
 
     found, left_out = [load_recipe(name) for name in names], []
     for name in PEERS if peers else ():

@@ -22,7 +22,7 @@ def command(inputs: tuple[str, ...], bits: bool, config: str | None, **flags: An
     from stream.model import Kind
     from stream.sources.read import size_of
     from stream.text.fingerprinter import Fingerprinter
-    from stream.text.recipe import load_recipe
+    from stream.text.recipe_file import load_recipe
     from stream.wire.page import PageLimits, decode
 
     size_of(inputs)

@@ -89,7 +89,7 @@ def service(
     from stream.roles.supervisor import Supervisor
     from stream.text.fingerprinter import Fingerprinter
     from stream.text.policy import make_policy
-    from stream.text.recipe import load_recipe
+    from stream.text.recipe_file import load_recipe
 
     recipe = load_recipe(settings.recipe)
     workers = settings.extract.workers if "fingerprint" in chosen else 0

@@ -58,7 +58,7 @@ def command(
     import msgspec
 
     from stream.text.fingerprinter import Fingerprinter
-    from stream.text.recipe import load_recipe
+    from stream.text.recipe_file import load_recipe
 
     recipe = load_recipe(settings.recipe)
     recipe = replace(recipe, hmm=recipe.hmm and not no_hmm, mode=mode or recipe.mode)

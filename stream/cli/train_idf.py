@@ -66,7 +66,7 @@ def command(
         raise UsageError(f"{output} is a folder", "name a file with -o")
     from stream.sources.read import size_of
     from stream.text.fingerprinter import Fingerprinter
-    from stream.text.recipe import load_recipe
+    from stream.text.recipe_file import load_recipe
     from stream.tools.train_idf.state import Folder
 
     size_of(inputs)

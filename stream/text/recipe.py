@@ -1,18 +1,16 @@
-"""Recipes: all that leads from bytes to fingerprint and sketch, the presets, and recipe files."""
+"""Recipes: all that leads from bytes to fingerprint and sketch; the presets; and recipe ids."""
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from hashlib import blake2b
-from pathlib import Path
-from typing import Any, Final, Literal, get_type_hints
+from typing import Any, Final, Literal
 
 import msgspec
 
-from stream.errors import InputMissing, SettingsError
+from stream.errors import SettingsError
 from stream.text.word_lists import SHIPPED, content_digest
 
 Script = Literal["as-is", "simplified"]
@@ -26,7 +24,7 @@ LEAST_TEXT_BYTES: Final = 64
 MOST_TEXT_BYTES: Final = 1 << 28
 _UNSEEN: Final = frozenset({"name", "distance", "similarity", "short_words", "short_distance", "short_similarity"})
 """Settings that change no fingerprint."""
-_FILES: Final = frozenset({"idf_file", "stop_words", "user_dictionaries"})
+FILES: Final = frozenset({"idf_file", "stop_words", "user_dictionaries"})
 """Settings that name files: what counts for the id is what the files hold."""
 _NEUTRAL: Final[dict[str, Any]] = {
     "tf_cap": TF_CAP,
@@ -270,51 +268,6 @@ def preset(name: str) -> Recipe:
     return PRESETS[name]
 
 
-def load_recipe(name: str | Path) -> Recipe:
-    """The preset of this name, or the recipe of a file that ends in `.toml`.
-
-    A file says what differs from the preset `base` (`default` where it says none); paths in it are relative to
-    it, and `name` is its stem unless it says another. Raises SettingsError for an unknown preset, key or value,
-    InputMissing where the file cannot be read.
-    """
-    path = Path(name)
-    return _from_file(path) if path.suffix == ".toml" else preset(str(name))
-
-
-def _from_file(path: Path) -> Recipe:
-    try:
-        # Numbers stay as they are written: a similarity is exact.
-        given = tomllib.loads(path.read_text(encoding="utf-8"), parse_float=str)
-    except OSError as error:
-        raise InputMissing(f"{path} cannot be read ({error.strerror})", "name a recipe or its file") from error
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise SettingsError(f"{path} cannot be read as TOML ({error})", "mend the file") from error
-    base = given.pop("base", "default")
-    unknown = sorted(set(given) - set(Recipe.__slots__))
-    if unknown:
-        raise SettingsError(f"{path} has {unknown[0]!r}, which is no setting of a recipe", "leave it out")
-    changes = {"name": path.stem} | {key: _value(path, key, value) for key, value in given.items()}
-    try:
-        return replace(preset(str(base)), **changes)
-    except SettingsError as error:
-        raise SettingsError(f"{error.what} ({path})", error.todo) from None
-
-
-def _value(path: Path, key: str, value: Any) -> Any:
-    """A value of a recipe file, of the setting's type; files are found beside the recipe's."""
-    if key.endswith("similarity") and isinstance(value, int):
-        value = str(value)
-    try:
-        found = msgspec.convert(value, get_type_hints(Recipe)[key], strict=False)
-    except msgspec.ValidationError as error:
-        raise SettingsError(f"{key} is {value!r} ({path})", f"give another value: {error}") from error
-    if key not in _FILES:
-        return found
-    if isinstance(found, str):
-        return str(path.parent / found)
-    return tuple(name if name in SHIPPED else str(path.parent / name) for name in found)
-
-
 def recipe_id(recipe: Recipe, tables: Sequence[str], output: bytes) -> str:
     """8 hex digits over the settings that change a fingerprint, the tables' digests and the probes' output.
 
@@ -331,6 +284,6 @@ def recipe_id(recipe: Recipe, tables: Sequence[str], output: bytes) -> str:
 def _content(recipe: Recipe, field: str) -> Any:
     """A setting as its id sees it: a file by what it holds."""
     value = getattr(recipe, field)
-    if field not in _FILES or not value:
+    if field not in FILES or not value:
         return value
     return content_digest(value) if isinstance(value, str) else [content_digest(name) for name in value]

@@ -22,7 +22,7 @@ from stream.judge.acceptor import Acceptor
 from stream.log.base import FINGERPRINTS, VERDICTS, Log
 from stream.model import Record
 from stream.text.policy import make_policy
-from stream.text.recipe import load_recipe
+from stream.text.recipe_file import load_recipe
 from stream.wire import verdict as wire
 from tests.kafka_fixtures import Place
 from tests.naive import judge_log

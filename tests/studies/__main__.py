@@ -13,7 +13,7 @@ from rich.console import Console
 
 from stream.errors import SimstreamError
 from stream.settings import default_cache
-from stream.text.recipe import load_recipe
+from stream.text.recipe_file import load_recipe
 from tests import corpora
 from tests.studies import report
 from tests.studies.context import Context

@@ -18,7 +18,8 @@ from stream.deduper import Deduper
 from stream.model import U64
 from stream.text.fingerprinter import Fingerprinter
 from stream.text.policy import Link, Policy, make_policy
-from stream.text.recipe import Recipe, load_recipe
+from stream.text.recipe import Recipe
+from stream.text.recipe_file import load_recipe
 from tests import corpora
 
 NEWS, LCTT, MSDOCS = corpora.REVISIONS

@@ -11,7 +11,8 @@ from stream import Deduper, fingerprint
 from stream.errors import InputError, InputMissing, SettingsError
 from stream.text import word_lists
 from stream.text.fingerprinter import Fingerprinter
-from stream.text.recipe import PRESETS, Recipe, load_recipe, recipe_id
+from stream.text.recipe import PRESETS, Recipe, recipe_id
+from stream.text.recipe_file import load_recipe
 
 TEXT = "山里的邮差每天清晨骑车出门，把信送到十二个村子，傍晚才回到渡口旁边的小屋。"
 
