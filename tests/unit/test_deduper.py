@@ -51,10 +51,9 @@ def test_plain_texts_and_pages_without_id_are_named_by_their_number(deduper) -> 
 
 
 def test_html_is_extracted_and_matches_its_text(deduper) -> None:
-    page = (
-        f"<html><head><title>x</title></head><body><nav>home</nav><article><p>{STORY}</p></article></body></html>"
-    )
-    verdicts = deduper.judge([{"id": "a", "text": STORY}, {"id": "b", "html": page}])
+    body = f"<nav>home</nav><article><p>{STORY}</p><p>{OTHER}</p></article>"
+    page = f"<html><head><title>x</title></head><body>{body}</body></html>"
+    verdicts = deduper.judge([{"id": "a", "text": f"{STORY}\n{OTHER}"}, {"id": "b", "html": page}])
     assert verdicts[1].near_duplicate_of == "a"
 
 

@@ -21,6 +21,8 @@ from stream.text.recipe import PRESETS, Recipe, preset, recipe_id
 from tests.golden import write_fingerprints as golden
 
 DEFAULT = PRESETS["default"]
+PLAIN = Recipe(name="plain")
+"""Every setting as it is where a recipe does not say it."""
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +39,7 @@ def page(number: int, **fields: Any) -> Page:
 
 
 def test_presets_are_found_by_name() -> None:
-    assert preset("default").similarity == "0.5625"
+    assert (preset("default").distance, preset("default").sketch_bits) == (8, 192)
     assert (preset("google2007").distance, preset("google2007").sketch_bits) == (3, 0)
 
 
@@ -130,7 +132,7 @@ def test_the_id_changes_with_every_setting_that_a_fingerprint_depends_on(
     monkeypatch.chdir(tmp_path)
     Path("own.txt").write_text("中国 2.5\n", encoding="utf-8")
     change = IDENTITY[setting]
-    before = replace(DEFAULT, **{key: value for key, value in change.items() if key != setting} | _apart(setting))
+    before = replace(PLAIN, **{key: value for key, value in change.items() if key != setting} | _apart(setting))
     assert recipe_id(replace(before, **change), ["t"], b"out") != recipe_id(before, ["t"], b"out")
 
 
@@ -141,11 +143,11 @@ def _apart(setting: str) -> dict[str, Any]:
 
 
 def test_the_id_changes_with_tables_and_output_and_not_with_name_distance_or_similarity() -> None:
-    own = recipe_id(DEFAULT, ["t"], b"out")
-    assert own == recipe_id(replace(DEFAULT, name="n", distance=3, similarity="0.9"), ["t"], b"out")
-    strict = replace(DEFAULT, short_words=20, short_distance=2, short_similarity="0.9")
+    own = recipe_id(PLAIN, ["t"], b"out")
+    assert own == recipe_id(replace(PLAIN, name="n", distance=3, similarity="0.9"), ["t"], b"out")
+    strict = replace(PLAIN, short_words=20, short_distance=2, short_similarity="0.9")
     assert own == recipe_id(strict, ["t"], b"out")
-    assert len({own, recipe_id(DEFAULT, ["u"], b"out"), recipe_id(DEFAULT, ["t"], b"other")}) == 3
+    assert len({own, recipe_id(PLAIN, ["u"], b"out"), recipe_id(PLAIN, ["t"], b"other")}) == 3
 
 
 # Policies
@@ -176,14 +178,17 @@ def test_a_similarity_that_is_none_is_refused(similarity: str) -> None:
 
 def test_a_policy_takes_what_is_not_said_from_its_recipe() -> None:
     policy = make_policy(DEFAULT, "0123abcd")
-    assert (policy.distance, policy.agreement, policy.window_ms, policy.link) == (8, 100, None, "any")
+    assert (policy.limits, policy.short_words, policy.short_limits) == ((8, 154), 32, (8, 162))
+    assert (policy.window_ms, policy.link) == (None, "any")
+    plain = make_policy(PLAIN, "0123abcd")
+    assert (plain.limits, plain.short_words, plain.short_limits) == ((8, 100), 0, None)
     assert make_policy(PRESETS["google2007"], "0123abcd").agreement == 0
 
 
 @pytest.mark.parametrize("wrong", [{"distance": -1}, {"distance": 64}, {"window_ms": 0}, {"link": "all"}])
 def test_a_policy_out_of_range_is_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(SettingsError, match=next(iter(wrong)).removesuffix("_ms")):
-        make_policy(DEFAULT, "0123abcd", **wrong)
+        make_policy(PLAIN, "0123abcd", **wrong)
 
 
 def test_a_similarity_without_a_sketch_is_refused() -> None:
@@ -193,18 +198,18 @@ def test_a_similarity_without_a_sketch_is_refused() -> None:
 
 def test_every_part_of_a_policy_changes_its_id() -> None:
     ids = {
-        make_policy(DEFAULT, "0123abcd").id,
-        make_policy(DEFAULT, "0123abce").id,
-        make_policy(DEFAULT, "0123abcd", distance=7).id,
-        make_policy(DEFAULT, "0123abcd", similarity="0.6").id,
-        make_policy(DEFAULT, "0123abcd", window_ms=1).id,
-        make_policy(DEFAULT, "0123abcd", link="canonical").id,
+        make_policy(PLAIN, "0123abcd").id,
+        make_policy(PLAIN, "0123abce").id,
+        make_policy(PLAIN, "0123abcd", distance=7).id,
+        make_policy(PLAIN, "0123abcd", similarity="0.6").id,
+        make_policy(PLAIN, "0123abcd", window_ms=1).id,
+        make_policy(PLAIN, "0123abcd", link="canonical").id,
     }
     assert len(ids) == 6
     assert all(len(one) == 8 and int(one, 16) >= 0 for one in ids)
 
 
-SHORT = replace(DEFAULT, short_words=20, short_distance=4, short_similarity="0.75")
+SHORT = replace(PLAIN, short_words=20, short_distance=4, short_similarity="0.75")
 
 
 def test_the_rule_for_short_pages_comes_from_the_recipe() -> None:
@@ -223,9 +228,9 @@ def test_what_is_asked_of_every_pair_wins_where_it_is_stricter_than_the_rule_for
 
 
 def test_without_a_stricter_rule_for_short_pages_the_id_is_as_if_there_were_none() -> None:
-    own = make_policy(DEFAULT, "0123abcd").id
+    own = make_policy(PLAIN, "0123abcd").id
     assert own == "9d817506"
-    assert own == make_policy(replace(DEFAULT, short_words=20), "0123abcd").id
+    assert own == make_policy(replace(PLAIN, short_words=20), "0123abcd").id
     assert make_policy(SHORT, "0123abcd", distance=4, similarity="0.75").short_limits is None
 
 
@@ -275,7 +280,7 @@ def test_pages_become_columns_in_their_order(fingerprinter: Fingerprinter) -> No
 def test_no_pages_make_empty_columns(fingerprinter: Fingerprinter) -> None:
     columns = fingerprinter.columns([])
     assert len(columns) == 0
-    assert columns.sketch.shape == (0, 2)
+    assert columns.sketch.shape == (0, DEFAULT.sketch_bits // 64)
 
 
 def test_a_long_text_is_cut_at_a_character_and_says_so(cache: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -40,6 +41,35 @@ def test_a_file_that_says_nothing_is_the_default_recipe_under_its_own_name(tmp_p
 @pytest.mark.parametrize(("written", "kept"), [("0.56250000000000000001", "0.56250000000000000001"), ("1", "1")])
 def test_a_similarity_in_a_file_is_exact(written: str, kept: str, tmp_path: Path) -> None:
     assert load_recipe(write(tmp_path, f"similarity = {written}\n")).similarity == kept
+
+
+@pytest.mark.parametrize(
+    ("content", "rule"),
+    [
+        ("similarity = 0.65\n", (32, 5, "0.6875")),
+        ("similarity = 0.7\n", (32, 5, None)),
+        ("similarity = 1\n", (32, 5, None)),
+        ("distance = 5\n", (32, 5, "0.6875")),
+        ("distance = 4\n", (32, None, "0.6875")),
+        ("min_words = 31\n", (32, 5, "0.6875")),
+        ("min_words = 32\n", (0, 5, "0.6875")),
+        ("sketch_bits = 0\n", (32, 5, "0.6875")),
+    ],
+)
+def test_what_a_file_asks_of_every_page_wins_over_a_milder_rule_for_short_ones_that_it_did_not_write(
+    content: str, rule: tuple[int, int | None, str | None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(PRESETS, "strict", replace(PRESETS["default"], short_distance=5))
+    recipe = load_recipe(write(tmp_path, f'base = "strict"\n{content}'))
+    assert (recipe.short_words, recipe.short_distance, recipe.short_similarity) == rule
+
+
+@pytest.mark.parametrize(
+    "written", ['similarity = 0.9\nshort_similarity = "0.8"', "min_words = 40\nshort_words = 30"]
+)
+def test_a_milder_rule_for_short_pages_that_a_file_writes_itself_is_refused(written: str, tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="short_"):
+        load_recipe(write(tmp_path, written))
 
 
 def test_paths_in_a_recipe_file_begin_where_it_lies(tmp_path: Path) -> None:
@@ -101,12 +131,15 @@ def test_the_id_follows_what_a_file_holds_and_not_where_it_lies(tmp_path: Path) 
     assert ids[0] == ids[1] != ids[2]
 
 
-def test_words_of_an_own_table_weigh_what_it_says(tmp_path: Path, cache: Path) -> None:
+@pytest.mark.parametrize(("said", "heaviest"), [("", 9.0), ("weight_cap = 100\n", 11.25)])
+def test_words_of_an_own_table_weigh_what_it_says_up_to_the_cap(
+    said: str, heaviest: float, tmp_path: Path, cache: Path
+) -> None:
     write(tmp_path, "邮差 11.25\n村子 2.5\n渡口 5.0\n", "idf.txt")
-    recipe = load_recipe(write(tmp_path, 'weights = "file"\nidf_file = "idf.txt"\n'))
+    recipe = load_recipe(write(tmp_path, f'weights = "file"\nidf_file = "idf.txt"\n{said}'))
     with Fingerprinter(recipe, cache, workers=0) as fingerprinter:
         found = {word: weight for word, _, weight in fingerprinter.weighted(TEXT)}
-    assert (found["邮差"], found["村子"], found["清晨"]) == (11.25, 2.5, 5.0)  # unknown Han words: the median
+    assert (found["邮差"], found["村子"], found["清晨"]) == (heaviest, 2.5, 5.0)  # unknown Han words: the median
 
 
 @pytest.mark.parametrize("name", word_lists.SHIPPED)
@@ -115,8 +148,8 @@ def test_a_shipped_list_has_a_word_a_line_sorted_below_a_header(name: str) -> No
     words = [line for line in lines if not line.startswith("#")]
     assert lines[0].startswith("#")
     assert words == sorted(set(words)) == word_lists.stop_words([name])
-    assert 150 <= len(words) <= 300
-    assert all(word == word.casefold().strip() and word.isalpha() for word in words)
+    assert (80 if name == "web" else 150) <= len(words) <= 300
+    assert all(word == word.casefold().strip() and word.isalnum() for word in words)
 
 
 def test_stop_words_are_left_out_of_what_counts(cache: Path) -> None:
