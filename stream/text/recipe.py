@@ -45,7 +45,7 @@ _NEUTRAL: Final[dict[str, Any]] = {
 """Settings that came later, with what recipes did before them: at that they are no part of the id."""
 
 
-def _at_least(similarity: str, least: str | None) -> bool:
+def at_least(similarity: str, least: str | None) -> bool:
     """Whether a similarity is one from `least` to 1; False where either is no number."""
     try:
         return least is not None and Decimal(least) <= Decimal(similarity) <= 1
@@ -200,7 +200,7 @@ class Recipe:
             ),
             (
                 "short_similarity",
-                self.short_similarity is None or _at_least(self.short_similarity, self.similarity),
+                self.short_similarity is None or at_least(self.short_similarity, self.similarity),
                 unsketched if self.similarity is None else f"{self.similarity} to 1: no less than other pages need",
             ),
         )

@@ -10,7 +10,7 @@ from typing import Any, get_type_hints
 import msgspec
 
 from stream.errors import InputMissing, SettingsError
-from stream.text.recipe import FILES, Recipe, preset
+from stream.text.recipe import FILES, Recipe, at_least, preset
 from stream.text.word_lists import SHIPPED
 
 
@@ -39,9 +39,22 @@ def _from_file(path: Path) -> Recipe:
         raise SettingsError(f"{path} has {unknown[0]!r}, which is no setting of a recipe", "leave it out")
     changes = {"name": path.stem} | {key: _value(path, key, value) for key, value in given.items()}
     try:
-        return replace(preset(str(base)), **changes)
+        return replace(preset(str(base)), **_without_milder_rule(preset(str(base)), changes))
     except SettingsError as error:
         raise SettingsError(f"{error.what} ({path})", error.todo) from None
+
+
+def _without_milder_rule(base: Recipe, changes: dict[str, Any]) -> dict[str, Any]:
+    """The changes; where the base's rule for short pages would ask less than they ask of all, it is left out."""
+    asked = {field: changes.get(field, getattr(base, field)) for field in ("distance", "similarity", "min_words")}
+    left_out: dict[str, Any] = {}
+    if base.short_words <= asked["min_words"]:
+        left_out["short_words"] = 0
+    if base.short_distance is not None and base.short_distance > asked["distance"]:
+        left_out["short_distance"] = None
+    if base.short_similarity is not None and not at_least(base.short_similarity, asked["similarity"]):
+        left_out["short_similarity"] = None
+    return left_out | changes
 
 
 def _value(path: Path, key: str, value: Any) -> Any:
