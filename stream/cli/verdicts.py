@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from stream.cli.options import log_options, open_log, settings_options, settle
+
+if TYPE_CHECKING:
+    from stream.log.base import Log
+    from stream.model import Record
+
+A_POLL = 1000
 
 
 @click.command("verdicts")
@@ -19,20 +26,31 @@ def command(follow: bool, as_json: bool, config: str | None, **flags: Any) -> No
     """Show the committed verdicts, each partition in order."""
     from stream.cli import table
     from stream.log.base import VERDICTS
-    from stream.wire import verdict as wire
+    from stream.log.committed import committed
 
-    with open_log(settle(config, **flags)) as log, log.reader(VERDICTS, 0) as reader:
+    with open_log(settle(config, **flags)) as log:
         if not as_json:
             click.echo(table.header())
+        for records in _endless(log) if follow else committed(log, VERDICTS, A_POLL):
+            _show(records, as_json)
+
+
+def _show(records: Iterable[Record], as_json: bool) -> None:
+    from stream.cli import table
+    from stream.wire import verdict as wire
+
+    for record in records:
+        value = record.value or b""
+        if as_json:
+            sys.stdout.buffer.write(value + b"\n")
+        else:
+            click.echo(table.line(wire.decode(value)))
+    sys.stdout.flush()
+
+
+def _endless(log: Log) -> Iterator[list[Record]]:
+    from stream.log.base import VERDICTS
+
+    with log.reader(VERDICTS, 0) as reader:
         while True:
-            at_end = reader.caught_up()
-            records = reader.poll(1000, 0.5)
-            for record in records:
-                value = record.value or b""
-                if as_json:
-                    sys.stdout.buffer.write(value + b"\n")
-                else:
-                    click.echo(table.line(wire.decode(value)))
-            sys.stdout.flush()
-            if at_end and not records and not follow:
-                return
+            yield reader.poll(A_POLL, 0.5)

@@ -144,6 +144,10 @@ class Reader(Closing):
         Kafka lets readers see a transaction a few ms after `Publisher.publish` has returned.
         """
 
+    @abstractmethod
+    def passed(self, ends: Mapping[int, int]) -> bool:
+        """Whether all before these offsets, per partition, has been returned by `poll`. Asks nobody."""
+
     def answers(self) -> bool:
         """False while whoever holds the topic is away; `poll` then waits. Does not wait itself."""
         return True

@@ -122,13 +122,17 @@ class KafkaReader(Reader):
 
     def caught_up(self) -> bool:
         """See Reader. Asks the broker (a round trip) only where all that was known before has been read."""
-        if not self._reached():
+        if not self.passed(self._ends):
             return False
         try:
             self._ends = self._cluster.offsets_of(self._topic, list(self._next), "end", ASK_FOR)
         except BrokerUnreachable:
             return False  # nobody knows; `poll` has the patience to wait and the duty to complain
-        return self._reached()
+        return self.passed(self._ends)
+
+    def passed(self, ends: Mapping[int, int]) -> bool:
+        """See Reader."""
+        return all(self._next[partition] >= end for partition, end in ends.items())
 
     def answers(self) -> bool:
         """See Reader."""
@@ -155,9 +159,6 @@ class KafkaReader(Reader):
             elif error.fatal():
                 raise self._cluster.named(KafkaException(error), self._topic)
         return records
-
-    def _reached(self) -> bool:
-        return all(self._next[partition] >= end for partition, end in self._ends.items())
 
     def _begin(self, start: int | Literal["end"]) -> dict[int, int]:
         partitions = range(self._same.infos[self._topic].partitions)

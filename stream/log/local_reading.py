@@ -58,6 +58,12 @@ class Follower:
             self._pending.extend(self._records(group))
         return True
 
+    def passed(self, ends: Mapping[int, int]) -> bool:
+        """Whether `take` has returned all before these offsets, per partition."""
+        key = POSITION if self._short == POSITIONS else None
+        read = all(self.offsets[p if key is None else key] >= end for p, end in ends.items())
+        return read and not any(record.offset < ends.get(record.partition, 0) for record in self._pending)
+
     def close(self) -> None:
         """May be called again."""
         self._file.close()
@@ -151,6 +157,10 @@ class LocalReader(Reader):
     def caught_up(self) -> bool:
         """See Reader."""
         return not self._follower.ahead()
+
+    def passed(self, ends: Mapping[int, int]) -> bool:
+        """See Reader."""
+        return self._follower.passed(ends)
 
     def close(self) -> None:
         """See Closing."""

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from stream.errors import FrameDamaged, PageUnknown, WrongLog
 from stream.judge.acceptor import Accepted, Acceptor
 from stream.log.base import FINGERPRINTS, PAGES, POSITIONS, VERDICTS, Log
+from stream.log.committed import committed
 from stream.model import Record, Source, Verdict
 from stream.roles.first_frame import check_recipe
 from stream.text.policy import Policy
@@ -63,7 +64,7 @@ def explain(log: Log, explainer: Explainer, asked: Asked, counting: Counting) ->
 def newest_verdicts(log: Log, names: Names, tick: Tick) -> dict[str, Published]:
     """Of each page that is asked for, the verdict of the greatest ordinal. Reads all of `verdicts`."""
     found: dict[str, Published] = {}
-    for record in committed(log, VERDICTS, VERDICTS_A_POLL, tick):
+    for record in _records(log, VERDICTS, VERDICTS_A_POLL, tick):
         value = record.value or b""
         page_id = names.known(record.key or b"", value[: value.find(b',"verdict":"')])
         if page_id is None:
@@ -77,7 +78,7 @@ def newest_verdicts(log: Log, names: Names, tick: Tick) -> dict[str, Published]:
 def verdict_at(log: Log, asked: Asked, tick: Tick) -> Published:
     """The verdict of the ordinal that is asked for. Raises PageUnknown. Reads `verdicts` up to it."""
     mark, count = b',"ordinal":%d,' % (asked.ordinal or 0), 0
-    for record in committed(log, VERDICTS, VERDICTS_A_POLL, tick):
+    for record in _records(log, VERDICTS, VERDICTS_A_POLL, tick):
         value = record.value or b""
         count += 1
         if mark in value and (verdict := wire.decode(value)).ordinal == asked.ordinal:
@@ -108,7 +109,7 @@ def _missing(
 def whereabouts(log: Log, page_id: str, tick: Tick) -> str:
     """How far a page without a verdict has come, as a sentence; empty where no topic has it. Reads both topics."""
     name = page_id.encode("utf-8", "surrogateescape")
-    for record in committed(log, FINGERPRINTS, FRAMES_A_POLL, tick):
+    for record in _records(log, FINGERPRINTS, FRAMES_A_POLL, tick):
         try:
             columns = frames.decode(record.value or b"").columns
         except FrameDamaged:
@@ -117,7 +118,7 @@ def whereabouts(log: Log, page_id: str, tick: Tick) -> str:
             if record.offset < _published_frames(log):
                 return RETAINED
             return f"is fingerprinted (frame {record.offset} of the log) and waits for the judge"
-    for record in committed(log, PAGES, PAGES_A_POLL, tick):
+    for record in _records(log, PAGES, PAGES_A_POLL, tick):
         if name == record.key or (name in (record.value or b"") and _id_of(record) == page_id):
             where = f"partition {record.partition}, offset {record.offset}"
             return f"is in {record.topic} ({where}) and waits to be fingerprinted"
@@ -127,7 +128,7 @@ def whereabouts(log: Log, page_id: str, tick: Tick) -> str:
 def _published_frames(log: Log) -> int:
     """How many frames of the log have their verdicts."""
     frame = 0
-    for record in committed(log, POSITIONS, VERDICTS_A_POLL, lambda _: None):
+    for record in _records(log, POSITIONS, VERDICTS_A_POLL, lambda _: None):
         frame = positions.decode(record.value or b"").frame
     return frame
 
@@ -143,7 +144,7 @@ def judged(log: Log, policy: Policy, judging: Judging, tick: Tick) -> Iterator[C
     if judging.done():
         return
     acceptor = Acceptor(policy.recipe_id, policy.sketch_bits // 64)
-    for record in committed(log, FINGERPRINTS, FRAMES_A_POLL, lambda _: tick(acceptor.ordinal)):
+    for record in _records(log, FINGERPRINTS, FRAMES_A_POLL, lambda _: tick(acceptor.ordinal)):
         if record.offset != acceptor.next_frame:
             raise WrongLog(
                 f"the log continues at frame {record.offset}, frame {acceptor.next_frame} is missing",
@@ -183,23 +184,16 @@ def originals(log: Log, wanted: Mapping[Origin, str]) -> dict[Origin, Original]:
 
 
 def _record_at(log: Log, source: Source) -> Record | None:
-    for record in committed(log, PAGES, PAGES_A_POLL, lambda _: None, source.offset):
+    for record in _records(log, PAGES, PAGES_A_POLL, lambda _: None, source.offset):
         if record.partition == source.partition and record.offset >= source.offset:
             return record if record.offset == source.offset else None
     return None
 
 
-def committed(log: Log, topic: str, limit: int, tick: Tick, start: int = 0) -> Iterator[Record]:
-    """The records that are committed now, and no further, however fast the topic grows; `tick` hears how many."""
-    ends, count = log.end_offsets(topic), 0
-    behind = {partition for partition, end in ends.items() if end > start}
-    with log.reader(topic, start) as reader:
-        # Behind the last record of a partition there may be markers, which only `caught_up` knows to pass.
-        while behind and not reader.caught_up():
-            for record in reader.poll(limit, 0.1):
-                if record.offset + 1 >= ends[record.partition]:
-                    behind.discard(record.partition)
-                if record.offset < ends[record.partition]:
-                    count += 1
-                    yield record
-            tick(count)
+def _records(log: Log, topic: str, limit: int, tick: Tick, start: int = 0) -> Iterator[Record]:
+    """The records that are committed now; `tick` hears how many."""
+    count = 0
+    for records in committed(log, topic, limit, start):
+        yield from records
+        count += len(records)
+        tick(count)

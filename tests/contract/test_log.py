@@ -19,6 +19,7 @@ from stream.errors import (
     TopicRecreated,
 )
 from stream.log.base import FINGERPRINTS, PAGES, POSITIONS, TOPICS, VERDICTS, Log, Outgoing, Reader
+from stream.log.committed import committed
 from stream.log.partitioner import partition_of
 from tests.contract.helpers import batch, kill_after, read_all, read_source, writer
 from tests.contract.writer import BATCH
@@ -387,6 +388,50 @@ def test_end_offsets_lie_behind_all_that_is_committed(log: Log) -> None:
         ends = log.end_offsets(topic)
         assert ends.pop(record.partition) > record.offset
         assert not any(ends.values())
+
+
+def test_a_topic_that_grows_while_it_is_read_is_read_to_where_it_ended(log: Log) -> None:
+    with log.appender(PAGES) as appender:
+        for _ in range(3):
+            appender.append(b"before", partition=0)
+    seen: list[bytes | None] = []
+    with log.appender(PAGES) as appender:
+        for records in committed(log, PAGES, 1):
+            seen += [record.value for record in records]
+            appender.append(b"since", partition=len(seen) % 2)
+            appender.flush(10)
+            assert len(seen) < 10, "it runs after what is appended"
+    assert seen == [b"before"] * 3
+
+
+def test_reading_ends_behind_a_transaction_while_another_partition_grows(log: Log) -> None:
+    keys = {partition_of(str(n).encode(), PARTITIONS): str(n).encode() for n in range(100)}
+    with log.publisher() as publisher:
+        publisher.start()
+        publisher.publish([Outgoing(keys[0], b"old", ()), Outgoing(keys[1], b"old", ())], b"1")
+        read_all(log, VERDICTS, least=2)
+        seen: list[bytes | None] = []
+        for turn, records in enumerate(committed(log, VERDICTS, 1)):
+            seen += [record.value for record in records]
+            publisher.publish([Outgoing(keys[1], b"since", ())], b"2")
+            assert turn < 100, "it does not end"
+    assert seen == [b"old"] * 2
+
+
+@pytest.mark.parametrize("topic", [VERDICTS, POSITIONS])
+def test_a_reader_has_passed_what_poll_has_returned(log: Log, topic: str) -> None:
+    with log.publisher() as publisher:
+        publisher.start()
+        for position in (b"1", b"2"):
+            publisher.publish([Outgoing(b"k", b"v", ())], position)
+    records = read_all(log, topic, least=2)
+    ends = {record.partition: record.offset + 1 for record in records}
+    with log.reader(topic) as reader:
+        assert reader.passed(dict.fromkeys(ends, 0))
+        for record in records:
+            assert not reader.passed(ends)
+            assert reader.poll(1, 15) == [record]
+        assert reader.passed(ends)
 
 
 def test_low_watermarks_are_those_of_every_partition(log: Log) -> None:

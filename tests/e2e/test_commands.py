@@ -5,13 +5,16 @@ from __future__ import annotations
 import gzip
 import json
 import lzma
+import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 import zstandard
 
 from stream import fingerprint
+from stream.log.base import Outgoing
 from tests.e2e import pages
 from tests.e2e.harness import Program, all_verdicts, bare, watching
 
@@ -44,6 +47,25 @@ def test_verdicts_prints_the_records_as_they_are_or_as_a_table(program: Program,
     table = program.good("verdicts").splitlines()
     assert table[0].split() == ["ordinal", "verdict", "similar", "bits", "cluster", "page"]
     assert [line.split()[1] for line in table[1:]] == [json.loads(line)["verdict"] for line in printed]
+
+
+def test_verdicts_ends_where_the_topic_ended_when_it_began_however_fast_it_grows(
+    program: Program, tmp_path: Path
+) -> None:
+    program.good("topics", "create", "--partitions", 1)
+    verdict = program.dedup(pages.write(tmp_path / "page.jsonl", 1))[0]
+    value = Outgoing(b"k", json.dumps(verdict).encode(), ())
+    with program.place.open() as log, log.publisher() as publisher, ThreadPoolExecutor(1) as pool:
+        publisher.start()
+        publisher.publish([value] * 3, b"0")
+        ending = pool.submit(program.good, "verdicts", "--json")
+        published = 3
+        while not ending.done():
+            publisher.publish([value] * 20, b"0")
+            published += 20
+            time.sleep(0.02)
+        printed = ending.result().splitlines()
+    assert 3 <= len(printed) < published
 
 
 def test_topics_are_made_once_and_said_to_exist_the_second_time(program: Program) -> None:

@@ -11,7 +11,6 @@ import pytest
 
 from stream.log.base import PAGES, POSITIONS, TOPICS, VERDICTS, Log, Outgoing
 from stream.model import Record
-from stream.tools.explain_log import committed
 from tests.e2e import pages
 from tests.e2e.harness import Program, all_verdicts, read_topic, watching
 from tests.e2e.test_errors import one_line
@@ -107,20 +106,6 @@ def test_a_page_without_a_verdict_is_said_to_wait_and_for_what(program: Program)
     assert program.good("explain", "a").startswith("a  new\n")
     assert "did you mean a?" not in one_line(program.on_log("explain", "b"), 1)
     assert "0 to 0" in one_line(program.on_log("explain", "--ordinal", 1), 1)
-
-
-def test_a_topic_that_grows_while_it_is_read_is_read_to_where_it_ended(log: Log) -> None:
-    with log.appender(PAGES) as appender:
-        for _ in range(3):
-            appender.append(b"before", partition=0)
-    seen = []
-    with log.appender(PAGES) as appender:
-        for record in committed(log, PAGES, 1, lambda _: None):
-            seen.append(record.value)
-            appender.append(b"since", partition=len(seen) % 2)
-            appender.flush(10)
-            assert len(seen) < 10, "it runs after what is appended"
-    assert seen == [b"before"] * 3
 
 
 def test_a_published_verdict_that_the_log_does_not_give_is_said_loudly(program: Program) -> None:
