@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -139,24 +140,23 @@ def test_the_probe_pages_agree_too(both: tuple[Fingerprinter, Naive]) -> None:
     agree(both, list(probes.TEXTS))
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(texts=st.lists(MIXED, min_size=1, max_size=4), top=st.integers(1, 40))
 def test_only_the_heaviest_words_count_where_a_recipe_says_so(
     both: tuple[Fingerprinter, Naive], texts: list[str], top: int
 ) -> None:
-    fast, naive = both
+    fast, naive = both[0], copy(both[1])
+    if naive.recipe.features == "shingles":
+        pytest.skip("shingles all count")
     utf8, offsets = _join([text.encode("utf-8", "surrogatepass") for text in texts])
     found = fast._run(utf8, offsets, fast._rules._replace(top=top))
-    if naive.recipe.features == "shingles":
-        return
-    naive = copy(naive)
     naive.recipe = replace(naive.recipe, top=top)
     for i, text in enumerate(texts):
         expected = naive.fingerprint(text.encode("utf-8", "surrogatepass"))
         assert (int(found.fingerprints[i]), found.sketches[i].tolist(), int(found.words[i])) == expected, text
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(texts=st.lists(MIXED, min_size=1, max_size=4), stopped=st.sets(st.sampled_from(STOPPED)))
 def test_words_of_weight_0_count_in_the_sketch_alone(
     both: tuple[Fingerprinter, Naive], texts: list[str], stopped: set[str]
@@ -207,8 +207,9 @@ def test_no_text_with_a_letter_or_a_digit_is_without_words(
 
 @pytest.mark.parametrize("run", ["a", "中", "か", "1", "é", "한", " ", "的是", "a中", "ab "])
 def test_very_long_runs_agree(both: tuple[Fingerprinter, Naive], run: str) -> None:
+    """More words than are counted; jieba's HMM takes quadratic time, and the Java program's numbers grow."""
     quick = both[0].recipe.mode == "accurate" and both[0].recipe.hash != "fnv1"
-    agree(both, [run * (30_000 if quick else 1_000)])  # the Java program's numbers grow with the word
+    agree(both, [run * (12_000 // len(run) if quick else 1_000)])
 
 
 @settings(max_examples=80, deadline=None)
@@ -268,7 +269,12 @@ def test_broken_utf8_decodes_as_python_replaces_it(utf8: bytes) -> None:
     assert points[:n].tobytes().decode("utf-32-le") == fold(decode(utf8))
 
 
+@functools.cache
+def sample(name: str) -> list[str]:
+    return list(corpora.texts(name, 397))
+
+
 @pytest.mark.corpora
 @pytest.mark.parametrize("name", corpora.REVISIONS)
 def test_real_pages_agree(both: tuple[Fingerprinter, Naive], name: str) -> None:
-    agree(both, list(corpora.texts(name, 397)))
+    agree(both, sample(name))

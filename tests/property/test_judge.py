@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
+from functools import cache
 
 import numpy as np
 import pytest
@@ -215,6 +216,15 @@ def random_pages(count: int, seed: int) -> list[tuple[int, tuple]]:
     return rows
 
 
+@cache
+def naive_verdicts(policy: Policy) -> list[wire.Verdict]:
+    """What the quadratic judge says of 1,500 random pages, which takes it seconds."""
+    rows, naive = random_pages(1500, seed=7), NaiveJudge(policy)
+    columns = columns_of(rows, 2)
+    header = frames.Header(RECIPE, "t.pages", "T", 0, 0, len(rows), 2)
+    return [naive.judge(page) for page in pages_of(Accepted(header, columns, columns.time, 0))]
+
+
 @pytest.mark.parametrize("link", ["any", "canonical"])
 @pytest.mark.parametrize("window", [None, 60])
 @pytest.mark.parametrize("short_words", [0, 20])
@@ -230,10 +240,6 @@ def test_a_long_log_is_judged_as_the_quadratic_judge_does_whatever_the_batches(
         columns = columns_of(rows[at : at + batch], 2)
         sources = [Source("t.pages", 0, int(o)) for o in columns.offset]
         verdicts += resolver.judge(columns, columns.time, at, sources)
-    naive = NaiveJudge(policy)
-    header = frames.Header(RECIPE, "t.pages", "T", 0, 0, len(rows), 2)
-    whole = columns_of(rows, 2)
-    expected: list[NaivePage] = pages_of(Accepted(header, whole, whole.time, 0))
-    assert verdicts == [naive.judge(page) for page in expected]
+    assert verdicts == naive_verdicts(policy)
     assert {v.verdict for v in verdicts} >= {"new", "near_duplicate", "unchanged", "withdrawn", "unreadable"}
     assert link == "canonical" or any(v.merged_clusters for v in verdicts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -110,9 +111,17 @@ def mirrored(texts: list[str], convert: Callable[[str], str], cache: Path) -> np
 
 def traditional(text: str) -> str:
     """Character by character, as OpenCC's `s2t` has each by itself."""
-    convert = OpenCC("s2t").convert
-    each = {char: convert(char) for char in set(text)}
-    return "".join(each[char] for char in text)
+    return "".join(map(traditional_char, text))
+
+
+@functools.cache
+def traditional_char(char: str) -> str:
+    return converter().convert(char)
+
+
+@functools.cache
+def converter() -> OpenCC:
+    return OpenCC("s2t")
 
 
 def test_a_page_and_its_mirror_character_by_character_are_equal(cache: Path) -> None:
@@ -124,13 +133,13 @@ def test_a_page_and_its_mirror_character_by_character_are_equal(cache: Path) -> 
 
 def test_a_page_and_its_mirror_phrase_by_phrase_match(cache: Path) -> None:
     """Phrases bring in characters that are simplified ones too (瞭 in 瞭解), and stay as they are."""
-    differ = mirrored([text for text in demo_texts() if len(text) > 100], OpenCC("s2t").convert, cache)
+    differ = mirrored([text for text in demo_texts() if len(text) > 100], converter().convert, cache)
     assert np.mean(differ == 0) > 0.8
     assert differ.max() <= PRESETS["default"].distance
 
 
 @pytest.mark.corpora
 def test_news_and_their_mirrors_in_traditional_characters_match(cache: Path) -> None:
-    differ = mirrored(list(corpora.texts("zh_news_xwlb", 20)), OpenCC("s2t").convert, cache)
+    differ = mirrored(list(corpora.texts("zh_news_xwlb", 20)), converter().convert, cache)
     print(f"{len(differ)} news items: {np.mean(differ == 0):.2%} equal, {np.mean(differ <= 3):.2%} within 3 bits")
     assert np.mean(differ <= 3) > 0.97

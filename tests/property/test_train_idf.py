@@ -78,7 +78,7 @@ def counted(training: Training) -> tuple[int, dict[str, int]]:
     return training.pages, found
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(texts=TEXTS)
 def test_a_batch_counts_each_word_once_a_page(
     texts: list[str], naive: Naive, fingerprinter: Fingerprinter, tmp_path_factory: pytest.TempPathFactory
