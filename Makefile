@@ -8,8 +8,10 @@ export SIMSTREAM_CACHE := $(CACHE)
 INPUT ?=
 TESTS ?= tests
 BENCH ?=
+CORPORA ?= $(or $(SIMSTREAM_CORPORA),$(abspath ../shared/corpora))
+OUT ?= build/evaluate
 
-.PHONY: help demo test lint bench broker clean
+.PHONY: help demo test lint bench evaluate broker clean
 .DEFAULT_GOAL := help
 
 help:  ## This list.
@@ -30,6 +32,19 @@ lint: $(VENV)/.test  ## ruff, mypy --strict, import-linter.
 
 bench: $(VENV)/.test kernels jars  ## Speed against named peers, answers checked first (BENCH="--help" says what can be set).
 	$(BIN)/python -m tests.bench $(BENCH)
+
+evaluate: $(VENV)/.test kernels  ## Every figure of quality, from the labelled pages in CORPORA (about 20 minutes, into OUT=build/evaluate).
+	@test -f $(CORPORA)/zh_lctt_revisions/docs.jsonl.xz || { echo "make: $(CORPORA) has no labelled pages: set CORPORA to their folder (your own: simstream evaluate)"; exit 2; }
+	@echo "== the default recipe beside its peers"
+	$(EVALUATE) --peers -o $(OUT)/default
+	@echo "== what each setting of it brings: means of 8 seeds"
+	$(EVALUATE) --seeds 8 --distance 8-9 --recipe default $(patsubst %,--recipe %,$(sort $(wildcard tests/studies/recipes/*.toml))) -o $(OUT)/choices
+	@echo "== pages as they are"
+	SIMSTREAM_CORPORA=$(CORPORA) $(BIN)/python -m tests.studies --out $(OUT)/studies
+	@echo "== all of it is in $(OUT): default/index.html, choices/index.html, studies/studies.md"
+
+EVALUATE = $(BIN)/simstream evaluate $(foreach name,lctt_revisions msdocs_revisions news_xwlb,$(CORPORA)/zh_$(name)/docs.jsonl.xz) \
+	--pairs $(CORPORA)/zh_lctt_revisions/pairs.jsonl.xz --pairs $(CORPORA)/zh_msdocs_revisions/pairs.jsonl.xz --strip-front-matter
 
 broker: $(VENV)/.test jars  ## A real one-node Kafka broker on 127.0.0.1:9092 until Ctrl-C, to try the service with.
 	$(BIN)/python -m deploy.kafka.broker
