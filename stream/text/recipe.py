@@ -28,6 +28,10 @@ FILES: Final = frozenset({"idf_file", "stop_words", "user_dictionaries"})
 """Settings that name files: what counts for the id is what the files hold."""
 _NEUTRAL: Final[dict[str, Any]] = {
     "tf_cap": TF_CAP,
+    "weight_cap": MAX_WEIGHT,
+    "number_step": 0.0,
+    "default_step": 0.0,
+    "sketch_characters": 0,
     "top": 0,
     "idf_file": None,
     "stop_words": (),
