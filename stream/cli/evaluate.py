@@ -30,7 +30,7 @@ PEERS = ("google2007", "fnv1-tf")
     "--recipe", "recipes", multiple=True, metavar="NAME|FILE", help="Again for each recipe (default: default)."
 )
 @click.option(
-    "--seeds", type=click.IntRange(1, 1024), metavar="N", help="Seeds 0 to N - 1 (default: the recipe's own)."
+    "--seeds", type=click.IntRange(1, 1024), metavar="N", help="Seeds 16 to N + 15 (default: the recipe's own)."
 )
 @click.option("--distance", default="1-10", metavar="K-K", help="Distances to measure (default: 1-10).")
 @click.option(

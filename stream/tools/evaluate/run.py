@@ -26,6 +26,8 @@ from stream.wire.page import PageLimits
 
 CACHE: Final = ".cache"
 """The folder of the store, in the output's."""
+FIRST_SEED: Final = 16
+"""MurmurHash3 leaves words of as many bytes as the seed without the lowest bit, where both are below 9."""
 
 
 class Watcher(Protocol):
@@ -75,7 +77,7 @@ def evaluate(request: Request, watcher: Watcher) -> Results:
 
 
 def _seeds(request: Request, recipe: Recipe) -> list[int]:
-    return [recipe.seed] if request.seeds is None else list(range(request.seeds))
+    return [recipe.seed] if request.seeds is None else list(range(FIRST_SEED, FIRST_SEED + request.seeds))
 
 
 def _read(request: Request, watcher: Watcher) -> list[Corpus]:
