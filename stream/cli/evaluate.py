@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from stream.cli.options import settings_options, settle
+from stream.cli.options import RECIPE_HELP, RECIPE_METAVAR, settings_options, settle
 from stream.cli.progress import say
-from stream.errors import Unavailable, UsageError
+from stream.errors import UsageError
 
 if TYPE_CHECKING:
     from stream.text.recipe import Recipe
@@ -27,7 +27,7 @@ PEERS = ("google2007", "fnv1-tf")
     "--pairs", multiple=True, metavar="FILE", help="JSON lines with `a`, `b`, and optional `label`, `jaccard5`."
 )
 @click.option(
-    "--recipe", "recipes", multiple=True, metavar="NAME|FILE", help="Again for each recipe (default: default)."
+    "--recipe", "recipes", multiple=True, metavar=RECIPE_METAVAR, help=f"{RECIPE_HELP} Again for each recipe."
 )
 @click.option(
     "--seeds", type=click.IntRange(1, 1024), metavar="N", help="Seeds 16 to N + 15 (default: the recipe's own)."
@@ -54,9 +54,9 @@ def command(
 ) -> None:
     """Measure recipes on the pages of INPUT..., each of which is a corpus of its own.
 
-    Pages of one corpus that are the same are told by --pairs, or by a field `group` of the pages; without either
-    there are still candidates, verdicts, distributions and costs. What was measured is kept in FOLDER/.cache, so
-    that a run that was broken off goes on where it was.
+    Pages of one corpus that are the same are told by --pairs, or by a field `group` of the pages, of which
+    successive ones are then pairs; without either there are still candidates, verdicts, distributions and costs.
+    What was measured is kept in FOLDER/.cache, so that a run that was broken off goes on where it was.
     """
     from stream.tools.evaluate import report, run
     from stream.tools.evaluate.results import schema
@@ -64,13 +64,12 @@ def command(
 
     report.check_libraries()  # before anything that takes long
     settings = settle(config, threads=threads)
-    chosen, left_out = _recipes(recipes or ("default",), peers)
+    chosen = _recipes(recipes or ("default",), peers)
     folder = Path(output)
     request = run.Request(
         inputs=inputs,
         pairs=pairs,
         recipes=chosen,
-        left_out=left_out,
         seeds=seeds,
         distances=run.distances_of(distance),
         folder=folder,
@@ -97,25 +96,18 @@ def _show(results: Results) -> None:
     console.print(table(results))
 
 
-def _recipes(names: tuple[str, ...], peers: bool) -> tuple[list[Recipe], list[str]]:
-    """The recipes that are asked for, then the peers that are there; and what is not."""
+def _recipes(names: tuple[str, ...], peers: bool) -> list[Recipe]:
+    """The recipes that are asked for, then the peers."""
     from stream.text.recipe import preset
     from stream.text.recipe_file import load_recipe
 
-    found, left_out = [load_recipe(name) for name in names], []
-    for name in PEERS if peers else ():
-        if name in names:
-            continue
-        try:
-            found.append(preset(name))
-        except Unavailable as error:
-            left_out.append(f"{name} is left out: {error.what}")
-            say(left_out[-1])
+    found = [load_recipe(name) for name in names]
+    found += [preset(name) for name in (PEERS if peers else ()) if name not in names]
     called = [recipe.name for recipe in found]
     for name in called:
         if called.count(name) > 1:
             raise UsageError(f"two recipes are called {name}", "give one of them another `name`")
-    return found, left_out
+    return found
 
 
 class _Quiet:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
@@ -15,14 +15,17 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+RECIPE_METAVAR: Final = "NAME|FILE.toml"
+RECIPE_HELP: Final = "From bytes to fingerprint: default, google2007, fnv1-tf, shingles, or a file."
+
 _CONFIG = [
     click.option("--config", metavar="FILE", help="Settings file (default: simstream.toml, if it is there).")
 ]
 _JUDGING = [
     click.option(
         "--recipe",
-        metavar="NAME|FILE.toml",
-        help="From bytes to fingerprint: default, google2007, fnv1-tf, shingles, or a file.",
+        metavar=RECIPE_METAVAR,
+        help=RECIPE_HELP,
     ),
     click.option("--distance", metavar="K", help="Greatest Hamming distance of a match."),
     click.option("--similarity", metavar="S", help="Least similarity that the sketch must confirm, 0 to 1."),

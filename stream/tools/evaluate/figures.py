@@ -66,9 +66,9 @@ def draw_main(results: Results) -> Drawing:
             _recall_panel(axes, results, number)
         _false_panel(panels[-1], results)
         handles, names = panels[-1].get_legend_handles_labels()  # bars stand after lines
-        _legend(figure, [*handles[1:], handles[0]], [*names[1:], names[0]], 5)
+        _legend(figure, [*handles[1:], handles[0]], [*names[1:], names[0]], min(5, 2 + 2 * len(labelled)))
 
-    return Drawing("main", caption, _svg("main", (4.2 * (len(labelled) + 1), 3.9), paint))
+    return Drawing("main", caption, _svg("main", (max(6.4, 4.2 * (len(labelled) + 1)), 3.9), paint))
 
 
 def title_of(contender: Contender) -> str:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from stream.errors import InputError, InputMissing, UsageError
 from stream.sources.lines import Counted, lines, unpacked
 from stream.sources.read import shown_path
-from stream.tools.evaluate.corpus import Corpus
+from stream.tools.evaluate.corpus import NO_GROUP, Corpus
 from stream.tools.evaluate.truth import Sets, jaccard
 
 SAME: Final = 1
@@ -108,6 +108,19 @@ def assign(pairs: Sequence[Pair], corpora: Sequence[Corpus]) -> Assigned:
         else:
             unknown, example = unknown + 1, pair.b if homes[0] else pair.a
     return Assigned(out, unknown, across, example)
+
+
+def of_groups(corpus: Corpus) -> list[Pair]:
+    """Each page of a group with the next of it, in input order: as many pairs as pages at most."""
+    latest: dict[int, str] = {}
+    found = []
+    for name, place in corpus.place.items():
+        group = int(corpus.group[place])
+        if group != NO_GROUP:
+            if group in latest:
+                found.append(Pair(latest[group], name, SAME))
+            latest[group] = name
+    return found
 
 
 class Given(msgspec.Struct, frozen=True):

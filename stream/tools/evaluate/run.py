@@ -19,7 +19,17 @@ from stream.text.recipe import Recipe
 from stream.tools.evaluate.contend import PeerRun, RecipeRun
 from stream.tools.evaluate.corpus import NO_GROUP, Corpus, Reading, components, corpus_names, read_corpus
 from stream.tools.evaluate.measure import BIN_NAMES, BINS, LENGTH_NAMES, Truth, bin_of
-from stream.tools.evaluate.pairs import DIFFERENT, SAME, Given, Pair, assign, complete, placed, read_pairs
+from stream.tools.evaluate.pairs import (
+    DIFFERENT,
+    SAME,
+    Given,
+    Pair,
+    assign,
+    complete,
+    of_groups,
+    placed,
+    read_pairs,
+)
 from stream.tools.evaluate.results import VERSION, Contender, CorpusInfo, Results
 from stream.tools.evaluate.store import Store
 from stream.wire.page import PageLimits
@@ -47,7 +57,6 @@ class Request:
     inputs: Sequence[str]
     pairs: Sequence[str]
     recipes: Sequence[Recipe]
-    left_out: Sequence[str]
     seeds: int | None
     distances: Sequence[int]
     folder: Path
@@ -67,7 +76,7 @@ def evaluate(request: Request, watcher: Watcher) -> Results:
     truths = [Truth(corpus, request.threads) for corpus in _read(request, watcher)]
     infos = _label(request, truths, store, watcher)
     contenders = []
-    left_out = list(request.left_out)
+    left_out: list[str] = []
     for recipe in request.recipes:
         run = RecipeRun(recipe, request.distances, request.settings, store)
         contenders.append(run.measure(truths, _seeds(request, recipe), watcher))
@@ -115,7 +124,8 @@ def _label(request: Request, truths: list[Truth], store: Store, watcher: Watcher
     if request.pairs and not any(given.pairs):
         raise InputMissing("no pair is left that both inputs and pairs have", "check that their ids are the same")
     infos = []
-    for truth, pairs, path in zip(truths, given.pairs, request.inputs, strict=True):
+    for truth, named, path in zip(truths, given.pairs, request.inputs, strict=True):
+        pairs = named or of_groups(truth.corpus)
         infos.append(_label_one(truth, pairs, path, store))
         if infos[-1].wrong_jaccard > _SUSPICIOUS:
             watcher.say(
