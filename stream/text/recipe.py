@@ -18,6 +18,8 @@ TF_CAP: Final = 4095
 """Occurrences of a word in a page beyond this many count as this many, unless a recipe says otherwise."""
 MAX_WEIGHT: Final = 1000.0
 MOST_RUN: Final = 16
+MOST_DISTANCE: Final = 16
+"""What the index can do: its `MAX_DISTANCE`, which is not imported because that takes numpy."""
 MOST_WORDS: Final = 1 << 20
 MOST_SHINGLE_WORDS: Final = 32
 LEAST_TEXT_BYTES: Final = 64
@@ -186,6 +188,8 @@ class Recipe:
                 f"{LEAST_TEXT_BYTES} to {MOST_TEXT_BYTES}",
             ),
             ("extract", self.extract in ("main", "prose"), "main or prose"),
+            ("distance", 0 <= self.distance <= MOST_DISTANCE, f"0 to {MOST_DISTANCE}"),
+            ("similarity", self.similarity is None or _at_least(self.similarity, "0"), "0 to 1"),
         )
 
     def _short_checks(self) -> tuple[tuple[str, bool, str], ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tomllib
 from dataclasses import replace
 from pathlib import Path
@@ -22,13 +23,13 @@ def load_recipe(name: str | Path) -> Recipe:
     InputMissing where the file cannot be read.
     """
     path = Path(name)
-    return _from_file(path) if path.suffix == ".toml" else preset(str(name))
+    return _from_file(path) if path.suffix.lower() == ".toml" else preset(str(name))
 
 
 def _from_file(path: Path) -> Recipe:
     try:
         # Numbers stay as they are written: a similarity is exact.
-        given = tomllib.loads(path.read_text(encoding="utf-8"), parse_float=str)
+        given = tomllib.loads(path.read_text(encoding="utf-8-sig"), parse_float=str)
     except OSError as error:
         raise InputMissing(f"{path} cannot be read ({error.strerror})", "name a recipe or its file") from error
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
@@ -68,5 +69,7 @@ def _value(path: Path, key: str, value: Any) -> Any:
     if key not in FILES:
         return found
     if isinstance(found, str):
-        return str(path.parent / found)
-    return tuple(name if name in SHIPPED else str(path.parent / name) for name in found)
+        return os.path.join(path.parent, found)
+    shipped = SHIPPED if key == "stop_words" else ()
+    # join keeps the "." of "./zh", which tells a file of this name from the shipped list
+    return tuple(name if name in shipped else os.path.join(path.parent, name) for name in found)
