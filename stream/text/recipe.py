@@ -189,7 +189,7 @@ class Recipe:
             ),
             ("extract", self.extract in ("main", "prose"), "main or prose"),
             ("distance", 0 <= self.distance <= MOST_DISTANCE, f"0 to {MOST_DISTANCE}"),
-            ("similarity", self.similarity is None or _at_least(self.similarity, "0"), "0 to 1"),
+            ("similarity", self.similarity is None or at_least(self.similarity, "0"), "0 to 1"),
         )
 
     def _short_checks(self) -> tuple[tuple[str, bool, str], ...]:
