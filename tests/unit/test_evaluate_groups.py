@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -13,7 +14,9 @@ from stream.sources.read import read_pages
 from stream.text.recipe import Recipe
 from stream.text.recipe_file import load_recipe
 from stream.tools.evaluate.corpus import Corpus, Reading, read_corpus
+from stream.tools.evaluate.intervals import share
 from stream.tools.evaluate.pairs import SAME, Pair, of_groups
+from stream.tools.evaluate.reading import _bits
 from stream.wire.page import PageLimits
 
 ROWS = [
@@ -70,3 +73,10 @@ def test_a_user_s_dictionary_is_a_file_even_where_it_is_called_like_a_shipped_li
     path.write_text('user_dictionaries = ["zh"]\nstop_words = ["zh"]\n', encoding="utf-8")
     recipe = load_recipe(path)
     assert (recipe.user_dictionaries, recipe.stop_words) == ((str(tmp_path / "zh"),), ("zh",))
+
+
+@pytest.mark.parametrize(("ones", "grades"), [(0.0, ["bad"]), (1.0, ["bad"]), (0.1, ["fair"]), (0.5, [])])
+def test_a_bit_that_all_pages_have_alike_is_called_bad(ones: float, grades: list[str]) -> None:
+    bits = [share([0.5], [1.0]), share([ones], [1.0])]
+    one = SimpleNamespace(bits=bits)
+    assert [sentence.tone for sentence in _bits(one)] == grades  # type: ignore[arg-type]

@@ -18,6 +18,8 @@ BELOW_5: Final = (0.04, 0.1)
 BELOW_3: Final = 0.002
 _OUT_OF_PROPORTION: Final = (0.01, 0.05)
 """Shares of all pages in the largest cluster, as above."""
+_DEAD: Final = 0.01
+"""A bit that fewer pages have, or lack, says nothing."""
 _LEAST_BIT, _MOST_BIT = 0.3, 0.7
 
 
@@ -124,7 +126,13 @@ def _spread(share: Share) -> str:
 def _bits(one: OnCorpus) -> Iterator[Sentence]:
     ones = [share.by_seed[0] for share in one.bits if share.by_seed]  # the mean over seeds would level them
     worst = max(ones, key=lambda value: abs(value - 0.5), default=0.5)
-    if not _LEAST_BIT <= worst <= _MOST_BIT:
+    if not _DEAD <= worst <= 1 - _DEAD:
+        yield Sentence(
+            "bad",
+            f"Bit {ones.index(worst)} of the fingerprint is 1 in {percent(worst)} of the pages: it "
+            "tells none apart; take another seed.",
+        )
+    elif not _LEAST_BIT <= worst <= _MOST_BIT:
         yield Sentence(
             "fair",
             f"Bit {ones.index(worst)} of the fingerprint is 1 in {percent(worst)} of the pages: they share heavy "
