@@ -88,7 +88,7 @@ def test_other_settings_than_those_of_serve_are_refused_by_name(program: Program
     for flags in (("--distance", 4), ("--link", "canonical")):
         line = one_line(program.on_log("explain", page_id, *flags), 1)
         assert "was given under policy" in line
-        assert "use --distance 8 --similarity 0.5625 --window none --link any" in line
+        assert "use --distance 8 --similarity 0.6 --window none --link any" in line
     assert "recipe" in one_line(program.on_log("explain", page_id, "--recipe", "google2007"), 1)
 
 
