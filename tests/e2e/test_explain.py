@@ -69,8 +69,8 @@ def test_what_a_person_reads_says_the_verdict_first_and_cuts_lists(alone: Progra
 def test_each_kind_of_verdict_says_what_it_means(alone: Program) -> None:
     meanings = {
         "https://museum.example/notes/corn-street-map": "It is new: all 28 other live pages differ in more than 16",
-        "https://haitang-school.example/xiaoxun/guanjun": "It is new: even the nearest page",
-        "https://wanbao.example/jiaoyu/jiqiren": "and ties cluster 59 into it",
+        "https://coast-weekly.example/dunmore-kites": "It is new: even the nearest page",
+        "https://news.example/a/10555": "and ties cluster 47 into it",
         "https://sky.example/2026/green-comet": "It is unchanged since its earlier version (ordinal 11)",
         "https://daily.example/live/ticker": "it has 2 distinct words, and pages are compared from 8 on",
         "https://xinwen.example/n/70211": "stays live: a failed fetch is no edit",

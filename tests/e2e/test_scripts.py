@@ -22,7 +22,7 @@ PAGES = {
     "Khmer": "បណ្ណាល័យ", "Burmese": "စာကြည့်တိုက်", "Tibetan": "དཔེ་མཛོད་ཁང", "Mongolian": "ᠨᠣᠮ", "Uyghur": "كۈتۈپخانا",
     "Cherokee": "ᏣᎳᎩ", "Inuktitut": "ᐃᓄᒃᑎᑐᑦ", "runes": "ᚠᚢᚦ", "Gothic": "𐌲𐌿𐍄", "cuneiform": "𒀀𒀁", "Deseret": "𐐔𐐯",
     "digits": "2026", "a decimal": "3.14", "Arabic digits": "٣٤٥", "Devanagari digits": "१२३", "Roman numeral": "Ⅷ",
-    "circled": "①②", "fraction": "½", "mixed": "C++和Python", "between marks": "…«ж»…", "after emoji": "🚀a🚀",
+    "circled": "①②", "fraction": "½", "mixed": "C++和Python", "between marks": "…«ж»…", "after emoji": "🚀x🚀",
     "mathematical": "𝒳", "with a joiner": "नि‍र", "combining": "e\u0301", "with a lone surrogate": "\ud800ж",
 }  # fmt: skip
 """A page of each script, most with no more than a word or a character."""
