@@ -21,7 +21,8 @@ from stream.kernels.tokenize import cut
 from stream.settings import default_cache
 from stream.text import dictionary, tables
 from stream.text.fingerprinter import Fingerprinter
-from stream.text.recipe import load_recipe, preset
+from stream.text.recipe import preset
+from stream.text.recipe_file import load_recipe
 from tests.bench.measure import against, line, rounds, title
 from tests.bench.peer_text import Peer
 from tests.naive_text import Naive
