@@ -21,6 +21,10 @@ SimstreamError                what happened, and what to do about it
 │   ├── WrongLog              the position belongs to another log, or the digest differs
 │   ├── WrongVerdict          the log does not give the verdict that was published
 │   ├── PositionMissing       verdicts are there, but no position
+│   ├── StateDamaged          a file of the state is damaged or half-written
+│   ├── StateFormat           the state was written by another version's format
+│   ├── StateLocked           another process uses the state's folder
+│   ├── StateUnwritable       the disk does not take a snapshot; the earlier ones are as they were
 │   └── TakenOver             another judge has taken over
 ├── FrameDamaged              a frame's checksum, version or layout is wrong
 └── Unavailable               exit 2: a part of the design that this version does not have yet
@@ -128,6 +132,22 @@ class WrongVerdict(StateError):
 
 class PositionMissing(StateError):
     """`verdicts` has records, `positions` has none."""
+
+
+class StateDamaged(StateError):
+    """A file of the state is damaged, half-written, or contradicts another."""
+
+
+class StateFormat(StateError):
+    """The state was written in a format that this version does not read."""
+
+
+class StateLocked(StateError):
+    """Another process uses the state's folder."""
+
+
+class StateUnwritable(StateError):
+    """The disk does not take a snapshot; it can be tried again, and the earlier ones are as they were."""
 
 
 class TakenOver(StateError):
