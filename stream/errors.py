@@ -25,6 +25,7 @@ SimstreamError                what happened, and what to do about it
 │   ├── StateFormat           the state was written by another version's format
 │   ├── StateLocked           another process uses the state's folder
 │   ├── StateUnwritable       the disk does not take a snapshot; the earlier ones are as they were
+│   │   └── StateFull         there is no room on it
 │   └── TakenOver             another judge has taken over
 ├── FrameDamaged              a frame's checksum, version or layout is wrong
 └── Unavailable               exit 2: a part of the design that this version does not have yet
@@ -148,6 +149,10 @@ class StateLocked(StateError):
 
 class StateUnwritable(StateError):
     """The disk does not take a snapshot; it can be tried again, and the earlier ones are as they were."""
+
+
+class StateFull(StateUnwritable):
+    """The disk under the state takes no more; it can be tried again once there is room."""
 
 
 class TakenOver(StateError):
