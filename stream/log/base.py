@@ -180,16 +180,39 @@ class Source(Closing):
         """Per owned partition, how many offsets are not yet read. Does not ask the broker."""
 
 
+class Election(Closing):
+    """A judge's standing for election: of all that stand over one log, in whatever process, one is elected.
+
+    It says who should publish; who may is decided by `Publisher` alone. So for a moment two may believe to be
+    elected, and nothing comes of it. `close` steps down at once; one that was killed counts for some seconds more.
+    """
+
+    @property
+    @abstractmethod
+    def elected(self) -> bool:
+        """Whether this one is elected now, as far as it knows. Does not wait."""
+
+    @property
+    @abstractmethod
+    def lost(self) -> bool:
+        """Whether it was elected and is no longer: another may be, or nobody yet, or soon itself again."""
+
+
 class Publisher(Closing):
     """Publishes verdicts and position in one atomic step; at most one lives, a newer one fences it.
 
     (On a local log the lock does that: `start` raises LogLocked while another one lives.)
     """
 
+    @abstractmethod
     def committed(self) -> bytes | None:
-        """The last committed position, without fencing anybody; None where there is none or a lock keeps rivals
-        out anyway. A judge that does not fit it must not end the one that does."""
-        return None
+        """The last committed position, None without one. Fences nobody, and may be asked before `start`."""
+
+    def check(self) -> None:
+        """Raise TakenOver where a newer publisher has started; for one that has nothing to publish just now, and so
+        would not hear of it. Fences nobody, does not wait long: no answer is no news.
+
+        May be called beside a `publish` in another thread."""
 
     @abstractmethod
     def start(self) -> bytes | None:
@@ -273,6 +296,10 @@ class Log(Closing):
 
     @abstractmethod
     def publisher(self) -> Publisher: ...
+
+    @abstractmethod
+    def election(self) -> Election:
+        """Stand for election as the judge of this log. Raises TopicMissing, BrokerUnreachable."""
 
     @abstractmethod
     def set_group_offsets(self, offsets: Mapping[int, int | None]) -> None:

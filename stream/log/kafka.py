@@ -1,7 +1,8 @@
 """The log on Kafka: topics of a cluster behind the interface of `base`.
 
 What goes wrong, and why it is done as it is, stands where it is done: `kafka_appender` (delivery),
-`kafka_source` (groups and topic ids), `kafka_publisher` (transactions), `kafka_reader` (markers).
+`kafka_source` (groups and topic ids), `kafka_election` (who should publish), `kafka_publisher` (transactions),
+`kafka_reader` (markers).
 """
 
 from __future__ import annotations
@@ -10,9 +11,10 @@ from collections.abc import Mapping
 from typing import Literal
 
 from stream.errors import SettingsError
-from stream.log.base import Appender, Log, LogOptions, Publisher, Reader, Source, TopicInfo, TopicReport
+from stream.log.base import Appender, Election, Log, LogOptions, Publisher, Reader, Source, TopicInfo, TopicReport
 from stream.log.kafka_appender import KafkaAppender
 from stream.log.kafka_cluster import Cluster
+from stream.log.kafka_election import KafkaElection
 from stream.log.kafka_publisher import KafkaPublisher
 from stream.log.kafka_reader import KafkaReader
 from stream.log.kafka_source import KafkaSource, set_group_offsets
@@ -61,6 +63,10 @@ class KafkaLog(Log):
     def publisher(self) -> Publisher:
         """See Log."""
         return KafkaPublisher(self._cluster)
+
+    def election(self) -> Election:
+        """See Log."""
+        return KafkaElection(self._cluster)
 
     def set_group_offsets(self, offsets: Mapping[int, int | None]) -> None:
         """See Log. Raises LogLocked while the group has members."""

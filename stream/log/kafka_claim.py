@@ -2,7 +2,8 @@
 
 A producer that was fenced cannot tell a rival from its own transaction that outlived its time: the client reports
 both alike. So a publisher, before it fences its predecessor, commits a sign of its own as the metadata of an
-offset of the group `PREFIX.judge-claim`. That fences nobody; whoever wrote there last has taken over.
+offset of the group `PREFIX.judge-claim`: a random word, and its machine and process for whoever looks there. That
+fences nobody; whoever wrote there last has taken over.
 
 The broker forgets such an offset after `offsets.retention.minutes` (a week). Without one nobody started for that
 long, so only the committed position can say, and says, whether somebody else publishes.
@@ -10,14 +11,16 @@ long, so only the committed position can say, and says, whether somebody else pu
 
 from __future__ import annotations
 
+import os
 import secrets
+import socket
 import time
 from collections.abc import Callable
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from stream.errors import TakenOver
+from stream.errors import BrokerUnreachable, TakenOver
 from stream.log.base import POSITIONS
 from stream.log.kafka_cluster import AWAY, Cluster, make, note_error
 
@@ -32,7 +35,7 @@ class Claim:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._group = f"{cluster.options.prefix}.judge-claim"
-        self._sign = secrets.token_hex(8)
+        self._sign = f"{secrets.token_hex(8)} {socket.gethostname()}:{os.getpid()}"
 
     def make(self) -> None:
         """Be the last who started. A few ms. Raises BrokerUnreachable, LogError."""
@@ -43,20 +46,35 @@ class Claim:
         """Raise TakenOver where another publisher started later; claim anew where no claim is left.
 
         A few ms. Raises BrokerUnreachable, LogError, too."""
-        where = [TopicPartition(self._cluster.name(POSITIONS), 0)]
-        [found] = self._ask(lambda consumer, timeout: consumer.committed(where, timeout=timeout))
+        [found] = self._ask(lambda consumer, timeout: consumer.committed(self._where(), timeout=timeout))
         if not found.metadata:
             self.make()
         elif found.metadata != self._sign:
             raise taken_over(self._cluster)
 
-    def _ask(self, call: Callable[[Any, float], Any]) -> Any:
+    def look(self, patience: float) -> None:
+        """Raise TakenOver where another publisher started later. Writes nothing; no answer in time is no news.
+
+        A few ms. Raises LogError, too."""
+        try:
+            [found] = self._ask(
+                lambda consumer, timeout: consumer.committed(self._where(), timeout=timeout), patience
+            )
+        except BrokerUnreachable:
+            return
+        if found.metadata and found.metadata != self._sign:
+            raise taken_over(self._cluster)
+
+    def _where(self) -> list[TopicPartition]:
+        return [TopicPartition(self._cluster.name(POSITIONS), 0)]
+
+    def _ask(self, call: Callable[[Any, float], Any], patience: float | None = None) -> Any:
         """The answer to a question about the one offset; asked again while the coordinator is not up.
 
         Asked by a consumer that reads nothing, not by an administrator: the client's calls for those were seen to
         end the whole process (an assertion of its own) where the broker went away in between.
         """
-        end = time.monotonic() + self._cluster.options.patience
+        end = time.monotonic() + (self._cluster.options.patience if patience is None else patience)
         fixed = {"group.id": self._group, "enable.auto.commit": False, "error_cb": note_error}
         consumer = make(Consumer, self._cluster.config("judge-claim", {}, fixed))
         try:

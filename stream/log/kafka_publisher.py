@@ -82,6 +82,10 @@ class KafkaPublisher(Publisher):
         record = last_record(self._cluster, POSITIONS)
         return record.value if record else None
 
+    def check(self) -> None:
+        """See Publisher. A few ms, CALL_SECONDS at most."""
+        self._claim.look(CALL_SECONDS)
+
     def close(self) -> None:
         """See Closing. An open transaction is aborted by the next start, or by its timeout."""
         self._drop()

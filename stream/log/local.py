@@ -21,6 +21,7 @@ from stream.log.base import (
     TOPICS,
     VERDICTS,
     Appender,
+    Election,
     Log,
     LogOptions,
     Publisher,
@@ -31,6 +32,7 @@ from stream.log.base import (
     largest_record,
 )
 from stream.log.local_catalog import Catalog
+from stream.log.local_election import LocalElection
 from stream.log.local_files import Tally
 from stream.log.local_groups import POSITION
 from stream.log.local_reading import LocalReader
@@ -94,6 +96,10 @@ class LocalLog(Log):
     def publisher(self) -> Publisher:
         """See Log. Its `start` raises LogLocked while another publisher lives."""
         return LocalPublisher(self._catalog)
+
+    def election(self) -> Election:
+        """See Log. A lock."""
+        return LocalElection(self._catalog)
 
     def set_group_offsets(self, offsets: Mapping[int, int | None]) -> None:
         """See Log. Raises LogLocked while a fingerprinter runs."""

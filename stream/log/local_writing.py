@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from stream.errors import DeliveryFailed, DiskFull, LogError, PositionMissing, RecordTooLarge
 from stream.log.base import POSITION_KEY, POSITIONS, VERDICTS, Appender, Outgoing, Publisher
 from stream.log.local_catalog import Catalog
-from stream.log.local_files import Tally, TopicWriter, cannot_write
-from stream.log.local_groups import HAS_POSITION, MIXED, decode_body, encode_group, encode_record
+from stream.log.local_files import GroupFile, Tally, TopicWriter, cannot_write
+from stream.log.local_groups import FILE_HEADER, HAS_POSITION, MIXED, decode_body, encode_group, encode_record
 from stream.log.local_reading import has_verdicts
 from stream.log.partitioner import partition_of, partitions_of
 
@@ -109,19 +109,29 @@ class LocalPublisher(Publisher):
         """See Publisher. Raises LogLocked where another publisher lives."""
         self.close()
         self._writer = self._catalog.writer(VERDICTS)
-        tally = Tally(self._writer.path)
+        position = self.committed()
+        if position is None and has_verdicts(self._catalog):
+            raise position_missing(self._catalog.name(VERDICTS), self._catalog.name(POSITIONS))
+        return position
+
+    def committed(self) -> bytes | None:
+        """See Publisher. Costs a pass over the headers of the file."""
+        tally = Tally(self._catalog.path(VERDICTS))
         tally.advance()
         if tally.last_position is None:
-            if has_verdicts(self._catalog):
-                raise position_missing(self._catalog.name(VERDICTS), self._catalog.name(POSITIONS))
             return None
         file = self._catalog.open(VERDICTS)
         try:
             file.seek(tally.last_position)
-            group = file.next()
-            return decode_body(group.header, group.body)[-1].value if group else None
+            return _last_position(file) or self._before_a_torn_tail(file)
         finally:
             file.close()
+
+    @staticmethod
+    def _before_a_torn_tail(file: GroupFile) -> bytes | None:
+        """The same where the last group is not whole, and no writer has cut it off yet."""
+        file.seek(FILE_HEADER)
+        return _last_position(file)
 
     def publish(self, verdicts: Sequence[Outgoing], position: bytes) -> None:
         """See Publisher. After DiskFull nothing of it is there: called again with the same arguments, once there is
@@ -142,6 +152,15 @@ class LocalPublisher(Publisher):
         if self._writer is not None:
             self._writer.close()
             self._writer = None
+
+
+def _last_position(file: GroupFile) -> bytes | None:
+    """The last position from where the file stands on."""
+    found = None
+    while group := file.next():
+        if group.header.flags & HAS_POSITION:
+            found = decode_body(group.header, group.body)[-1].value
+    return found
 
 
 def too_large(name: str, size: int, limit: int) -> RecordTooLarge:

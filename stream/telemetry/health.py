@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from dataclasses import dataclass
+from typing import TypedDict
 
 UNREADY_AFTER_S = 10.0
 """A role whose loop has not turned for so long waits for something, whatever it said before."""
@@ -13,14 +14,27 @@ UNREADY_AFTER_S = 10.0
 PATIENCE_S = 60.0
 """A role is live as long as its loop turns at least once in so many seconds."""
 STARTING = "starting"
+REPLAYING = "replaying"
+STANDBY = "standby"
+WORKING = "working"
 
 
 @dataclass(slots=True)
 class _Role:
+    state: str
     ready: bool
     why: str
     turned: float
     patience_s: float
+
+
+class Told(TypedDict):
+    """What one role last said: `state` is one of those above, `turned_s` how many seconds ago its loop turned."""
+
+    state: str
+    ready: bool
+    why: str
+    turned_s: float
 
 
 class Health:
@@ -33,18 +47,17 @@ class Health:
     def starting(self, role: str, patience_s: float = 0.0) -> None:
         """Expect a role. It may take `patience_s` seconds longer than others until it first turns."""
         with self._lock:
-            self._roles[role] = _Role(False, STARTING, time.monotonic(), PATIENCE_S + patience_s)
+            self._roles[role] = _Role(STARTING, False, STARTING, time.monotonic(), PATIENCE_S + patience_s)
 
     def is_starting(self, role: str) -> bool:
         """Whether a role has not begun to work: nothing of its is under way."""
         with self._lock:
-            return role in self._roles and self._roles[role].why == STARTING
+            return role in self._roles and self._roles[role].state == STARTING
 
-    def turn(self, role: str, ready: bool = True, why: str = "") -> None:
-        """A role's loop turned, and is ready or not."""
+    def turn(self, role: str, ready: bool = True, why: str = "", state: str = WORKING) -> None:
+        """A role's loop turned, and is ready or not; `why` may also say what a ready one does."""
         with self._lock:
-            entry = self._roles[role]
-            entry.ready, entry.why, entry.turned, entry.patience_s = ready, why, time.monotonic(), PATIENCE_S
+            self._roles[role] = _Role(state, ready, why, time.monotonic(), PATIENCE_S)
 
     def beat(self, role: str) -> None:
         """A role is alive without having changed its mind, for instance while it waits."""
@@ -59,7 +72,11 @@ class Health:
         return not stuck, f"stuck: {', '.join(stuck)}" if stuck else "live"
 
     def ready(self) -> tuple[bool, str]:
-        """Whether every role is ready, and what each of the others waits for."""
+        """Whether every role is ready, and what each of the others waits for.
+
+        A standby that follows closely counts as ready: it is there to take over, and a rollout that waits for
+        readiness would otherwise wait for the judge that it is about to replace.
+        """
         edge = time.monotonic() - UNREADY_AFTER_S
         with self._lock:
             waiting = [f"{name}: {role.why}" for name, role in self._roles.items() if not role.ready]
@@ -68,7 +85,17 @@ class Health:
                 for name, role in self._roles.items()
                 if role.ready and role.turned < edge
             ]
+            said = [f"{name}: {role.why}" for name, role in self._roles.items() if role.ready and role.why]
             known = bool(self._roles)
         if not known:
             return False, "starting"
-        return not waiting, "; ".join(waiting) if waiting else "ready"
+        return not waiting, "; ".join(waiting or ["ready", *said])
+
+    def told(self) -> dict[str, Told]:
+        """What every role last said, by its name."""
+        now = time.monotonic()
+        with self._lock:
+            return {
+                name: Told(state=role.state, ready=role.ready, why=role.why, turned_s=round(now - role.turned, 3))
+                for name, role in self._roles.items()
+            }

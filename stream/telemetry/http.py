@@ -1,9 +1,14 @@
-"""The HTTP port: /metrics, /health/live and /health/ready, and nothing of any page."""
+"""The HTTP port: /metrics, /health (what every role says, as JSON), /health/live and /health/ready.
+
+Nothing of any page.
+"""
 
 from __future__ import annotations
 
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import msgspec
 
 from stream.closing import Closing
 from stream.errors import SettingsError
@@ -46,11 +51,17 @@ class _Handler(BaseHTTPRequestHandler):
         if self.path == "/metrics":
             self.metrics.ready.set(self.health.ready()[0])
             self._answer(200, CONTENT_TYPE, self.metrics.text())
+        elif self.path == "/health":
+            self._answer(200, "application/json", msgspec.json.encode(self._health()) + b"\n")
         elif self.path in ("/health/live", "/health/ready"):
             good, text = self.health.live() if self.path.endswith("live") else self.health.ready()
             self._answer(200 if good else 503, "text/plain; charset=utf-8", f"{text}\n".encode())
         else:
-            self._answer(404, "text/plain; charset=utf-8", b"/metrics /health/live /health/ready\n")
+            self._answer(404, "text/plain; charset=utf-8", b"/metrics /health /health/live /health/ready\n")
+
+    def _health(self) -> dict[str, object]:
+        (live, _), (ready, why) = self.health.live(), self.health.ready()
+        return {"live": live, "ready": ready, "why": why, "roles": self.health.told()}
 
     def _answer(self, status: int, content_type: str, body: bytes) -> None:
         self.send_response(status)

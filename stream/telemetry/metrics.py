@@ -75,7 +75,15 @@ class Metrics:
             "simstream_log_position", "Next frame of the log that the judge reads.", registry=registry
         )
         self.replay_remaining = Gauge(
-            "simstream_replay_remaining_frames", "Frames to replay before publishing goes on.", registry=registry
+            "simstream_replay_remaining_frames",
+            "Frames below the published position that are not yet judged, at a start or on standby.",
+            registry=registry,
+        )
+        self.elected = Gauge(
+            "simstream_role_elected",
+            "1 where this process's role is the elected one, 0 on standby.",
+            ["role"],
+            registry=registry,
         )
         self.gaps = Gauge(
             "simstream_source_gaps",

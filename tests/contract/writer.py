@@ -1,4 +1,4 @@
-"""A process that writes until it is killed: `python -m tests.contract.writer ADDRESS PREFIX append|publish`.
+"""A process that writes until it is killed: `python -m tests.contract.writer ADDRESS PREFIX append|publish|stand`.
 
 It prints the number of what was acknowledged, a line each time, so that a test knows what must be there.
 """
@@ -6,6 +6,7 @@ It prints the number of what was acknowledged, a line each time, so that a test 
 from __future__ import annotations
 
 import sys
+import time
 
 from stream.log import LogOptions, open_log
 from stream.log.base import FINGERPRINTS, Log, Outgoing
@@ -36,10 +37,21 @@ def publish(log: Log) -> None:
         print(batch, flush=True)
 
 
+def stand(log: Log) -> None:
+    """Stand for election; says 1 when elected, 0 when not any more."""
+    election = log.election()
+    told = False
+    while True:
+        if election.elected != told:
+            told = not told
+            print(int(told), flush=True)
+        time.sleep(0.02)
+
+
 def main() -> None:
     address, prefix, what = sys.argv[1:]
     log = open_log(address, LogOptions(prefix=prefix))
-    {"append": append, "publish": publish}[what](log)
+    {"append": append, "publish": publish, "stand": stand}[what](log)
 
 
 if __name__ == "__main__":

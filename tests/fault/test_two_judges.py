@@ -1,39 +1,193 @@
-"""Two judges at once: never a verdict twice, and the newer goes on."""
+"""Two judges at once: one is elected, the other follows; never a verdict twice, and none is lost on the way."""
 
 from __future__ import annotations
 
+import json
+import os
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from stream.log.base import FINGERPRINTS, Election, Log
+from stream.wire import frame as frames
 from tests.e2e import pages
-from tests.e2e.harness import Program, by_ordinal, naive_verdicts, watching
+from tests.e2e.harness import Program, Service, by_ordinal, naive_verdicts, read_topic, watching
 
 SMALL = {"SIMSTREAM_FRAME_MAX_PAGES": "20"}
+TAKEOVER_S = 10.0
+"""What is promised by default settings, from the death of one judge to the other's verdicts."""
+SHORT_SESSION = '[kafka]\n"session.timeout.ms" = 1500\n"heartbeat.interval.ms" = 300\n'
+ELECTED = 'simstream_role_elected{role="judge"}'
+
+
+def standing_by(service: Service) -> None:
+    """Wait until it follows another judge."""
+    service.until(lambda: "standby: follows, 0 frames behind" in service.get("/health/ready")[1], "it stands by")
+
+
+def publishing(service: Service) -> None:
+    """Wait until it is the elected one."""
+    service.until(lambda: service.metric(ELECTED) == 1, "it is elected")
+
+
+@contextmanager
+def frozen(service: Service) -> Iterator[None]:
+    """A service that is stopped for a while, and wakes up without knowing it."""
+    os.kill(service.process.pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(service.process.pid, signal.SIGCONT)
+
+
+def held(election: Election) -> None:
+    """Wait until this process is the elected one."""
+    end = time.monotonic() + 30
+    while not election.elected:
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def pages_in(log: Log) -> int:
+    """How many pages the log's frames have."""
+    return sum(len(frames.decode(record.value or b"").columns) for record in read_topic(log, FINGERPRINTS))
+
+
+def feed(program: Program, path: Path, count: int, seed: int) -> None:
+    program.good("feed", pages.write(path / f"{seed}.jsonl", count, seed=seed))
 
 
 @pytest.mark.kafka
-def test_a_newer_judge_takes_over_and_the_older_says_so(on_kafka: Program, tmp_path: Path) -> None:
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM], ids=["killed", "asked to end"])
+def test_the_second_follows_and_takes_over_from_the_first(
+    on_kafka: Program, tmp_path: Path, how: signal.Signals
+) -> None:
     on_kafka.good("topics", "create", "--partitions", 2)
     with (
         on_kafka.place.open() as log,
         watching(log) as watcher,
         on_kafka.serve("--roles", "fingerprint", **SMALL) as fingerprinter,
-        on_kafka.serve("--roles", "judge") as older,
+        on_kafka.serve("--roles", "judge") as first,
     ):
-        on_kafka.good("feed", pages.write(tmp_path / "one.jsonl", 200, seed=1))
-        watcher.wait(100, older)
-        with on_kafka.serve("--roles", "judge") as newer:
-            newer.ready()
-            on_kafka.good("feed", pages.write(tmp_path / "two.jsonl", 400, seed=2))
-            newer.until(lambda: watcher.look() >= 600, "all verdicts are there")
-            newer.until(lambda: older.process.poll() is not None, "the older has ended")
-            assert older.wait() == 1
-            assert "another judge publishes" in older.output.splitlines()[-1]
-            assert "Traceback" not in older.output
-            assert newer.end() == 0
+        feed(on_kafka, tmp_path, 200, seed=1)
+        watcher.wait(100, first)
+        with on_kafka.serve("--roles", "judge") as second:
+            standing_by(second)
+            assert second.metric(ELECTED) == 0
+            feed(on_kafka, tmp_path, 200, seed=2)
+            watcher.wait(400, first)
+            judged = first.metric("simstream_log_position")
+            second.until(lambda: second.metric("simstream_log_position") == judged, "it has followed")
+            assert second.metric('simstream_verdicts_total{verdict="new"}') == 0
+            ended = time.monotonic()
+            first.process.send_signal(how)
+            feed(on_kafka, tmp_path, 400, seed=3)
+            watcher.wait(401, second)
+            assert time.monotonic() - ended < TAKEOVER_S
+            watcher.wait(800, second)
+            assert first.wait() == (-how if how is signal.SIGKILL else 0)
+            assert second.metric(ELECTED) == 1
+            assert second.get("/health/ready") == (200, "ready\n")
+            assert second.end() == 0
         assert fingerprinter.end() == 0
         assert by_ordinal(watcher.rest()) == naive_verdicts(log)
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize("busy", [True, False], ids=["with verdicts to publish", "with nothing to do"])
+def test_the_first_wakes_up_fenced_and_says_so(on_kafka: Program, tmp_path: Path, busy: bool) -> None:
+    (tmp_path / "simstream.toml").write_text(SHORT_SESSION)
+    on_kafka.good("topics", "create", "--partitions", 2)
+    with (
+        on_kafka.place.open() as log,
+        watching(log) as watcher,
+        on_kafka.serve("--roles", "fingerprint", **SMALL) as fingerprinter,
+        on_kafka.serve("--roles", "judge") as first,
+        on_kafka.serve("--roles", "judge") as second,
+    ):
+        feed(on_kafka, tmp_path, 200, seed=1)
+        watcher.wait(200, second)
+        second, first = sorted([first, second], key=lambda service: service.metric(ELECTED))
+        if busy:
+            feed(on_kafka, tmp_path, 2000, seed=2)
+            watcher.wait(210, first)
+        with frozen(first):
+            publishing(second)
+            if busy:
+                feed(on_kafka, tmp_path, 100, seed=3)
+                watcher.wait(2300, second)
+        assert first.wait() == 1
+        assert first.output.splitlines()[-1].startswith("simstream: another judge publishes")
+        assert "Traceback" not in first.output
+        feed(on_kafka, tmp_path, 100, seed=4)
+        watcher.wait(2400 if busy else 300, second)
+        assert second.end() == 0
+        assert fingerprinter.end() == 0
+        assert by_ordinal(watcher.rest()) == naive_verdicts(log)
+
+
+@pytest.mark.kafka
+def test_a_judge_that_lost_the_election_but_was_not_fenced_goes_on(on_kafka: Program, tmp_path: Path) -> None:
+    (tmp_path / "simstream.toml").write_text(SHORT_SESSION)
+    on_kafka.good("topics", "create", "--partitions", 1)
+    with on_kafka.place.open() as log, watching(log) as watcher, on_kafka.serve(**SMALL) as judge:
+        feed(on_kafka, tmp_path, 100, seed=1)
+        watcher.wait(100, judge)
+        with log.election() as rival:
+            with frozen(judge):
+                held(rival)
+            judge.until(lambda: "went on without this judge" in judge.output, "it notices")
+            judge.until(lambda: judge.metric(ELECTED) == 0, "it says so")
+            feed(on_kafka, tmp_path, 100, seed=2)
+            watcher.wait(200, judge)
+        publishing(judge)
+        assert judge.end() == 0
+        assert by_ordinal(watcher.rest()) == naive_verdicts(log)
+
+
+def test_a_standby_judges_up_to_the_committed_position_and_never_beyond(program: Program, tmp_path: Path) -> None:
+    program.good("topics", "create", "--partitions", 1)
+    feed(program, tmp_path, 200, seed=1)
+    with program.place.open() as log, watching(log) as watcher:
+        with program.serve(**SMALL) as first:
+            watcher.wait(200, first)
+            assert first.end() == 0
+        published = log.end_offsets(FINGERPRINTS)[0]
+        with log.election() as election:
+            held(election)
+            with program.serve(**SMALL) as second:
+                standing_by(second)
+                feed(program, tmp_path, 200, seed=2)
+                second.until(lambda: pages_in(log) >= 400, "the log has more frames")
+                assert log.end_offsets(FINGERPRINTS)[0] > published
+                assert watcher.look(0.5) == 200
+                assert second.metric("simstream_log_position") == published
+                told = json.loads(second.get("/health")[1])["roles"]["judge"]
+                assert told["state"] == "standby"
+                election.close()
+                watcher.wait(400, second)
+                publishing(second)
+                assert second.end() == 0
+        assert by_ordinal(watcher.rest()) == naive_verdicts(log)
+
+
+def test_a_standby_ends_at_once_and_leaves_the_elected_one_alone(program: Program, tmp_path: Path) -> None:
+    program.good("topics", "create", "--partitions", 1)
+    with program.place.open() as log, watching(log) as watcher, program.serve() as first:
+        publishing(first)
+        with program.serve("--roles", "judge") as second:
+            standing_by(second)
+            began = time.monotonic()
+            assert second.end() == 0
+            assert time.monotonic() - began < 5
+        feed(program, tmp_path, 100, seed=1)
+        watcher.wait(100, first)
+        assert first.metric(ELECTED) == 1
+        assert first.end() == 0
 
 
 @pytest.mark.kafka
@@ -42,26 +196,33 @@ def test_a_judge_of_another_policy_or_recipe_is_refused_and_the_running_one_goes
 ) -> None:
     on_kafka.good("topics", "create", "--partitions", 1)
     with on_kafka.place.open() as log, watching(log) as watcher, on_kafka.serve() as running:
-        on_kafka.good("feed", pages.write(tmp_path / "one.jsonl", 100, seed=1))
+        feed(on_kafka, tmp_path, 100, seed=1)
         watcher.wait(100, running)
         for wrong in (("--distance", "3"), ("--recipe", "google2007")):
             with on_kafka.serve("--roles", "judge", *wrong) as refused:
                 assert refused.wait() == 1
                 assert "Traceback" not in refused.output
-        on_kafka.good("feed", pages.write(tmp_path / "two.jsonl", 100, seed=2))
+        feed(on_kafka, tmp_path, 100, seed=2)
         watcher.wait(200, running)
         assert running.end() == 0
         assert len(by_ordinal(watcher.rest())) == 200
 
 
-def test_a_second_judge_on_a_local_log_is_refused_while_the_first_lives(on_folder: Program, tmp_path: Path) -> None:
+def test_on_a_local_log_the_second_takes_over_from_a_killed_first(on_folder: Program, tmp_path: Path) -> None:
     on_folder.good("topics", "create")
-    with on_folder.place.open() as log, watching(log) as watcher, on_folder.serve() as first:
-        first.ready()
+    with (
+        on_folder.place.open() as log,
+        watching(log) as watcher,
+        on_folder.serve("--roles", "fingerprint", **SMALL) as fingerprinter,
+        on_folder.serve("--roles", "judge") as first,
+    ):
+        publishing(first)
         with on_folder.serve("--roles", "judge") as second:
-            assert second.wait() == 1
-            assert second.output.splitlines()[-1].startswith("simstream: ")
-        on_folder.good("feed", pages.write(tmp_path / "one.jsonl", 100))
-        watcher.wait(100, first)
-        assert first.end() == 0
-        assert len(by_ordinal(watcher.rest())) == 100
+            standing_by(second)
+            feed(on_folder, tmp_path, 2000, seed=1)
+            watcher.wait(100, first)
+            first.kill()
+            watcher.wait(2000, second)
+            assert second.end() == 0
+        assert fingerprinter.end() == 0
+        assert by_ordinal(watcher.rest()) == naive_verdicts(log)

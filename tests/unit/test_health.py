@@ -32,6 +32,18 @@ def test_nothing_is_ready_before_a_role_is_known() -> None:
 
 
 @pytest.mark.usefixtures("clock")
+def test_a_standby_that_is_ready_says_what_it_does_all_the_same() -> None:
+    health = Health()
+    health.starting("judge")
+    health.turn("judge", False, "standby: follows, 900 frames behind", module.STANDBY)
+    assert health.ready() == (False, "judge: standby: follows, 900 frames behind")
+    health.turn("judge", True, "standby: follows, 0 frames behind", module.STANDBY)
+    assert health.ready() == (True, "ready; judge: standby: follows, 0 frames behind")
+    assert health.told()["judge"]["state"] == module.STANDBY
+    assert not health.is_starting("judge")
+
+
+@pytest.mark.usefixtures("clock")
 def test_all_roles_must_be_ready_and_each_says_why_it_is_not() -> None:
     health = Health()
     health.starting("fingerprint")

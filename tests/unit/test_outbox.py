@@ -23,6 +23,9 @@ class Slow(Publisher):
         self.tries = 0
         self.error: Exception | None = None
 
+    def committed(self) -> bytes | None:
+        return None
+
     def start(self) -> bytes | None:
         return None
 

@@ -1,0 +1,140 @@
+"""Following: judging the log silently up to the committed position, never beyond it.
+
+A standby does it until it is elected, whoever is elected for the rest of the way; what is published there already
+is not published again.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+
+from stream.errors import WrongLog, WrongPolicy
+from stream.log.base import FINGERPRINTS, POSITIONS, Log, Reader
+from stream.roles.context import Context
+from stream.roles.judging import Judging
+from stream.telemetry.health import REPLAYING, STANDBY
+from stream.text.policy import Policy
+from stream.wire import position as positions
+from stream.wire.position import Position
+
+NAME = "judge"
+FRAMES_A_POLL = 16
+CLOSE_BY = 4 * FRAMES_A_POLL
+"""A standby no further behind is ready: it takes over within a moment of its election."""
+SETTLED_S = 10.0
+"""After so long on standby somebody is elected; before, it may well be this one, and nobody publishes meanwhile."""
+IDLE_S = 0.1
+_log = logging.getLogger("simstream.judge")
+
+
+class Fitting:
+    """What a published position must be of: this log, this policy."""
+
+    def __init__(self, log: Log, policy: Policy) -> None:
+        self.log_id = log.topic(FINGERPRINTS).id
+        self._policy_id = policy.id
+
+    def __call__(self, data: bytes | None) -> Position | None:
+        """The published position, None for none. Raises WrongLog, WrongPolicy."""
+        if data is None:
+            return None
+        position = positions.decode(data)
+        if position.log_id != self.log_id:
+            raise WrongLog(
+                f"verdicts were published for the log {position.log_id}, this one is {self.log_id}",
+                "the topic fingerprints was made anew: choose another --prefix",
+            )
+        if position.policy != self._policy_id:
+            raise WrongPolicy(
+                f"verdicts were published under policy {position.policy}, this is {self._policy_id}",
+                "use the same recipe, distance, similarity, window and link, or another --prefix",
+            )
+        return position
+
+
+class Following:
+    """Brings a `Judging` to the committed position, and keeps it there while another one publishes."""
+
+    def __init__(self, log: Log, reader: Reader, judging: Judging, fitting: Fitting, context: Context) -> None:
+        """`reader` reads the log's frames from where `judging` stands."""
+        self._log = log
+        self._reader = reader
+        self._judging = judging
+        self._fitting = fitting
+        self._context = context
+        self._said = False
+
+    def follow(self, elected: Callable[[], bool]) -> None:
+        """Stand by until elected, or until the service is to stop. Asks and fences nobody.
+
+        Raises WrongLog, WrongPolicy, LogError."""
+        with self._log.reader(POSITIONS, "end") as committed, self._log.publisher() as publisher:
+            published = self._fitting(publisher.committed())  # what comes after it, `committed` brings
+            began = time.monotonic()
+            while not self._context.stop.is_set() and not elected():
+                settled = time.monotonic() - began > SETTLED_S
+                if settled and not self._said:
+                    self._said = True
+                    _log.info("standing by: another judge is elected, this one follows what it publishes")
+                behind = self._step(published)
+                records = committed.poll(10_000, 0.0 if behind else IDLE_S)
+                if records:
+                    published = self._later(published, self._fitting(records[-1].value))
+                self._say_standby(published, settled, self._reader.answers() and committed.answers())
+
+    def replay(self, published: Position) -> None:
+        """Judge all that is left below the published position. Raises WrongLog, LogError."""
+        remaining = published.frame - self._judging.next_frame
+        _log.info("replaying %d frames of the log", remaining)
+        while remaining > 0 and not self._context.stop.is_set():
+            self._step(published)
+            remaining = self._behind(published)
+            self._context.health.turn(NAME, False, f"replaying, {remaining} frames to go", REPLAYING)
+        if self._context.stop.is_set():
+            return
+        self._judging.check(published)
+        _log.info("replayed: publishing goes on at frame %d, ordinal %d", published.frame, published.ordinal)
+        self._judging.name_outgrown()
+
+    def _step(self, published: Position | None) -> int:
+        """Judge the next few frames below the published position; how many are left to be judged."""
+        if published is None or self._judging.next_frame >= published.frame:
+            return 0
+        at_end = self._reader.caught_up()
+        left = published.frame - self._judging.next_frame
+        records = self._reader.poll(min(FRAMES_A_POLL, left), 0.5)
+        for record in records:
+            self._judging.take(record)
+        self._judging.rest()
+        self._judging.observe()
+        if not records and at_end:
+            raise WrongLog(
+                f"the log ends at frame {self._judging.next_frame}, verdicts were published up to frame "
+                f"{published.frame}",
+                "restore the topic fingerprints, or choose another --prefix",
+            )
+        if self._judging.next_frame == published.frame:
+            self._judging.check(published)
+        return self._behind(published)
+
+    def _behind(self, published: Position | None) -> int:
+        """Frames below the published position that are not yet judged."""
+        behind = max(0, published.frame - self._judging.next_frame) if published else 0
+        self._context.metrics.replay_remaining.set(behind)
+        self._context.metrics.last_poll.labels(NAME).set(time.time())
+        return behind
+
+    def _say_standby(self, published: Position | None, settled: bool, answers: bool) -> None:
+        behind = self._behind(published)
+        ready = settled and answers and behind <= CLOSE_BY
+        why = f"standby: follows, {behind} frames behind" if answers else "standby: the log does not answer"
+        self._context.health.turn(NAME, ready, why, STANDBY)
+
+    @staticmethod
+    def _later(one: Position | None, other: Position | None) -> Position | None:
+        """The further of two positions of one log."""
+        if one is None or other is None:
+            return other if one is None else one
+        return other if other.frame >= one.frame else one

@@ -1,0 +1,96 @@
+"""The election of one judge, on a local log and on a real broker."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+
+from stream.errors import LogError, TakenOver, TopicMissing
+from stream.log.base import Election, Log
+from tests.contract.helpers import batch, writer
+from tests.kafka_fixtures import Place
+
+
+def until(condition: Callable[[], bool], what: str) -> None:
+    """Wait for what must come."""
+    end = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < end, f"it never came that {what}"
+        time.sleep(0.02)
+
+
+def elected(*elections: Election) -> list[int]:
+    """Which of them are elected."""
+    return [number for number, election in enumerate(elections) if election.elected]
+
+
+def test_one_is_elected_and_the_next_when_it_steps_down(log: Log) -> None:
+    with log.election() as first:
+        until(lambda: first.elected, "the first is elected")
+        with log.election() as second:
+            first.close()
+            until(lambda: second.elected, "the second is elected")
+    with log.election() as third:
+        until(lambda: third.elected, "one that comes later is elected")
+
+
+def test_whoever_is_elected_stays_it_when_others_come_and_go(log: Log) -> None:
+    with log.election() as first:
+        until(lambda: first.elected, "the first is elected")
+        others = [log.election() for _ in range(3)]
+        for _ in range(3):
+            seen = [elected(first, *others) for _ in range(20) if time.sleep(0.05) is None]
+            assert seen == [[0]] * 20
+            others.pop().close()
+        assert not first.lost
+
+
+def test_in_another_process_too_and_a_killed_one_is_replaced(place: Place, log: Log) -> None:
+    with writer(place, "stand") as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "1\n"
+        with log.election() as election:
+            assert not election.elected
+            process.kill()
+            until(lambda: election.elected, "the killed one is replaced")
+
+
+def test_the_committed_position_is_seen_beside_a_publisher_and_fences_nobody(place: Place, log: Log) -> None:
+    with log.publisher() as publisher, place.open().publisher() as other:
+        assert other.committed() is None
+        assert publisher.start() is None
+        assert other.committed() is None
+        publisher.publish(batch(1), b"one")
+        publisher.check()
+        until(lambda: other.committed() == b"one", "the position is seen")
+        publisher.publish(batch(2), b"two")
+        until(lambda: other.committed() == b"two", "the next position is seen")
+
+
+def test_without_topics_nobody_stands_for_election(place: Place) -> None:
+    with place.open() as log, pytest.raises(TopicMissing):
+        log.election()
+
+
+@pytest.mark.kafka
+def test_the_older_hears_of_a_newer_without_publishing(kafka_log: Log, kafka_place: Place) -> None:
+    with kafka_log.publisher() as older, kafka_place.open().publisher() as newer:
+        older.start()
+        older.check()
+        newer.start()
+        with pytest.raises(TakenOver):
+            older.check()
+        newer.check()
+        newer.publish(batch(1), b"one")
+
+
+@pytest.mark.kafka
+def test_an_election_that_the_broker_refuses_is_an_error_and_no_waiting(kafka_place: Place, kafka_log: Log) -> None:
+    with (
+        kafka_place.open(client={"session.timeout.ms": 50, "heartbeat.interval.ms": 10}) as log,
+        log.election() as election,
+        pytest.raises(LogError, match="session"),
+    ):
+        until(lambda: election.elected, "it is refused")
