@@ -1,0 +1,48 @@
+"""The checksum of everything on disk: MurmurHash3 (x64, 128 bits) over blocks, and over the blocks' checksums.
+
+Two levels, because the hash holds Python's lock while it runs: a block is .13 ms. On one core 8 GB/s, twice
+`zlib.crc32`; and of 128 bits, since a snapshot also takes a block of the same checksum for an unchanged one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from mmh3 import mmh3_x64_128_digest
+
+BLOCK: Final = 1 << 20
+SIZE: Final = 16
+
+
+def of_block(block: memoryview | bytes) -> bytes:
+    """16 bytes; holds the lock for .13 us a KB."""
+    return mmh3_x64_128_digest(block)
+
+
+class Checksum:
+    """The checksum of bytes that come in pieces; each but the last has a multiple of `BLOCK` bytes."""
+
+    def __init__(self) -> None:
+        self._blocks = bytearray()
+
+    def update(self, piece: memoryview) -> None:
+        for start in range(0, len(piece), BLOCK):
+            self._blocks += of_block(piece[start : start + BLOCK])
+
+    def digest(self) -> bytes:
+        return of_block(bytes(self._blocks))
+
+
+def of_bytes(data: memoryview | bytes) -> bytes:
+    """The checksum of bytes that are all there."""
+    checksum = Checksum()
+    for piece in pieces(memoryview(data)):
+        checksum.update(piece)
+    return checksum.digest()
+
+
+def pieces(data: memoryview, size: int = 8 * BLOCK) -> Iterator[memoryview]:
+    """`data` cut in pieces that a `Checksum` takes."""
+    for start in range(0, len(data), size):
+        yield data[start : start + size]

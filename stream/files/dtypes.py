@@ -1,0 +1,38 @@
+"""The types of arrays as MessagePack can hold them: what numpy writes into .npy files, and nothing with objects."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import numpy as np
+
+Spelled = str | list[Any]
+
+
+def spell(dtype: np.dtype[Any]) -> Spelled:
+    """A text like "<u8", or a list of fields. Raises TypeError for objects."""
+    if dtype.hasobject:
+        raise TypeError(f"arrays of {dtype} are not data")
+    return cast(Spelled, np.lib.format.dtype_to_descr(dtype))
+
+
+def read(spelled: Spelled) -> np.dtype[Any]:
+    """The type again. Raises ValueError where it is none, or one with objects."""
+    try:
+        dtype = np.lib.format.descr_to_dtype(_with_tuples(spelled))
+    except (TypeError, ValueError, SyntaxError, IndexError, KeyError) as error:
+        raise ValueError(f"{str(spelled)[:100]} is no type") from error
+    if dtype.hasobject:
+        raise ValueError(f"{str(spelled)[:100]} is no type of data")
+    return dtype
+
+
+def _with_tuples(spelled: Any) -> Any:
+    """MessagePack makes lists of tuples: a list of fields, each (name, type) or (name, type, shape)."""
+    if isinstance(spelled, str):
+        return spelled
+    fields = []
+    for name, kind, *shape in spelled:
+        title = tuple(name) if isinstance(name, list) else name
+        fields.append((title, _with_tuples(kind), *(tuple(each) for each in shape)))
+    return fields

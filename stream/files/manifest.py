@@ -1,0 +1,170 @@
+"""The manifest: what one snapshot consists of, in one small file that is replaced in one step.
+
+`manifest` is the newest snapshot, `manifest.previous` the one before. A commit writes `manifest.next` and renames
+three times: previous to `manifest.oldest`, manifest to previous, next to manifest. So whichever step is the last
+before a crash, two snapshots are whole: the two with the greatest numbers of manifest, previous and oldest.
+
+The file: header 64, MessagePack, and the checksum of both.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from stream.files import checksum, header, sealed
+from stream.files.failures import damaged, reading
+from stream.files.layer import Files
+from stream.files.part import Part
+from stream.files.sealed import Sealed
+
+NEWEST: Final = "manifest"
+PREVIOUS: Final = "manifest.previous"
+OLDEST: Final = "manifest.oldest"
+NEXT: Final = "manifest.next"
+IN_ORDER: Final = (NEWEST, PREVIOUS, OLDEST)
+KEPT: Final = 2
+"""Snapshots that a folder keeps."""
+NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+"""What a part, hence a file, may be called."""
+
+
+class NamedFile(msgspec.Struct, frozen=True, array_like=True):
+    """A sealed file that a snapshot needs, and the checksum that stands for every byte of it."""
+
+    part: str
+    kind: str
+    file: str
+    size: int
+    content: int
+    """Bytes of its arrays."""
+    checksum: bytes
+
+
+class ChangingArray(msgspec.Struct, frozen=True, array_like=True):
+    """An array in blocks; `table` has a row a block (`stream/files/blocks`)."""
+
+    name: str
+    dtype: str | list[Any]
+    shape: tuple[int, ...]
+    table: bytes
+
+
+class ChangingPart(msgspec.Struct, frozen=True):
+    """A part that changes, whose blocks lie in block files."""
+
+    name: str
+    kind: str
+    facts: dict[str, Any]
+    arrays: tuple[ChangingArray, ...]
+
+
+class Manifest(msgspec.Struct, frozen=True):
+    """One snapshot. `number` ascends, and none is used twice for files that are kept."""
+
+    number: int
+    facts: dict[str, Any]
+    sealed: tuple[NamedFile, ...]
+    changing: tuple[ChangingPart, ...]
+    blocks: tuple[NamedFile, ...]
+
+    def files(self) -> tuple[NamedFile, ...]:
+        """All files that the snapshot needs."""
+        return self.sealed + self.blocks
+
+
+class Snapshot(NamedTuple):
+    """A manifest as it was found."""
+
+    path: Path
+    manifest: Manifest
+    size: int
+    modified_ns: int
+    """When it was written, ns since 1970, as the file system says."""
+
+
+def encode(manifest: Manifest) -> bytes:
+    """The bytes of the file."""
+    data = header.encode(header.MANIFEST) + msgspec.msgpack.encode(manifest)
+    return data + checksum.of_bytes(data)
+
+
+def decode(path: Path, data: bytes) -> Manifest:
+    """Raises StateDamaged and StateFormat."""
+    body, digest = data[: -checksum.SIZE], data[-checksum.SIZE :]
+    if not header.is_of(body, header.MANIFEST):
+        raise damaged(path, "it does not begin as a manifest does")
+    if checksum.of_bytes(body) != digest:
+        raise damaged(path, "its checksum does not agree")
+    header.check_format(path, body)
+    try:
+        manifest = msgspec.msgpack.decode(memoryview(body)[header.SIZE :], type=Manifest)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise damaged(path, f"it cannot be read: {str(error)[:100]}") from error
+    if not all(NAME.fullmatch(each.file) for each in manifest.files()):
+        raise damaged(path, "it names files that cannot be part of it")
+    return manifest
+
+
+def read(files: Files, path: Path) -> Snapshot | None:
+    """Read one manifest, None where there is no such file. Raises StateDamaged, StateFormat, StateUnwritable."""
+    with reading(path):
+        try:
+            descriptor = files.open(path)
+        except FileNotFoundError:
+            return None
+        try:
+            size = files.size(descriptor)
+            data = files.pread(descriptor, size, 0)
+            return Snapshot(path, decode(path, data), size, files.modified_ns(descriptor))
+        finally:
+            files.close(descriptor)
+
+
+def read_all(files: Files, folder: Path) -> tuple[Snapshot, ...]:
+    """The folder's snapshots, the newest first, at most `KEPT`. Raises StateDamaged, StateFormat, StateUnwritable.
+
+    Safe beside a process that replaces them: it reads until it has twice found the same.
+    """
+    before: list[int] | None = None
+    while True:
+        all_of_them = [read(files, folder / name) for name in IN_ORDER]
+        found = {each.manifest.number: each for each in all_of_them if each is not None}
+        numbers = sorted(found, reverse=True)[:KEPT]
+        if numbers == before:
+            return tuple(found[number] for number in numbers)
+        before = numbers
+
+
+def named(file: Sealed) -> NamedFile:
+    """A sealed file as a manifest names it."""
+    content = sum(extent.nbytes for extent in file.layout.values())
+    return NamedFile(file.name, file.kind, file.path.name, file.size, content, file.checksum)
+
+
+def opened(files: Files, folder: Path, named: NamedFile, *, verify: bool) -> tuple[Sealed, Part]:
+    """The named file, its arrays mapped. Raises StateDamaged, also where it is whole but another one."""
+    path = folder / named.file
+    with reading(path):
+        descriptor = files.open(path)
+        try:
+            found = sealed.check(files, descriptor, path, verify=verify)
+            _same(found, named)
+            return found, sealed.mapped(files, descriptor, found)
+        finally:
+            files.close(descriptor)
+
+
+def described(files: Files, folder: Path, named: NamedFile, *, verify: bool = False) -> Sealed:
+    """What the named file says of itself. Raises StateDamaged, also where it is whole but another one."""
+    found = sealed.describe(folder / named.file, files, verify)
+    _same(found, named)
+    return found
+
+
+def _same(found: Sealed, named: NamedFile) -> None:
+    if (found.name, found.kind, found.size, found.checksum) != (named.part, named.kind, named.size, named.checksum):
+        raise damaged(found.path, "it is not the file that the manifest names")
