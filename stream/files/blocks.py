@@ -8,6 +8,7 @@ files take at most twice what they hold.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -203,5 +204,6 @@ class _Opened(Closing):
 
     def close(self) -> None:
         for descriptor, _ in self._open.values():
-            self._files.close(descriptor)
+            with contextlib.suppress(OSError):  # what was read is verified
+                self._files.close(descriptor)
         self._open.clear()

@@ -71,7 +71,8 @@ class StateFolder(Closing):
     def close(self) -> None:
         """Let another process have it; may be called again."""
         if self._lock >= 0:
-            self._files.close(self._lock)
+            with contextlib.suppress(OSError):  # the lock is gone all the same
+                self._files.close(self._lock)
             self._lock = -1
 
     def load(

@@ -35,6 +35,8 @@ class Base(NamedTuple):
 class Prepared:
     """Made by `StateFolder.prepare`; `write` and then `commit` it, each again after a failure.
 
+    Once written it holds on to no array.
+
     `write` may run in any thread, one at a time; `commit` in the thread that prepares, or while that waits.
     """
 
@@ -48,19 +50,18 @@ class Prepared:
         self._folder = folder
         self._base = base
         self._facts = dict(facts)
-        self._immutable = [part for part in parts if not part.changes]
+        immutable = [part for part in parts if not part.changes]
+        self._names = [part.name for part in immutable]
+        self._new = [part for part in immutable if part.name not in base.sealed]
         changing = [part for part in parts if part.changes]
         sizes = {number: each.content for number, each in base.blocks.items()}
         self._cut = blocks.cut(changing, number, base.tables, sizes)
         self._changing = tuple(blocks.described(part, self._cut.tables) for part in changing)
+        self.changed_bytes = self._cut.content.nbytes
+        """What of the changing parts goes to the disk."""
         self._own: NamedFile | None = None
         self._written = False
         self._placed = False
-
-    @property
-    def changed_bytes(self) -> int:
-        """What of the changing parts goes to the disk."""
-        return self._cut.content.nbytes
 
     def write(self) -> None:
         """Write new immutable parts and changed blocks, and wait for the disk.
@@ -71,7 +72,7 @@ class Prepared:
         self._check()
         if self._written:
             return
-        new = [self._write(part) for part in self._immutable if part.name not in self._base.sealed]
+        new = [self._write(part) for part in self._new]
         own = self._write_blocks()
         with writing(self._folder.path):
             self._folder.files.sync_folder(self._folder.path)
@@ -79,6 +80,8 @@ class Prepared:
         self.sealed = tuple(new)
         self._base.sealed.update((each.name, named(each)) for each in new)
         self._written = True
+        self._new.clear()
+        self._cut = self._cut._replace(content=self._cut.content[:0].copy())
 
     def commit(self) -> None:
         """Put the manifest in place; when it returns the snapshot survives a power cut, and files that neither it
@@ -94,7 +97,7 @@ class Prepared:
         found = Manifest(
             self.number,
             self._facts,
-            tuple(self._base.sealed[part.name] for part in self._immutable),
+            tuple(self._base.sealed[name] for name in self._names),
             self._changing,
             tuple(files[number] for number in sorted(needed)),
         )

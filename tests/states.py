@@ -1,0 +1,70 @@
+"""Small states for tests of the folder: what one after another consists of, and whether one was read back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from stream.files.folder import Loaded, StateFolder
+from stream.files.layer import Files
+from stream.files.part import Part
+
+
+def immutable(name: str, seed: int) -> Part:
+    """A segment of two arrays."""
+    values = np.random.default_rng(seed).integers(0, 1 << 63, 11, np.uint64)
+    return Part(name, "segment", {"count": 11}, {"keys": values, "pairs": values[:10].reshape(2, 5).astype("<u4")})
+
+
+def state(number: int) -> list[Part]:
+    """The state as it was after so many snapshots: segments come and go, some changing blocks change.
+
+    Of the changing part's arrays `often` fills most of a block file and changes each time, `seldom` every fourth
+    time: in between its file is given up and its block moves.
+    """
+    often = np.full(50, number, np.int64)
+    seldom = np.arange(10, dtype=np.uint16) + number // 4
+    empty = np.zeros((0, 3), np.float32)
+    changing = Part(
+        "rows", "rows", {"live": number}, {"often": often, "seldom": seldom, "empty": empty}, changes=True
+    )
+    return [immutable(f"segment-{i}", i) for i in (number, number - 1)] + [changing]
+
+
+def facts(number: int) -> dict[str, Any]:
+    return {"ordinal": number, "positions": [{"partition": 0, "offset": number}]}
+
+
+def take(folder: StateFolder, number: int) -> None:
+    """A whole snapshot."""
+    prepared = folder.prepare(state(number), facts(number))
+    prepared.write()
+    prepared.commit()
+
+
+def found(path: Path, files: Files | None = None) -> list[int]:
+    """The numbers of the states that the folder gives back whole, the newest first. Fails where one is a mix."""
+    with StateFolder(path, files) as folder:
+        loaded = [folder.load(), folder.load_previous()]
+        return [number_of(each) for each in loaded if each is not None]
+
+
+def number_of(loaded: Loaded) -> int:
+    """Which state it is. Fails where it is none of `state`'s."""
+    number = loaded.facts["ordinal"]
+    assert loaded.facts == facts(number)
+    assert same(loaded.parts, state(number))
+    return int(number)
+
+
+def same(one: Sequence[Part], other: Sequence[Part]) -> bool:
+    """Whether the parts are equal, with types and shapes."""
+    return list(map(_plain, one)) == list(map(_plain, other))
+
+
+def _plain(part: Part) -> tuple[Any, ...]:
+    arrays = {name: (array.dtype, array.shape, array.tobytes()) for name, array in part.arrays.items()}
+    return part.name, part.kind, dict(part.facts), arrays, part.changes
