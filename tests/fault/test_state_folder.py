@@ -19,7 +19,7 @@ from tests.faulty_files import Dead, FailingFiles, LosingFiles
 from tests.states import facts, found, state, take
 
 OLD, NEW = 5, 6
-"""The snapshot before the one that is disturbed, and that one: one segment comes, one goes, blocks change and move."""
+"""The snapshot before the disturbed one, and that: one segment comes, one goes, blocks change and move."""
 
 
 @pytest.fixture(autouse=True)
