@@ -6,11 +6,12 @@ the package costs nothing.
 
 from typing import TYPE_CHECKING, Any
 
+from stream.version import __version__ as __version__
+
 if TYPE_CHECKING:
     from stream.deduper import Deduper, fingerprint
 
 __all__ = ["Deduper", "fingerprint"]
-__version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> Any:

@@ -10,8 +10,8 @@ import struct
 from pathlib import Path
 from typing import Final
 
-from stream import __version__
 from stream.errors import StateFormat
+from stream.version import __version__
 
 SEALED: Final = b"SIMSEAL\n"
 MANIFEST: Final = b"SIMMANI\n"
