@@ -1,0 +1,329 @@
+"""The index: which live entries are within a distance, and agree in their sketches, of which queries.
+
+Log-structured: new entries go into a memtable that every query scans; full, it is sealed into sorted segments
+with permuted tables, one for each bucket; segments of a bucket are merged in geometric sizes, without what was
+released.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream.closing import Closing
+from stream.errors import SettingsError, StateDamaged
+from stream.files import Part
+from stream.files.part import Fact
+from stream.index.answers import Source, answer
+from stream.index.held import Held
+from stream.index.keys import Flags, Keys, Rule, frozen
+from stream.index.log_memtable import Fresh, Memtable
+from stream.index.log_segment import DELETE, KIND, Run, Segment
+from stream.index.matches import Matches
+from stream.index.plan import Plan
+from stream.index.shelf import Shelf
+from stream.index.worker import Background
+from stream.kernels.numbers import NUMBER_MASK
+from stream.model import U64, Limits
+
+MEMTABLE_LIMIT = 4096
+MOST_MEMTABLE = 1 << 24
+MEMTABLE = "memtable"
+
+
+class Index(Closing):
+    """Entries under numbers that the caller gives, and exact search among those that are live.
+
+    `plan` None lets each segment take the cheapest complete plan for its size; no plan changes an answer.
+    `sketch_words` S may be 0. `distance` is 0 to 16; `agreement` the least number of equal sketch bits, which
+    means nothing where S is 0. `short`: what a pair of which one is short must keep to, at least as strict as the
+    others; None: nobody is short, whatever the calls say.
+    `background`: merges are done by a thread, ended by `close`; else by `add`, `release` and `settle`, which may
+    then take 0.3 us an entry merged. What a merge holds in memory is said in `index/log_merge`.
+    One thread at a time may call it. Answers depend on the entries alone: not on the plan, on `memtable_limit`, or
+    on what was merged when; what `dropped` returns does depend on them.
+    Errors: SettingsError for numbers out of range, or a plan that is not complete for the distance.
+    """
+
+    def __init__(
+        self,
+        plan: Plan | None,
+        sketch_words: int,
+        distance: int,
+        agreement: int,
+        memtable_limit: int = MEMTABLE_LIMIT,
+        short: Limits | None = None,
+        *,
+        background: bool = False,
+    ) -> None:
+        self._rule = Rule(sketch_words, Limits(distance, agreement), short)
+        if not 1 <= memtable_limit <= MOST_MEMTABLE:
+            raise SettingsError(f"a memtable of {memtable_limit} is out of range", f"give 1 to {MOST_MEMTABLE}")
+        if plan is not None:
+            plan.flips_for(distance)
+        self.sketch_words = sketch_words
+        """S: 64-bit words of each sketch."""
+        self._memtable = Memtable(memtable_limit, sketch_words, distance)
+        self._held = Held()
+        self._shelf = Shelf(plan, distance, self._held, background)
+        if isinstance(self._shelf.worker, Background):
+            weakref.finalize(self, self._shelf.worker.stop)
+        self.candidates = 0
+        """Live entries within the distance that queries looked at, before their sketches were compared."""
+        self.rejected = 0
+        """Those of them that did not agree enough, or did not keep to the strict limits."""
+
+    def __len__(self) -> int:
+        return self._held.live
+
+    @property
+    def segments(self) -> int:
+        """How many segments there are."""
+        return len(self._shelf.segments)
+
+    @property
+    def buckets(self) -> list[int]:
+        """The buckets that have entries, ascending."""
+        sealed = {segment.bucket for segment in self._shelf.segments.values()}
+        return sorted(sealed.union(self._memtable.entries.buckets.tolist()))
+
+    def add(
+        self,
+        entries: NDArray[np.uint32],
+        fingerprints: U64,
+        sketches: U64,
+        short: Flags | None,
+        buckets: NDArray[np.int64] | None,
+    ) -> None:
+        """Add n entries under numbers (n,) below 2^31, with fingerprints (n,), sketches (n, S), short (n,).
+
+        `short` None: none is; `buckets` (n,) None: all in bucket 0. Two entries may have equal keys.
+        Cost: about 0.1 us an entry, and 0.3 us for sealing; amortized some 2 us of merging, here or in the thread.
+        Errors: ValueError for a number that is in use or comes twice, or shapes that do not fit; nothing is
+        changed then.
+        """
+        keys = self._rule.shaped(fingerprints, sketches, short)
+        fresh = _fresh(np.asarray(entries), keys, buckets)
+        self._held.hold(fresh.rows & np.uint32(NUMBER_MASK))
+        if len(self._memtable) + len(fresh.rows) <= self._memtable.limit:
+            self._memtable.append(fresh)
+            return
+        self._seal(fresh)
+        self._shelf.settle()
+
+    def query(
+        self, fingerprints: U64, sketches: U64, short: Flags | None = None, limit: int = 1_000_000
+    ) -> Matches:
+        """All live entries within the distance of each query (n,) whose sketches (n, S) agree enough.
+
+        Where the query or the entry is short the strict limits count. Stops before the query that would bring more
+        than `limit` matches in total, but answers at least one: call again with the rest, from `done` on. A
+        query's matches are ordered by entry number.
+        Memory: at most about 24 bytes x `limit` for each of the few segments.
+        Errors: what a merge in the background raised.
+        """
+        self._shelf.raise_failure()
+        asked = self._rule.shaped(fingerprints, sketches, short)
+        sources: list[Source] = [*self._shelf.segments.values(), self._memtable]
+        matches, candidates = answer(sources, self._held.released, self._rule, asked, limit)
+        self.candidates += candidates
+        self.rejected += candidates - len(matches.entry)
+        return matches
+
+    def release(self, entries: NDArray[np.uint32]) -> None:
+        """These entries are gone: from answers now, from memory at a merge, and then come out of `dropped`.
+
+        Errors: ValueError for a number that is not live or comes twice; nothing is changed then.
+        """
+        self._held.release(_numbers(np.asarray(entries)))
+        self._shelf.sweep()
+
+    def drop_buckets(self, below: int) -> None:
+        """All entries of buckets < `below` were released: their segments go at once, and their numbers.
+
+        Cost: 1 to 3 ns an entry that goes. Errors: ValueError where one is live; nothing is changed then.
+        """
+        entries = self._memtable.entries
+        old = entries.buckets < below
+        self._shelf.drop_buckets(below, entries.rows[old])
+        if old.any():
+            kept = entries.where(~old)
+            self._memtable.clear()
+            self._memtable.append(kept)
+
+    def dropped(self) -> NDArray[np.uint32]:
+        """The numbers that no part holds any more since the last call, ascending: free for other entries."""
+        return self._held.give_back()
+
+    def settle(self) -> None:
+        """Swap in what has been merged in the background, and have merged what should be.
+
+        Never waits, unless more than 8 segments of one bucket wait for their first merge.
+        Errors: what a merge raised; the segments stay as they were, and are merged at another time.
+        """
+        self._shelf.settle()
+
+    def wait(self) -> None:
+        """Until no work is left in the background. Errors: as `settle`."""
+        self._shelf.wait()
+
+    def close(self) -> None:
+        """End the thread; what it has not finished stays unmerged. Calling anything else afterwards is allowed."""
+        self._shelf.worker.close()
+
+    def parts(self) -> list[Part]:
+        """All there is: each segment as an immutable part, and a changing one, "memtable", with what is released.
+
+        The changing one's arrays are views: they hold until the next call that changes the index.
+        """
+        entries = self._memtable.entries
+        arrays: dict[str, NDArray[Any]] = {
+            **entries._asdict(),
+            "released": self._held.used(),
+            "dropped": self._held.dropped(),
+        }
+        facts = {
+            "count": len(entries.rows),
+            "live": self._held.live,
+            "next": self._shelf.next_number,
+            "segments": self.segments,
+            "distance": self._rule.limits.distance,
+            "sketch_words": self.sketch_words,
+        }
+        segments = [segment.part() for segment in self._shelf.segments.values()]
+        return [*segments, Part(MEMTABLE, MEMTABLE, facts, arrays, changes=True)]
+
+    def mapped(self, name: str, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """A segment's arrays now lie in a mapped file: use those. Ignored where the segment is gone.
+
+        Errors: StateDamaged where they are not those of the segment, as far as shapes and directories tell.
+        """
+        self._shelf.mapped(name, arrays)
+
+    def restore(self, parts: Iterable[Part]) -> None:
+        """Take over what `parts` gave, into an index that is empty and has the same limits.
+
+        Looks at shapes, directories, counts, and that each number is there once: cost 2 to 5 ns an entry. The
+        order within tables is left to `check` and to checksums.
+        Errors: ValueError where this index is not empty; StateDamaged, and it must not be used then.
+        """
+        if self._held.live or self._held.dead or self._shelf.segments:
+            raise ValueError("only an empty index can be restored")
+        parts = list(parts)
+        own = [part for part in parts if part.kind == MEMTABLE]
+        if len(own) != 1:
+            raise StateDamaged(f"the state has {len(own)} memtables, not one", DELETE)
+        fresh = self._memtable_of(own[0])
+        facts = own[0].facts
+        segments = [Segment.of_part(part) for part in parts if part.kind == KIND]
+        count, following = _whole(facts.get("segments")), _whole(facts.get("next"))
+        self._shelf.restore(segments, self.sketch_words, count, following)
+        columns = [*(segment.rows for segment in self._shelf.segments.values()), fresh.rows]
+        arrays = own[0].arrays
+        released = np.array(arrays["released"], np.uint64)
+        wrong = self._held.restore(
+            [frozen(rows, np.uint32) for rows in columns], released, np.array(arrays["dropped"], np.uint32)
+        )
+        if wrong or self._held.live != facts.get("live"):
+            raise StateDamaged(f"the segments and the memtable do not fit together: {wrong or 'counts'}", DELETE)
+        if len(fresh.rows) <= self._memtable.limit:
+            self._memtable.append(fresh)
+        else:
+            self._seal(fresh)
+
+    def check(self) -> None:
+        """Whether every order, count, directory and table is what it should be; builds every table anew.
+
+        Cost: about 0.3 us an entry, and the memory of the largest segment's tables once more.
+        Errors: StateDamaged, which says what is wrong where.
+        """
+        for segment in self._shelf.segments.values():
+            segment.check()
+        columns = [*(segment.rows for segment in self._shelf.segments.values()), self._memtable.rows]
+        again = Held()
+        wrong = again.restore(columns, self._held.used(), self._held.dropped())
+        if wrong or (again.live, again.dead) != (self._held.live, self._held.dead):
+            raise StateDamaged(f"the segments and the memtable do not fit together: {wrong or 'counts'}", DELETE)
+
+    def nbytes(self) -> dict[str, int]:
+        """Bytes held, in memory or mapped: "tables", "sketches", "rows", "memtable", "released"."""
+        sizes = {"tables": 0, "sketches": 0, "rows": 0}
+        for segment in self._shelf.segments.values():
+            for part, size in segment.nbytes().items():
+                sizes[part] += size
+        return {**sizes, "memtable": self._memtable.nbytes(), "released": self._held.nbytes()}
+
+    def _seal(self, more: Fresh) -> None:
+        """Make segments of the live entries of the memtable and more, one for each bucket."""
+        both = self._memtable.entries.followed_by(more)
+        self._memtable.clear()
+        numbers = both.rows & np.uint32(NUMBER_MASK)
+        dead = self._held.is_released(numbers)
+        self._held.drop(numbers[dead])
+        live = both.where(~dead)
+        order = np.argsort(live.fingerprints, kind="stable")
+        for bucket in np.unique(live.buckets).tolist():
+            chosen = order[live.buckets[order] == bucket]
+            run = Run(live.fingerprints[chosen], live.rows[chosen], live.sketches[chosen])
+            self._shelf.seal(bucket, run)
+
+    def _memtable_of(self, part: Part) -> Fresh:
+        count, words = part.facts.get("count"), self.sketch_words
+        wanted = {
+            "fingerprints": (np.uint64, (count,)),
+            "sketches": (np.uint64, (count, words)),
+            "rows": (np.uint32, (count,)),
+            "buckets": (np.int64, (count,)),
+            "released": (np.uint64, None),
+            "dropped": (np.uint32, None),
+        }
+        for name, (dtype, shape) in wanted.items():
+            array = part.arrays.get(name)
+            if array is None or array.dtype != dtype or array.shape != (shape or (array.size,)):
+                raise StateDamaged(f"`{name}` of the memtable is missing or does not fit", DELETE)
+        return Fresh(**{name: part.arrays[name] for name in Fresh._fields})
+
+
+def join(
+    queries: Keys, others: Keys, limits: Limits, short: Limits | None = None, limit: int = 1_000_000
+) -> Matches:
+    """The matches of queries (n,) among other keys (m,), by the index's rule; `entry` is the place in `others`.
+
+    For batches: everything is compared with everything, 0.3 ns a pair. `limit` as for `Index.query`.
+    Errors: SettingsError for limits out of range, ValueError for shapes that do not fit.
+    """
+    rule = Rule(queries.sketches.shape[1], limits, short)
+    asked, known = (
+        rule.shaped(k.fingerprints, k.sketches, k.short if len(k.short) else None) for k in (queries, others)
+    )
+    count = len(known.fingerprints)
+    memtable = Memtable(count, rule.sketch_words, limits.distance)
+    memtable.append(_fresh(np.arange(count, dtype=np.uint32), known, None))
+    nobody = np.zeros((count >> 6) + 1, np.uint64)
+    return answer([memtable], nobody, rule, asked, limit)[0]
+
+
+def _fresh(entries: NDArray[Any], keys: Keys, buckets: NDArray[np.int64] | None) -> Fresh:
+    numbers, count = _numbers(entries), len(keys.fingerprints)
+    own = np.zeros(count, np.int64) if buckets is None else np.ascontiguousarray(buckets, np.int64)
+    if numbers.shape != (count,) or own.shape != (count,):
+        raise ValueError(f"entries are {numbers.shape} and buckets {own.shape}, not {(count,)}")
+    rows = numbers | (keys.short.astype(np.uint32) << np.uint32(31)) if len(keys.short) else numbers
+    return Fresh(keys.fingerprints, keys.sketches, rows, own)
+
+
+def _numbers(entries: NDArray[Any]) -> NDArray[np.uint32]:
+    """As uint32. Errors: ValueError for one that is no number of an entry."""
+    if len(entries) and (int(entries.min()) < 0 or int(entries.max()) > NUMBER_MASK):
+        raise ValueError(f"an entry's number is out of range: they are 0 to {NUMBER_MASK}")
+    return np.ascontiguousarray(entries, np.uint32)
+
+
+def _whole(fact: Fact) -> int:
+    if type(fact) is not int:
+        raise StateDamaged(f"the memtable's facts have {fact!r} in the place of a number", DELETE)
+    return fact

@@ -1,0 +1,181 @@
+"""The tables of one segment: packed behind their prefixes, or a plain column where scanning is cheapest.
+
+A shard is what a table holds under one leading byte; sorted, the 256 shards of a table lie one after another,
+and a directory over the prefix says where each begins. Every flipped prefix is looked up in the shard that
+owns its leading byte. A value that several tables find is reported by the first of them alone, which depends
+on the two fingerprints only: threads or machines that each own a range of leading bytes give answers without
+overlap, and need no more than to leave out the rows and prefixes of the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream.index.answers import Hits
+from stream.index.keys import frozen
+from stream.index.plan import Plan
+from stream.kernels.hamming import scan
+from stream.kernels.numbers import keep_distinct
+from stream.kernels.packed import BITS, ROTATION, locate_packed, pack, probe_packed, unpack
+from stream.kernels.permute import rotate
+from stream.model import U64
+
+Arrays = Mapping[str, NDArray[Any]]
+NARROW_BITS = 16
+"""From so many bits of prefix on, the low part of a suffix fits into 16 bits."""
+Pause = Callable[[], None]
+"""Called between the steps of long work; may do other work, or raise to end it."""
+
+
+class Tables(Protocol):
+    """What finds the places of the fingerprints (n,) of a segment, in order; immutable."""
+
+    def find(self, queries: U64, first: int, hits: Hits) -> tuple[int, int]: ...
+
+    def column(self) -> U64:
+        """All n fingerprints, in order; linear."""
+
+    def arrays(self) -> Arrays: ...
+
+
+class Column:
+    """The fingerprints as they are, scanned: 8 bytes each."""
+
+    def __init__(self, fingerprints: U64, distance: int) -> None:
+        self._values: U64 = frozen(fingerprints, np.uint64)
+        self._distance = distance
+
+    def find(self, queries: U64, first: int, hits: Hits) -> tuple[int, int]:
+        """As `Source.find`; equal fingerprints are runs of their own."""
+        following, count = scan(queries, first, self._distance, self._values, hits.places, hits.tags)
+        np.add(hits.places[:count], np.uint64(1), out=hits.ends[:count])
+        return following, count
+
+    def column(self) -> U64:
+        """The fingerprints."""
+        return self._values
+
+    def arrays(self) -> Arrays:
+        """`fingerprints`."""
+        return {"fingerprints": self._values}
+
+
+class Packed:
+    """T permuted tables: the first of all n fingerprints, the others of the d distinct ones.
+
+    Memory: 6 bytes an entry and table (8 where a prefix has fewer than 16 bits), and the directories.
+    """
+
+    def __init__(self, arrays: Arrays, plan: Plan, distance: int) -> None:
+        self.layout, self.masks = plan.layout(distance)
+        self._distance = distance
+        self._high: NDArray[np.uint32] = frozen(arrays["high"], np.uint32)
+        self._low: NDArray[np.uint16] = frozen(arrays["low"], low_type(self.layout))
+        self._directory: NDArray[np.uint32] = frozen(arrays["directory"], np.uint32)
+        self._first = self._directory[: 2 ** int(self.layout[0, BITS]) + 1]
+
+    @classmethod
+    def build(cls, column: U64, plan: Plan, distance: int, pause: Pause) -> Packed:
+        """Of a sorted column (n,). Cost: a sort a table (numpy's, without the GIL); 16 bytes a fingerprint more."""
+        layout, _ = plan.layout(distance)
+        distinct = np.empty(len(column), np.uint64)
+        count = keep_distinct(column, distinct)
+        distinct = column if count == len(column) else frozen(distinct[:count].copy(), np.uint64)
+        room = len(column) + (len(layout) - 1) * count
+        high, low = np.empty(room, np.uint32), np.empty(room, low_type(layout))
+        directory = np.empty(directory_size(layout), np.uint32)
+        at = where = 0
+        for rotation, bits in layout[:, [ROTATION, BITS]].tolist():
+            pause()
+            table = column if at == 0 else _sorted(distinct, rotation)
+            end, after = at + len(table), where + 2**bits + 1
+            pack(table, bits, at, high[at:end], low[at:end], directory[where:after])
+            at, where = end, after
+        return cls({"high": high, "low": low, "directory": directory}, plan, distance)
+
+    def find(self, queries: U64, first: int, hits: Hits) -> tuple[int, int]:
+        """As `Source.find`."""
+        following, count = probe_packed(
+            queries,
+            first,
+            self._distance,
+            self._high,
+            self._low,
+            self._directory,
+            self.layout,
+            self.masks,
+            hits.places,
+            hits.tags,
+        )
+        if count:
+            bits = int(self.layout[0, BITS])
+            locate_packed(hits.places[:count], self._high, self._low, self._first, bits, hits.ends)
+        return following, count
+
+    def column(self) -> U64:
+        """Table 0, spelt out."""
+        column = np.empty(int(self._first[-1]), np.uint64)
+        unpack(self._high, self._low, self._first, int(self.layout[0, BITS]), column)
+        return frozen(column, np.uint64)
+
+    def arrays(self) -> Arrays:
+        """`high`, `low`, `directory`: all tables one after another."""
+        return {"high": self._high, "low": self._low, "directory": self._directory}
+
+
+def build(column: U64, plan: Plan, distance: int, pause: Pause) -> Tables:
+    """Tables of a sorted column (n,), which must not change any more."""
+    column = frozen(column, np.uint64)
+    return Packed.build(column, plan, distance, pause) if plan.tables else Column(column, distance)
+
+
+def fits(arrays: Arrays, plan: Plan, distance: int, count: int) -> bool:
+    """Whether arrays have the shapes and directories of tables of `count` fingerprints: safe to look up in.
+
+    The order within tables is not looked at; cost: linear in the directories alone.
+    """
+    if not plan.tables:
+        return is_like(arrays.get("fingerprints"), np.uint64, (count,))
+    layout, _ = plan.layout(distance)
+    directory, high = arrays.get("directory"), arrays.get("high")
+    if directory is None or high is None or not is_like(directory, np.uint32, (directory_size(layout),)):
+        return False
+    others = len(high) - count
+    distinct = others // (len(layout) - 1) if len(layout) > 1 else min(count, 1)
+    if not (others == (len(layout) - 1) * distinct and min(count, 1) <= distinct <= count):
+        return False
+    if not (is_like(high, np.uint32, high.shape) and is_like(arrays.get("low"), low_type(layout), high.shape)):
+        return False
+    at = where = 0
+    for bits in layout[:, BITS].tolist():
+        own, end = directory[where : where + 2**bits + 1], at + (count if at == 0 else distinct)
+        if own[0] != at or own[-1] != end or not bool((own[1:] >= own[:-1]).all()):
+            return False
+        at, where = end, where + 2**bits + 1
+    return True
+
+
+def low_type(layout: NDArray[np.int64]) -> type[np.uint16] | type[np.uint32]:
+    """The type of the low parts under a layout."""
+    return np.uint16 if int(layout[:, BITS].min()) >= NARROW_BITS else np.uint32
+
+
+def directory_size(layout: NDArray[np.int64]) -> int:
+    """Places of all directories under a layout."""
+    return sum(2**bits + 1 for bits in layout[:, BITS].tolist())
+
+
+def _sorted(distinct: U64, rotation: int) -> U64:
+    table = np.empty(len(distinct), np.uint64)
+    rotate(distinct, rotation, table)
+    table.sort()
+    return frozen(table, np.uint64)
+
+
+def is_like(array: NDArray[Any] | None, dtype: Any, shape: tuple[int, ...]) -> bool:
+    """Whether an array is there, of this type and shape."""
+    return array is not None and array.dtype == dtype and array.shape == shape
