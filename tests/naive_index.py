@@ -36,9 +36,15 @@ class NaiveIndex:
                 assert e not in self.live, "a number is given to one live entry at a time"
                 self._number[key], self.live[e] = e, key
 
+    def add(self, entries: list[int], fingerprints: U64, sketches: U64, short: Flags | None = None) -> None:
+        """Take keys under numbers that the caller gives; equal keys stay apart."""
+        for key, e in zip(self._keys(fingerprints, sketches, short), entries, strict=True):
+            assert e not in self.live, "a number is given to one live entry at a time"
+            self.live[e] = key
+
     def release(self, entries: list[int]) -> None:
         for e in entries:
-            del self._number[self.live.pop(e)]
+            self._number.pop(self.live.pop(e), None)
 
     def query(self, fingerprints: U64, sketches: U64, short: Flags | None = None) -> list[Answer]:
         return [self._one(key) for key in self._keys(fingerprints, sketches, short)]

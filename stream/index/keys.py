@@ -75,7 +75,7 @@ def frozen(array: NDArray[Any], dtype: Any) -> NDArray[Any]:
 
     numba compiles a kernel anew for arrays that can be written to and for those that cannot; mapped files cannot.
     """
-    view = np.require(array, dtype, ["C", "A"]).view()
+    view = np.require(array, dtype, ["C", "A", "E"]).view()
     view.flags.writeable = False
     return view
 

@@ -15,7 +15,7 @@ from stream.kernels.numbers import count_released, merge_live, take_released
 from stream.model import U64
 
 FACTOR = 4
-"""Each segment is at least so many times all smaller ones together; n entries lie in about log4(n / limit) segments."""
+"""Each segment is at least so many times all smaller ones together: about log4(n / limit) of them for n."""
 
 
 def to_merge(segments: Sequence[Segment]) -> list[Segment]:

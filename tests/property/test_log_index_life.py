@@ -1,0 +1,407 @@
+"""The life of entries and segments: numbers, memory, merges that hold nobody up, and state that is damaged."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from stream.errors import StateDamaged
+from stream.files import Part
+from stream.index import Plan
+from stream.index.log_index import Index
+from stream.index.log_merge import Merge
+from stream.index.worker import Background
+from stream.model import U64
+from tests.property.test_log_index import random_words
+from tests.property.test_log_index_states import answers
+
+PATIENCE_S = 60
+
+
+def none(count: int) -> U64:
+    return np.empty((count, 0), np.uint64)
+
+
+def added(index: Index, first: int, count: int, bucket: int = 0, step: int = 10**9) -> NDArray[np.uint32]:
+    """Add random fingerprints under the numbers from `first` on, which are also their seed."""
+    entries = np.arange(first, first + count, dtype=np.uint32)
+    pages, buckets = random_words(first, count), np.full(count, bucket)
+    for at in range(0, count, step):
+        index.add(
+            entries[at : at + step],
+            pages[at : at + step],
+            none(count)[at : at + step],
+            None,
+            buckets[at : at + step],
+        )
+    return entries
+
+
+def found(index: Index, first: int, count: int) -> list[list[int]]:
+    return [[e for e, _, _ in a] for a in answers(index.query(random_words(first, count), none(count)))]
+
+
+@pytest.mark.parametrize("memtable", [1, 100])
+def test_a_number_is_in_use_until_it_has_come_back(memtable: int) -> None:
+    index = Index(None, 0, 3, 0, memtable_limit=memtable)
+    for bad in ([5, 5], [2**31], [-1]):
+        with pytest.raises(ValueError):
+            index.add(np.array(bad), random_words(1, len(bad)), none(len(bad)), None, None)
+    added(index, 5, 1)
+    again = np.array([5]), random_words(9, 1), none(1), None, None
+    with pytest.raises(ValueError, match="in use"):
+        index.add(*again)
+    index.release(np.array([5], np.uint32))
+    with pytest.raises(ValueError, match="in use"):
+        index.add(*again)
+    index.drop_buckets(1)
+    with pytest.raises(ValueError, match="in use"):
+        index.add(*again)
+    assert index.dropped().tolist() == [5]
+    index.add(*again)
+    assert len(index) == 1
+
+
+@pytest.mark.parametrize("memtable", [1, 100])
+def test_releasing_what_is_not_live_is_refused_and_changes_nothing(memtable: int) -> None:
+    index = Index(None, 0, 3, 0, memtable_limit=memtable)
+    entries = added(index, 0, 2)
+    for bad in ([0, 0], [0, 7], [1, 10**9]):
+        with pytest.raises(ValueError, match="not live"):
+            index.release(np.array(bad))
+    with pytest.raises(ValueError, match="out of range"):
+        index.release(np.array([0, -1]))
+    assert len(index) == 2
+    index.release(entries[:1])
+    with pytest.raises(ValueError, match="not live"):
+        index.release(entries)
+    assert found(index, 0, 2) == [[], [1]]
+
+
+@pytest.mark.parametrize("memtable", [1, 100])
+def test_a_bucket_with_a_live_entry_is_not_dropped(memtable: int) -> None:
+    index = Index(None, 0, 3, 0, memtable_limit=memtable)
+    old, _ = added(index, 0, 3, bucket=4), added(index, 10, 3, bucket=5)
+    index.release(old[:2])
+    with pytest.raises(ValueError, match="was not released"):
+        index.drop_buckets(5)
+    assert (index.buckets, len(index)) == ([4, 5], 4)
+    index.release(old[2:])
+    index.drop_buckets(5)
+    assert (index.buckets, len(index)) == ([5], 3)
+    assert index.dropped().tolist() == old.tolist()
+    assert found(index, 10, 3) == [[10], [11], [12]]
+
+
+def test_sizes_are_geometric_and_an_older_bucket_becomes_one_segment() -> None:
+    index = Index(None, 0, 3, 0, memtable_limit=10)
+    for first in range(0, 2000, 20):
+        added(index, first, 20, bucket=first // 1000)
+    parts = [part.facts for part in index.parts() if part.kind == "segment"]
+    assert [facts["count"] for facts in parts if facts["bucket"] == 0] == [1000]
+    assert len(parts) <= 6
+    index.check()
+
+
+def test_memory_stays_level_while_old_entries_leave_as_new_ones_come() -> None:
+    index = Index(None, 0, 3, 0, memtable_limit=500)
+    waiting, sizes, free = [], [], list(range(20_000))
+    for round_ in range(60):
+        entries = np.array([free.pop() for _ in range(1000)], np.uint32)
+        index.add(entries, random_words(round_, 1000), none(1000), None, None)
+        waiting.append(entries)
+        if len(waiting) > 5:
+            index.release(waiting.pop(0))
+        free += index.dropped().tolist()
+        sizes.append(sum(index.nbytes().values()))
+    assert len(index) == 5000
+    assert max(sizes[30:]) <= 1.2 * max(sizes[:30])
+
+
+@pytest.mark.parametrize("background", [False, True])
+def test_memory_of_released_entries_comes_back_without_new_ones(background: bool) -> None:
+    with closing(Index(None, 0, 3, 0, memtable_limit=500, background=background)) as index:
+        entries = added(index, 0, 20_000, step=400)
+        index.wait()
+        before = sum(index.nbytes().values())
+        index.release(entries[:12_000])
+        index.wait()
+        assert sum(index.nbytes().values()) < before - 12_000 * 2 * 8
+        assert len(index.dropped()) >= 8_000
+
+
+class Held:
+    """Merges that begin, say so, and go on only when they are let."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.begun, self.go_on = threading.Event(), threading.Event()
+        run = Merge.run
+
+        def held(merge: Merge, pause: Callable[[], None]) -> None:
+            self.begun.set()
+            assert self.go_on.wait(PATIENCE_S)
+            run(merge, pause)
+
+        monkeypatch.setattr(Merge, "run", held)
+
+
+@pytest.fixture
+def merges(monkeypatch: pytest.MonkeyPatch) -> Iterator[Held]:
+    held = Held(monkeypatch)
+    yield held
+    held.go_on.set()
+
+
+def test_everything_goes_on_while_a_merge_is_under_way(merges: Held) -> None:
+    with closing(Index(None, 0, 3, 0, memtable_limit=50, background=True)) as index:
+        added(index, 0, 200, step=60)
+        assert merges.begun.wait(PATIENCE_S)
+        before = index.segments
+        added(index, 1000, 40)
+        index.release(np.arange(50, dtype=np.uint32))
+        index.settle()
+        assert index.segments == before + 1
+        assert found(index, 0, 200) == [[]] * 50 + [[e] for e in range(50, 200)]
+        assert len(index.parts()) == before + 2
+        merges.go_on.set()
+        index.wait()
+        assert index.segments == 1
+        assert found(index, 0, 200) == [[]] * 50 + [[e] for e in range(50, 200)]
+        assert found(index, 1000, 40) == [[e] for e in range(1000, 1040)]
+        assert set(index.dropped().tolist()) <= set(range(50))
+        index.check()
+
+
+def test_a_bucket_dropped_during_its_merge_stays_dropped(merges: Held) -> None:
+    with closing(Index(None, 0, 3, 0, memtable_limit=50, background=True)) as index:
+        entries = added(index, 0, 200, step=60)
+        assert merges.begun.wait(PATIENCE_S)
+        index.release(entries)
+        index.drop_buckets(1)
+        assert (index.segments, index.dropped().tolist()) == (0, entries.tolist())
+        added(index, 100, 60, bucket=1)
+        merges.go_on.set()
+        index.wait()
+        assert index.buckets == [1]
+        assert found(index, 100, 60) == [[e] for e in range(100, 160)]
+        assert index.dropped().tolist() == []
+
+
+def test_too_many_segments_that_wait_for_a_merge_hold_the_caller_up(
+    merges: Held, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits = threading.Event()
+    wait = Background.wait
+
+    def noticed(worker: Background) -> None:
+        waits.set()
+        wait(worker)
+
+    monkeypatch.setattr(Background, "wait", noticed)
+    with closing(Index(None, 0, 3, 0, memtable_limit=10, background=True)) as index:
+        added(index, 0, 80, step=11)
+        assert index.segments == 7 or not waits.is_set()
+        more = threading.Thread(target=added, args=(index, 100, 110, 0, 11))
+        more.start()
+        assert waits.wait(PATIENCE_S)
+        assert more.is_alive()
+        assert index.segments <= 9
+        merges.go_on.set()
+        more.join(PATIENCE_S)
+        assert not more.is_alive()
+        index.wait()
+        assert found(index, 100, 110) == [[e] for e in range(100, 210)]
+
+
+def merged(index: Index) -> None:
+    added(index, 0, 200, step=60)
+    index.wait()
+
+
+def test_what_a_merge_raises_comes_up_once_and_the_segments_are_merged_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run, failed = Merge.run, threading.Event()
+
+    def fails(merge: Merge, pause: Callable[[], None]) -> None:
+        if not failed.is_set():
+            failed.set()
+            raise MemoryError("no room")
+        run(merge, pause)
+
+    monkeypatch.setattr(Merge, "run", fails)
+    with closing(Index(None, 0, 3, 0, memtable_limit=50, background=True)) as index:
+        with pytest.raises(MemoryError):
+            merged(index)
+        index.wait()
+        assert index.segments == 1
+        assert sum(len(rows) for rows in found(index, 0, 200)) == len(index)
+        index.check()
+
+
+def test_closing_ends_the_thread_in_the_middle_of_a_merge(monkeypatch: pytest.MonkeyPatch) -> None:
+    paused, closes = threading.Event(), threading.Event()
+    run, stop = Merge.run, Background.stop
+
+    def in_the_middle(merge: Merge, pause: Callable[[], None]) -> None:
+        paused.set()
+        assert closes.wait(PATIENCE_S)
+        pause()
+        run(merge, pause)
+
+    def stopping(worker: Background) -> None:
+        stop(worker)
+        closes.set()
+
+    monkeypatch.setattr(Merge, "run", in_the_middle)
+    monkeypatch.setattr(Background, "stop", stopping)
+    before = threading.active_count()
+    index = Index(None, 0, 3, 0, memtable_limit=50, background=True)
+    added(index, 0, 150, step=60)
+    assert paused.wait(PATIENCE_S)
+    index.close()
+    assert threading.active_count() == before
+    assert found(index, 0, 150) == [[e] for e in range(150)]
+
+
+class Step:
+    """Work of a size that notes when it runs; `during` is called in its middle."""
+
+    def __init__(self, size: int, notes: list[str], during: Callable[[], None] = lambda: None) -> None:
+        self.size, self._notes, self._during = size, notes, during
+
+    def run(self, pause: Callable[[], None]) -> None:
+        self._notes.append(f"{self.size} begins")
+        self._during()
+        pause()
+        self._notes.append(f"{self.size} ends")
+
+
+def test_small_work_goes_first_between_two_steps_of_large_work() -> None:
+    notes: list[str] = []
+    begun, submitted = threading.Event(), threading.Event()
+
+    def during() -> None:
+        begun.set()
+        assert submitted.wait(PATIENCE_S)
+
+    with closing(Background()) as worker:
+        works: list[Any] = [Step(100, notes, during), Step(90, notes), Step(10, notes)]
+        worker.submit(works[0])
+        assert begun.wait(PATIENCE_S)
+        worker.submit(works[1])
+        worker.submit(works[2])
+        submitted.set()
+        done: list[Any] = []
+        while worker.outstanding:
+            worker.wait()
+            done += worker.collect()
+    assert notes == ["100 begins", "10 begins", "10 ends", "100 ends", "90 begins", "90 ends"]
+    assert done == [works[2], works[0], works[1]]
+
+
+def saved(plan: Plan | None = None) -> list[Part]:
+    """An index with two segments, a memtable, released entries and some to be given back."""
+    index = Index(plan, 1, 8, 0, memtable_limit=40)
+    pages, sketches = random_words(1, 400), random_words(2, 400, 1)
+    pages[50:80] = pages[0]
+    for first, last in ((0, 300), (300, 360), (360, 400)):
+        index.add(np.arange(first, last), pages[first:last], sketches[first:last], None, None)
+    index.release(np.array([3, 310, 399], np.uint32))
+    assert [part.facts["count"] for part in index.parts()] == [300, 60, 40]
+    return index.parts()
+
+
+TABLES = Plan(4, (9, 10, 16, 9), 2)
+
+
+def restored(parts: list[Part], plan: Plan | None = None) -> Index:
+    index = Index(plan, 1, 8, 0, memtable_limit=10)
+    index.restore(parts)
+    return index
+
+
+def test_a_restored_index_is_whole_and_goes_on() -> None:
+    index = restored(saved(TABLES), TABLES)
+    index.check()
+    assert len(index) == 397
+    assert index.parts()[0].facts == saved(TABLES)[0].facts
+    names = {part.name for part in saved(TABLES)}
+    index.add(np.arange(1000, 1100), random_words(5, 100), random_words(6, 100, 1), None, None)
+    index.wait()
+    new = {part.name for part in index.parts()}
+    assert new - names, "a name is never given again"
+    with pytest.raises(ValueError, match="empty"):
+        index.restore(saved())
+
+
+def test_parts_that_are_missing_twice_there_or_of_other_limits_are_refused() -> None:
+    first, second, memtable = saved()
+    for parts in (
+        [first, second],
+        [first, memtable],
+        [first, first, memtable],
+        [first, second, memtable, memtable],
+    ):
+        with pytest.raises(StateDamaged):
+            restored(parts)
+    for other in (Index(None, 1, 7, 0), Index(None, 2, 8, 0)):
+        with pytest.raises(StateDamaged):
+            other.restore(saved())
+
+
+@pytest.mark.parametrize("plan", [None, TABLES], ids=["scan", "tables"])
+def test_arrays_of_another_type_or_length_are_refused(plan: Plan | None) -> None:
+    parts = saved(plan)
+    for at, part in enumerate(parts):
+        for name, array in part.arrays.items():
+            odd = [array[:-1], array.astype(np.float64), array[..., None], None]
+            for other in odd if len(array) else odd[1:]:
+                arrays = {n: a for n, a in {**part.arrays, name: other}.items() if a is not None}
+                if name == "released" and other is not None and other.dtype == array.dtype and other.ndim == 1:
+                    continue
+                with pytest.raises(StateDamaged):
+                    restored([*parts[:at], part._replace(arrays=arrays), *parts[at + 1 :]])
+
+
+@pytest.mark.parametrize("at", [0, 2])
+def test_facts_that_are_missing_or_wrong_are_refused(at: int) -> None:
+    parts = saved(TABLES)
+    for name in parts[at].facts:
+        for value in (None, "x", -1, 10**6):
+            facts = {**parts[at].facts, name: value}
+            if (at, name, value) in {(0, "bucket", -1), (0, "bucket", 10**6), (2, "next", 10**6)}:
+                continue
+            if at == 2 and name in {"distance", "sketch_words"}:
+                continue
+            with pytest.raises(StateDamaged):
+                restored([*parts[:at], parts[at]._replace(facts=facts), *parts[at + 1 :]])
+
+
+@pytest.mark.parametrize("name", ["high", "low", "directory"])
+def test_any_flipped_bit_of_tables_is_found_by_restoring_or_checking(name: str) -> None:
+    parts = saved(TABLES)
+    array = parts[0].arrays[name]
+    rng = np.random.default_rng(1)
+    for _ in range(150):
+        other = array.copy()
+        other[rng.integers(len(array))] ^= array.dtype.type(1 << rng.integers(8 * array.itemsize))
+        damaged = parts[0]._replace(arrays={**parts[0].arrays, name: other})
+        with pytest.raises(StateDamaged):
+            restored([damaged, *parts[1:]], TABLES).check()
+
+
+def test_arrays_that_do_not_fit_the_segment_are_not_mapped() -> None:
+    index = restored(saved())
+    part = index.parts()[0]
+    index.mapped("segment-99", {})
+    with pytest.raises(StateDamaged):
+        index.mapped(part.name, {**part.arrays, "rows": part.arrays["rows"][1:]})
+    index.mapped(part.name, {name: array.copy() for name, array in part.arrays.items()})
+    index.check()
