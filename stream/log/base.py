@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Literal, NamedTuple
 
 from stream.closing import Closing
+from stream.log.running import Running
 from stream.model import Record
 
 PAGES = "pages"
@@ -300,6 +301,14 @@ class Log(Closing):
     @abstractmethod
     def election(self) -> Election:
         """Stand for election as the judge of this log. Raises TopicMissing, BrokerUnreachable."""
+
+    @abstractmethod
+    def source_offsets(self) -> dict[int, int]:
+        """The fingerprinters' usable commits, per partition. Joins no group."""
+
+    @abstractmethod
+    def running(self) -> Running:
+        """Who works on this log. Joins no group, disturbs nobody."""
 
     @abstractmethod
     def set_group_offsets(self, offsets: Mapping[int, int | None]) -> None:

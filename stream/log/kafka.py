@@ -13,12 +13,15 @@ from typing import Literal
 from stream.errors import SettingsError
 from stream.log.base import Appender, Election, Log, LogOptions, Publisher, Reader, Source, TopicInfo, TopicReport
 from stream.log.kafka_appender import KafkaAppender
+from stream.log.kafka_claim import last_claim
 from stream.log.kafka_cluster import Cluster
 from stream.log.kafka_election import KafkaElection
+from stream.log.kafka_groups import fingerprinters, judges
 from stream.log.kafka_publisher import KafkaPublisher
 from stream.log.kafka_reader import KafkaReader
-from stream.log.kafka_source import KafkaSource, set_group_offsets
+from stream.log.kafka_source import KafkaSource, group_of, set_group_offsets, usable_commits
 from stream.log.kafka_topics import create_topics
+from stream.log.running import Running
 
 
 class KafkaLog(Log):
@@ -67,6 +70,16 @@ class KafkaLog(Log):
     def election(self) -> Election:
         """See Log."""
         return KafkaElection(self._cluster)
+
+    def source_offsets(self) -> dict[int, int]:
+        """See Log. Raises TopicMissing, BrokerUnreachable."""
+        return usable_commits(self._cluster)
+
+    def running(self) -> Running:
+        """See Log. Raises BrokerUnreachable."""
+        return Running(
+            fingerprinters(self._cluster, group_of(self._cluster)), judges(self._cluster), last_claim(self._cluster)
+        )
 
     def set_group_offsets(self, offsets: Mapping[int, int | None]) -> None:
         """See Log. Raises LogLocked while the group has members."""

@@ -14,19 +14,20 @@ from __future__ import annotations
 import os
 import secrets
 import socket
-import time
 from collections.abc import Callable
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import TopicPartition
 
 from stream.errors import BrokerUnreachable, TakenOver
 from stream.log.base import POSITIONS
-from stream.log.kafka_cluster import AWAY, Cluster, make, note_error
+from stream.log.kafka_cluster import Cluster
+from stream.log.kafka_groups import ask_group
 
-PAUSE = 0.1
-STEP = 5.0
-"""Seconds that one question may take before it is asked again."""
+
+def claim_group(cluster: Cluster) -> str:
+    """The group whose offset holds the sign; it has no members."""
+    return f"{cluster.options.prefix}.judge-claim"
 
 
 class Claim:
@@ -34,7 +35,7 @@ class Claim:
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._group = f"{cluster.options.prefix}.judge-claim"
+        self._group = claim_group(cluster)
         self._sign = f"{secrets.token_hex(8)} {socket.gethostname()}:{os.getpid()}"
 
     def make(self) -> None:
@@ -69,26 +70,16 @@ class Claim:
         return [TopicPartition(self._cluster.name(POSITIONS), 0)]
 
     def _ask(self, call: Callable[[Any, float], Any], patience: float | None = None) -> Any:
-        """The answer to a question about the one offset; asked again while the coordinator is not up.
+        return ask_group(self._cluster, self._group, call, patience)
 
-        Asked by a consumer that reads nothing, not by an administrator: the client's calls for those were seen to
-        end the whole process (an assertion of its own) where the broker went away in between.
-        """
-        end = time.monotonic() + (self._cluster.options.patience if patience is None else patience)
-        fixed = {"group.id": self._group, "enable.auto.commit": False, "error_cb": note_error}
-        consumer = make(Consumer, self._cluster.config("judge-claim", {}, fixed))
-        try:
-            while True:
-                try:
-                    return call(consumer, max(0.5, min(STEP, end - time.monotonic())))
-                except KafkaException as error:
-                    if error.args[0].code() not in AWAY:
-                        raise self._cluster.named(error, POSITIONS) from None
-                if time.monotonic() > end:
-                    raise self._cluster.unreachable()
-                time.sleep(PAUSE)
-        finally:
-            consumer.close()
+
+def last_claim(cluster: Cluster) -> str | None:
+    """Who claimed last: machine and process; None where nobody did for long."""
+    where = [TopicPartition(cluster.name(POSITIONS), 0)]
+    [found] = ask_group(
+        cluster, claim_group(cluster), lambda consumer, timeout: consumer.committed(where, timeout=timeout)
+    )
+    return (found.metadata or "").partition(" ")[2] or None
 
 
 def taken_over(cluster: Cluster) -> TakenOver:

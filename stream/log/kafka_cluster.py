@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import os
+import socket
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -182,6 +184,11 @@ class Cluster:
             f"no Kafka broker answered at {self.servers} within {self.options.patience:g} s",
             "is it running, and is the address right?",
         )
+
+
+def member_name(cluster: Cluster, role: str) -> str:
+    """What a member of a group calls itself: machine and process, for whoever looks at the group."""
+    return f"{cluster.options.prefix}-{role}@{socket.gethostname()}:{os.getpid()}"
 
 
 def make(client: Any, config: dict[str, Any]) -> Any:

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import os
-import socket
 import threading
 from collections.abc import Mapping
 from typing import Any
@@ -19,7 +17,7 @@ from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, To
 
 from stream.errors import LogError
 from stream.log.base import FINGERPRINTS, Election
-from stream.log.kafka_cluster import Cluster, logger, make, note_error
+from stream.log.kafka_cluster import Cluster, logger, make, member_name, note_error
 
 GROUP: Mapping[str, Any] = {
     "group.protocol": "classic",
@@ -55,11 +53,6 @@ def group_of(cluster: Cluster) -> str:
     return f"{cluster.options.prefix}.judge"
 
 
-def member_name(cluster: Cluster) -> str:
-    """What a judge calls itself in the group: machine and process, for whoever looks at the group."""
-    return f"{cluster.options.prefix}-judge@{socket.gethostname()}:{os.getpid()}"
-
-
 class KafkaElection(Election):
     """See Election. After a kill the group notices within `session.timeout.ms`, after `close` at once."""
 
@@ -70,7 +63,7 @@ class KafkaElection(Election):
         fixed = {
             **FIXED,
             "group.id": group_of(cluster),
-            "client.id": member_name(cluster),
+            "client.id": member_name(cluster, "judge"),
             "error_cb": note_error,
         }
         self._consumer: Any = make(Consumer, cluster.config("judge-election", GROUP, fixed))

@@ -12,7 +12,8 @@ from confluent_kafka.admin import AdminClient
 
 from stream.errors import LogError, LogLocked, SimstreamError
 from stream.log.base import FINGERPRINTS, PAGES, Polled, Source, Start
-from stream.log.kafka_cluster import Cluster, SameTopics, logger, make, note_error
+from stream.log.kafka_cluster import Cluster, SameTopics, logger, make, member_name, note_error
+from stream.log.kafka_groups import ask_group
 from stream.log.kafka_reader import DEFAULTS, FIXED, OUT_OF_RANGE, STEP, consume, to_record
 from stream.log.kafka_topics import group_state
 from stream.model import Record
@@ -147,6 +148,7 @@ class KafkaSource(Source):
         fixed = {
             **FIXED,
             "group.id": group_of(self._cluster),
+            "client.id": member_name(self._cluster, "fingerprint"),
             "error_cb": note_error,
             "on_commit": self._on_commit,
         }
@@ -240,6 +242,17 @@ class KafkaSource(Source):
             where = [TopicPartition(self._name, partition, offset)]
             self._consumer.incremental_unassign(where)
             self._consumer.incremental_assign(where)
+
+
+def usable_commits(cluster: Cluster) -> dict[int, int]:
+    """The group's commits that name the topics as they are now. Raises TopicMissing, BrokerUnreachable."""
+    infos = cluster.describe([PAGES, FINGERPRINTS])
+    metadata = commit_metadata(infos[PAGES].id, infos[FINGERPRINTS].id)
+    wanted = [TopicPartition(cluster.name(PAGES), partition) for partition in range(infos[PAGES].partitions)]
+    found = ask_group(
+        cluster, group_of(cluster), lambda consumer, timeout: consumer.committed(wanted, timeout=timeout)
+    )
+    return {where.partition: where.offset for where in found if where.offset >= 0 and where.metadata == metadata}
 
 
 def set_group_offsets(cluster: Cluster, offsets: Mapping[int, int | None]) -> None:

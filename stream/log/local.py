@@ -32,12 +32,21 @@ from stream.log.base import (
     largest_record,
 )
 from stream.log.local_catalog import Catalog
-from stream.log.local_election import LocalElection
+from stream.log.local_election import LocalElection, lock_path
 from stream.log.local_files import Tally
 from stream.log.local_groups import POSITION
+from stream.log.local_lock import holder
 from stream.log.local_reading import LocalReader
-from stream.log.local_source import LocalSource, read_commit, source_lock, topic_ids, write_commit
+from stream.log.local_source import (
+    LocalSource,
+    read_commit,
+    source_lock,
+    source_lock_path,
+    topic_ids,
+    write_commit,
+)
 from stream.log.local_writing import LocalAppender, LocalPublisher
+from stream.log.running import Member, Running
 
 
 class LocalLog(Log):
@@ -100,6 +109,19 @@ class LocalLog(Log):
     def election(self) -> Election:
         """See Log. A lock."""
         return LocalElection(self._catalog)
+
+    def source_offsets(self) -> dict[int, int]:
+        """See Log."""
+        return read_commit(self._catalog, topic_ids(self._catalog))
+
+    def running(self) -> Running:
+        """See Log. Locks are looked at, and taken for no longer than that takes."""
+        reads, judges = holder(source_lock_path(self._catalog)), holder(lock_path(self._catalog))
+        return Running(
+            fingerprinters=(f"process {reads}",) if reads else (),
+            judges=(Member(f"process {judges}", True),) if judges else (),
+            publisher=None,
+        )
 
     def set_group_offsets(self, offsets: Mapping[int, int | None]) -> None:
         """See Log. Raises LogLocked while a fingerprinter runs."""

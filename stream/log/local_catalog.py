@@ -9,8 +9,9 @@ from pathlib import Path
 from stream.errors import LogDamaged, TopicMissing
 from stream.log.base import POSITIONS, VERDICTS, TopicInfo
 from stream.log.hints import how_to_create
-from stream.log.local_files import GroupFile, Lock, TopicWriter, cannot_use, replace_file
+from stream.log.local_files import GroupFile, TopicWriter, replace_file
 from stream.log.local_groups import FILE_MAGIC
+from stream.log.local_lock import Lock, cannot_use
 
 
 class Catalog:

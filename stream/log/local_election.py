@@ -8,7 +8,7 @@ from pathlib import Path
 from stream.errors import LogLocked
 from stream.log.base import VERDICTS, Election
 from stream.log.local_catalog import Catalog
-from stream.log.local_files import Lock
+from stream.log.local_lock import Lock
 
 TRY_EVERY = 0.05
 """Seconds between two tries to take the lock."""

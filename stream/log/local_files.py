@@ -6,9 +6,6 @@ survive the machine's.
 
 from __future__ import annotations
 
-import contextlib
-import errno
-import fcntl
 import mmap
 import os
 import sys
@@ -18,7 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from stream.errors import DiskFull, LogDamaged, LogError, LogLocked, TopicMissing, TopicRecreated
+from stream.errors import LogDamaged, TopicMissing, TopicRecreated
 from stream.log.base import TopicInfo
 from stream.log.local_groups import (
     FILE_HEADER,
@@ -32,27 +29,10 @@ from stream.log.local_groups import (
     find_header,
     partitions_in,
 )
+from stream.log.local_lock import Lock, cannot_write
 
 CHUNK = 1 << 20
 """Bytes read at a time; a longer group is read alone."""
-
-
-FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
-"""No room on the disk, in the quota, or under the limit of a file's size."""
-
-
-def cannot_write(path: Path, error: OSError) -> LogError:
-    """The error for a file that was left as it was before."""
-    if error.errno in FULL:
-        return DiskFull(f"no room to write {path} ({error.strerror})", "make room and go on; nothing is lost")
-    return LogError(f"cannot write {path}: {error.strerror}", "look at the disk; the file is as it was before")
-
-
-def cannot_use(path: Path, error: OSError) -> LogError:
-    """The error for a file or folder of the log that cannot be opened or made."""
-    if error.errno in FULL:
-        return cannot_write(path, error)
-    return LogError(f"cannot use {path}: {error.strerror}", "check --log and its permissions")
 
 
 def replace_file(path: Path, data: bytes) -> None:
@@ -74,32 +54,6 @@ def replace_file(path: Path, data: bytes) -> None:
         os.fsync(folder)
     finally:
         os.close(folder)
-
-
-class Lock:
-    """An exclusive lock between processes and within one; the file holds the holder's pid."""
-
-    def __init__(self, path: Path, what: str) -> None:
-        """Take it at once or raise LogLocked. `what` completes "process 12 already ..."."""
-        try:
-            self._fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
-        except OSError as error:
-            raise cannot_use(path, error) from error
-        try:
-            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            holder = os.pread(self._fd, 20, 0).decode(errors="replace").strip() or "unknown"
-            os.close(self._fd)
-            raise LogLocked(f"process {holder} already {what}", "stop it first, or use another folder") from None
-        with contextlib.suppress(OSError):  # on a full disk the lock holds all the same, without saying whose it is
-            os.ftruncate(self._fd, 0)
-            os.pwrite(self._fd, str(os.getpid()).encode(), 0)
-
-    def release(self) -> None:
-        """Let others have it; may be called again."""
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
 
 
 class FoundGroup(NamedTuple):

@@ -10,7 +10,8 @@ from pathlib import Path
 from stream.errors import LogDamaged
 from stream.log.base import FINGERPRINTS, PAGES, Polled, Source, Start
 from stream.log.local_catalog import Catalog
-from stream.log.local_files import Lock, Tally, replace_file
+from stream.log.local_files import Tally, replace_file
+from stream.log.local_lock import Lock
 from stream.log.local_reading import Follower, SameTopics, wait_for
 
 LAG_STEP = 100_000
@@ -31,10 +32,15 @@ def commit_path(catalog: Catalog) -> Path:
     return catalog.folder / f"{catalog.prefix}.source.json"
 
 
+def source_lock_path(catalog: Catalog) -> Path:
+    """The file whose lock makes a process the one fingerprinter."""
+    return commit_path(catalog).with_suffix(".lock")
+
+
 def source_lock(catalog: Catalog) -> Lock:
     """The lock of the one source. Raises LogLocked."""
     what = f"reads {catalog.name(PAGES)} as its fingerprinter"
-    return Lock(commit_path(catalog).with_suffix(".lock"), what)
+    return Lock(source_lock_path(catalog), what)
 
 
 def read_commit(catalog: Catalog, ids: Ids) -> dict[int, int]:

@@ -9,8 +9,9 @@ from collections.abc import Callable, Sequence
 from stream.errors import DeliveryFailed, DiskFull, LogError, PositionMissing, RecordTooLarge
 from stream.log.base import POSITION_KEY, POSITIONS, VERDICTS, Appender, Outgoing, Publisher
 from stream.log.local_catalog import Catalog
-from stream.log.local_files import GroupFile, Tally, TopicWriter, cannot_write
+from stream.log.local_files import GroupFile, Tally, TopicWriter
 from stream.log.local_groups import FILE_HEADER, HAS_POSITION, MIXED, decode_body, encode_group, encode_record
+from stream.log.local_lock import cannot_write
 from stream.log.local_reading import has_verdicts
 from stream.log.partitioner import partition_of, partitions_of
 

@@ -13,7 +13,7 @@ from typing import BinaryIO
 import msgspec
 
 from stream.errors import StateError
-from stream.log.local_files import cannot_write
+from stream.log.local_lock import cannot_write
 
 Row = tuple[bytes, int]
 """A word in UTF-8, and in how many pages it occurs."""

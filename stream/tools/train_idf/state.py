@@ -11,7 +11,8 @@ import msgspec
 
 from stream.closing import Closing
 from stream.errors import StateError, UsageError
-from stream.log.local_files import Lock, replace_file
+from stream.log.local_files import replace_file
+from stream.log.local_lock import Lock
 from stream.tools.train_idf.runs import Run, check_run
 
 VERSION: Final = 1

@@ -1,0 +1,60 @@
+"""Consumer groups seen from outside: offsets and members, without joining any."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaException
+
+from stream.log.base import POSITIONS
+from stream.log.kafka_cluster import AWAY, Cluster, make, note_error
+from stream.log.kafka_election import group_of as judges_of
+from stream.log.kafka_topics import group_state
+from stream.log.running import Member
+
+PAUSE = 0.1
+STEP = 5.0
+"""Seconds that one question may take before it is asked again."""
+
+
+def ask_group(
+    cluster: Cluster, group: str, call: Callable[[Any, float], Any], patience: float | None = None
+) -> Any:
+    """The answer to a question about a group's offsets, which `call` asks a consumer within so many seconds.
+
+    Asked again while the coordinator is not up. Asked by a consumer that reads nothing, not by an administrator:
+    those calls of the client were seen to end the whole process (an assertion of its own) where a broker went away
+    in between. Raises BrokerUnreachable after `patience` (that of the log), LogError.
+    """
+    end = time.monotonic() + (cluster.options.patience if patience is None else patience)
+    fixed = {"group.id": group, "enable.auto.commit": False, "error_cb": note_error}
+    consumer = make(Consumer, cluster.config("ask", {}, fixed))
+    try:
+        while True:
+            try:
+                return call(consumer, max(0.5, min(STEP, end - time.monotonic())))
+            except KafkaException as error:
+                if error.args[0].code() not in AWAY:
+                    raise cluster.named(error, POSITIONS) from None
+            if time.monotonic() > end:
+                raise cluster.unreachable()
+            time.sleep(PAUSE)
+    finally:
+        consumer.close()
+
+
+def judges(cluster: Cluster) -> tuple[Member, ...]:
+    """The judges that stand for election, the elected one first."""
+    members = [
+        Member(f"{member.client_id} ({member.host.lstrip('/')})", bool(member.assignment.topic_partitions))
+        for member in group_state(cluster, judges_of(cluster)).members
+    ]
+    return tuple(sorted(members, key=lambda member: (not member.elected, member.name)))
+
+
+def fingerprinters(cluster: Cluster, group: str) -> tuple[str, ...]:
+    """The members of the fingerprinters' group."""
+    members = group_state(cluster, group).members
+    return tuple(sorted(f"{member.client_id} ({member.host.lstrip('/')})" for member in members))

@@ -1,0 +1,201 @@
+"""What the log, the processes and the state say about themselves, and what of it needs a person.
+
+Only looks: it joins no group, fences nobody, commits nothing.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from stream.errors import SimstreamError, TopicMissing
+from stream.log.base import FINGERPRINTS, PAGES, POSITIONS, TOPICS, VERDICTS, Log
+from stream.log.committed import committed
+from stream.roles.first_frame import first_header
+from stream.telemetry.health import STUCK_STATES
+from stream.tools.gaps import accepted
+from stream.tools.status_asked import Process, Snapshot
+from stream.wire import position as positions
+from stream.wire.position import Position
+
+
+class Wrong(msgspec.Struct, frozen=True):
+    """Something that needs a person, and what to do."""
+
+    what: str
+    todo: str
+
+
+class Topic(msgspec.Struct, frozen=True):
+    """A topic as it is; offsets are sums over its partitions."""
+
+    name: str
+    id: str | None
+    partitions: int
+    first: int
+    end: int
+
+
+class Lag(msgspec.Struct, frozen=True):
+    """One partition of `pages`. `read` is None where no fingerprinter has committed; `waiting` counts offsets."""
+
+    partition: int
+    first: int
+    read: int | None
+    end: int
+    waiting: int
+
+
+class Judge(msgspec.Struct, frozen=True):
+    """A judge that stands for election."""
+
+    name: str
+    elected: bool
+
+
+class Status(msgspec.Struct):
+    """All of it. What nobody was asked for, or what is not there, is None or empty."""
+
+    log: str
+    prefix: str
+    topics: list[Topic] = []
+    source: list[Lag] = []
+    recipe: str | None = None
+    published: Position | None = None
+    unpublished_frames: int | None = None
+    """Frames behind the published position; those that will be ignored count, too."""
+    fingerprinters: list[str] = []
+    judges: list[Judge] = []
+    last_publisher: str | None = None
+    gaps: dict[int, int | None] | None = None
+    """Partitions that wait for missing pages, with the offset where they begin; None where nobody looked."""
+    processes: list[Process] = []
+    snapshots: list[Snapshot] = []
+    wrong: list[Wrong] = []
+
+
+class Looking:
+    """Gathers a `Status`. `how` completes a command line with `--log` and `--prefix`."""
+
+    def __init__(self, log: Log, address: str, prefix: str, how: str) -> None:
+        self._log = log
+        self._how = how
+        self.status = Status(address, prefix)
+
+    def look(self, gaps: bool = False) -> None:
+        """Ask the log. With `gaps` it is read as a whole. Raises BrokerUnreachable and other errors of the log."""
+        status = self.status
+        missing = self._look_at_topics()
+        if missing:
+            self._wrong(f"there is no topic {', '.join(missing)}", f"simstream topics create {self._how}")
+            return
+        running = self._log.running()
+        status.fingerprinters = list(running.fingerprinters)
+        status.judges = [Judge(member.name, member.elected) for member in running.judges]
+        status.last_publisher = running.publisher
+        header = first_header(self._log)
+        status.recipe = header.recipe if header else None
+        self._look_at_source()
+        self._look_at_publishing()
+        if gaps and header is not None:
+            self._look_for_gaps()
+
+    def add(self, processes: list[Process], snapshots: list[Snapshot]) -> None:
+        """What the processes and the state folder said."""
+        self.status.processes, self.status.snapshots = processes, snapshots
+        for process in processes:
+            if process.error is not None:
+                self._wrong(f"nothing answers at {process.address} ({process.error})", "is that process running?")
+            elif not process.live:
+                self._wrong(f"{process.address} is stuck: {process.why}", "look at its log, and start it again")
+            for name, role in process.roles.items():
+                if not role.ready and role.state in STUCK_STATES:
+                    self._wrong(f"{name} at {process.address}: {role.why}", "look at its log")
+        published = self.status.published
+        for snapshot in snapshots:
+            if snapshot.error is not None:
+                self._wrong(snapshot.error, f"simstream state verify {snapshot.folder}")
+        frames = [snapshot.frame for snapshot in snapshots if snapshot.frame is not None]
+        if published and frames and min(frames) > published.frame:
+            self._wrong(
+                f"every snapshot is ahead of the published position (frame {min(frames)}, {published.frame})",
+                "is it the state of this log? remove the folder, and the log is judged again",
+            )
+
+    def _look_at_topics(self) -> list[str]:
+        """Say which are there; the names of those that are not."""
+        missing = []
+        for topic in TOPICS:
+            try:
+                info = self._log.topic(topic)
+                lows, ends = self._log.low_watermarks(topic), self._log.end_offsets(topic)
+            except TopicMissing:
+                missing.append(f"{self.status.prefix}.{topic}")
+                continue
+            self.status.topics.append(
+                Topic(info.name, info.id, info.partitions, sum(lows.values()), sum(ends.values()))
+            )
+        return missing
+
+    def _look_at_source(self) -> None:
+        lows, ends = self._log.low_watermarks(PAGES), self._log.end_offsets(PAGES)
+        read = self._log.source_offsets()
+        for partition, end in sorted(ends.items()):
+            low, next_one = lows[partition], read.get(partition)
+            waiting = max(0, end - max(low, next_one or 0))
+            self.status.source.append(Lag(partition, low, next_one, end, waiting))
+            if next_one is not None and next_one < low:
+                self._wrong(
+                    f"partition {partition} of pages lost offsets {next_one} to {low - 1} before they were read",
+                    f"simstream source skip {self._how}",
+                )
+        waiting = sum(lag.waiting for lag in self.status.source)
+        if waiting and not self.status.fingerprinters:
+            self._wrong(
+                f"{waiting} pages wait, and no fingerprinter runs",
+                f"simstream serve --roles fingerprint {self._how}",
+            )
+
+    def _look_at_publishing(self) -> None:
+        status = self.status
+        log_id = self._log.topic(FINGERPRINTS).id
+        end = self._log.end_offsets(FINGERPRINTS)[0]
+        with self._log.publisher() as publisher:
+            data = publisher.committed()
+        status.published = published = positions.decode(data) if data is not None else None
+        status.unpublished_frames = max(0, end - (published.frame if published else 0))
+        if published is None and any(committed(self._log, VERDICTS, 1)):
+            self._wrong(
+                f"{status.prefix}.{VERDICTS} has records, {status.prefix}.{POSITIONS} has none",
+                "restore the positions, or publish under another --prefix",
+            )
+        elif published is not None and published.log_id != log_id:
+            self._wrong(
+                f"verdicts were published for the log {published.log_id}, this one is {log_id}",
+                "the topic fingerprints was made anew: choose another --prefix",
+            )
+        elif published is not None and published.frame > end:
+            self._wrong(
+                f"the log ends at frame {end}, verdicts were published up to frame {published.frame}",
+                "restore the topic fingerprints, or choose another --prefix",
+            )
+        if status.unpublished_frames and not status.judges:
+            self._wrong(
+                f"{status.unpublished_frames} frames wait for their verdicts, and no judge runs",
+                f"simstream serve --roles judge {self._how}",
+            )
+
+    def _look_for_gaps(self) -> None:
+        found = accepted(self._log)
+        self.status.gaps = {partition: found.positions[partition] for partition in sorted(found.gaps)}
+        for partition, offset in self.status.gaps.items():
+            where = "its beginning" if offset is None else f"offset {offset}"
+            self._wrong(
+                f"partition {partition} has a gap: the log waits for pages from {where} on",
+                f"stop the fingerprinters, then: simstream source rewind {self._how}",
+            )
+
+    def _wrong(self, what: str, todo: str) -> None:
+        self.status.wrong.append(Wrong(what, todo))
+
+
+__all__ = ["Judge", "Lag", "Looking", "SimstreamError", "Status", "Topic", "Wrong"]
