@@ -28,6 +28,7 @@ COMMANDS = {
     "tokens": "Show how text is cut into tokens, or words and their weights.",
     "evaluate": "What recipes find and what they confuse, with pictures.",
     "train-idf": "Make an IDF table, the words' weights, from your own pages.",
+    "status": "Which role waits for what, and what needs a person.",
     "source": "Mend a gap between the source and the log.",
     "config": "Show every setting and where its value came from.",
 }
@@ -35,7 +36,6 @@ LATER = {
     "find-all": "all near pairs of a list of fingerprints",
     "find-clusters": "all clusters of a list of fingerprints",
     "plan": "table designs for a size, a distance and memory",
-    "status": "which role waits for what",
     "state": "what a state directory holds",
     "dead-letters": "list and replay what failed",
     "replay": "the log judged again under another policy",

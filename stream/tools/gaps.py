@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from stream.errors import UsageError
@@ -27,12 +29,28 @@ _EMPTY = Columns(
 )
 
 
-def accepted(log: Log) -> tuple[frames.Header, dict[int, int | None]]:
-    """A header of this log, and per partition of today's `pages` the next offset that is not accepted.
+class Read(NamedTuple):
+    """What reading the whole log shows about the partitions of today's `pages`.
 
-    None stands where there are frames but no position, since the partition's first one is missing or damaged.
-    Reads the whole log. Raises UsageError where the log has no frame yet.
+    `positions` has the next offset that is not accepted, None where there are frames but no position, since the
+    partition's first one is missing or damaged; `gaps` are the partitions that wait for missing pages.
     """
+
+    header: frames.Header
+    positions: dict[int, int | None]
+    gaps: frozenset[int]
+
+
+def read_through(log: Log) -> Read:
+    """Read the whole log as the acceptor does.
+
+    Raises UsageError where the log has no frame yet, or where its first ones are no longer there."""
+    low = log.low_watermarks(FINGERPRINTS)[0]
+    if low:
+        raise UsageError(
+            f"the log begins at frame {low}: what it accepted before cannot be seen",
+            "a running judge names gaps: see simstream status --http",
+        )
     header = first_header(log)
     if header is None:
         raise UsageError("the log has no frame yet", "nothing can be missing: start `simstream serve`")
@@ -47,7 +65,8 @@ def accepted(log: Log) -> tuple[frames.Header, dict[int, int | None]]:
             if at_end and not records:
                 break
     seen = [partition for source, partition in acceptor.gaps | acceptor.positions if source == topic_id]
-    return header, {partition: acceptor.positions.get((topic_id, partition)) for partition in seen}
+    positions = {partition: acceptor.positions.get((topic_id, partition)) for partition in seen}
+    return Read(header, positions, frozenset(number for source, number in acceptor.gaps if source == topic_id))
 
 
 def rewind(log: Log) -> dict[int, int | None]:
@@ -55,7 +74,7 @@ def rewind(log: Log) -> dict[int, int | None]:
 
     None where a partition has no position: its commit is forgotten, and all its pages are read again.
     Raises LogLocked while a fingerprinter runs."""
-    _, positions = accepted(log)
+    positions = read_through(log).positions
     log.set_group_offsets(positions)
     return positions
 
@@ -66,7 +85,7 @@ def skip(log: Log) -> dict[int, tuple[int, int]]:
     Writes a frame of kind `lost` for each, then sets the fingerprinters' offsets behind them. Safe to repeat.
     Raises LogLocked while a fingerprinter runs.
     """
-    header, found = accepted(log)
+    header, found, _ = read_through(log)
     positions = {partition: offset for partition, offset in found.items() if offset is not None}
     lows = log.low_watermarks(PAGES)
     log.set_group_offsets({p: max(offset, lows.get(p, 0)) for p, offset in positions.items()})

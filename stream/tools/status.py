@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import msgspec
 
-from stream.errors import SimstreamError, TopicMissing
+from stream.errors import TopicMissing
 from stream.log.base import FINGERPRINTS, PAGES, POSITIONS, TOPICS, VERDICTS, Log
 from stream.log.committed import committed
 from stream.roles.first_frame import first_header
-from stream.telemetry.health import STUCK_STATES
-from stream.tools.gaps import accepted
+from stream.telemetry.health import WORKING
+from stream.tools.gaps import read_through
 from stream.tools.status_asked import Process, Snapshot
 from stream.wire import position as positions
 from stream.wire.position import Position
@@ -108,7 +108,7 @@ class Looking:
             elif not process.live:
                 self._wrong(f"{process.address} is stuck: {process.why}", "look at its log, and start it again")
             for name, role in process.roles.items():
-                if not role.ready and role.state in STUCK_STATES:
+                if not role.ready and role.state == WORKING:
                     self._wrong(f"{name} at {process.address}: {role.why}", "look at its log")
         published = self.status.published
         for snapshot in snapshots:
@@ -185,7 +185,7 @@ class Looking:
             )
 
     def _look_for_gaps(self) -> None:
-        found = accepted(self._log)
+        found = read_through(self._log)
         self.status.gaps = {partition: found.positions[partition] for partition in sorted(found.gaps)}
         for partition, offset in self.status.gaps.items():
             where = "its beginning" if offset is None else f"offset {offset}"
@@ -196,6 +196,3 @@ class Looking:
 
     def _wrong(self, what: str, todo: str) -> None:
         self.status.wrong.append(Wrong(what, todo))
-
-
-__all__ = ["Judge", "Lag", "Looking", "SimstreamError", "Status", "Topic", "Wrong"]

@@ -1,0 +1,113 @@
+"""`simstream status`: which role waits for what, and what needs a person."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from stream.cli.options import log_options, open_log, settings_options, settle
+from stream.cli.table import printable
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from stream.tools.status import Status
+
+
+@click.command("status")
+@click.option("--http", "addresses", multiple=True, metavar="HOST:PORT", help="Ask this process, too (repeatable).")
+@click.option("--state", metavar="DIR", help="Look into this state folder, too.")
+@click.option("--gaps", is_flag=True, help="Read the whole log for missing pages.")
+@click.option("--json", "as_json", is_flag=True, help="All of it as one JSON object.")
+@log_options
+@settings_options
+def command(
+    addresses: tuple[str, ...], state: str | None, gaps: bool, as_json: bool, config: str | None, **flags: Any
+) -> None:
+    """Show where pages, log and verdicts stand, who works on them, and what needs a person (then it ends with 1).
+
+    It only looks: no group is joined, no judge fenced, nothing committed.
+    """
+    import msgspec
+
+    from stream.tools.status import Looking
+    from stream.tools.status_asked import ask_processes, snapshots_in
+
+    settings = settle(config, **flags)
+    how = f"--log {shlex.quote(settings.log)}"
+    if settings.prefix != "simstream":
+        how += f" --prefix {settings.prefix}"
+    with open_log(settings) as log:
+        looking = Looking(log, settings.log, settings.prefix, how)
+        looking.look(gaps)
+    looking.add(ask_processes(addresses), snapshots_in(state) if state else [])
+    if as_json:
+        sys.stdout.buffer.write(msgspec.json.encode(looking.status) + b"\n")
+        sys.stdout.flush()
+    else:
+        _print(looking.status)
+    if looking.status.wrong:
+        click.get_current_context().exit(1)
+
+
+def _print(status: Status) -> None:
+    from rich.console import Console
+
+    console = Console(highlight=False, soft_wrap=True)
+    for name, text in _lines(status):
+        console.print(f"[bold]{name:<14}[/]", end="")
+        console.print(printable(text), markup=False)
+    if status.source:
+        console.print(_source(status))
+    for wrong in status.wrong:
+        console.print("[bold red]needs you[/]     ", end="")
+        console.print(printable(f"{wrong.what}: {wrong.todo}"), markup=False)
+
+
+def _lines(status: Status) -> list[tuple[str, str]]:
+    lines = [("log", f"{status.log}, prefix {status.prefix}")]
+    lines += [("topic", _topic(one.name, one.partitions, one.first, one.end)) for one in status.topics]
+    lines.append(("recipe", status.recipe or "none: the log has no frame yet"))
+    if (published := status.published) is not None:
+        where = f"up to frame {published.frame:,}, ordinal {published.ordinal:,}, policy {published.policy}"
+        lines.append(("published", f"{where}; {status.unpublished_frames:,} frames to go"))
+    elif status.unpublished_frames is not None:
+        lines.append(("published", f"nothing yet; {status.unpublished_frames:,} frames to go"))
+    lines += [("judge", f"{judge.name}: {'elected' if judge.elected else 'stands by'}") for judge in status.judges]
+    if not status.judges:
+        last = f" (the last was {status.last_publisher})" if status.last_publisher else ""
+        lines.append(("judge", f"none runs{last}"))
+    lines += [("fingerprinter", name) for name in status.fingerprinters or ["none runs"]]
+    if status.gaps is not None and not status.gaps:
+        lines.append(("gaps", "none"))
+    for process in status.processes:
+        lines.append(("process", f"{process.address}: {process.error or process.why}"))
+    for snapshot in status.snapshots:
+        lines.append(("snapshot", snapshot.error or _snapshot(snapshot.frame, snapshot.ordinal, snapshot.age_s)))
+    return lines
+
+
+def _topic(name: str, partitions: int, first: int, end: int) -> str:
+    if partitions == 1:
+        return f"{name}: offsets {first:,} to {end:,}"
+    return f"{name}: {partitions} partitions, {end - first:,} offsets"
+
+
+def _snapshot(frame: int | None, ordinal: int | None, age_s: float | None) -> str:
+    return f"at frame {frame or 0:,}, ordinal {ordinal or 0:,}, {age_s or 0:,.0f} s old"
+
+
+def _source(status: Status) -> Table:
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE, show_edge=False, pad_edge=False)
+    for name in ("pages, partition", "first", "read up to", "end", "waiting"):
+        table.add_column(name, justify="right")
+    for lag in status.source:
+        read = "-" if lag.read is None else f"{lag.read:,}"
+        table.add_row(str(lag.partition), f"{lag.first:,}", read, f"{lag.end:,}", f"{lag.waiting:,}")
+    return table

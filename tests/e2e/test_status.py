@@ -1,0 +1,153 @@
+"""`simstream status` on both logs: what it shows, what needs a person, and that it disturbs nobody."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stream.log.base import FINGERPRINTS, POSITIONS
+from tests.e2e import pages
+from tests.e2e.harness import Program, Service, watching
+
+ELECTED = 'simstream_role_elected{role="judge"}'
+
+
+def status(program: Program, *arguments: object, code: int = 0) -> dict[str, Any]:
+    """What `status --json` says."""
+    done = program.on_log("status", "--json", *arguments)
+    assert done.returncode == code, (done.stderr, done.stdout)
+    found: dict[str, Any] = json.loads(done.stdout)
+    assert bool(found["wrong"]) == bool(code)
+    return found
+
+
+def address(service: Service) -> str:
+    return f"127.0.0.1:{service.port}"
+
+
+def test_a_running_service_is_shown_and_not_disturbed(program: Program, tmp_path: Path) -> None:
+    program.good("topics", "create", "--partitions", 2)
+    program.good("feed", pages.write(tmp_path / "pages.jsonl", 300))
+    with program.place.open() as log, watching(log) as watcher, program.serve() as service:
+        watcher.wait(300, service)
+        service.until(lambda: sum(log.source_offsets().values()) == 300, "offsets are committed")
+        with program.serve("--roles", "judge") as second:
+            second.until(lambda: "standby" in second.get("/health/ready")[1], "it stands by")
+            second.until(lambda: status_judges(program) == expected_judges(program), "the group has settled")
+            found = status(program, "--http", address(service), "--http", address(second), "--gaps")
+            assert second.end() == 0
+        assert [topic["name"].split(".")[1] for topic in found["topics"]] == [
+            "pages",
+            "fingerprints",
+            "verdicts",
+            "positions",
+            "dead-letters",
+        ]
+        assert sum(lag["read"] for lag in found["source"]) == 300
+        assert [lag["waiting"] for lag in found["source"]] == [0, 0]
+        frames = log.end_offsets(FINGERPRINTS)[0]
+        assert (found["published"]["frame"], found["published"]["ordinal"]) == (frames, 300)
+        assert found["unpublished_frames"] == 0
+        assert found["gaps"] == {}
+        assert len(found["fingerprinters"]) == 1
+        assert str(service.process.pid) in found["fingerprinters"][0]
+        [elected] = [judge for judge in found["judges"] if judge["elected"]]
+        assert str(service.process.pid) in elected["name"]
+        assert [process["roles"]["judge"]["state"] for process in found["processes"]] == ["working", "standby"]
+        program.good("feed", pages.write(tmp_path / "more.jsonl", 100, seed=2))
+        watcher.wait(400, service)
+        assert service.metric(ELECTED) == 1
+        assert service.end() == 0
+
+
+def status_judges(program: Program) -> int:
+    return len(status(program)["judges"])
+
+
+def expected_judges(program: Program) -> int:
+    """Nobody knows who waits for a lock."""
+    assert program.place is not None
+    return 1 if program.place.is_local else 2
+
+
+def test_it_is_a_table_for_people(program: Program, tmp_path: Path) -> None:
+    program.good("topics", "create", "--partitions", 1)
+    shown = program.good("status")
+    assert "nothing yet; 0 frames to go" in shown
+    assert "none runs" in shown
+    program.good("feed", pages.write(tmp_path / "pages.jsonl", 20))
+    with program.place.open() as log, watching(log) as watcher, program.serve() as service:
+        watcher.wait(20, service)
+        assert service.end() == 0
+    shown = program.good("status")
+    assert "ordinal 20, policy" in shown
+
+
+def test_pages_that_nobody_reads_and_frames_that_nobody_judges_need_a_person(
+    program: Program, tmp_path: Path
+) -> None:
+    program.good("topics", "create", "--partitions", 1)
+    program.good("feed", pages.write(tmp_path / "pages.jsonl", 20))
+    [wrong] = status(program, code=1)["wrong"]
+    assert wrong["what"] == "20 pages wait, and no fingerprinter runs"
+    assert "simstream serve --roles fingerprint --log" in wrong["todo"]
+    with program.place.open() as log, program.serve("--roles", "fingerprint") as service:
+        service.until(lambda: sum(log.source_offsets().values()) == 20, "all is read")
+        assert service.end() == 0
+    [wrong] = status(program, code=1)["wrong"]
+    assert "no judge runs" in wrong["what"]
+    assert "simstream serve --roles judge --log" in wrong["todo"]
+
+
+def test_missing_topics_and_silent_processes_are_named(program: Program) -> None:
+    done = program.on_log("status")
+    assert done.returncode == 1
+    assert "simstream topics create --log" in done.stdout.decode()
+    program.good("topics", "create", "--partitions", 1)
+    [wrong] = status(program, "--http", "127.0.0.1:1", code=1)["wrong"]
+    assert wrong["what"].startswith("nothing answers at 127.0.0.1:1")
+
+
+def test_a_log_made_anew_under_old_verdicts_needs_a_person(program: Program, tmp_path: Path) -> None:
+    program.good("topics", "create", "--partitions", 1)
+    program.good("feed", pages.write(tmp_path / "pages.jsonl", 20))
+    with program.place.open() as log, watching(log) as watcher, program.serve() as service:
+        watcher.wait(20, service)
+        assert service.end() == 0
+        program.place.delete(FINGERPRINTS)
+        log.create_topics(1)
+    whats = [wrong["what"] for wrong in status(program, code=1)["wrong"]]
+    assert any("verdicts were published for the log" in what for what in whats)
+
+
+@pytest.mark.kafka
+def test_verdicts_without_a_position_need_a_person(on_kafka: Program, tmp_path: Path) -> None:
+    on_kafka.good("topics", "create", "--partitions", 1)
+    on_kafka.good("feed", pages.write(tmp_path / "pages.jsonl", 20))
+    with on_kafka.place.open() as log, watching(log) as watcher, on_kafka.serve() as service:
+        watcher.wait(20, service)
+        assert service.end() == 0
+        on_kafka.place.delete(POSITIONS)
+        log.create_topics(1)
+    whats = [wrong["what"] for wrong in status(on_kafka, code=1)["wrong"]]
+    assert any("positions has none" in what for what in whats)
+
+
+def test_a_gap_is_found_by_reading_the_log(on_folder: Program, tmp_path: Path) -> None:
+    on_folder.good("topics", "create", "--partitions", 1)
+    on_folder.good("feed", pages.write(tmp_path / "pages.jsonl", 40))
+    with on_folder.place.open() as log:
+        with watching(log) as watcher, on_folder.serve() as service:
+            watcher.wait(40, service)
+            assert service.end() == 0
+        log.set_group_offsets({0: 45})  # a commit that no frame covers
+        on_folder.good("feed", pages.write(tmp_path / "more.jsonl", 40, seed=2))
+        with on_folder.serve("--roles", "fingerprint") as service:
+            service.until(lambda: log.source_offsets() == {0: 80}, "all is read")
+            assert service.end() == 0
+    found = status(on_folder, "--gaps", code=1)
+    assert found["gaps"] == {"0": 40}
+    assert any("source rewind" in wrong["todo"] for wrong in found["wrong"])
