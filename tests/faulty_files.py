@@ -116,21 +116,23 @@ class FailingFiles(Files):
 class LosingFiles(FailingFiles):
     """As `FailingFiles`, and after the end of power it takes back what no fsync made safe.
 
-    `lost` holds, in order, how to take back each name that was given or taken since its folder was last synced, and
-    `unsafe` the inodes of files whose bytes were not synced.
+    `lost` holds, in order, each name that was given or taken since its folder was last synced and how to undo it,
+    and `unsafe` the inodes of files whose bytes were not synced.
     """
 
     def __init__(self, at: int, spare: Path) -> None:
         super().__init__(at)
-        self.lost: list[Callable[[], None]] = []
+        self.lost: list[tuple[str, Callable[[], None]]] = []
         self.unsafe: set[int] = set()
         self._spare = spare
         self._count = 0
 
-    def lose(self, folder: Path, kept: int) -> None:
-        """Power is gone: of the changes of names the first `kept` have reached the disk."""
-        for undo in reversed(self.lost[kept:]):
-            undo()
+    def lose(self, folder: Path, kept: int, suffix: str = "") -> None:
+        """Power is gone: of the changes of names the first `kept` have reached the disk, and of the others those
+        whose name does not have the suffix: a file system may keep to no order."""
+        for name, undo in reversed(self.lost[kept:]):
+            if name.endswith(suffix):
+                undo()
         for path in folder.iterdir():
             if path.stat().st_ino in self.unsafe:
                 os.truncate(path, path.stat().st_size // 2)
@@ -138,7 +140,7 @@ class LosingFiles(FailingFiles):
     def create(self, path: Path) -> int:
         descriptor = super().create(path)
         self.unsafe.add(os.fstat(descriptor).st_ino)
-        self.lost.append(lambda: path.unlink(missing_ok=True))
+        self.lost.append((path.name, lambda: path.unlink(missing_ok=True)))
         return descriptor
 
     def fsync(self, descriptor: int) -> None:
@@ -153,12 +155,12 @@ class LosingFiles(FailingFiles):
             os.rename(new, old)
             self._give_back(kept, new)
 
-        self.lost.append(undo)
+        self.lost.append((new.name, undo))
 
     def unlink(self, path: Path) -> None:
         kept = self._keep(path)
         super().unlink(path)
-        self.lost.append(lambda: self._give_back(kept, path))
+        self.lost.append((path.name, lambda: self._give_back(kept, path)))
 
     def sync_folder(self, folder: Path) -> None:
         super().sync_folder(folder)

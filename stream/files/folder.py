@@ -120,7 +120,6 @@ class StateFolder(Closing):
         this process passed it over. `again` repeats the last rename only. Raises OSError."""
         files, newest, previous = self._files, self.path / NEWEST, self.path / PREVIOUS
         if not again:
-            self._settle_names()
             names = files.listdir(self.path)
             if NEWEST in names and not self._passed_over:
                 if PREVIOUS in names:
