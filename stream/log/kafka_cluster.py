@@ -48,6 +48,8 @@ logger.addFilter(Seldom())
 _waiting = logging.getLogger("simstream.log")
 """For what a person has to know; where a command configures no logging, Python shows its warnings on stderr."""
 
+PAUSE = 0.1
+"""Seconds before a question is asked again that the wrong broker, or one not yet ready, has answered."""
 SILENT_AFTER = 3.0
 """Seconds without an answer after which a broker counts as away."""
 CHECK_EVERY = 3.0
@@ -59,7 +61,27 @@ COMMON: Mapping[str, Any] = {
     "reconnect.backoff.max.ms": 1_000,
     "socket.keepalive.enable": True,
 }
-AWAY = frozenset(
+NOT_YET = frozenset(
+    {
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        KafkaError.NOT_COORDINATOR,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.FENCED_LEADER_EPOCH,
+        KafkaError.UNKNOWN_LEADER_EPOCH,
+        KafkaError.OFFSET_NOT_AVAILABLE,
+        KafkaError.REPLICA_NOT_AVAILABLE,
+        KafkaError.NOT_ENOUGH_REPLICAS,
+        KafkaError.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        KafkaError.NOT_CONTROLLER,
+        KafkaError.BROKER_NOT_AVAILABLE,
+        KafkaError.NETWORK_EXCEPTION,
+        KafkaError.KAFKA_STORAGE_ERROR,
+    }
+)
+"""Answers of a broker that is not, or not yet, the right one to ask: a moment later it is another, or ready."""
+AWAY = NOT_YET | frozenset(
     {
         KafkaError._TIMED_OUT,
         KafkaError._TIMED_OUT_QUEUE,
@@ -69,11 +91,6 @@ AWAY = frozenset(
         KafkaError._RESOLVE,
         KafkaError._WAIT_COORD,
         KafkaError.REQUEST_TIMED_OUT,
-        KafkaError.COORDINATOR_NOT_AVAILABLE,
-        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
-        KafkaError.NOT_COORDINATOR,
-        KafkaError.LEADER_NOT_AVAILABLE,
-        KafkaError.NOT_LEADER_FOR_PARTITION,
     }
 )
 """Errors that only say that no broker, or not the right one, answered."""
@@ -137,19 +154,30 @@ class Cluster:
     def offsets_of(
         self, topic: str, partitions: Sequence[int], which: Which, timeout: float | None = None
     ) -> dict[int, int]:
-        """The same for known partitions, waiting `timeout` seconds instead of the log's patience."""
+        """The same for known partitions, waiting `timeout` seconds instead of the log's patience.
+
+        After a change of leaders the client asks on with what it knew before; it is asked again."""
+        patience = self.options.patience if timeout is None else timeout
+        end = time.monotonic() + patience
+        while True:
+            try:
+                return self._offsets_once(topic, partitions, which, max(0.5, end - time.monotonic()))
+            except KafkaException as error:
+                if error.args[0].code() not in NOT_YET or time.monotonic() > end:
+                    raise self.named(error, topic) from None
+            time.sleep(PAUSE)
+
+    def _offsets_once(self, topic: str, partitions: Sequence[int], which: Which, patience: float) -> dict[int, int]:
+        """One question. Raises KafkaException."""
         choose: Any = OffsetSpec.earliest if which == "first" else OffsetSpec.latest
         futures = self.admin().list_offsets(
             {TopicPartition(self.name(topic), partition): choose() for partition in partitions},
             isolation_level=(
                 IsolationLevel.READ_UNCOMMITTED if which == "open end" else IsolationLevel.READ_COMMITTED
             ),
-            request_timeout=self.options.patience if timeout is None else timeout,
+            request_timeout=patience,
         )
-        try:
-            return {where.partition: self.answer(future).offset for where, future in futures.items()}
-        except KafkaException as error:
-            raise self.named(error, topic) from None
+        return {where.partition: self.answer(future).offset for where, future in futures.items()}
 
     def answer(self, future: Future[Any]) -> Any:
         """What the broker answers; a long silence is said, the first time. Raises KafkaException."""
@@ -215,6 +243,7 @@ class SameTopics:
         self.infos = cluster.describe(topics)
         self.away = False
         """Whether the last question got no answer within the log's patience."""
+        self._no_news_since: float | None = None
         self._asked: dict[str, Future[Any]] = {}
         self._asked_at = 0.0
         self._next = time.monotonic() + CHECK_EVERY
@@ -228,7 +257,7 @@ class SameTopics:
         if self._asked and all(future.done() for future in self._asked.values()):
             asked, self._asked = self._asked, {}
             self._next = now + CHECK_EVERY
-            self._compare(asked)
+            self._compare(asked, self._asked_at)
         if not self._asked and (self.away or now >= self._next):
             self._asked = self._cluster.describe_soon(self._topics)
             self._asked_at = now
@@ -242,18 +271,23 @@ class SameTopics:
 
     def check_now(self) -> None:
         """Raise TopicRecreated or TopicMissing, waiting for the answer."""
-        self._compare(self._cluster.describe_soon(self._topics))
+        began = time.monotonic()
+        self._compare(self._cluster.describe_soon(self._topics), began)
 
-    def _compare(self, asked: Mapping[str, Future[Any]]) -> None:
+    def _compare(self, asked: Mapping[str, Future[Any]], asked_at: float) -> None:
+        """A broker that is not yet ready to say counts as away once it has not been for the log's patience."""
         for topic, future in asked.items():
             try:
                 found = self._cluster.described(topic, future)
             except BrokerUnreachable:
-                self.away = True
+                now = time.monotonic()
+                self._no_news_since = asked_at if self._no_news_since is None else self._no_news_since
+                self.away = now - self._no_news_since >= 0.9 * self._cluster.options.patience
+                self._next = now + PAUSE
                 return
             if found.id != self.infos[topic].id:
                 raise TopicRecreated(
                     f"{found.name} was deleted and made anew while it was in use",
                     "start again to begin with the new topic",
                 )
-        self.away = False
+        self.away, self._no_news_since = False, None
