@@ -14,7 +14,7 @@ import numpy as np
 
 from stream.closing import Closing
 from stream.errors import InputError, Unavailable, UsageError
-from stream.index import Index
+from stream.index.log_index import Index
 from stream.judge.candidates import Candidate
 from stream.judge.resolver import Match, Resolver
 from stream.model import U64, Columns, Kind, Page, Record, Source, Verdict

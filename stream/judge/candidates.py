@@ -6,13 +6,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from enum import StrEnum
 from typing import NamedTuple, Protocol
 
-from stream.judge.members import LivePage
+from stream.judge.pages import PageRecord
 from stream.text.policy import Policy
-from stream.wire.verdict import similarity
 
 WIDE = 16
 """Bits within which pages are worth showing, whether they match or not."""
@@ -53,6 +51,28 @@ class Judged(Compared, Protocol):
 
     @property
     def identity(self) -> bytes: ...
+
+
+class LivePage(NamedTuple):
+    """A live page, and the id of its cluster."""
+
+    record: PageRecord
+    cluster_id: int
+
+    @property
+    def fingerprint(self) -> int:
+        """As `Compared`."""
+        return self.record.fingerprint
+
+    @property
+    def sketch(self) -> int:
+        """As `Compared`."""
+        return self.record.sketch
+
+    @property
+    def short(self) -> bool:
+        """As `Compared`."""
+        return self.record.short
 
 
 class Pair(NamedTuple):
@@ -97,56 +117,3 @@ def compare(page: Compared, other: Compared, policy: Policy) -> Pair:
     elif (page.short or other.short) and (distance > policy.short_distance or agreement < policy.short_agreement):
         fails = Rule.SHORT
     return Pair(distance, agreement, fails)
-
-
-def candidates(page: Judged, live: Iterable[LivePage], policy: Policy, distance: int = WIDE) -> list[Candidate]:
-    """All live pages within `distance` of a page, or within the policy's where that is more, closest first.
-
-    Closest is as for verdicts: greatest agreement, then smallest distance, then least ordinal; so the first that
-    is accepted is the one that a verdict names. Linear in the live pages.
-    """
-    pages = list(live)
-    others = [other for other in pages if other.identity != page.identity]
-    own = [compare(page, other, policy) for other in pages if other.identity == page.identity]
-    unchanged = any(pair.fails is None for pair in own)
-    compared = _canonical(others) if policy.link == "canonical" and not unchanged else None
-    found = []
-    for other in pages:
-        pair = compare(page, other, policy)
-        if pair.distance > max(distance, policy.distance):
-            continue
-        rule = pair.fails
-        if other.identity == page.identity:
-            rule = Rule.OWN
-        elif rule is None and policy.link == "canonical":
-            if compared is None:
-                rule = Rule.UNCHANGED
-            elif other.ordinal not in compared:
-                rule = Rule.NOT_CANONICAL
-        found.append(_candidate(page, other, pair, rule, policy))
-    return sorted(found, key=lambda one: (-one.agreement, one.distance, one.ordinal))
-
-
-def _canonical(pages: Iterable[LivePage]) -> set[int]:
-    """Ordinals of the oldest of each cluster."""
-    oldest: dict[int, LivePage] = {}
-    for page in pages:
-        cluster = page.cluster.root().id
-        first = oldest.setdefault(cluster, page)
-        if (page.age, page.ordinal) < (first.age, first.ordinal):
-            oldest[cluster] = page
-    return {page.ordinal for page in oldest.values()}
-
-
-def _candidate(page: Judged, other: LivePage, pair: Pair, rule: Rule | None, policy: Policy) -> Candidate:
-    return Candidate(
-        id=other.id,
-        ordinal=other.ordinal,
-        cluster_id=str(other.cluster.root().id),
-        distance=pair.distance,
-        agreement=pair.agreement,
-        similarity=similarity(pair.agreement, policy.sketch_bits),
-        short=page.short or other.short,
-        fails=pair.fails,
-        rejected_by=rule,
-    )

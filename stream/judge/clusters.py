@@ -1,56 +1,233 @@
-"""Clusters: union-find over live pages, with ids that stay.
+"""Clusters: connected components of live pages, with ids that stay.
 
-A cluster's id is the ordinal at which its founder came. When clusters merge the oldest id survives. A cluster
-ends with its last live member, keeps its id when its founder leaves, and never splits; ids are never reused.
+A cluster's id is the ordinal at which its founder came. When clusters merge the oldest id survives. A cluster ends
+with its last live member, keeps its id when its founder leaves, and never splits; ids are never reused.
+
+A page that founded a cluster and is alone in it needs no record: its cluster is known by the page's row alone. All
+others have a record, which points to the record that took it in (union-find), and a node for each member. The nodes
+of a cluster are a pairing heap by age (Fredman, Sedgewick, Sleator, Tarjan 1986), so that its oldest live member is at
+hand: joining and merging cost O(1), and the next oldest O(log n) amortized.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterator
 
-from stream.judge.members import LazyHeap, LivePage
+import numpy as np
 
+from stream.files import Part
+from stream.judge.rows import Rows
+from stream.judge.table import NONE, Table
+from stream.kernels.pairing import collect, oldest_of, pop
 
-class Cluster:
-    """One cluster, or a former one that points to the cluster that took it in."""
-
-    __slots__ = ("_into", "id", "members")
-
-    def __init__(self, founder_ordinal: int) -> None:
-        self.id = founder_ordinal
-        self.members = LazyHeap()
-        self._into: Cluster | None = None
-
-    def root(self) -> Cluster:
-        """The cluster that this one is part of now. Amortized nearly constant (path halving)."""
-        node = self
-        while node._into is not None:
-            if node._into._into is not None:
-                node._into = node._into._into
-            node = node._into
-        return node
-
-    def canonical(self) -> LivePage:
-        """The oldest live member. The cluster must have one."""
-        page = self.members.first()
-        if page is None:
-            raise LookupError(f"cluster {self.id} has no live member")
-        return page
-
-    def join(self, page: LivePage) -> None:
-        """Make a live page a member, at its age."""
-        page.cluster = self
-        self.members.push(page.age, page)
+Cluster = int
+"""A cluster's record, or the row of its only page below 0."""
 
 
-def merge(clusters: Iterable[Cluster]) -> tuple[Cluster, list[int]]:
-    """Tie distinct root clusters together; returns the survivor and the ids of the others, ascending.
+class Clusters:
+    """The clusters of the live pages of `rows`; `age_of` gives the age of a row whose page is alone.
 
-    The survivor is the one with the oldest id; members move from the smaller heap into the larger, so n pages
-    cost O(n log^2 n) over all merges.
+    Memory: nothing for a page that is alone; 24 bytes a member and 24 a cluster otherwise.
     """
-    first, *others = sorted(clusters, key=lambda cluster: cluster.id)
-    for other in others:
-        first.members.absorb(other.members)
-        other._into = first
-    return first, [other.id for other in others]
+
+    def __init__(self, rows: Rows, age_of: Callable[[int], int]) -> None:
+        self._rows = rows
+        self._age_of = age_of
+        self._nodes = Table(
+            "nodes",
+            {"row": np.uint32, "child": np.uint32, "sibling": np.uint32, "cluster": np.uint32, "age": np.int64},
+        )
+        self._clusters = Table(
+            "clusters",
+            {"into": np.uint32, "root": np.uint32, "live": np.uint32, "spent": np.uint32, "id": np.int64},
+        )
+        self._former: dict[int, list[int]] = {}
+        """Per cluster the records that it took in, which nodes may still name."""
+
+    def of(self, row: int) -> Cluster:
+        """The cluster of a live page."""
+        node = self._rows.table.node[row]
+        return self._root(self._nodes.cluster[node]) if node else -row
+
+    def id(self, cluster: Cluster) -> int:
+        """The ordinal of its founder."""
+        return self._age_of(-cluster) if cluster < 0 else self._clusters.id[cluster]
+
+    def size(self, cluster: Cluster) -> int:
+        """Its live members."""
+        return 1 if cluster < 0 else self._clusters.live[cluster]
+
+    def oldest(self, cluster: Cluster) -> int:
+        """The row of its oldest live member."""
+        return -cluster if cluster < 0 else self._nodes.row[self._clusters.root[cluster]]
+
+    def members(self, cluster: Cluster) -> Iterator[int]:
+        """The rows of all its live members, in no particular order; linear."""
+        if cluster < 0:
+            return iter((-cluster,))
+        return (row for row in (self._nodes.row[node] for node in self._tree(cluster)) if row)
+
+    def tie(self, clusters: Collection[Cluster]) -> tuple[Cluster, list[int]]:
+        """Make distinct clusters one, the one with the oldest id; returns it and the ids of the others, ascending."""
+        if len(clusters) == 1:
+            [only] = clusters
+            return only, []
+        known = sorted((self.id(cluster), cluster) for cluster in clusters)
+        survivor = self._recorded(known[0][1], known[0][0])
+        for cluster_id, cluster in known[1:]:
+            self._absorb(survivor, self._recorded(cluster, cluster_id))
+        return survivor, [cluster_id for cluster_id, _ in known[1:]]
+
+    def join(self, cluster: Cluster, row: int, age: int) -> Cluster:
+        """Make a live page a member; returns the cluster, which has a record from now on."""
+        recorded = self._recorded(cluster, self.id(cluster))
+        self._push(recorded, row, age)
+        self._clusters.live[recorded] += 1
+        return recorded
+
+    def replace(self, old: int, new: int) -> None:
+        """Let the page of one row take the place, and the age, of the page of another."""
+        node = self._rows.table.node[old]
+        self._rows.table.node[old] = NONE
+        self._rows.table.node[new] = node
+        if node:
+            self._nodes.row[node] = new
+
+    def leave(self, row: int) -> None:
+        """A member is no longer live."""
+        node = self._rows.table.node[row]
+        if not node:
+            return
+        self._rows.table.node[row] = NONE
+        self._nodes.row[node] = NONE
+        cluster = self._root(self._nodes.cluster[node])
+        clusters = self._clusters
+        clusters.live[cluster] -= 1
+        clusters.spent[cluster] += 1
+        if not clusters.live[cluster]:
+            self._end(cluster)
+        elif clusters.spent[cluster] > 4 * clusters.live[cluster] + 16:
+            self._renew(cluster)
+        elif node == clusters.root[cluster]:
+            self._pop(cluster)
+
+    def _root(self, cluster: int) -> int:
+        into = self._clusters.into
+        while into[cluster] != cluster:
+            into[cluster] = into[into[cluster]]
+            cluster = into[cluster]
+        return cluster
+
+    def _recorded(self, cluster: Cluster, cluster_id: int) -> int:
+        """A cluster's record, made where its page was alone."""
+        if cluster > 0:
+            return cluster
+        clusters = self._clusters
+        made = clusters.new()
+        clusters.into[made], clusters.root[made], clusters.id[made] = made, NONE, cluster_id
+        clusters.live[made], clusters.spent[made] = 1, 0
+        self._push(made, -cluster, cluster_id)
+        return made
+
+    def _push(self, cluster: int, row: int, age: int) -> None:
+        nodes = self._nodes
+        node = nodes.new()
+        nodes.row[node], nodes.age[node], nodes.cluster[node] = row, age, cluster
+        nodes.child[node] = nodes.sibling[node] = NONE
+        self._rows.table.node[row] = node
+        self._clusters.root[cluster] = self._meld(self._clusters.root[cluster], node)
+
+    def _meld(self, one: int, other: int) -> int:
+        """Two heaps as one. No two members of a cluster have one age."""
+        if not one or not other:
+            return one or other
+        nodes = self._nodes
+        if nodes.age[other] < nodes.age[one]:
+            one, other = other, one
+        nodes.sibling[other] = nodes.child[one]
+        nodes.child[one] = other
+        return one
+
+    def _absorb(self, survivor: int, other: int) -> None:
+        clusters = self._clusters
+        clusters.into[other] = survivor
+        clusters.root[survivor] = self._meld(clusters.root[survivor], clusters.root[other])
+        clusters.live[survivor] += clusters.live[other]
+        clusters.spent[survivor] += clusters.spent[other] + 1
+        former = self._former.pop(other, [])
+        former.append(other)
+        mine = self._former.setdefault(survivor, former)
+        if mine is not former:
+            if len(former) > len(mine):
+                mine, former = former, mine
+                self._former[survivor] = mine
+            mine += former
+
+    def _pop(self, cluster: int) -> None:
+        """Bring the oldest live member to the root."""
+        nodes, clusters = self._nodes, self._clusters
+        columns = (nodes.column("row"), nodes.column("child"), nodes.column("sibling"), nodes.column("age"))
+        root, gone = pop(clusters.root[cluster], *columns)
+        clusters.root[cluster] = root
+        for node in gone.tolist():
+            nodes.free(node)
+        clusters.spent[cluster] -= len(gone)
+
+    def _tree(self, cluster: int) -> list[int]:
+        nodes, clusters = self._nodes, self._clusters
+        most = clusters.live[cluster] + clusters.spent[cluster]
+        found: list[int] = collect(
+            clusters.root[cluster], nodes.column("child"), nodes.column("sibling"), most
+        ).tolist()
+        return found
+
+    def _renew(self, cluster: int) -> None:
+        """Build the heap anew of the live members alone, and give up the records that were taken in."""
+        nodes, clusters = self._nodes, self._clusters
+        tree = np.array(self._tree(cluster), np.uint32)
+        live = nodes.column("row")[tree] != NONE
+        kept = tree[live]
+        for node in tree[~live].tolist():
+            nodes.free(node)
+        nodes.column("cluster")[kept] = cluster
+        columns = (nodes.column("child"), nodes.column("sibling"), nodes.column("age"))
+        clusters.root[cluster] = oldest_of(kept, *columns)
+        clusters.spent[cluster] = 0
+        self._forget_former(cluster)
+
+    def _end(self, cluster: int) -> None:
+        for node in self._tree(cluster):
+            self._nodes.free(node)
+        self._forget_former(cluster)
+        self._clusters.free(cluster)
+
+    def _forget_former(self, cluster: int) -> None:
+        for other in self._former.pop(cluster, ()):
+            self._clusters.free(other)
+
+    def sizes(self) -> np.ndarray[tuple[int], np.dtype[np.uint32]]:
+        """The live members of every cluster that has a record, in no particular order; linear."""
+        used = np.arange(1, self._clusters.used, dtype=np.uint32)
+        taken = np.zeros(self._clusters.used, np.bool_)
+        taken[self._clusters.free_numbers()] = True
+        heads = used[(self._clusters.column("into")[used] == used) & ~taken[used]]
+        return self._clusters.column("live")[heads]
+
+    def nbytes(self) -> int:
+        """Bytes in use."""
+        return self._nodes.nbytes() + self._clusters.nbytes()
+
+    def parts(self) -> list[Part]:
+        """All of it, for a snapshot."""
+        return [self._nodes.part(), self._clusters.part()]
+
+    def restore(self, parts: dict[str, Part]) -> None:
+        """Take over what `parts` gave. Raises StateDamaged."""
+        for table in (self._nodes, self._clusters):
+            table.restore(parts[table.name])
+        self._former.clear()
+        taken = np.zeros(self._clusters.used, np.bool_)
+        taken[self._clusters.free_numbers()] = True
+        used = np.arange(1, self._clusters.used, dtype=np.uint32)
+        for other in used[(self._clusters.column("into")[used] != used) & ~taken[used]].tolist():
+            self._former.setdefault(self._root(other), []).append(other)

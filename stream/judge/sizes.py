@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from stream.judge.clusters import Cluster
 
@@ -32,70 +35,68 @@ class Sizes:
     def __init__(self, alert: Alert) -> None:
         self.largest = 0
         """Live members of the largest cluster."""
+        self.noticed: dict[int, int] = {}
+        """The clusters that were noticed and not yet told of, by their ids; whoever tells empties it."""
         self._alert = alert
         self._clusters: dict[int, int] = {}
         """How many clusters have so many live members."""
         self._next: dict[int, int] = {}
         """Per cluster that was noticed, the size at which it is again."""
-        self._noticed: dict[int, Cluster] = {}
 
-    def joined(self, cluster: Cluster) -> None:
-        """A page has become a member."""
-        size = cluster.members.live
-        clusters = self._clusters
-        clusters[size] = clusters.get(size, 0) + 1
-        if size > self.largest:
-            self.largest = size
-        if size == 1:
-            return
-        if clusters[size - 1] > 1:
-            clusters[size - 1] -= 1
-        else:
-            del clusters[size - 1]
+    def joined(self, size: int) -> None:
+        """A page has become a member of a cluster, which has `size` now."""
+        self._change(size - 1, size)
 
-    def left(self, cluster: Cluster) -> None:
-        """A member has left."""
-        size = cluster.members.live
+    def left(self, cluster_id: Callable[[], int], size: int) -> None:
+        """A member has left a cluster, which has `size` now."""
         self._change(size + 1, size)
         if self._next and 2 * size < self._alert.pages:
-            self._next.pop(cluster.id, None)
-            self._noticed.pop(cluster.id, None)
+            number = cluster_id()
+            self._next.pop(number, None)
+            self.noticed.pop(number, None)
 
-    def tied(self, survivor: Cluster, before: int, absorbed: Sequence[tuple[int, int]]) -> None:
-        """A cluster of `before` members has taken in others, each an (id, its members)."""
-        self._change(before, survivor.members.live)
-        for cluster_id, size in absorbed:
-            self._change(size, 0)
-            if self._noticed.pop(cluster_id, None) is not None:
-                self._noticed[survivor.id] = survivor
-            due = self._next.pop(cluster_id, 0)
+    def tied(
+        self, survivor: int, cluster: Cluster, size: int, before: Sequence[int], others: Sequence[int]
+    ) -> None:
+        """Clusters of `before` members each are one of `size` now, with the id `survivor`; `others` are the ids
+        that it took in."""
+        self._change(0, size)
+        for members in before:
+            self._change(members, 0)
+        for other in others:
+            if self.noticed.pop(other, None) is not None:
+                self.noticed[survivor] = cluster
+            due = self._next.pop(other, 0)
             if due:
-                self._next[survivor.id] = max(due, self._next.get(survivor.id, 0))
+                self._next[survivor] = max(due, self._next.get(survivor, 0))
 
-    def look(self, cluster: Cluster, live_pages: int) -> None:
+    def is_large(self, size: int, live_pages: int) -> bool:
+        """Whether a cluster of so many members is out of proportion."""
+        return size >= self._alert.pages and size >= self._alert.share * live_pages
+
+    def look(self, cluster_id: int, cluster: Cluster, size: int) -> None:
         """Notice a cluster that is out of proportion, and after that at each doubling of its size."""
-        size = cluster.members.live
-        if size < self._alert.pages or size < self._alert.share * live_pages:
-            return
-        if size >= self._next.get(cluster.id, 0):
-            self._next[cluster.id] = 2 * size
-            self._noticed[cluster.id] = cluster
+        if size >= self._next.get(cluster_id, 0):
+            self._next[cluster_id] = 2 * size
+            self.noticed[cluster_id] = cluster
 
-    def noticed(self) -> list[Grown]:
-        """The clusters noticed since the last call that are still large, as they are now."""
-        found = [
-            Grown(cluster.id, cluster.members.live, cluster.canonical().id) for cluster in self._noticed.values()
-        ]
-        self._noticed.clear()
-        return found
+    def restore(self, sizes: NDArray[np.uint32], alone: int) -> None:
+        """Begin with clusters of these sizes (n,), and so many of one page."""
+        found, counts = np.unique(sizes, return_counts=True)
+        self._clusters = dict(zip(found.tolist(), counts.tolist(), strict=True))
+        if alone:
+            self._clusters[1] = self._clusters.get(1, 0) + alone
+        self.largest = max(self._clusters, default=0)
 
     def _change(self, before: int, after: int) -> None:
+        clusters = self._clusters
         if after:
-            self._clusters[after] = self._clusters.get(after, 0) + 1
+            clusters[after] = clusters.get(after, 0) + 1
             self.largest = max(self.largest, after)
-        if self._clusters[before] > 1:
-            self._clusters[before] -= 1
-        else:
-            del self._clusters[before]
-        while self.largest and self.largest not in self._clusters:
+        if before:
+            if clusters[before] > 1:
+                clusters[before] -= 1
+            else:
+                del clusters[before]
+        while self.largest and self.largest not in clusters:
             self.largest -= 1  # one step: who was the largest alone has lost one member

@@ -6,22 +6,34 @@ each cluster does, and the next oldest member takes its place when it leaves.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stream.index import Index
-from stream.judge.clusters import Cluster, merge
-from stream.judge.members import Expiry, LazyHeap, LivePage
-from stream.judge.sizes import Alert, Sizes
-from stream.model import U64
+from stream.errors import StateDamaged
+from stream.files import Part
+from stream.files.part import Fact
+from stream.index.log_index import Index
+from stream.judge.batch import Batch
+from stream.judge.candidates import LivePage
+from stream.judge.clusters import Cluster, Clusters
+from stream.judge.directory import Directory
+from stream.judge.expiry import Expiry
+from stream.judge.pages import PageRecord, Pages
+from stream.judge.rows import FOUNDER, INDEXED, LIVE, Rows
+from stream.judge.sizes import Alert, Grown, Sizes
+
+DELETE = "delete the folder: it is made anew from the log"
+BUCKETS = 8
+"""Into so many buckets a window is cut; about one more is held."""
 
 
 class Store:
-    """Adds and removes live pages so that directory, index, clusters and window always agree.
+    """Adds and removes live pages so that directory, index, clusters, window and page store always agree.
 
-    Entries of the index are released at `settle`, not before: what a batch has interned stays valid within it.
+    Works batch by batch: `begin` gives every page of a batch a row and a record, `add` makes it live, `settle` hands
+    to index and directory what has stayed, and takes from them what has left.
     """
 
     def __init__(self, index: Index, window_ms: int | None, canonical_only: bool, alert: Alert) -> None:
@@ -29,45 +41,85 @@ class Store:
         self.window_ms = window_ms
         self.canonical_only = canonical_only
         self.stream_time: int | None = None
-        self.directory: dict[bytes, LivePage] = {}
-        self.promoted: list[LivePage] = []
-        """Pages indexed since `settle` in place of a canonical page that left: a query made before misses them."""
+        self.live_pages = 0
+        self.rows = Rows()
+        self.pages = Pages(index.sketch_words)
+        self.directory = Directory()
+        self.clusters = Clusters(self.rows, lambda row: self.record(row).age)
         self.sizes = Sizes(alert)
-        self._entries: dict[int, LazyHeap] = {}
+        self.promoted: list[int] = []
+        """Rows indexed since `settle` in place of a canonical page that left: a query made before misses them."""
+        self._expiry = Expiry(self.rows, self.pages, window_ms) if window_ms is not None else None
+        self._bucket_ms = max(1, window_ms // BUCKETS) if window_ms is not None else None
+        self._batch = Batch.empty(index.sketch_words)
         self._touched: set[int] = set()
-        self._expiry = Expiry()
+        self._gone: list[tuple[bytes, int]] = []
+        self._buckets_dropped = 0
 
-    def intern(self, fingerprints: U64, sketches: U64, short: NDArray[np.bool_]) -> list[int]:
-        """Entry numbers for fingerprints (n,), sketches (n, S) and whether short (n,), to be settled later."""
-        entries: list[int] = self.index.intern(fingerprints, sketches, short).tolist()
-        self._touched.update(entries)
-        return entries
+    def begin(self, batch: Batch) -> None:
+        """Give every page of a batch a row and a record; none is live yet."""
+        self._batch = batch
+        batch.rows = self.rows.take(len(batch))
+        batch.colds = self.pages.append(
+            ordinals=batch.ordinals,
+            times=batch.times,
+            identities=batch.identities,
+            fingerprints=batch.fingerprints,
+            sketches=batch.sketches,
+            short=batch.short,
+            rows=batch.rows,
+            ids=batch.ids,
+            id_ends=batch.id_ends,
+        )
+        self.rows.table.column("cold")[batch.rows] = batch.colds
 
-    def earliest(self, entry: int) -> LivePage | None:
-        """The indexed live page of least ordinal that has this entry."""
-        pages = self._entries.get(entry)
-        return pages.first() if pages else None
+    def buckets(self, times: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The bucket (n,) of each time (n,)."""
+        return np.zeros_like(times) if self._bucket_ms is None else times // self._bucket_ms
 
-    def pages(self, entry: int) -> Iterator[LivePage]:
-        """All indexed live pages that have this entry, in no particular order."""
-        pages = self._entries.get(entry)
-        return iter(pages) if pages else iter(())
+    def record(self, row: int) -> PageRecord:
+        """What is kept of a page. A few us."""
+        return self.pages.read(self.rows.table.cold[row])
+
+    def id_of(self, row: int) -> str:
+        """A page's id. A few us."""
+        return self.record(row).id
+
+    def live_page(self, row: int) -> LivePage:
+        """A live page with its cluster, for those who ask."""
+        return LivePage(self.record(row), self.clusters.id(self.clusters.of(row)))
+
+    def ordinal_rank(self, row: int) -> int:
+        """Ascends with the ordinals of pages, and costs less to know."""
+        return self.pages.order(self.rows.table.cold[row])
+
+    def known(self, identities: NDArray[np.uint64]) -> list[list[int]]:
+        """For each of n identities (n, 2) the rows that may be those of its live page."""
+        starts, rows = self.directory.candidates(identities)
+        ends, found = starts.tolist(), rows.tolist()
+        return [found[ends[i] : ends[i + 1]] for i in range(len(identities))]
+
+    def live_version(self, identity: bytes, candidates: Iterable[int]) -> int:
+        """The row of the live page with this identity; 0 for none. `candidates` are those of `known`."""
+        row = self._batch.live.get(identity)
+        if row is not None:
+            return row
+        for candidate in candidates:
+            if self.rows.is_live(candidate) and self.record(candidate).identity == identity:
+                return candidate
+        return 0
+
+    def earliest(self, entry: int) -> int:
+        """The row of the indexed live page of least ordinal that has this entry; 0 for none."""
+        return self.rows.earliest(entry)
 
     def advance(self, time: int) -> None:
         """Advance stream time to a readable page's time; pages that the window leaves behind go."""
         if self.stream_time is None or time > self.stream_time:
             self.stream_time = time
-            if self.window_ms is not None:
-                while (page := self._expiry.due(time - self.window_ms)) is not None:
-                    self.leave(page)
-
-    def remaining(self, time: int) -> Iterator[LivePage]:
-        """All live pages that are still there once a readable page of this time has come; linear."""
-        pages = iter(self.directory.values())
-        if self.window_ms is None:
-            return pages
-        edge = (time if self.stream_time is None else max(time, self.stream_time)) - self.window_ms
-        return (page for page in pages if page.time > edge)
+            if self._expiry is not None and self.window_ms is not None:
+                while row := self._expiry.due(time - self.window_ms):
+                    self.leave(row, self.record(row).identity)
 
     def is_late(self, time: int) -> bool:
         """Whether a page of this time is outside the window already."""
@@ -75,67 +127,253 @@ class Store:
             return False
         return time <= self.stream_time - self.window_ms
 
-    def add(self, page: LivePage, cluster: Cluster) -> None:
-        """Store a page as the current version of its identity and a member of a root cluster."""
-        self.directory[page.identity] = page
-        cluster.join(page)
-        self.sizes.joined(cluster)
-        if self.window_ms is not None:
-            self._expiry.add(page)
-        if not self.canonical_only or cluster.canonical() is page:
-            self._index(page)
-
     def tie(self, clusters: Collection[Cluster]) -> tuple[Cluster, list[int]]:
-        """As `merge`: distinct root clusters become one."""
+        """Make distinct clusters one, as `Clusters.tie`."""
         if len(clusters) == 1:
-            [only] = clusters
-            return only, []
-        sizes = {cluster.id: cluster.members.live for cluster in clusters}
-        survivor, merged = merge(clusters)
-        self.sizes.tied(survivor, sizes[survivor.id], [(other, sizes[other]) for other in merged])
+            return self.clusters.tie(clusters)
+        before = [self.clusters.size(cluster) for cluster in clusters]
+        survivor, merged = self.clusters.tie(clusters)
+        self.sizes.tied(self.clusters.id(survivor), survivor, self.clusters.size(survivor), before, merged)
         return survivor, merged
 
-    def leave(self, page: LivePage) -> None:
+    def add(self, number: int, entry: int, cluster: Cluster | None) -> Cluster:
+        """Make page `number` of the batch live, in a cluster or, for None, in one of its own.
+
+        `entry` is that of an indexed page with exactly its key and bucket; 0 for none.
+        """
+        row = self._arrive(number)
+        if cluster is None:
+            joined = -row
+            self.sizes.joined(1)
+        else:
+            joined = self.clusters.join(cluster, row, int(self._batch.ordinals[number]))
+            self.sizes.joined(self.clusters.size(joined))
+        if not self.canonical_only:
+            self._index(number, row, entry)
+        elif self.clusters.oldest(joined) == row:
+            self._index(number, row, 0)
+        return joined
+
+    def renew(self, number: int, entry: int, old: int, age: int, cluster: Cluster) -> Cluster:
+        """Let page `number` of the batch take the place of its earlier version, which leaves."""
+        alone = self.rows.table.state[old] == LIVE | INDEXED | FOUNDER
+        if alone and entry == old and old not in self._batch.founders:
+            self._stay(number, old, age)
+            return cluster
+        row = self._arrive(number)
+        self.pages.amend(self.rows.table.cold[row], age=age)
+        self.clusters.replace(old, row)
+        if not self.canonical_only or self.rows.table.state[old] & INDEXED:
+            self._index(number, row, entry)
+        self._forget(old, self._batch.identity(number))
+        return -row if cluster < 0 else cluster
+
+    def _stay(self, number: int, row: int, age: int) -> None:
+        """Let page `number` of the batch have the row of its earlier version, which was alone with the same key."""
+        batch, table = self._batch, self.rows.table
+        self.pages.left(np.array([table.cold[row]], np.uint32))
+        cold = int(batch.colds[number])
+        self.pages.amend(cold, age=age, row=row)
+        table.cold[row] = cold
+        table.free(int(batch.rows[number]))
+        batch.rows[number] = row
+        batch.kept[number] = True
+        batch.live[batch.identity(number)] = row
+        self._expires(number, row)
+
+    def leave(self, row: int, identity: bytes) -> None:
         """Take a live page out of everything. In a cluster that lives on, nothing else changes but its
         canonical page."""
-        page.live = False
-        if self.directory.get(page.identity) is page:
-            del self.directory[page.identity]
-        cluster = page.cluster.root()
-        cluster.members.left()
-        self.sizes.left(cluster)
-        if self.window_ms is not None:
-            self._expiry.left()
-        indexed = page.indexed
-        if indexed:
-            self._entries[page.entry].left()
-            self._touched.add(page.entry)
-        if self.canonical_only and indexed and (heir := cluster.members.first()) is not None:
-            self._promote(heir)
+        indexed = self.rows.table.state[row] & INDEXED
+        cluster = self.clusters.of(row)
+        size = self.clusters.size(cluster)
+        self.sizes.left(lambda: self.clusters.id(cluster), size - 1)
+        self.clusters.leave(row)
+        self._forget(row, identity)
+        if self.canonical_only and indexed and size > 1:
+            self._promote(self.clusters.oldest(cluster))
 
     def settle(self) -> None:
-        """Release the entries that no live page has. Called at the end of a batch."""
-        idle = []
-        for entry in sorted(self._touched):
-            pages = self._entries.get(entry)
-            if pages is None or not pages.live:
-                self._entries.pop(entry, None)
-                idle.append(entry)
-        if idle:
-            self.index.release(np.array(idle, np.int64))
+        """Hand to index and directory what has stayed of the batch, and take from them what has left."""
+        founders = self._batch.founders
+        idle = [entry for entry in self._touched if not self.rows.earliest(entry)]
+        for entry in idle:
+            if entry in founders:
+                self.rows.table.state[entry] &= ~FOUNDER
+        self._add_entries([row for row in founders if self.rows.table.state[row] & FOUNDER])
+        released = sorted(entry for entry in idle if entry not in founders)
+        if released:
+            self.index.release(np.array(released, np.uint32))
+        self._settle_directory()
+        self._drop_buckets()
+        self.index.settle()
+        self.rows.give_back(self.index.dropped())
+        self._compact()
         self._touched.clear()
         self.promoted.clear()
+        self._batch = Batch.empty(self.index.sketch_words)
 
-    def _index(self, page: LivePage) -> None:
-        pages = self._entries.get(page.entry)
-        if pages is None:
-            pages = self._entries[page.entry] = LazyHeap()
-        pages.push(page.ordinal, page)
-        page.indexed = True
+    def _arrive(self, number: int) -> int:
+        batch, row = self._batch, int(self._batch.rows[number])
+        self.rows.table.state[row] = LIVE
+        batch.live[batch.identity(number)] = row
+        self.live_pages += 1
+        self._expires(number, row)
+        return row
 
-    def _promote(self, heir: LivePage) -> None:
-        words = np.frombuffer(heir.sketch.to_bytes(8 * self.index.sketch_words, "little"), np.uint64)
-        fingerprint = np.array([heir.fingerprint], np.uint64)
-        [heir.entry] = self.intern(fingerprint, words.reshape(1, -1), np.array([heir.short]))
-        self._index(heir)
+    def _expires(self, number: int, row: int) -> None:
+        if self._expiry is not None:
+            self._expiry.add(int(self._batch.times[number]), int(self._batch.ordinals[number]), row)
+
+    def _index(self, number: int, row: int, entry: int) -> None:
+        """Let a live page of the batch answer for an entry: a known one, one of the batch, or its own."""
+        batch = self._batch
+        group = batch.groups[number]
+        if not self.canonical_only:
+            entry = entry or next(iter(batch.fresh.get(group, ())), 0)
+            if entry:
+                self.rows.join(entry, row)
+                return
+        self.rows.found(row)
+        batch.fresh.setdefault(group, []).append(row)
+        batch.founders[row] = number
+
+    def _forget(self, row: int, identity: bytes) -> None:
+        """A page is live no more: nothing leads to it, and its row is free once the batch is settled."""
+        batch = self._batch
+        entry = self.rows.leave(row)
+        if entry:
+            self._touched.add(entry)
+        self.live_pages -= 1
+        if batch.live.get(identity, row) == row:
+            batch.live[identity] = 0
+        self._gone.append((identity, row))
+
+    def _promote(self, heir: int) -> None:
+        """Index the page that is canonical now."""
+        batch = self._batch
+        self.rows.found(heir)
+        batch.founders[heir] = batch.number_of(heir)
         self.promoted.append(heir)
+
+    def _add_entries(self, rows: list[int]) -> None:
+        """Hand new entries to the index."""
+        batch = self._batch
+        own = [row for row in rows if batch.founders[row] >= 0]
+        if own:
+            numbers = np.array([batch.founders[row] for row in own], np.int64)
+            self.index.add(
+                np.array(own, np.uint32),
+                batch.fingerprints[numbers],
+                batch.sketches[numbers],
+                batch.short[numbers],
+                batch.buckets[numbers],
+            )
+        heirs = [row for row in rows if batch.founders[row] < 0]
+        if heirs:
+            records = [self.record(row) for row in heirs]
+            width = 8 * self.index.sketch_words
+            sketches = b"".join(record.sketch.to_bytes(width, "little") for record in records)
+            self.index.add(
+                np.array(heirs, np.uint32),
+                np.array([record.fingerprint for record in records], np.uint64),
+                np.frombuffer(sketches, np.uint64).reshape(len(heirs), self.index.sketch_words),
+                np.array([record.short for record in records]),
+                self.buckets(np.array([record.time for record in records], np.int64)),
+            )
+
+    def _settle_directory(self) -> None:
+        """Enter the batch's pages that are still live, take out those of before that are not, free their rows."""
+        batch, rows = self._batch, self.rows
+        state = rows.table.column("state")
+        live = (state[batch.rows] & LIVE) != 0
+        new = ~batch.kept
+        mine = set(batch.rows[new].tolist())
+        before = [(identity, row) for identity, row in self._gone if row not in mine]
+        if before:
+            identities = np.frombuffer(b"".join(identity for identity, _ in before), np.uint64).reshape(-1, 2)
+            gone = np.array([row for _, row in before], np.uint32)
+            self.directory.remove(identities, gone)
+            self.pages.left(rows.table.column("cold")[gone])
+        stayed, left = live & new, ~live & new
+        if stayed.any():
+            self.directory.add(batch.identities[stayed], batch.rows[stayed])
+        if left.any():
+            self.pages.left(batch.colds[left])
+        for row in [*(row for _, row in before), *batch.rows[left].tolist()]:
+            if not state[row] & FOUNDER:
+                rows.table.free(row)
+        self._gone.clear()
+
+    def _drop_buckets(self) -> None:
+        """Free the files of buckets that the window has left behind."""
+        if self._bucket_ms is None or self.window_ms is None or self.stream_time is None:
+            return
+        below = (self.stream_time - self.window_ms + 1) // self._bucket_ms
+        if below != self._buckets_dropped:
+            self.index.drop_buckets(below)
+            self._buckets_dropped = below
+
+    def _compact(self) -> None:
+        moves = self.pages.compact(self.rows.are_live)
+        if moves is not None:
+            rows, colds = moves
+            self.rows.table.column("cold")[rows] = colds
+
+    def look(self, cluster: Cluster) -> None:
+        """Notice a cluster that is out of proportion."""
+        size = self.clusters.size(cluster)
+        if self.sizes.is_large(size, self.live_pages):
+            self.sizes.look(self.clusters.id(cluster), cluster, size)
+
+    def outgrown(self) -> list[Grown]:
+        """Clusters noticed as out of proportion since the last call, as they are now."""
+        found = []
+        for cluster_id, cluster in self.sizes.noticed.items():
+            oldest = self.clusters.oldest(cluster)
+            if self.rows.is_live(oldest):
+                found.append(Grown(cluster_id, self.clusters.size(cluster), self.id_of(oldest)))
+        self.sizes.noticed.clear()
+        return found
+
+    def nbytes(self) -> dict[str, int]:
+        """Memory by part, in bytes."""
+        return {
+            **self.index.nbytes(),
+            "rows and chains": self.rows.nbytes(),
+            "clusters": self.clusters.nbytes(),
+            "directory": self.directory.nbytes(),
+            "page store": self.pages.nbytes(),
+        }
+
+    def parts(self) -> list[Part]:
+        """All of it, for a snapshot, between batches."""
+        return [
+            *self.index.parts(),
+            *self.rows.parts(),
+            *self.clusters.parts(),
+            self.directory.part(),
+            *self.pages.parts(),
+        ]
+
+    def facts(self) -> dict[str, Fact]:
+        """The numbers that belong to `parts`."""
+        return {"stream_time": self.stream_time, "live_pages": self.live_pages}
+
+    def restore(self, parts: Sequence[Part], facts: Mapping[str, Fact]) -> None:
+        """Take over what `parts` and `facts` gave, in a store of which nothing was used. Raises StateDamaged."""
+        named = {part.name: part for part in parts}
+        stream_time, live_pages = facts.get("stream_time"), facts.get("live_pages")
+        if not isinstance(live_pages, int) or not isinstance(stream_time, int | None):
+            raise StateDamaged("the state does not say how many pages are live", DELETE)
+        try:
+            self.rows.restore(named)
+            self.clusters.restore(named)
+            self.directory.restore(named["directory"])
+        except KeyError as error:
+            raise StateDamaged(f"the state lacks {error}", DELETE) from None
+        self.index.restore(part for part in parts if part.kind in Index.KINDS)
+        self.pages.restore(part for part in parts if part.kind in Pages.KINDS)
+        self.stream_time, self.live_pages = stream_time, live_pages
+        sizes = self.clusters.sizes()
+        self.sizes.restore(sizes, live_pages - int(sizes.sum(dtype=np.int64)))

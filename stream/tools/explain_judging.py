@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from stream.deduper import make_index
 from stream.judge import candidates as judge
-from stream.judge.members import LivePage
+from stream.judge.candidates import LivePage
 from stream.judge.resolver import Resolver
 from stream.model import Columns, Kind, Source, Verdict
 from stream.text.policy import Policy
@@ -139,17 +139,17 @@ class Judging:
         page = None if self._beside is None else self._resolver.earlier(self._beside)
         if page is None or one.kind[0] != Kind.READABLE:
             return None
-        near = next((found for found in candidates if found.ordinal == page.ordinal), None)
+        near = next((found for found in candidates if found.ordinal == page.record.ordinal), None)
         if near is not None:
             return near
         pair = _compare(one, page, self._policy)
         return Candidate(
-            id=page.id,
-            ordinal=page.ordinal,
+            id=page.record.id,
+            ordinal=page.record.ordinal,
             distance=pair.distance,
             agreement=pair.agreement if self._policy.sketch_bits else None,
             similarity=similarity(pair.agreement, self._policy.sketch_bits),
-            cluster_id=str(page.cluster.root().id),
+            cluster_id=str(page.cluster_id),
             short=_is_short(one, page, self._policy),
             rejected_by=pair.fails,
         )
@@ -161,7 +161,7 @@ class Judging:
         now = max(time, time if stream_time is None else stream_time) if readable else stream_time
         edge = now - window if window is not None and now is not None else None
         found = resolver.earlier(one.identity.tobytes())
-        if found is not None and readable and edge is not None and found.time <= edge:
+        if found is not None and readable and edge is not None and found.record.time <= edge:
             found = None  # the page's own time takes it out of the window
         earlier = None if found is None else _earlier(found, one if readable else None, self._policy)
         late = readable and edge is not None and time <= edge
@@ -178,7 +178,7 @@ class _Subject(NamedTuple):
 
 def _earlier(page: LivePage, one: Columns | None, policy: Policy) -> Earlier:
     """The earlier version, beside the one page of the columns where there is something to compare."""
-    shown = Earlier(page.ordinal, page.time, str(page.cluster.root().id))
+    shown = Earlier(page.record.ordinal, page.record.time, str(page.cluster_id))
     if one is None:
         return shown
     pair = _compare(one, page, policy)

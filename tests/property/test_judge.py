@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from stream.index import Index
+from stream.index.log_index import Index
 from stream.judge.acceptor import Accepted, Acceptor, Ignored
 from stream.judge.resolver import Resolver
 from stream.model import REASONS, Columns, Kind, Source

@@ -1,0 +1,90 @@
+"""Nearby pages: all that one page would be compared with, were it judged now, each with what decides about it.
+
+Found by looking at every live page, not by the index: so it shows what the index would have missed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream.judge.candidates import WIDE, Candidate, Judged, Pair, Rule, compare
+from stream.judge.clusters import Cluster
+from stream.judge.pages import PageRecord
+from stream.judge.store import Store
+from stream.text.policy import Policy
+from stream.wire.verdict import similarity
+
+
+def nearby(page: Judged, time: int, store: Store, policy: Policy, distance: int = WIDE) -> list[Candidate]:
+    """All live pages within `distance` of a readable page of this time, or within the policy's where that is more.
+
+    Closest first, as for verdicts: greatest agreement, then smallest distance, then least ordinal; so the first that
+    is accepted is the one that a verdict names. Linear in the live pages, a few ns each.
+    """
+    edge = _edge(store, time)
+    own, others = [], []
+    for row in _rows_within(page, store, max(distance, policy.distance)):
+        record = store.record(row)
+        if edge is None or record.time > edge:
+            (own if record.identity == page.identity else others).append((row, record))
+    unchanged = any(compare(page, record, policy).fails is None for _, record in own)
+    found = [_candidate(page, row, record, Rule.OWN, store, policy) for row, record in own]
+    oldest: dict[Cluster, int] = {}
+    for row, record in others:
+        rule = None
+        if policy.link == "canonical":
+            cluster = store.clusters.of(row)
+            if unchanged:
+                rule = Rule.UNCHANGED
+            elif record.ordinal != oldest.setdefault(cluster, _oldest(page, cluster, edge, store)):
+                rule = Rule.NOT_CANONICAL
+        found.append(_candidate(page, row, record, rule, store, policy))
+    return sorted(found, key=lambda one: (-one.agreement, one.distance, one.ordinal))
+
+
+def _edge(store: Store, time: int) -> int | None:
+    """Up to which time pages leave once a readable page of this time has come."""
+    if store.window_ms is None:
+        return None
+    return (time if store.stream_time is None else max(time, store.stream_time)) - store.window_ms
+
+
+def _rows_within(page: Judged, store: Store, distance: int) -> Iterator[int]:
+    """The rows of the live pages whose fingerprints are that near."""
+    wanted = np.uint64(page.fingerprint)
+    for colds, records in store.pages.chunks():
+        near: NDArray[np.bool_] = np.bitwise_count(records["fingerprint"] ^ wanted) <= distance
+        if near.any():
+            rows = records["row"][near]
+            yield from rows[store.rows.are_live(rows, colds[near])].tolist()
+
+
+def _oldest(page: Judged, cluster: Cluster, edge: int | None, store: Store) -> int:
+    """The ordinal of the oldest member that is not the page's own earlier version, once the window has moved."""
+    members = (store.record(row) for row in store.clusters.members(cluster))
+    return min(
+        (record.age, record.ordinal)
+        for record in members
+        if record.identity != page.identity and (edge is None or record.time > edge)
+    )[1]
+
+
+def _candidate(
+    page: Judged, row: int, record: PageRecord, rule: Rule | None, store: Store, policy: Policy
+) -> Candidate:
+    """`rule` counts where the pair keeps to all limits, or for the page's own earlier version."""
+    pair: Pair = compare(page, record, policy)
+    return Candidate(
+        id=record.id,
+        ordinal=record.ordinal,
+        cluster_id=str(store.clusters.id(store.clusters.of(row))),
+        distance=pair.distance,
+        agreement=pair.agreement,
+        similarity=similarity(pair.agreement, policy.sketch_bits),
+        short=page.short or record.short,
+        fails=pair.fails,
+        rejected_by=rule if rule is Rule.OWN or pair.fails is None else pair.fails,
+    )

@@ -1,0 +1,106 @@
+"""Pairing heaps in columns: what costs more than a step or two of them.
+
+A node's `child` is its first child, `sibling` its next one; 0 is none. Ages are compared, no two of a heap are equal.
+`row` 0 marks a node whose member has left.
+
+Source: Fredman, Sedgewick, Sleator, Tarjan: The pairing heap (1986); the two passes of its delete-min.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from stream.kernels.jit import kernel
+
+U32 = NDArray[np.uint32]
+
+
+@njit
+def _meld(one, other, child, sibling, age):  # type: ignore[no-untyped-def]
+    """Two heaps, neither empty, as one."""
+    if age[other] < age[one]:
+        one, other = other, one
+    sibling[other] = child[one]
+    child[one] = other
+    return one
+
+
+@njit
+def _meld_all(first, child, sibling, age):  # type: ignore[no-untyped-def]
+    """The heaps in a list of siblings as one, in pairs from left to right, then from right to left; 0 for none."""
+    pairs = np.uint32(0)
+    while first != 0:
+        second = sibling[first]
+        if second == 0:
+            sibling[first] = pairs
+            pairs = first
+            break
+        following = sibling[second]
+        melded = _meld(first, second, child, sibling, age)
+        sibling[melded] = pairs
+        pairs = melded
+        first = following
+    root = np.uint32(0)
+    while pairs != 0:
+        following = sibling[pairs]
+        sibling[pairs] = 0
+        root = pairs if root == 0 else _meld(root, pairs, child, sibling, age)
+        pairs = following
+    return root
+
+
+@kernel
+def pop(root: int, row: U32, child: U32, sibling: U32, age: NDArray[np.int64]) -> tuple[int, U32]:
+    """Take nodes off the top until a live one is the root; returns it (0: none) and the nodes taken off.
+
+    Cost: O(log n) amortized a node.
+    """
+    gone = np.empty(4, np.uint32)
+    count = 0
+    top = np.uint32(root)
+    while top != 0 and row[top] == 0:
+        if count == gone.size:
+            larger = np.empty(2 * count, np.uint32)
+            larger[:count] = gone
+            gone = larger
+        gone[count] = top
+        count += 1
+        top = _meld_all(child[top], child, sibling, age)
+    return top, gone[:count]
+
+
+@kernel
+def collect(root: int, child: U32, sibling: U32, most: int) -> U32:
+    """All nodes of a heap, which are at most `most`; linear."""
+    found = np.empty(most, np.uint32)
+    stack = np.empty(most + 1, np.uint32)
+    depth = 0
+    if root != 0:
+        stack[0] = root
+        depth = 1
+    count = 0
+    while depth > 0 and count < most:
+        depth -= 1
+        node = stack[depth]
+        found[count] = node
+        count += 1
+        if sibling[node] != 0:
+            stack[depth] = sibling[node]
+            depth += 1
+        if child[node] != 0:
+            stack[depth] = child[node]
+            depth += 1
+    return found[:count]
+
+
+@kernel
+def oldest_of(nodes: U32, child: U32, sibling: U32, age: NDArray[np.int64]) -> int:
+    """One heap of single nodes; returns its root (0: none)."""
+    for i in range(nodes.size):
+        child[nodes[i]] = 0
+        sibling[nodes[i]] = nodes[i + 1] if i + 1 < nodes.size else 0
+    if nodes.size == 0:
+        return np.uint32(0)
+    return _meld_all(nodes[0], child, sibling, age)
