@@ -44,6 +44,10 @@ class Clusters:
         self._former: dict[int, list[int]] = {}
         """Per cluster the records that it took in, which nodes may still name."""
 
+    def __len__(self) -> int:
+        """Records in use, of nodes and clusters."""
+        return len(self._nodes) + len(self._clusters)
+
     def of(self, row: int) -> Cluster:
         """The cluster of a live page."""
         node = self._rows.table.node[row]

@@ -6,7 +6,7 @@ the index answers are entries, and which of their pages are live is decided here
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream.files import Part
-from stream.files.part import Fact
 from stream.index.log_index import Index
 from stream.judge.batch import Batch
 from stream.judge.candidates import WIDE, Candidate, LivePage, compare
@@ -117,16 +116,24 @@ class Resolver:
         return self._store.nbytes()
 
     def parts(self) -> list[Part]:
-        """All state, for a snapshot, together with `facts`; between two calls of `judge`."""
+        """All state but for `stream_time` and `live_pages`, for a snapshot; between two calls of `judge`."""
         return self._store.parts()
 
-    def facts(self) -> Mapping[str, Fact]:
-        """The numbers that belong to `parts`."""
-        return self._store.facts()
+    def restore(self, parts: Sequence[Part], stream_time: int | None, live_pages: int) -> None:
+        """Take over what `parts` gave, before anything is judged. Raises StateDamaged."""
+        self._store.restore(parts, stream_time, live_pages)
 
-    def restore(self, parts: Sequence[Part], facts: Mapping[str, Fact]) -> None:
-        """Take over what `parts` and `facts` gave, before anything is judged. Raises StateDamaged."""
-        self._store.restore(parts, facts)
+    def check(self) -> None:
+        """Whether all parts of the state agree with one another; linear. Raises StateDamaged."""
+        self._store.check()
+
+    def on_disk(self, sealed: Iterable[Sealed]) -> None:
+        """These files hold immutable parts from now on: read them there."""
+        self._store.on_disk(sealed)
+
+    def close(self) -> None:
+        """End the thread that merges, and close files."""
+        self._store.close()
 
     def judge(
         self, columns: Columns, time: NDArray[np.int64], ordinal: int, sources: Sequence[Source]

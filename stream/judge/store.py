@@ -6,14 +6,13 @@ each cluster does, and the next oldest member takes its place when it leaves.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stream.errors import StateDamaged
 from stream.files import Part
-from stream.files.part import Fact
 from stream.index.log_index import Index
 from stream.judge.batch import Batch
 from stream.judge.candidates import LivePage
@@ -356,16 +355,9 @@ class Store:
             *self.pages.parts(),
         ]
 
-    def facts(self) -> dict[str, Fact]:
-        """The numbers that belong to `parts`."""
-        return {"stream_time": self.stream_time, "live_pages": self.live_pages}
-
-    def restore(self, parts: Sequence[Part], facts: Mapping[str, Fact]) -> None:
-        """Take over what `parts` and `facts` gave, in a store of which nothing was used. Raises StateDamaged."""
+    def restore(self, parts: Sequence[Part], stream_time: int | None, live_pages: int) -> None:
+        """Take over what `parts` gave, in a store of which nothing was used. Raises StateDamaged."""
         named = {part.name: part for part in parts}
-        stream_time, live_pages = facts.get("stream_time"), facts.get("live_pages")
-        if not isinstance(live_pages, int) or not isinstance(stream_time, int | None):
-            raise StateDamaged("the state does not say how many pages are live", DELETE)
         try:
             self.rows.restore(named)
             self.clusters.restore(named)
@@ -377,3 +369,21 @@ class Store:
         self.stream_time, self.live_pages = stream_time, live_pages
         sizes = self.clusters.sizes()
         self.sizes.restore(sizes, live_pages - int(sizes.sum(dtype=np.int64)))
+
+    def check(self) -> None:
+        """Whether all parts agree with one another; linear. Raises StateDamaged."""
+        self.index.check()
+        self.pages.check()
+        found = sum(int(self.rows.are_live(r["row"], colds).sum()) for colds, r in self.pages.chunks())
+        live = int((self.rows.table.column("state")[: self.rows.table.used] & LIVE).astype(np.bool_).sum())
+        if not found == live == len(self.directory) == self.live_pages:
+            raise StateDamaged(
+                f"{self.live_pages} pages are live, the rows say {live}, the page store {found}, and the directory "
+                f"{len(self.directory)}",
+                DELETE,
+            )
+
+    def close(self) -> None:
+        """End the thread that merges, and close files."""
+        self.index.close()
+        self.pages.close()

@@ -1,0 +1,132 @@
+"""All that a judge knows: what the log has said so far, and what the live pages are.
+
+A function of the frames that it was shown, in the order of the log, and of the policy. It can be given as parts and
+facts, and be taken over from them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from stream.errors import StateDamaged, WrongPolicy, WrongRecipe
+from stream.files import Part
+from stream.files.part import Fact
+from stream.index.log_index import Index
+from stream.judge.acceptor import Accepted, Acceptor, Ignored
+from stream.judge.resolver import Resolver
+from stream.judge.sizes import Alert
+from stream.model import Record, Source, Verdict
+from stream.text.policy import Policy
+
+DELETE = "delete the folder: what it holds is made anew from the log"
+
+
+class StateFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What of a snapshot is not in its parts; `JudgeState.facts` says it in this form."""
+
+    policy: str
+    recipe: str
+    sketch_bits: int
+    window_ms: int | None
+    link: str
+    frame: int
+    """The next frame of the log."""
+    ordinal: int
+    digest: str
+    positions: list[tuple[str, int, int]]
+    """(unique id of the source topic, partition, next offset)"""
+    gaps: list[tuple[str, int, int]]
+    stream_time: int | None
+    live_pages: int
+
+
+class JudgeState:
+    """Acceptor, index and resolver of one policy. `background`: merge in a thread of its own."""
+
+    def __init__(self, policy: Policy, alert: Alert | None = None, *, background: bool = False) -> None:
+        self.policy = policy
+        self.acceptor = Acceptor(policy.recipe_id, policy.sketch_bits // 64)
+        self.index = make_index(policy, background=background)
+        self.resolver = Resolver(policy, self.index, alert)
+
+    def judge(self, record: Record) -> list[Verdict] | Ignored:
+        """The verdicts of the next record of the log, or why its frame is ignored."""
+        accepted = self.acceptor.accept(record.offset, record.value or b"", record.timestamp)
+        if not isinstance(accepted, Accepted):
+            return accepted
+        header, columns = accepted.header, accepted.columns
+        sources = [Source(header.topic, header.partition, offset) for offset in columns.offset.tolist()]
+        return self.resolver.judge(columns, accepted.time, accepted.ordinal, sources)
+
+    def parts(self) -> list[Part]:
+        """Between two records: all that is large, for a snapshot."""
+        return self.resolver.parts()
+
+    def facts(self) -> dict[str, Fact]:
+        """Between two records: the rest of it."""
+        acceptor, policy, resolver = self.acceptor, self.policy, self.resolver
+        facts = StateFacts(
+            policy=policy.id,
+            recipe=policy.recipe_id,
+            sketch_bits=policy.sketch_bits,
+            window_ms=policy.window_ms,
+            link=policy.link,
+            frame=acceptor.next_frame,
+            ordinal=acceptor.ordinal,
+            digest=acceptor.digest_hex,
+            positions=[(*key, offset) for key, offset in sorted(acceptor.positions.items())],
+            gaps=[(*key, offset) for key, offset in sorted(acceptor.gaps.items())],
+            stream_time=resolver.stream_time,
+            live_pages=resolver.live_pages,
+        )
+        made: dict[str, Fact] = msgspec.to_builtins(facts)
+        return made
+
+    def restore(self, parts: Sequence[Part], facts: Mapping[str, Any]) -> None:
+        """Take over what `parts` and `facts` gave, before anything is judged.
+
+        Raises WrongRecipe, WrongPolicy, StateDamaged where it cannot be of a judge like this one.
+        """
+        known = state_facts(facts)
+        if known.recipe != self.policy.recipe_id:
+            raise WrongRecipe(
+                f"the state is of recipe {known.recipe}, this is {self.policy.recipe_id}",
+                "use that recipe, or another --state and --prefix",
+            )
+        if known.policy != self.policy.id:
+            raise WrongPolicy(
+                f"the state is of policy {known.policy}, this is {self.policy.id}",
+                "use the same distance, similarity, window and link, or another --state and --prefix",
+            )
+        acceptor = self.acceptor
+        acceptor.positions = {(topic, partition): offset for topic, partition, offset in known.positions}
+        acceptor.gaps = {(topic, partition): offset for topic, partition, offset in known.gaps}
+        acceptor.next_frame, acceptor.ordinal = known.frame, known.ordinal
+        acceptor.digest = int(known.digest, 16)
+        self.resolver.restore(parts, known.stream_time, known.live_pages)
+
+    def check(self) -> None:
+        """Whether all its parts agree with one another; linear, for `state verify`. Raises StateDamaged."""
+        self.resolver.check()
+
+    def close(self) -> None:
+        """End the thread that merges, and close files."""
+        self.resolver.close()
+
+
+def state_facts(facts: Mapping[str, Any]) -> StateFacts:
+    """The facts of a snapshot. Raises StateDamaged where they are not those of a judge."""
+    own = {name: facts[name] for name in StateFacts.__struct_fields__ if name in facts}
+    try:
+        return msgspec.convert(own, StateFacts)
+    except msgspec.ValidationError as error:
+        raise StateDamaged(f"the state's manifest says things that do not fit ({error})", DELETE) from error
+
+
+def make_index(policy: Policy, *, background: bool = False) -> Index:
+    """An empty index that answers for this policy."""
+    sketch_words = policy.sketch_bits // 64
+    return Index(None, sketch_words, *policy.limits, short=policy.short_limits, background=background)

@@ -1,0 +1,158 @@
+"""Rows, chains and clusters against sets and lists: who is the earliest, the oldest, and with whom."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+from stream.judge.clusters import Clusters
+from stream.judge.rows import FOUNDER, INDEXED, LIVE, Rows
+from stream.judge.table import Table
+
+
+def test_a_table_gives_numbers_again_and_keeps_what_is_in_use() -> None:
+    table = Table("t", {"a": np.uint32, "b": np.int64})
+    numbers = table.take(5000).tolist()
+    assert sorted(numbers) == list(range(1, 5001))
+    for number in numbers:
+        table.b[number] = -number
+    for number in numbers[::2]:
+        table.free(number)
+    assert len(table) == 2500
+    again = {table.new() for _ in range(100)} | set(table.take(2600).tolist())
+    assert len(again) == 2700
+    assert len(again & set(numbers[::2])) == 2500
+    assert [table.b[number] for number in numbers[1::2]] == [-number for number in numbers[1::2]]
+
+
+def test_a_table_comes_back_as_it_was() -> None:
+    table = Table("t", {"a": np.uint32, "b": np.int64})
+    numbers = table.take(3000).tolist()
+    for number in numbers:
+        table.a[number], table.b[number] = number, 7 * number
+    for number in numbers[100:200]:
+        table.free(number)
+    part = table.part()
+    other = Table("t", {"a": np.uint32, "b": np.int64})
+    other.restore(part)
+    assert len(other) == 2900
+    assert sorted(other.free_numbers().tolist()) == numbers[100:200]
+    assert {other.new() for _ in range(100)} == set(numbers[100:200])
+    assert [other.b[number] for number in numbers[:100]] == [7 * number for number in numbers[:100]]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_chains_know_the_earliest_page_of_every_entry(seed: int) -> None:
+    rng, rows = random.Random(seed), Rows()
+    entries: dict[int, list[int]] = {}  # founder -> live rows in order
+    entry_of: dict[int, int] = {}
+    for _ in range(4000):
+        choice = rng.random()
+        if choice < 0.55 or not entry_of:
+            [row] = rows.take(1).tolist()
+            rows.table.state[row] = LIVE
+            if entries and rng.random() < 0.8:
+                founder = rng.choice(list(entries))
+                rows.join(founder, row)
+                entries[founder].append(row)
+                entry_of[row] = founder
+            else:
+                rows.found(row)
+                entries[row] = [row]
+                entry_of[row] = row
+        else:
+            row = rng.choice(list(entry_of))
+            founder = entry_of.pop(row)
+            assert rows.leave(row) == founder
+            entries[founder].remove(row)
+            if row != founder:
+                rows.table.free(row)
+            if not entries[founder] and rng.random() < 0.5:
+                del entries[founder]
+                rows.give_back(np.array([founder], np.uint32))
+        founder = rng.choice(list(entries)) if entries else 0
+        if founder:
+            assert rows.earliest(founder) == next(iter(entries[founder]), 0)
+            assert list(rows.pages(founder)) == entries[founder]
+    named = {part.name: part for part in rows.parts()}
+    other = Rows()
+    other.restore(named)
+    assert all(list(other.pages(founder)) == pages for founder, pages in entries.items())
+    assert all(other.table.state[row] & (LIVE | INDEXED) for row in entry_of)
+    assert all(other.table.state[founder] & FOUNDER for founder in entries)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_clusters_keep_their_ids_and_know_their_oldest(seed: int) -> None:
+    rng, rows = random.Random(seed), Rows()
+    ages: dict[int, int] = {}
+    clusters = Clusters(rows, lambda row: ages[row])
+    naive: dict[int, set[int]] = {}  # id -> rows
+
+    def id_of(row: int) -> int:
+        return next(number for number, members in naive.items() if row in members)
+
+    for now in range(3000):
+        grow = 0.62 if now % 1000 < 500 else 0.4
+        if rng.random() < grow or not ages:
+            [row] = rows.take(1).tolist()
+            rows.table.state[row] = LIVE
+            tied = {id_of(other) for other in rng.sample(sorted(ages), min(len(ages), rng.choice([0, 1, 1, 1, 2, 3])))}
+            if tied:
+                handles = {clusters.of(next(iter(naive[number]))) for number in tied}
+                assert len(handles) == len(tied)
+                survivor, merged = clusters.tie(handles)
+                assert merged == sorted(tied)[1:]
+                ages[row] = now
+                joined = clusters.join(survivor, row, now)
+                first = min(tied)
+                naive[first] = set.union(*(naive.pop(number) for number in tied)) | {row}
+                assert clusters.id(joined) == first
+            else:
+                ages[row] = now
+                naive[now] = {row}
+        elif rng.random() < 0.3:
+            old = rng.choice(sorted(ages))
+            [row] = rows.take(1).tolist()
+            rows.table.state[row] = LIVE
+            clusters.replace(old, row)
+            ages[row] = ages.pop(old)
+            members = naive[id_of(old)]
+            members.remove(old)
+            members.add(row)
+            rows.table.free(old)
+        else:
+            row = rng.choice(sorted(ages))
+            number = id_of(row)
+            clusters.leave(row)
+            del ages[row]
+            naive[number].remove(row)
+            if not naive[number]:
+                del naive[number]
+            rows.table.free(row)
+        if now % 50 == 0:
+            check(clusters, naive, ages)
+    named = {part.name: part for part in [*rows.parts(), *clusters.parts()]}
+    rows.restore(named)
+    clusters.restore(named)
+    check(clusters, naive, ages)
+    for row in list(ages):
+        clusters.leave(row)
+    assert clusters.sizes().size == 0
+    assert len(clusters) == 0
+
+
+def check(clusters: Clusters, naive: dict[int, set[int]], ages: dict[int, int]) -> None:
+    for number, members in naive.items():
+        handles = {clusters.of(row) for row in members}
+        assert len(handles) == 1
+        [handle] = handles
+        assert clusters.id(handle) == number
+        assert clusters.size(handle) == len(members)
+        assert set(clusters.members(handle)) == members
+        assert clusters.oldest(handle) == min(members, key=ages.__getitem__)
+    recorded = sorted(clusters.sizes().tolist())
+    alone = len(naive) - len(recorded)
+    assert sorted(recorded + [1] * alone) == sorted(len(members) for members in naive.values())
