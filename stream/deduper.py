@@ -13,10 +13,12 @@ import msgspec
 import numpy as np
 
 from stream.closing import Closing
-from stream.errors import InputError, Unavailable, UsageError
-from stream.index.log_index import Index
+from stream.errors import InputError, UsageError
+from stream.files.folder import StateFolder
 from stream.judge.candidates import Candidate
-from stream.judge.resolver import Match, Resolver
+from stream.judge.pages import Pages
+from stream.judge.resolver import Match
+from stream.judge.state import JudgeState, make_index
 from stream.model import U64, Columns, Kind, Page, Record, Source, Verdict
 from stream.settings import default_cache, duration_ms
 from stream.text.fingerprinter import Fingerprinter
@@ -54,9 +56,11 @@ class Explained(NamedTuple):
 
 
 class Deduper(Closing):
-    """Judges pages as the service does; all state is in memory and ends with the object.
+    """Judges pages as the service does; state is in memory, or in the folder `path`.
 
-    `recipe` is a preset's name, a recipe file or a Recipe; `distance` and `similarity` override its own;
+    A folder is taken up where it was last saved: by `save`, or by `close`, which leaving a `with` block does. What was
+    judged since then is unknown to the next one, so save where you take note of verdicts. One object at a time may
+    have it. `recipe` is a preset's name, a recipe file or a Recipe; `distance` and `similarity` override its own;
     `window` is a duration such as "72h" or None; `link` is "any" or "canonical". `cache` is the folder for tables
     built once, `workers` the number of processes for HTML (which get `timeout_s` seconds a page), and `say` hears
     a sentence before work that takes seconds. Pages are mappings with the fields of the record (`id`, `url`,
@@ -66,7 +70,9 @@ class Deduper(Closing):
             for verdict in deduper.judge([{"id": "a", "text": "…"}, {"id": "b", "text": "…"}]):
                 print(verdict.id, verdict.verdict, verdict.near_duplicate_of)
 
-    Raises SettingsError for a wrong recipe, distance, similarity, window or link.
+    Raises SettingsError for a wrong recipe, distance, similarity, window or link, and where there is a `path`:
+    StateLocked, StateDamaged, StateFormat, StateUnwritable, WrongRecipe, WrongPolicy, and WrongLog for the folder of
+    a service.
     """
 
     def __init__(
@@ -84,8 +90,6 @@ class Deduper(Closing):
         max_record_bytes: int = _MAX_RECORD_BYTES,
         say: Callable[[str], None] | None = None,
     ) -> None:
-        if path is not None:
-            raise Unavailable("state on disk is not part of this version", "leave `path` out")
         window_ms = None if window is None else duration_ms("window", window)
         self._fingerprinter = Fingerprinter(
             _recipe(recipe), cache or default_cache(), workers=workers, timeout_s=timeout_s, say=say
@@ -99,14 +103,19 @@ class Deduper(Closing):
             window_ms=window_ms,
             link=link,
         )
-        self._resolver = Resolver(self.policy, make_index(self.policy))
-        self._ordinal = 0
+        self._state = JudgeState(self.policy)
+        self._whole = True
+        """Whether no batch was left in the middle: such a state is never saved."""
+        self._resolver = self._state.resolver
+        self._folder = None if path is None else StateFolder(Path(path))
+        if self._folder is not None:
+            self._load(self._folder)
 
     def judge(self, pages: Iterable[Mapping[str, Any] | str]) -> list[Verdict]:
         """One verdict for each page, in order. Texts and pages without id and URL are named by their number."""
         if isinstance(pages, str):
             raise TypeError("judge takes pages or texts, not one text: put it into a list")
-        first = self._ordinal
+        first = self._state.acceptor.ordinal
         records = (_record(page, first + number) for number, page in enumerate(pages))
         return list(self.stream(records, threads=1))
 
@@ -118,9 +127,12 @@ class Deduper(Closing):
         own; what `records` raises comes after the verdicts of all records before it.
         """
         for batch in self.fingerprinted(records, threads):
-            columns, ordinal = batch.columns, self._ordinal
-            self._ordinal += len(columns)
-            yield from self._resolver.judge(columns, columns.time, ordinal, batch.sources)
+            columns, ordinal = batch.columns, self._state.acceptor.ordinal
+            self._state.acceptor.ordinal += len(columns)
+            self._whole = False
+            verdicts = self._resolver.judge(columns, columns.time, ordinal, batch.sources)
+            self._whole = True
+            yield from verdicts
 
     def match(self, text: str) -> list[Match]:
         """The live pages that a page with this text would match, the closest first. Nothing is stored."""
@@ -134,14 +146,42 @@ class Deduper(Closing):
 
         Read it before `judge` or `stream` is given the page: from then on it is its own earlier version.
         """
-        record = page if isinstance(page, Record) else _record(page, self._ordinal)
+        record = page if isinstance(page, Record) else _record(page, self._state.acceptor.ordinal)
         [own], columns, _ = self._fingerprint([record])
         found = self._resolver.candidates(columns, columns.time)
         return Explained(own, columns, found, self._resolver.live_pages, self._resolver.stream_time)
 
+    def save(self) -> None:
+        """Make what was judged so far survive, where there is a `path`. Costs what has changed since the last time.
+
+        Raises StateUnwritable: the folder is as it was then, and it can be tried again."""
+        if self._folder is None or not self._whole:
+            return
+        prepared = self._folder.prepare(self._state.parts(), self._state.facts(PYTHON))
+        prepared.write()
+        prepared.commit()
+        self._state.on_disk(self._folder.files, prepared.sealed)
+
     def close(self) -> None:
-        """End the extraction processes."""
-        self._fingerprinter.close()
+        """Save, and end the extraction processes; may be called again."""
+        try:
+            self.save()
+        finally:
+            if self._folder is not None:
+                self._folder.close()
+                self._folder = None
+            self._state.close()
+            self._fingerprinter.close()
+
+    def _load(self, folder: StateFolder) -> None:
+        try:
+            if loaded := folder.load(trusted=Pages.KINDS):
+                self._state.restore(loaded.parts, loaded.facts, PYTHON)
+                self._state.on_disk(folder.files, loaded.sealed.values())
+        except BaseException:
+            folder.close()
+            self._fingerprinter.close()
+            raise
 
     @property
     def fingerprinter(self) -> Fingerprinter:
@@ -184,18 +224,16 @@ def fingerprint(texts: Sequence[str], recipe: str | Path | Recipe = "default", c
     return _shared_fingerprinter(_recipe(recipe), cache).texts(texts)[0]
 
 
-def make_index(policy: Policy) -> Index:
-    """An empty index that answers for this policy."""
-    return Index(None, policy.sketch_bits // 64, policy.distance, policy.agreement, short=policy.short_limits)
-
-
 def warm_index(policy: Policy) -> None:
     """Compile what the index needs, or load it from numba's cache, so that no page has to wait for it."""
     index = make_index(policy)
     fingerprints = np.zeros(1, np.uint64)
     sketches = np.zeros((1, index.sketch_words), np.uint64)
-    index.release(index.intern(fingerprints, sketches))
-    index.query(fingerprints, sketches)
+    short = np.zeros(1, np.bool_)
+    index.add(np.ones(1, np.uint32), fingerprints, sketches, short, np.zeros(1, np.int64))
+    index.join(fingerprints, sketches, short, fingerprints, sketches, short)
+    index.query(fingerprints, sketches, short)
+    index.release(np.ones(1, np.uint32))
 
 
 def batches(records: Iterable[Record]) -> Iterator[list[Record]]:

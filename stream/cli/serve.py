@@ -81,7 +81,7 @@ def service(
     beside: Mapping[str, Callable[[], None]] = MappingProxyType({}),
 ) -> Iterator[Supervisor]:
     """The roles over a log, started; `beside` are further loops that end with them."""
-    from stream.deduper import make_index, warm_index
+    from stream.deduper import warm_index
     from stream.judge.acceptor import Ignored
     from stream.model import REASONS
     from stream.roles.fingerprint import FingerprintRole
@@ -114,7 +114,7 @@ def service(
             roles["fingerprint"] = FingerprintRole(log, fingerprinter, context).run
         if "judge" in chosen:
             warm_index(policy)
-            roles["judge"] = JudgeRole(log, policy, make_index(policy), context).run
+            roles["judge"] = JudgeRole(log, policy, context).run
         _log.info(
             "serving %s on %s: recipe %s (%s), policy %s",
             ", ".join(chosen),

@@ -3,10 +3,10 @@
 A cluster's id is the ordinal at which its founder came. When clusters merge the oldest id survives. A cluster ends
 with its last live member, keeps its id when its founder leaves, and never splits; ids are never reused.
 
-A page that founded a cluster and is alone in it needs no record: its cluster is known by the page's row alone. All
-others have a record, which points to the record that took it in (union-find), and a node for each member. The nodes
-of a cluster are a pairing heap by age (Fredman, Sedgewick, Sleator, Tarjan 1986), so that its oldest live member is at
-hand: joining and merging cost O(1), and the next oldest O(log n) amortized.
+A page that founded a cluster and is alone in it needs no record: its cluster is known by the page's row alone.
+All others have a record, which points to the record that took it in (union-find), and a node for each member. The
+nodes of a cluster are a pairing heap by age (Fredman, Sedgewick, Sleator, Tarjan 1986), so that its oldest live
+member is at hand: joining and merging cost O(1), and the next oldest O(log n) amortized.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Clusters:
         return (row for row in (self._nodes.row[node] for node in self._tree(cluster)) if row)
 
     def tie(self, clusters: Collection[Cluster]) -> tuple[Cluster, list[int]]:
-        """Make distinct clusters one, the one with the oldest id; returns it and the ids of the others, ascending."""
+        """Make distinct clusters one, that of the oldest id; returns it and the ids of the others, ascending."""
         if len(clusters) == 1:
             [only] = clusters
             return only, []

@@ -21,11 +21,12 @@ from stream.wire.verdict import similarity
 def nearby(page: Judged, time: int, store: Store, policy: Policy, distance: int = WIDE) -> list[Candidate]:
     """All live pages within `distance` of a readable page of this time, or within the policy's where that is more.
 
-    Closest first, as for verdicts: greatest agreement, then smallest distance, then least ordinal; so the first that
-    is accepted is the one that a verdict names. Linear in the live pages, a few ns each.
+    Closest first, as for verdicts: greatest agreement, then smallest distance, then least ordinal; so the first
+    that is accepted is the one that a verdict names. Linear in the live pages, a few ns each.
     """
     edge = _edge(store, time)
-    own, others = [], []
+    own: list[tuple[int, PageRecord]] = []
+    others: list[tuple[int, PageRecord]] = []
     for row in _rows_within(page, store, max(distance, policy.distance)):
         record = store.record(row)
         if edge is None or record.time > edge:

@@ -14,6 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream.files import Part
+from stream.files.layer import Files
+from stream.files.sealed import Sealed
 from stream.index.log_index import Index
 from stream.judge.batch import Batch
 from stream.judge.candidates import WIDE, Candidate, LivePage, compare
@@ -127,9 +129,9 @@ class Resolver:
         """Whether all parts of the state agree with one another; linear. Raises StateDamaged."""
         self._store.check()
 
-    def on_disk(self, sealed: Iterable[Sealed]) -> None:
+    def on_disk(self, files: Files, found: Iterable[Sealed]) -> None:
         """These files hold immutable parts from now on: read them there."""
-        self._store.on_disk(sealed)
+        self._store.on_disk(files, found)
 
     def close(self) -> None:
         """End the thread that merges, and close files."""

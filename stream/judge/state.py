@@ -6,14 +6,16 @@ facts, and be taken over from them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
-from stream.errors import StateDamaged, WrongPolicy, WrongRecipe
+from stream.errors import StateDamaged, WrongLog, WrongPolicy, WrongRecipe
 from stream.files import Part
+from stream.files.layer import Files
 from stream.files.part import Fact
+from stream.files.sealed import Sealed
 from stream.index.log_index import Index
 from stream.judge.acceptor import Accepted, Acceptor, Ignored
 from stream.judge.resolver import Resolver
@@ -27,6 +29,8 @@ DELETE = "delete the folder: what it holds is made anew from the log"
 class StateFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What of a snapshot is not in its parts; `JudgeState.facts` says it in this form."""
 
+    log_id: str
+    """Unique id of the topic `fingerprints` that it was made from."""
     policy: str
     recipe: str
     sketch_bits: int
@@ -65,10 +69,11 @@ class JudgeState:
         """Between two records: all that is large, for a snapshot."""
         return self.resolver.parts()
 
-    def facts(self) -> dict[str, Fact]:
+    def facts(self, log_id: str) -> dict[str, Fact]:
         """Between two records: the rest of it."""
         acceptor, policy, resolver = self.acceptor, self.policy, self.resolver
         facts = StateFacts(
+            log_id=log_id,
             policy=policy.id,
             recipe=policy.recipe_id,
             sketch_bits=policy.sketch_bits,
@@ -85,21 +90,26 @@ class JudgeState:
         made: dict[str, Fact] = msgspec.to_builtins(facts)
         return made
 
-    def restore(self, parts: Sequence[Part], facts: Mapping[str, Any]) -> None:
+    def restore(self, parts: Sequence[Part], facts: Mapping[str, Any], log_id: str) -> None:
         """Take over what `parts` and `facts` gave, before anything is judged.
 
-        Raises WrongRecipe, WrongPolicy, StateDamaged where it cannot be of a judge like this one.
+        Raises WrongLog, WrongRecipe, WrongPolicy, StateDamaged where it cannot be of a judge like this one.
         """
         known = state_facts(facts)
+        if known.log_id != log_id:
+            raise WrongLog(
+                f"the state was made from the log {known.log_id}, this one is {log_id}",
+                "it belongs to another topic fingerprints: choose another folder",
+            )
         if known.recipe != self.policy.recipe_id:
             raise WrongRecipe(
                 f"the state is of recipe {known.recipe}, this is {self.policy.recipe_id}",
-                "use that recipe, or another --state and --prefix",
+                "use that recipe, or another folder for the state",
             )
         if known.policy != self.policy.id:
             raise WrongPolicy(
                 f"the state is of policy {known.policy}, this is {self.policy.id}",
-                "use the same distance, similarity, window and link, or another --state and --prefix",
+                "use the same distance, similarity, window and link, or another folder for the state",
             )
         acceptor = self.acceptor
         acceptor.positions = {(topic, partition): offset for topic, partition, offset in known.positions}
@@ -107,6 +117,10 @@ class JudgeState:
         acceptor.next_frame, acceptor.ordinal = known.frame, known.ordinal
         acceptor.digest = int(known.digest, 16)
         self.resolver.restore(parts, known.stream_time, known.live_pages)
+
+    def on_disk(self, files: Files, found: Iterable[Sealed]) -> None:
+        """These files hold immutable parts from now on: read them there, and let go of the memory."""
+        self.resolver.on_disk(files, found)
 
     def check(self) -> None:
         """Whether all its parts agree with one another; linear, for `state verify`. Raises StateDamaged."""

@@ -12,7 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream.errors import StateDamaged
-from stream.files import Part
+from stream.files import Part, sealed
+from stream.files.layer import Files
+from stream.files.sealed import Sealed
 from stream.index.log_index import Index
 from stream.judge.batch import Batch
 from stream.judge.candidates import LivePage
@@ -31,8 +33,8 @@ BUCKETS = 8
 class Store:
     """Adds and removes live pages so that directory, index, clusters, window and page store always agree.
 
-    Works batch by batch: `begin` gives every page of a batch a row and a record, `add` makes it live, `settle` hands
-    to index and directory what has stayed, and takes from them what has left.
+    Works batch by batch: `begin` gives every page of a batch a row and a record, `add` makes it live, `settle`
+    hands to index and directory what has stayed, and takes from them what has left.
     """
 
     def __init__(self, index: Index, window_ms: int | None, canonical_only: bool, alert: Alert) -> None:
@@ -382,6 +384,14 @@ class Store:
                 f"{len(self.directory)}",
                 DELETE,
             )
+
+    def on_disk(self, files: Files, found: Iterable[Sealed]) -> None:
+        """These files hold immutable parts from now on: read them there, and let go of the memory."""
+        for each in found:
+            if each.kind in Pages.KINDS:
+                self.pages.on_disk(each)
+            elif each.kind in Index.KINDS:
+                self.index.mapped(each.name, sealed.open(files, each.path, verify=False).arrays)
 
     def close(self) -> None:
         """End the thread that merges, and close files."""

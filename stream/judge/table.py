@@ -19,9 +19,9 @@ NONE = 0
 class Table:
     """Records of a few integers under numbers from 1 on, which are given again once they are free.
 
-    Each column of `layout` (name to type) is an attribute: a memoryview, which reads and writes plain Python integers
-    in some 30 ns, over a numpy array that `column` gives. Both are replaced when the table grows, so hold none of
-    them. Free records are threaded through the first column, which is uint32.
+    Each column of `layout` (name to type) is an attribute: a memoryview, which reads and writes plain Python
+    integers in some 30 ns, over a numpy array that `column` gives. Both are replaced when the table grows, so hold
+    none of them. Free records are threaded through the first column, which is uint32.
     Memory: the columns, grown by half; what was never used is not touched.
     """
 
@@ -117,7 +117,7 @@ class Table:
         self._used, self._free, self._free_count = shape[0], free, count
 
     def free_numbers(self) -> NDArray[np.uint32]:
-        """The numbers that are free, in no particular order; linear in them. Raises StateDamaged for a broken thread."""
+        """The numbers that are free, in no particular order; linear in them. Raises StateDamaged."""
         found, at = np.empty(self._free_count, np.uint32), self._free
         threads = getattr(self, self._free_column)
         for i in range(self._free_count):

@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from stream.deduper import make_index
+from stream.judge.state import make_index
 from stream.judge import candidates as judge
 from stream.judge.candidates import LivePage
 from stream.judge.resolver import Resolver

@@ -99,7 +99,8 @@ def test_clusters_keep_their_ids_and_know_their_oldest(seed: int) -> None:
         if rng.random() < grow or not ages:
             [row] = rows.take(1).tolist()
             rows.table.state[row] = LIVE
-            tied = {id_of(other) for other in rng.sample(sorted(ages), min(len(ages), rng.choice([0, 1, 1, 1, 2, 3])))}
+            count = min(len(ages), rng.choice([0, 1, 1, 1, 2, 3]))
+            tied = {id_of(other) for other in rng.sample(sorted(ages), count)}
             if tied:
                 handles = {clusters.of(next(iter(naive[number]))) for number in tied}
                 assert len(handles) == len(tied)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from stream.deduper import make_index
+from stream.judge.state import make_index
 from stream.judge.candidates import Candidate, Rule
 from stream.judge.resolver import Resolver
 from stream.model import Columns, Kind, Source, Verdict

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from stream.deduper import make_index
+from stream.judge.state import make_index
 from stream.judge.members import LivePage
 from stream.judge.resolver import Resolver
 from stream.model import Columns, Kind, Source

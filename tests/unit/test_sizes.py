@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from stream.deduper import make_index
+from stream.judge.state import make_index
 from stream.judge.resolver import Resolver
 from stream.judge.sizes import Alert, Grown
 from stream.model import Source

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stream.deduper import make_index
+from stream.judge.state import make_index
 from stream.judge.resolver import Resolver
 from stream.model import Source, Verdict
 from stream.text.policy import Policy

@@ -1,0 +1,117 @@
+"""Pages that were never text: fingerprints and sketches in columns, as frames bring them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream.model import U64, Columns, Kind
+from stream.text.policy import Policy
+
+BATCH = 2000
+
+
+def policy(link: str = "any", window_ms: int | None = None) -> Policy:
+    """The default recipe's numbers."""
+    return Policy("0badcafe", 192, 8, 154, window_ms, link, 32, 8, 162)
+
+
+class Made:
+    """Batches of pages; see the module. `near` and `copies` are shares of them."""
+
+    def __init__(self, near: float, copies: float, seed: int = 1) -> None:
+        self._near, self._copies = near, copies
+        self._rng = np.random.default_rng(seed)
+        self._fingerprints = np.empty(0, np.uint64)
+        self._sketches = np.empty((0, 3), np.uint64)
+        self.count = 0
+
+    def batch(self, n: int = BATCH) -> Columns:
+        """The next n pages; one in a hundred is remembered, for others to be like."""
+        rng = self._rng
+        fingerprints = rng.integers(0, 2**64, n, np.uint64)
+        sketches = rng.integers(0, 2**64, (n, 3), np.uint64)
+        if len(self._fingerprints):
+            kind = rng.random(n)
+            like = np.flatnonzero(kind < self._near + self._copies)
+            whom = rng.integers(0, len(self._fingerprints), len(like))
+            fingerprints[like], sketches[like] = self._fingerprints[whom], self._sketches[whom]
+            for i in like[kind[like] < self._near].tolist():
+                for bit in rng.integers(0, 64, rng.integers(1, 6)).tolist():
+                    fingerprints[i] ^= np.uint64(1 << bit)
+                for bit in rng.integers(0, 192, rng.integers(1, 25)).tolist():
+                    sketches[i, bit // 64] ^= np.uint64(1 << (bit % 64))
+        room = max(1, n // 100)
+        self._fingerprints = np.concatenate((self._fingerprints, fingerprints[:room]))
+        self._sketches = np.concatenate((self._sketches, sketches[:room]))
+        columns = columns_of(self.count, fingerprints, sketches)
+        self.count += n
+        return columns
+
+
+def columns_of(first: int, fingerprints: U64, sketches: U64, numbers: NDArray[np.int64] | None = None) -> Columns:
+    """Readable pages named by successive numbers, or by those that are given."""
+    n = len(fingerprints)
+    numbers = np.arange(first, first + n) if numbers is None else numbers
+    ids = [f"https://site-{number % 9973}.example/{number:012}/a-page-of-usual-length.html" for number in numbers]
+    ends = np.cumsum([len(one) for one in ids], dtype=np.uint32)
+    identity = np.empty((n, 2), np.uint64)
+    identity[:, 0] = numbers.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) ^ np.uint64(0x5555)
+    identity[:, 1] = numbers.astype(np.uint64) * np.uint64(0xC2B2AE3D27D4EB4F)
+    return Columns(
+        offset=np.arange(first, first + n),
+        kind=np.full(n, Kind.READABLE, np.uint8),
+        reason=np.zeros(n, np.uint8),
+        time=np.arange(first, first + n) // 10,
+        identity=identity,
+        fingerprint=fingerprints,
+        sketch=sketches,
+        words=np.full(n, 200, np.uint32),
+        id_ends=ends,
+        url_ends=np.zeros(n, np.uint32),
+        ids="".join(ids).encode(),
+        urls=b"",
+    )
+
+
+def distinct(pages: int) -> Iterator[Columns]:
+    """No two alike."""
+    made = Made(0, 0, seed=5)
+    while made.count < pages:
+        yield made.batch()
+
+
+def copies(pages: int, fingerprint: U64, sketch: U64) -> Iterator[Columns]:
+    """One page under ids of its own."""
+    for first in range(0, pages, BATCH):
+        yield columns_of(first, np.repeat(fingerprint, BATCH), np.repeat(sketch, BATCH, axis=0))
+
+
+def again(pages: int, times: int, flips: int) -> Iterator[Columns]:
+    """The same pages again and again, each time in another order, `flips` bits from what they were."""
+    rng = np.random.default_rng(4)
+    fingerprints, sketches = rng.integers(0, 2**64, pages, np.uint64), rng.integers(0, 2**64, (pages, 3), np.uint64)
+    for turn in range(times):
+        order = rng.permutation(pages)
+        for first in range(0, pages, BATCH):
+            chosen = order[first : first + BATCH]
+            edited = fingerprints[chosen]
+            for _ in range(flips):
+                edited = edited ^ (np.uint64(1) << rng.integers(0, 64, len(chosen), np.uint64))
+            yield columns_of(turn * pages + first, edited, sketches[chosen], chosen)
+
+
+def template(pages: int) -> Iterator[Columns]:
+    """Alike, but not identical: up to 4 bits from one fingerprint, a tenth of the sketch's bits at random."""
+    rng = np.random.default_rng(6)
+    base, sketch = rng.integers(0, 2**64, 1, np.uint64), rng.integers(0, 2**64, (1, 3), np.uint64)
+    for first in range(0, pages, BATCH):
+        n = min(BATCH, pages - first)
+        fingerprints, sketches = np.repeat(base, n), np.repeat(sketch, n, axis=0)
+        for _ in range(4):
+            fingerprints = fingerprints ^ (np.uint64(1) << rng.integers(0, 64, n, np.uint64))
+        noise = rng.random((n, 192)) < 0.05
+        sketches = sketches ^ np.packbits(noise, axis=1).view(np.uint64)
+        yield columns_of(first, fingerprints, sketches)

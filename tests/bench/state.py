@@ -1,0 +1,178 @@
+"""`python -m tests.bench.state`: what a live page costs in memory, what copies cost, and how long a restart takes.
+
+Pages are made up: fingerprints and sketches as the default recipe has them, in columns, as frames bring them. Of them
+a part are near duplicates of an earlier page and a part are exact copies under ids of their own. What the service
+reads, segments and publishes is not in it: `bench_service` has that.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from stream.errors import SimstreamError
+from stream.files.folder import StateFolder
+from stream.judge.pages import Pages
+from stream.judge.state import JudgeState
+from stream.model import Columns, Source
+from tests.bench.made_pages import Made, again, copies, distinct, policy, template
+
+LOG = "bench"
+LEAST = 80
+"""Bytes a page that the state may take."""
+
+
+def judge(state: JudgeState, columns: Columns) -> int:
+    """Judge a batch; how many verdicts are near_duplicate or unchanged."""
+    ordinal = state.acceptor.ordinal
+    state.acceptor.ordinal += len(columns)
+    sources = [Source("p", 0, offset) for offset in columns.offset.tolist()]
+    verdicts = state.resolver.judge(columns, columns.time, ordinal, sources)
+    return sum(verdict.verdict != "new" for verdict in verdicts)
+
+
+def memory() -> dict[str, float]:
+    """Resident memory of this process in MB: all of it, what is its own, what is mapped from files."""
+    found = {}
+    for line in Path("/proc/self/status").read_text().splitlines():
+        name, _, rest = line.partition(":")
+        if name in ("VmRSS", "RssAnon", "RssFile", "VmHWM"):
+            found[name] = int(rest.split()[0]) / 1024
+    return found
+
+
+def _fill(state: JudgeState, pages: int, made: Made) -> Iterator[int]:
+    while made.count < pages:
+        yield judge(state, made.batch(min(BATCH, pages - made.count)))
+
+
+def _restart(folder: Path) -> None:
+    """A new process takes the state up; prints how long it took until it could judge."""
+    began = time.perf_counter()
+    state = JudgeState(policy(), background=True)
+    with StateFolder(folder) as kept:
+        loaded = kept.load(trusted=Pages.KINDS)
+        if loaded is None:
+            raise SystemExit("no snapshot")
+        state.restore(loaded.parts, loaded.facts, LOG)
+        state.on_disk(kept.files, loaded.sealed.values())
+        ready = time.perf_counter() - began
+        state.acceptor.ordinal = int(loaded.facts["ordinal"])
+        first = time.perf_counter()
+        judge(state, Made(0, 0, seed=99).batch(1))
+        print(f"{ready:.2f} {time.perf_counter() - first:.2f} {state.resolver.live_pages}")
+        sys.stdout.flush()
+        os._exit(0)
+
+
+def sizes(pages: int, near: float, copies: float, folder: Path) -> None:
+    """Fill a state, save it, say what it takes, and take it up again."""
+    state, made = JudgeState(policy(), background=True), Made(near, copies)
+    for _ in range(3):
+        judge(JudgeState(policy()), Made(near, copies, seed=2).batch())  # compiled
+    before = memory()
+    began, alike, said = time.perf_counter(), 0, 0
+    with StateFolder(folder) as kept:
+        for found in _fill(state, pages, made):
+            alike += found
+            if made.count - said >= max(1_000_000, pages // 10):
+                said = made.count
+                _save(state, kept)
+                print(f"  {made.count:>12,} pages, {made.count / (time.perf_counter() - began):,.0f} a second")
+        state.index.wait()
+        _save(state, kept)
+        took = time.perf_counter() - began
+        after = memory()
+        parts = state.resolver.nbytes()
+        live = state.resolver.live_pages
+        print(f"{live:,} live pages, {100 * alike / live:.1f} % of them alike; {live / took:,.0f} a second")
+        for name, size in parts.items():
+            print(f"  {name:<22}{size / live:>8.2f} bytes a page")
+        total = sum(parts.values()) / live
+        grown = (after["VmRSS"] - before["VmRSS"]) * (1 << 20) / live
+        print(f"  {'all':<22}{total:>8.2f} bytes a page (at most {LEAST})")
+        print(
+            f"  the operating system says {grown:.2f}, of which mapped files {after['RssFile'] - before['RssFile']:,.0f} MB"
+        )
+        print(
+            f"  at its highest {(after['VmHWM'] - before['VmRSS']) * (1 << 20) / live:.2f} (while segments are merged)"
+        )
+        _save(state, kept)
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.bench.state", "--restart", str(folder)],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    ready, first, found_live = done.stdout.split()
+    if int(found_live) != live + 1:
+        raise SimstreamError(f"{found_live} pages after the restart instead of {live + 1}")
+    print(f"restart: {ready} s until the state is taken up, {first} s for the first page (kernels from the cache)")
+
+
+def _save(state: JudgeState, kept: StateFolder) -> None:
+    prepared = kept.prepare(state.parts(), state.facts(LOG))
+    prepared.write()
+    prepared.commit()
+    state.on_disk(kept.files, prepared.sealed)
+
+
+def alike(pages: int) -> None:
+    """Copies of one page, re-crawls and templates beside as many distinct pages: time and bytes a page."""
+    rng = np.random.default_rng(3)
+    print(f"{'':<44}{'us a page':>10}{'bytes':>8}{'ratio':>14}")
+    one = rng.integers(0, 2**64, 1, np.uint64), rng.integers(0, 2**64, (1, 3), np.uint64)
+    base = _run("distinct pages", distinct(pages), None)
+    _run(f"copies of one page under {pages:,} ids", copies(pages, *one), base)
+    small = max(1, pages // 100)
+    fewer = _run(f"{small * 10:,} distinct pages", distinct(small * 10), None)
+    _run(f"{small * 10:,} fetches of {small:,} pages, unchanged", again(small, 10, 0), fewer)
+    _run(f"{small * 10:,} fetches of {small:,} pages, edited", again(small, 10, 3), fewer)
+    for link in ("any", "canonical"):
+        _run(f"{small * 10:,} pages of one template, {link}", template(small * 10), fewer, link)
+
+
+def _run(
+    name: str, batches: Iterator[Columns], base: tuple[float, float] | None, link: str = "any"
+) -> tuple[float, float]:
+    state, count = JudgeState(policy(link)), 0
+    began = time.process_time()
+    for columns in batches:
+        judge(state, columns)
+        count += len(columns)
+    spent = (time.process_time() - began) * 1e6 / count
+    size = sum(state.resolver.nbytes().values()) / count
+    ratio = f"{spent / base[0]:.2f} / {size / base[1]:.2f}" if base else ""
+    candidates = f"  {state.index.candidates / count:,.1f} candidates" if state.index.candidates > count else ""
+    print(f"{name:<44}{spent:>10.1f}{size:>8.1f}{ratio:>14}{candidates}")
+    return spent, size
+
+
+def main() -> None:
+    """Run it; `--pages 10000000` is the figure that counts."""
+    parser = argparse.ArgumentParser(prog="python -m tests.bench.state", description=__doc__)
+    parser.add_argument("--pages", type=int, default=1_000_000)
+    parser.add_argument("--near", type=float, default=0.13, help="share of near duplicates")
+    parser.add_argument("--copies", type=float, default=0.07, help="share of exact copies under other ids")
+    parser.add_argument("--alike", action="store_true", help="copies, re-crawls and templates instead")
+    parser.add_argument("--restart", type=Path, help=argparse.SUPPRESS)
+    asked = parser.parse_args()
+    if asked.restart:
+        _restart(asked.restart)
+    elif asked.alike:
+        alike(asked.pages)
+    else:
+        with tempfile.TemporaryDirectory() as folder:
+            sizes(asked.pages, asked.near, asked.copies, Path(folder) / "state")
+
+
+if __name__ == "__main__":
+    main()
