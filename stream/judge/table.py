@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from stream.errors import StateDamaged
 from stream.files import Part
+from stream.files.part import Fact
 
 FIRST_ROOM = 1024
 NONE = 0
@@ -94,7 +95,8 @@ class Table:
     def part(self) -> Part:
         """All of it, for a snapshot."""
         arrays = {name: column[: self._used] for name, column in self._columns.items()}
-        return Part(self.name, "table", {"free": self._free, "free_count": self._free_count}, arrays, changes=True)
+        facts: dict[str, Fact] = {"free": self._free, "free_count": self._free_count, "used": len(self)}
+        return Part(self.name, "table", facts, arrays, changes=True)
 
     def restore(self, part: Part) -> None:
         """Take over what `part` gave. Raises StateDamaged where the columns do not fit together."""

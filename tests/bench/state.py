@@ -1,8 +1,8 @@
 """`python -m tests.bench.state`: what a live page costs in memory, what copies cost, and how long a restart takes.
 
-Pages are made up: fingerprints and sketches as the default recipe has them, in columns, as frames bring them. Of them
-a part are near duplicates of an earlier page and a part are exact copies under ids of their own. What the service
-reads, segments and publishes is not in it: `bench_service` has that.
+Pages are made up: fingerprints and sketches as the default recipe has them, in columns, as frames bring them. A part
+of them are near duplicates of an earlier page, and a part exact copies under ids of their own. What the service reads,
+segments and publishes is not in it: `bench_service` has that.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from stream.files.folder import StateFolder
 from stream.judge.pages import Pages
 from stream.judge.state import JudgeState
 from stream.model import Columns, Source
+from tests.bench import made_pages
 from tests.bench.made_pages import Made, again, copies, distinct, policy, template
 
 LOG = "bench"
@@ -51,7 +52,7 @@ def memory() -> dict[str, float]:
 
 def _fill(state: JudgeState, pages: int, made: Made) -> Iterator[int]:
     while made.count < pages:
-        yield judge(state, made.batch(min(BATCH, pages - made.count)))
+        yield judge(state, made.batch(min(made_pages.BATCH, pages - made.count)))
 
 
 def _restart(folder: Path) -> None:
@@ -100,10 +101,12 @@ def sizes(pages: int, near: float, copies: float, folder: Path) -> None:
         grown = (after["VmRSS"] - before["VmRSS"]) * (1 << 20) / live
         print(f"  {'all':<22}{total:>8.2f} bytes a page (at most {LEAST})")
         print(
-            f"  the operating system says {grown:.2f}, of which mapped files {after['RssFile'] - before['RssFile']:,.0f} MB"
+            f"  the operating system says {grown:.2f}, "
+            f"of which mapped files {after['RssFile'] - before['RssFile']:,.0f} MB"
         )
         print(
-            f"  at its highest {(after['VmHWM'] - before['VmRSS']) * (1 << 20) / live:.2f} (while segments are merged)"
+            f"  at its highest {(after['VmHWM'] - before['VmRSS']) * (1 << 20) / live:.2f}, "
+            "while segments are merged"
         )
         _save(state, kept)
     done = subprocess.run(
