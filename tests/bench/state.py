@@ -1,8 +1,8 @@
 """`python -m tests.bench.state`: what a live page costs in memory, what copies cost, and how long a restart takes.
 
-Pages are made up: fingerprints and sketches as the default recipe has them, in columns, as frames bring them. A part
-of them are near duplicates of an earlier page, and a part exact copies under ids of their own. What the service reads,
-segments and publishes is not in it: `bench_service` has that.
+Pages are made up: fingerprints and sketches as the default recipe has them, in columns, as frames bring them. A
+part of them are near duplicates of an earlier page, and a part exact copies under ids of their own. What the
+service reads, segments and publishes is not in it: `bench_service` has that.
 """
 
 from __future__ import annotations

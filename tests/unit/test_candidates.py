@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from stream.judge.state import make_index
 from stream.judge.candidates import Candidate, Rule
 from stream.judge.resolver import Resolver
+from stream.judge.state import make_index
 from stream.model import Columns, Kind, Source, Verdict
 from stream.text.policy import Policy
 

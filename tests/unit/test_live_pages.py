@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from stream.judge.state import make_index
 from stream.judge.resolver import Resolver
+from stream.judge.state import make_index
 from stream.model import Columns, Kind, Source
 from stream.text.policy import Policy, make_policy
 from stream.text.recipe import preset

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from stream.judge.state import make_index
 from stream.judge.resolver import Resolver
 from stream.judge.sizes import Alert, Grown
+from stream.judge.state import make_index
 from stream.model import Source
 from stream.text.policy import Policy
 from tests.unit.test_candidates import columns
