@@ -58,9 +58,9 @@ class Explained(NamedTuple):
 class Deduper(Closing):
     """Judges pages as the service does; state is in memory, or in the folder `path`.
 
-    A folder is taken up where it was last saved: by `save`, or by `close`, which leaving a `with` block does. What was
-    judged since then is unknown to the next one, so save where you take note of verdicts. One object at a time may
-    have it. `recipe` is a preset's name, a recipe file or a Recipe; `distance` and `similarity` override its own;
+    A folder is taken up where it was last saved: by `save`, or by `close`, which leaving a `with` block does. What
+    was judged since then is unknown to the next one, so save where you take note of verdicts. One object at a time
+    may have it. `recipe` is a preset's name, a recipe file or a Recipe; `distance` and `similarity` override its own;
     `window` is a duration such as "72h" or None; `link` is "any" or "canonical". `cache` is the folder for tables
     built once, `workers` the number of processes for HTML (which get `timeout_s` seconds a page), and `say` hears
     a sentence before work that takes seconds. Pages are mappings with the fields of the record (`id`, `url`,
@@ -71,8 +71,8 @@ class Deduper(Closing):
                 print(verdict.id, verdict.verdict, verdict.near_duplicate_of)
 
     Raises SettingsError for a wrong recipe, distance, similarity, window or link, and where there is a `path`:
-    StateLocked, StateDamaged, StateFormat, StateUnwritable, WrongRecipe, WrongPolicy, and WrongLog for the folder of
-    a service.
+    StateLocked, StateDamaged, StateFormat, StateUnwritable, WrongRecipe, WrongPolicy, and WrongLog for the folder
+    of a service.
     """
 
     def __init__(
