@@ -15,6 +15,8 @@ import numpy as np
 from stream.closing import Closing
 from stream.errors import InputError, UsageError
 from stream.files.folder import StateFolder
+from stream.index.keys import Keys
+from stream.index.log_index import join
 from stream.judge.candidates import Candidate
 from stream.judge.pages import Pages
 from stream.judge.resolver import Match
@@ -231,7 +233,8 @@ def warm_index(policy: Policy) -> None:
     sketches = np.zeros((1, index.sketch_words), np.uint64)
     short = np.zeros(1, np.bool_)
     index.add(np.ones(1, np.uint32), fingerprints, sketches, short, np.zeros(1, np.int64))
-    index.join(fingerprints, sketches, short, fingerprints, sketches, short)
+    keys = Keys(fingerprints, sketches, short.view(np.uint8))
+    join(keys, keys, policy.limits, policy.short_limits)
     index.query(fingerprints, sketches, short)
     index.release(np.ones(1, np.uint32))
 

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from stream.files import Part
 from stream.files.layer import Files
 from stream.files.sealed import Sealed
-from stream.index.log_index import Index
+from stream.index.keys import Keys
+from stream.index.log_index import Index, join
 from stream.judge.batch import Batch
 from stream.judge.candidates import WIDE, Candidate, LivePage, compare
 from stream.judge.clusters import Cluster
@@ -74,8 +75,8 @@ class Near(NamedTuple):
     number: int
     """The page's place in the batch."""
     matches: list[Row]
-    entry: int
-    """An entry of exactly its key and bucket; 0 for none."""
+    twins: list[int]
+    """The entries among them of the same fingerprint and sketch."""
     fellows: list[Row]
     """(group, distance, agreement) of the batch's own keys."""
 
@@ -242,26 +243,25 @@ class Resolver:
             found = self._index.query(batch.fingerprints[at:], batch.sketches[at:], batch.short[at:])
             starts, done = found.starts.tolist(), found.done
             rows = list(zip(found.entry.tolist(), found.distance.tolist(), found.agreement.tolist(), strict=True))
-            query = np.repeat(np.arange(at, at + done), np.diff(found.starts))
-            exact = (
-                (found.distance == 0)
-                & (found.agreement == self.policy.sketch_bits)
-                & (found.short == batch.short[query])
-                & (found.bucket == batch.buckets[query])
-            )
-            entries = dict(zip(query[exact].tolist(), found.entry[exact].tolist(), strict=True))
+            same = np.flatnonzero((found.distance == 0) & (found.agreement == self.policy.sketch_bits))
+            twins: dict[int, list[int]] = {}
+            for number, entry in zip(
+                np.searchsorted(found.starts, same, side="right").tolist(), found.entry[same].tolist(), strict=True
+            ):
+                twins.setdefault(number - 1, []).append(entry)
             for i in range(done):
-                number = at + i
-                yield Near(number, rows[starts[i] : starts[i + 1]], entries.get(number, 0), next(fellows))
+                yield Near(at + i, rows[starts[i] : starts[i + 1]], twins.get(i, []), next(fellows))
             at += done
 
     def _fellows(self, batch: Batch) -> Iterator[list[Row]]:
         """The keys of the batch itself that each of its pages is near to."""
         firsts = np.array(batch.firsts, np.int64)
-        keys = batch.fingerprints[firsts], batch.sketches[firsts], batch.short[firsts]
+        short = batch.short.view(np.uint8)
+        keys = Keys(batch.fingerprints[firsts], batch.sketches[firsts], short[firsts])
         at = 0
         while at < len(batch):
-            found = self._index.join(batch.fingerprints[at:], batch.sketches[at:], batch.short[at:], *keys)
+            asked = Keys(batch.fingerprints[at:], batch.sketches[at:], short[at:])
+            found = join(asked, keys, self.policy.limits, self.policy.short_limits)
             starts = found.starts.tolist()
             rows = list(zip(found.entry.tolist(), found.distance.tolist(), found.agreement.tolist(), strict=True))
             for i in range(found.done):
@@ -286,7 +286,7 @@ class Resolver:
         if earlier and same is None:
             store.leave(earlier, page.identity)
         best, ties = self._ties(page, near, batch, earlier if same else 0)
-        entry = near.entry if self._any else 0
+        entry = store.entry_of(near.number, near.twins) if self._any else 0
         tied, merged = store.tie(ties) if ties else (None, [])
         if same is not None and before is not None and tied is not None:
             cluster = store.renew(near.number, entry, earlier, before.age, tied)

@@ -114,6 +114,18 @@ class Store:
         """The row of the indexed live page of least ordinal that has this entry; 0 for none."""
         return self.rows.earliest(entry)
 
+    def entry_of(self, number: int, twins: Iterable[int]) -> int:
+        """Which of the entries with the fingerprint and sketch of page `number` has all of its key and a live page;
+        0 for none."""
+        batch = self._batch
+        for entry in twins:
+            if row := self.rows.earliest(entry):
+                record = self.record(row)
+                same_bucket = self._bucket_ms is None or record.time // self._bucket_ms == batch.buckets[number]
+                if record.short == batch.short[number] and same_bucket:
+                    return entry
+        return 0
+
     def advance(self, time: int) -> None:
         """Advance stream time to a readable page's time; pages that the window leaves behind go."""
         if self.stream_time is None or time > self.stream_time:
