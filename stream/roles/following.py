@@ -107,7 +107,6 @@ class Following:
         records = self._reader.poll(min(FRAMES_A_POLL, left), 0.5)
         for record in records:
             self._judging.take(record)
-        self._judging.rest()
         self._judging.observe()
         if not records and at_end:
             raise WrongLog(

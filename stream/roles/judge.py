@@ -7,7 +7,6 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 
-from stream.index import Index
 from stream.log.base import FINGERPRINTS, Election, Log, Outgoing, Publisher, Reader
 from stream.model import Verdict
 from stream.roles.context import Context
@@ -33,11 +32,11 @@ class JudgeRole:
     another judge is elected, this one follows that position.
     """
 
-    def __init__(self, log: Log, policy: Policy, index: Index, context: Context) -> None:
+    def __init__(self, log: Log, policy: Policy, context: Context) -> None:
         self._log = log
         self._policy = policy
         self._context = context
-        self._judging = Judging(policy, index, context)
+        self._judging = Judging(policy, context)
         self._elected = context.metrics.elected.labels(NAME)
         self._next_look = 0.0
 
@@ -84,7 +83,6 @@ class JudgeRole:
             position = positions.encode(self._judging.position(log_id))
             outbox.put(Batch(_outgoing(verdicts), position, _kinds(verdicts), records[0].timestamp))
         outbox.check()
-        self._judging.rest()
         self._judging.observe()
         self._context.metrics.last_poll.labels(NAME).set_to_current_time()
         self._context.health.turn(NAME, *self._state(outbox, reader.answers()))

@@ -2,40 +2,36 @@
 
 from __future__ import annotations
 
-import gc
 import logging
 import time
 
 from stream.errors import WrongLog
-from stream.index import Index
-from stream.judge.acceptor import Accepted, Acceptor, Ignored
-from stream.judge.resolver import Resolver
+from stream.judge.acceptor import Ignored
 from stream.judge.sizes import Alert
-from stream.model import Record, Source, Verdict
+from stream.judge.state import JudgeState
+from stream.model import Record, Verdict
 from stream.roles.context import Context
 from stream.roles.first_frame import wrong_recipe
 from stream.text.policy import Policy
 from stream.wire import frame as frames
 from stream.wire.position import Position
 
-REST_EVERY = 2_000
 _log = logging.getLogger("simstream.judge")
 
 
 class Judging:
     """Acceptor and resolver on their way through one log. Not for several threads."""
 
-    def __init__(self, policy: Policy, index: Index, context: Context) -> None:
+    def __init__(self, policy: Policy, context: Context) -> None:
         self._policy = policy
-        self._index = index
         self._context = context
         alert = context.settings.cluster_alert
-        self._resolver = Resolver(policy, index, Alert(alert.pages, alert.share))
-        self._acceptor = Acceptor(policy.recipe_id, policy.sketch_bits // 64)
+        self.state = JudgeState(policy, Alert(alert.pages, alert.share), background=True)
+        self._acceptor = self.state.acceptor
+        self._resolver = self.state.resolver
         self._begun = False
         self._gap_since: float | None = None
         self._candidates = 0
-        self._resting = 0
 
     @property
     def next_frame(self) -> int:
@@ -49,15 +45,13 @@ class Judging:
                 f"the log continues at frame {record.offset}, frame {self._acceptor.next_frame} is missing",
                 "restore the topic fingerprints, or choose another --prefix",
             )
-        accepted = self._acceptor.accept(record.offset, record.value or b"", record.timestamp)
-        if not isinstance(accepted, Accepted):
-            self._ignored(record, accepted)
+        judged = self.state.judge(record)
+        if isinstance(judged, Ignored):
+            self._ignored(record, judged)
             return []
         self._begun = True
         self._context.metrics.frames.inc()
-        header, columns = accepted.header, accepted.columns
-        sources = [Source(header.topic, header.partition, offset) for offset in columns.offset.tolist()]
-        return self._resolver.judge(columns, accepted.time, accepted.ordinal, sources)
+        return judged
 
     def position(self, log_id: str) -> Position:
         """Where judging stands."""
@@ -99,15 +93,6 @@ class Judging:
                 canonical,
             )
 
-    def rest(self) -> None:
-        """Hide what is alive from the collector, which would walk over every live page again and again.
-
-        It took a third of the judge's time at 40,000 pages. Pages that leave go by their reference counts.
-        """
-        if self._acceptor.ordinal - self._resting >= REST_EVERY:
-            self._resting = self._acceptor.ordinal
-            gc.freeze()
-
     def observe(self) -> None:
         """Set the metrics of what is held."""
         metrics = self._context.metrics
@@ -116,10 +101,11 @@ class Judging:
         metrics.live_pages.set(live)
         metrics.largest_cluster.set(largest)
         metrics.largest_share.set(largest / live if live else 0)
-        metrics.entries.set(len(self._index))
-        metrics.index_bytes.set(self._index.bytes())
-        metrics.candidates.inc(self._index.candidates - self._candidates)
-        self._candidates = self._index.candidates
+        index = self.state.index
+        metrics.entries.set(len(index))
+        metrics.index_bytes.set(sum(index.nbytes().values()))
+        metrics.candidates.inc(index.candidates - self._candidates)
+        self._candidates = index.candidates
         metrics.gaps.set(len(self._acceptor.gaps))
 
     def _ignored(self, record: Record, reason: Ignored) -> None:
