@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stream.files import Part
 from stream.judge.rows import Rows
@@ -69,7 +70,8 @@ class Clusters:
         """The rows of all its live members, in no particular order; linear."""
         if cluster < 0:
             return iter((-cluster,))
-        return (row for row in (self._nodes.row[node] for node in self._tree(cluster)) if row)
+        rows = self._nodes.column("row")[self._tree(cluster)]
+        return iter(rows[rows != NONE].tolist())
 
     def tie(self, clusters: Collection[Cluster]) -> tuple[Cluster, list[int]]:
         """Make distinct clusters one, that of the oldest id; returns it and the ids of the others, ascending."""
@@ -173,26 +175,25 @@ class Clusters:
         columns = (nodes.column("row"), nodes.column("child"), nodes.column("sibling"), nodes.column("age"))
         root, gone = pop(clusters.root[cluster], *columns)
         clusters.root[cluster] = root
-        for node in gone.tolist():
-            nodes.free(node)
+        nodes.free_all(gone)
         clusters.spent[cluster] -= len(gone)
 
-    def _tree(self, cluster: int) -> list[int]:
+    def _tree(self, cluster: int) -> NDArray[np.uint32]:
+        """All nodes of a cluster, also those whose members have left."""
         nodes, clusters = self._nodes, self._clusters
         most = clusters.live[cluster] + clusters.spent[cluster]
-        found: list[int] = collect(
+        found: NDArray[np.uint32] = collect(
             clusters.root[cluster], nodes.column("child"), nodes.column("sibling"), most
-        ).tolist()
+        )
         return found
 
     def _renew(self, cluster: int) -> None:
         """Build the heap anew of the live members alone, and give up the records that were taken in."""
         nodes, clusters = self._nodes, self._clusters
-        tree = np.array(self._tree(cluster), np.uint32)
+        tree = self._tree(cluster)
         live = nodes.column("row")[tree] != NONE
         kept = tree[live]
-        for node in tree[~live].tolist():
-            nodes.free(node)
+        nodes.free_all(tree[~live])
         nodes.column("cluster")[kept] = cluster
         columns = (nodes.column("child"), nodes.column("sibling"), nodes.column("age"))
         clusters.root[cluster] = oldest_of(kept, *columns)
@@ -200,8 +201,7 @@ class Clusters:
         self._forget_former(cluster)
 
     def _end(self, cluster: int) -> None:
-        for node in self._tree(cluster):
-            self._nodes.free(node)
+        self._nodes.free_all(self._tree(cluster))
         self._forget_former(cluster)
         self._clusters.free(cluster)
 
@@ -209,7 +209,7 @@ class Clusters:
         for other in self._former.pop(cluster, ()):
             self._clusters.free(other)
 
-    def sizes(self) -> np.ndarray[tuple[int], np.dtype[np.uint32]]:
+    def sizes(self) -> NDArray[np.uint32]:
         """The live members of every cluster that has a record, in no particular order; linear."""
         used = np.arange(1, self._clusters.used, dtype=np.uint32)
         taken = np.zeros(self._clusters.used, np.bool_)

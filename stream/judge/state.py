@@ -23,6 +23,8 @@ from stream.judge.sizes import Alert
 from stream.model import Record, Source, Verdict
 from stream.text.policy import Policy
 
+MEMTABLE_LIMIT = 4096
+"""Entries that every query scans, until they are sealed."""
 DELETE = "delete the folder: what it holds is made anew from the log"
 
 
@@ -48,12 +50,21 @@ class StateFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class JudgeState:
-    """Acceptor, index and resolver of one policy. `background`: merge in a thread of its own."""
+    """Acceptor, index and resolver of one policy. `background`: merge in a thread of its own.
 
-    def __init__(self, policy: Policy, alert: Alert | None = None, *, background: bool = False) -> None:
+    `memtable_limit` decides no verdict, as nothing of the index does."""
+
+    def __init__(
+        self,
+        policy: Policy,
+        alert: Alert | None = None,
+        *,
+        background: bool = False,
+        memtable_limit: int = MEMTABLE_LIMIT,
+    ) -> None:
         self.policy = policy
         self.acceptor = Acceptor(policy.recipe_id, policy.sketch_bits // 64)
-        self.index = make_index(policy, background=background)
+        self.index = make_index(policy, background=background, memtable_limit=memtable_limit)
         self.resolver = Resolver(policy, self.index, alert)
 
     def judge(self, record: Record) -> list[Verdict] | Ignored:
@@ -140,7 +151,7 @@ def state_facts(facts: Mapping[str, Any]) -> StateFacts:
         raise StateDamaged(f"the state's manifest says things that do not fit ({error})", DELETE) from error
 
 
-def make_index(policy: Policy, *, background: bool = False) -> Index:
+def make_index(policy: Policy, *, background: bool = False, memtable_limit: int = MEMTABLE_LIMIT) -> Index:
     """An empty index that answers for this policy."""
-    sketch_words = policy.sketch_bits // 64
-    return Index(None, sketch_words, *policy.limits, short=policy.short_limits, background=background)
+    sketch_words, short = policy.sketch_bits // 64, policy.short_limits
+    return Index(None, sketch_words, *policy.limits, memtable_limit, short, background=background)

@@ -88,6 +88,15 @@ class Table:
         self._free = number
         self._free_count += 1
 
+    def free_all(self, numbers: NDArray[np.uint32]) -> None:
+        """Give records back, each once; a few ns each."""
+        if len(numbers):
+            threads = self._columns[self._free_column]
+            threads[numbers[:-1]] = numbers[1:]
+            threads[numbers[-1]] = self._free
+            self._free = int(numbers[0])
+            self._free_count += len(numbers)
+
     def nbytes(self) -> int:
         """Bytes of the records ever used."""
         return sum(column.itemsize for column in self._columns.values()) * self._used

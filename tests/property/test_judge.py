@@ -9,6 +9,8 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
@@ -16,9 +18,12 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from stream.files.folder import StateFolder
 from stream.index.log_index import Index
 from stream.judge.acceptor import Accepted, Acceptor, Ignored
+from stream.judge.pages import Pages
 from stream.judge.resolver import Resolver
+from stream.judge.state import JudgeState
 from stream.model import REASONS, Columns, Kind, Source
 from stream.text.policy import Policy
 from stream.wire import frame as frames
@@ -70,6 +75,11 @@ def index_for(policy: Policy, memtable_limit: int) -> Index:
     return Index(None, policy.sketch_bits // 64, *policy.limits, memtable_limit, policy.short_limits)
 
 
+def small_state(policy: Policy) -> JudgeState:
+    """One that seals and merges all the time."""
+    return JudgeState(policy, memtable_limit=8)
+
+
 class JudgeMachine(RuleBasedStateMachine):
     """One log, two source partitions with holes in their offsets, two judges."""
 
@@ -78,10 +88,9 @@ class JudgeMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         words = self.policy.sketch_bits // 64
-        self.fast = (
-            Acceptor(RECIPE, words),
-            Resolver(self.policy, index_for(self.policy, memtable_limit=8)),
-        )
+        self.fast = small_state(self.policy)
+        self.folder = TemporaryDirectory()
+        self.saved: int | None = None
         self.slow = NaiveJudge(self.policy)
         self.slow_acceptor = Acceptor(RECIPE, words)
         self.words = words
@@ -141,7 +150,7 @@ class JudgeMachine(RuleBasedStateMachine):
 
     def judge(self, payload: bytes, partition: int, damage: str) -> None:
         offset, append_time = next(self.log), self.now - 1
-        acceptor, resolver = self.fast
+        acceptor, resolver = self.fast.acceptor, self.fast.resolver
         result = acceptor.accept(offset, payload, append_time)
         twin = self.slow_acceptor.accept(offset, payload, append_time)
         if isinstance(result, Ignored):
@@ -161,10 +170,32 @@ class JudgeMachine(RuleBasedStateMachine):
     def explain(self, result: Accepted, coming: list[NaivePage]) -> None:
         """The candidates of the first page, before it is judged."""
         if coming:
-            found = self.fast[1].candidates(frames.take(result.columns, 0, 1), result.time[:1], 5)
+            found = self.fast.resolver.candidates(frames.take(result.columns, 0, 1), result.time[:1], 5)
             readable = coming[0].kind is Kind.READABLE
             expected = self.slow.candidates(coming[0], 5) if readable else []
             assert [(c.id, c.distance, c.agreement, c.accepted) for c in found] == expected
+
+    @rule(again=st.booleans())
+    def restart(self, again: bool) -> None:
+        """Save, and go on with what another process would take up; again: without having saved anything more."""
+        with StateFolder(Path(self.folder.name)) as folder:
+            if not again or self.saved != self.fast.acceptor.next_frame:
+                prepared = folder.prepare(self.fast.parts(), self.fast.facts("L"))
+                prepared.write()
+                prepared.commit()
+                self.fast.on_disk(folder.files, prepared.sealed)
+                self.saved = self.fast.acceptor.next_frame
+        self.fast.close()
+        self.fast = small_state(self.policy)
+        with StateFolder(Path(self.folder.name)) as folder:
+            loaded = folder.load(trusted=Pages.KINDS)
+            self.fast.restore(loaded.parts, loaded.facts, "L")
+            self.fast.on_disk(folder.files, loaded.sealed.values())
+        self.fast.check()
+
+    def teardown(self) -> None:
+        self.fast.close()
+        self.folder.cleanup()
 
     @invariant()
     def every_page_is_accepted_once_and_in_order(self) -> None:
@@ -173,12 +204,12 @@ class JudgeMachine(RuleBasedStateMachine):
 
     @invariant()
     def as_many_pages_are_live(self) -> None:
-        assert self.fast[1].live_pages == len(self.slow.live)
+        assert self.fast.resolver.live_pages == len(self.slow.live)
 
     @invariant()
     def the_largest_cluster_is_as_large(self) -> None:
         sizes = Counter(page.cluster for page in self.slow.live)
-        assert self.fast[1].largest_cluster == max(sizes.values(), default=0)
+        assert self.fast.resolver.largest_cluster == max(sizes.values(), default=0)
 
 
 def machine(name: str, policy: Policy) -> type:
