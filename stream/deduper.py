@@ -15,8 +15,8 @@ import numpy as np
 from stream.closing import Closing
 from stream.errors import InputError, UsageError
 from stream.files.folder import StateFolder
+from stream.index.index import join
 from stream.index.keys import Keys
-from stream.index.log_index import join
 from stream.judge.candidates import Candidate
 from stream.judge.pages import Pages
 from stream.judge.resolver import Match
@@ -62,8 +62,9 @@ class Deduper(Closing):
 
     A folder is taken up where it was last saved: by `save`, or by `close`, which leaving a `with` block does. What
     was judged since then is unknown to the next one, so save where you take note of verdicts. One object at a time
-    may have it. `recipe` is a preset's name, a recipe file or a Recipe; `distance` and `similarity` override its own;
-    `window` is a duration such as "72h" or None; `link` is "any" or "canonical". `cache` is the folder for tables
+    may have it.
+
+    `recipe` is a preset's name, a recipe file or a Recipe; `distance` and `similarity` override its own; `window` is a duration such as "72h" or None; `link` is "any" or "canonical". `cache` is the folder for tables
     built once, `workers` the number of processes for HTML (which get `timeout_s` seconds a page), and `say` hears
     a sentence before work that takes seconds. Pages are mappings with the fields of the record (`id`, `url`,
     `text` or `html`, `time`, `status`) or plain texts. Not safe to use from several threads at once.

@@ -2,43 +2,92 @@
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
+from stream.index.answers import Hits
+from stream.index.keys import frozen
 from stream.kernels.hamming import scan
-from stream.kernels.intern import MEMTABLE
 from stream.model import U64
 
 
-class Memtable:
-    """At most `limit` entries in the order they came; `counters` is that of `Entries` and says how many.
+class Fresh(NamedTuple):
+    """Entries in the order they came."""
 
-    An entry that was released and whose number went to another key may lie in it twice; only the place that
-    `home` names counts.
+    fingerprints: U64  # (n,)
+    sketches: U64  # (n, S)
+    rows: NDArray[np.uint32]  # (n,)
+    buckets: NDArray[np.int64]  # (n,)
+
+    def where(self, chosen: NDArray[np.bool_]) -> Fresh:
+        """Those that are chosen."""
+        return Fresh(*(column[chosen] for column in self.columns))
+
+    def followed_by(self, more: Fresh) -> Fresh:
+        """These, then those."""
+        return Fresh(*(np.concatenate(both) for both in zip(self.columns, more.columns, strict=True)))
+
+    @property
+    def columns(self) -> tuple[NDArray[Any], ...]:
+        """All of them."""
+        return tuple(self)
+
+
+class Memtable:
+    """At most `limit` entries in the order they came.
+
+    Memory: 20 + 8 S bytes for each of `limit`, whether filled or not.
     """
 
-    tag = -1
-    """As the `tag` of `confirm`: an entry's home is its own place."""
-
-    def __init__(self, limit: int, distance: int, counters: NDArray[np.int64]) -> None:
-        self.values: U64 = np.empty(limit, np.uint64)
-        self.entries: NDArray[np.int32] = np.empty(limit, np.int32)
-        self.starts: NDArray[np.uint32] = np.arange(limit + 1, dtype=np.uint32)
+    def __init__(self, limit: int, sketch_words: int, distance: int) -> None:
+        self.limit = limit
         self._distance = distance
-        self._counters = counters
+        self._columns = Fresh(
+            np.empty(limit, np.uint64),
+            np.empty((limit, sketch_words), np.uint64),
+            np.empty(limit, np.uint32),
+            np.empty(limit, np.int64),
+        )
+        self._count = 0
 
     def __len__(self) -> int:
-        return int(self._counters[MEMTABLE])
+        return self._count
+
+    @property
+    def rows(self) -> NDArray[np.uint32]:
+        """The rows (n,); read-only."""
+        return frozen(self._columns.rows[: self._count], np.uint32)
+
+    @property
+    def sketches(self) -> U64:
+        """The sketches (n, S); read-only."""
+        return frozen(self._columns.sketches[: self._count], np.uint64)
+
+    @property
+    def entries(self) -> Fresh:
+        """All columns, as views that last until the memtable changes."""
+        return Fresh(*(column[: self._count] for column in self._columns.columns))
 
     def nbytes(self) -> int:
         """Bytes, whether filled or not."""
-        return self.values.nbytes + self.entries.nbytes + self.starts.nbytes
+        return sum(column.nbytes for column in self._columns.columns)
 
-    def find(self, queries: U64, first: int, places: U64, tags: U64) -> tuple[int, int]:
-        """Places within the distance of `queries[first:]`; returns (next query, hits)."""
-        following, hits = scan(queries, first, self._distance, self.values[: len(self)], places, tags)
-        return following, hits
+    def append(self, entries: Fresh) -> None:
+        """Take entries for which there is room."""
+        end = self._count + len(entries.rows)
+        for column, more in zip(self._columns.columns, entries.columns, strict=True):
+            column[self._count : end] = more
+        self._count = end
+
+    def find(self, queries: U64, first: int, hits: Hits) -> tuple[int, int]:
+        """As `Source.find`; equal fingerprints are runs of their own."""
+        values = frozen(self._columns.fingerprints[: self._count], np.uint64)
+        following, count = scan(queries, first, self._distance, values, hits.places, hits.tags)
+        np.add(hits.places[:count], np.uint64(1), out=hits.ends[:count])
+        return following, count
 
     def clear(self) -> None:
         """Empty it."""
-        self._counters[MEMTABLE] = 0
+        self._count = 0

@@ -1,46 +1,121 @@
-"""Merging: which segments become one, and how, so that few segments remain and each entry moves seldom."""
+"""Merging: which segments become one, and the work itself, which only reads what no longer changes."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stream.index.segment import Segment
-from stream.kernels.permute import keep_live, merge_two
+from stream.index.packed import Pause
+from stream.index.plan import Plan
+from stream.index.segment import Run, Segment
+from stream.kernels.numbers import count_released, merge_live, take_released
 from stream.model import U64
 
 FACTOR = 4
-"""Each segment is at least so many times the one after it; n entries lie in about log4(n / limit) segments."""
-
-Run = tuple[U64, NDArray[np.int32]]
-"""Fingerprints in order, one an entry, and the entries' numbers."""
+"""Each segment is at least so many times all smaller ones together: about log4(n / limit) of them for n."""
 
 
-def first_to_merge(sizes: Sequence[int], fresh: int) -> int:
-    """From which segment on all become one with `fresh` new entries; `len(sizes)` for none."""
-    first = len(sizes)
-    while first > 0 and sizes[first - 1] < FACTOR * fresh:
-        first -= 1
-        fresh += sizes[first]
-    return first
+def to_merge(segments: Sequence[Segment]) -> list[Segment]:
+    """Those of a bucket that should become one so that their sizes stay geometric; none where they are so."""
+    ordered = sorted(segments, key=lambda s: (-len(s), s.number))
+    total, merging = 0, False
+    for first in range(len(ordered) - 1, 0, -1):
+        total += len(ordered[first])
+        if len(ordered[first - 1]) < FACTOR * total:
+            merging = True
+        elif merging:
+            return ordered[first:]
+    return ordered if merging else []
 
 
-def live_run(segment: Segment, home: NDArray[np.int32]) -> Run:
-    """A segment's live entries; linear."""
-    values = np.empty(len(segment), np.uint64)
-    entries = np.empty(len(segment), np.int32)
-    kept = keep_live(segment.values, segment.starts, segment.entries, home, segment.tag, values, entries)
-    return values[:kept], entries[:kept]
+@dataclass(slots=True, eq=False)
+class Merge:
+    """Segments of one bucket become one, without what was released before the merge began.
+
+    What is released later stays in the outcome as a released entry. `outcome` None: nothing was left.
+    Cost: about 0.3 us an entry. Memory at the peak: the inputs, the outcome, and 16 to 24 bytes an entry; where
+    there are more than two inputs, also all but the largest once more.
+    """
+
+    inputs: tuple[Segment, ...]
+    number: int
+    plan: Plan | None
+    released: U64
+    outcome: Segment | None = None
+    dropped: NDArray[np.uint32] = field(default_factory=lambda: np.empty(0, np.uint32))
+
+    @property
+    def size(self) -> int:
+        """How many entries go in."""
+        return sum(len(segment) for segment in self.inputs)
+
+    def run(self, pause: Pause) -> None:
+        """Do it. `pause` is called between steps; each takes at most some 50 ns an entry."""
+        dropped = [released_numbers(segment.rows, self.released) for segment in self.inputs]
+        merged = self._merged(pause)
+        if len(merged):
+            bucket, distance = self.inputs[0].bucket, self.inputs[0].distance
+            self.outcome = Segment.build(self.number, bucket, self.plan, distance, merged, pause, unmerged=False)
+        self.dropped = np.concatenate(dropped)
+
+    def _merged(self, pause: Pause) -> Run:
+        """All live entries, the two shortest runs merged first."""
+        waiting = sorted(self.inputs, key=lambda s: (-len(s), s.number))
+        run = merge_two(waiting.pop().run(), None, self.released)
+        while waiting:
+            pause()
+            run = merge_two(waiting.pop().run(), run, self.released)
+        return run
 
 
-def merged(runs: Sequence[Run]) -> Run:
-    """Several runs as one; linear in each step, so give the smallest last (they are merged from the end)."""
-    values, entries = runs[-1]
-    for left, left_entries in reversed(runs[:-1]):
-        out = np.empty(len(left) + len(values), np.uint64)
-        out_entries = np.empty(len(out), np.int32)
-        merge_two(left, left_entries, values, entries, out, out_entries)
-        values, entries = out, out_entries
-    return values, entries
+@dataclass(slots=True, eq=False)
+class Count:
+    """How many entries of each segment were released when the counting began. Cost: 1 to 3 ns an entry."""
+
+    inputs: tuple[Segment, ...]
+    released: U64
+    counts: list[int] = field(default_factory=list)
+
+    @property
+    def size(self) -> int:
+        """How many entries are looked at."""
+        return sum(len(segment) for segment in self.inputs)
+
+    def run(self, pause: Pause) -> None:
+        """Do it. `pause` is called between segments."""
+        for segment in self.inputs:
+            pause()
+            self.counts.append(count_released(segment.rows, self.released))
+
+
+def merge_two(left: Run, right: Run | None, released: U64) -> Run:
+    """The live entries of two runs, in order."""
+    right = right or Run(left.fingerprints[:0], left.rows[:0], left.sketches[:0])
+    room = len(left) + len(right)
+    for run in (left, right):
+        room -= count_released(run.rows, released)
+    fingerprints, rows = np.empty(room, np.uint64), np.empty(room, np.uint32)
+    sketches = np.empty((room, left.sketches.shape[1]), np.uint64)
+    merge_live(
+        left.fingerprints,
+        left.rows,
+        left.sketches,
+        right.fingerprints,
+        right.rows,
+        right.sketches,
+        released,
+        fingerprints,
+        rows,
+        sketches,
+    )
+    return Run(fingerprints, rows, sketches)
+
+
+def released_numbers(rows: NDArray[np.uint32], released: U64) -> NDArray[np.uint32]:
+    """The numbers of the rows that are released."""
+    out = np.empty(count_released(rows, released), np.uint32)
+    take_released(rows, released, out)
+    return out

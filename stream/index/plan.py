@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream.errors import SettingsError
-from stream.kernels.probe import PREFETCHED
+from stream.kernels.packed import PREFETCHED
 
 MAX_DISTANCE = 16
 """The greatest distance that the index is made for."""

@@ -1,52 +1,162 @@
-"""Sealed segments: distinct fingerprints in order, the run of entries of each, and the permuted tables."""
+"""Sealed segments: the entries of one bucket in order of their fingerprints, with the tables that find them."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from stream.errors import SettingsError, StateDamaged
+from stream.files import Part
+from stream.index import packed
+from stream.index.answers import Hits
+from stream.index.keys import frozen
+from stream.index.packed import Arrays, Pause, Tables
 from stream.index.plan import Plan, choose
-from stream.index.shard import Shards
-from stream.kernels.hamming import scan
-from stream.kernels.permute import cut_runs
 from stream.model import U64
 
+KIND = "segment"
+NAME = "segment-"
+DELETE = "delete the state and let it be rebuilt from the log"
 
-class Segment:
-    """Immutable: the entries of a sorted column of fingerprints (n,), each with its entry number (n,).
 
-    `plan` None takes the cheapest for the number of distinct fingerprints. `tag` names the segment in `home`.
-    Memory: 4 n + 4 d bytes, and 8 d for each table (8 d without).
-    """
+class Run:
+    """Entries in order of fingerprint: fingerprints (n,), rows (n,), sketches (n, S); they do not change."""
 
-    def __init__(
-        self, tag: int, fingerprints: U64, entries: NDArray[np.int32], plan: Plan | None, distance: int
-    ) -> None:
-        self.tag = tag
-        self.entries = entries
-        values = np.empty(len(fingerprints), np.uint64)
-        starts = np.empty(len(fingerprints) + 1, np.uint32)
-        distinct = cut_runs(fingerprints, values, starts)
-        self.starts = starts[: distinct + 1].copy()
-        self.plan = plan if plan is not None else choose(distance, distinct)
-        self._distance = distance
-        self._shards = Shards(values[:distinct], self.plan, distance) if self.plan.tables else None
-        self.values: U64 = self._shards.column if self._shards else values[:distinct].copy()
+    __slots__ = ("fingerprints", "rows", "sketches")
+
+    def __init__(self, fingerprints: U64, rows: NDArray[np.uint32], sketches: U64) -> None:
+        self.fingerprints: U64 = frozen(fingerprints, np.uint64)
+        self.rows: NDArray[np.uint32] = frozen(rows, np.uint32)
+        self.sketches: U64 = frozen(sketches, np.uint64)
 
     def __len__(self) -> int:
-        return len(self.entries)
+        return len(self.rows)
 
-    def nbytes(self) -> int:
-        """Bytes of runs and tables."""
-        own = self._shards.nbytes() if self._shards else self.values.nbytes
-        return self.entries.nbytes + self.starts.nbytes + own
 
-    def find(self, queries: U64, first: int, places: U64, tags: U64) -> tuple[int, int]:
-        """Places in `values` within the distance of `queries[first:]`; returns (next query, hits).
+@dataclass(frozen=True, slots=True, eq=False)
+class Segment:
+    """Immutable: rows (n,) and sketches (n, S) in order of fingerprint, and tables over the fingerprints.
 
-        Each query's hits are complete and distinct; stops before the first query whose hits do not fit.
+    A row is an entry's number, the top bit set where its page is short. `number` names it for ever.
+    `unmerged`: it came from the memtable and has not been merged since.
+    Memory: 4 + 8 S bytes an entry, and its tables (`index/packed`).
+    """
+
+    number: int
+    bucket: int
+    plan: Plan
+    distance: int
+    rows: NDArray[np.uint32]
+    sketches: U64
+    tables: Tables
+    unmerged: bool = False
+
+    @classmethod
+    def build(
+        cls, number: int, bucket: int, plan: Plan | None, distance: int, run: Run, pause: Pause, unmerged: bool
+    ) -> Segment:
+        """Of a run of one bucket. `plan` None takes the cheapest for the number of entries."""
+        chosen = plan if plan is not None else choose(distance, len(run))
+        tables = packed.build(run.fingerprints, chosen, distance, pause)
+        return cls(number, bucket, chosen, distance, run.rows, run.sketches, tables, unmerged)
+
+    @property
+    def name(self) -> str:
+        """`segment-N`."""
+        return f"{NAME}{self.number}"
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def find(self, queries: U64, first: int, hits: Hits) -> tuple[int, int]:
+        """As `Source.find`."""
+        return self.tables.find(queries, first, hits)
+
+    def run(self) -> Run:
+        """All entries; the fingerprints are spelt out, 8 bytes each."""
+        return Run(self.tables.column(), self.rows, self.sketches)
+
+    def nbytes(self) -> dict[str, int]:
+        """Bytes of tables, sketches and rows."""
+        tables = sum(array.nbytes for array in self.tables.arrays().values())
+        return {"tables": tables, "sketches": self.sketches.nbytes, "rows": self.rows.nbytes}
+
+    def part(self) -> Part:
+        """As it is written to disk."""
+        facts = {
+            "count": len(self),
+            "bucket": self.bucket,
+            "distance": self.distance,
+            "sketch_words": self.sketches.shape[1],
+            "plan": {
+                "tables": self.plan.tables,
+                "prefix_bits": list(self.plan.prefix_bits),
+                "flips": self.plan.flips,
+            },
+        }
+        return Part(self.name, KIND, facts, {"rows": self.rows, "sketches": self.sketches, **self.tables.arrays()})
+
+    @classmethod
+    def of_part(cls, part: Part, unmerged: bool = False) -> Segment:
+        """Of what `part` gave, or a mapped file has. Looks at shapes and directories, not at the order within.
+
+        Errors: StateDamaged.
         """
-        if self._shards is not None:
-            return self._shards.find(queries, first, places, tags)
-        following, hits = scan(queries, first, self._distance, self.values, places, tags)
-        return following, hits
+        facts = part.facts
+        try:
+            number, count, bucket = int(part.name.removeprefix(NAME)), _int(facts, "count"), _int(facts, "bucket")
+            distance, plan = _int(facts, "distance"), _plan(facts["plan"])
+            plan.flips_for(distance)
+            words = _int(facts, "sketch_words")
+        except (KeyError, ValueError, TypeError, SettingsError) as error:
+            raise StateDamaged(f"{part.name} lacks facts or has wrong ones ({error})", DELETE) from error
+        rows, sketches = part.arrays.get("rows"), part.arrays.get("sketches")
+        shaped = (
+            rows is not None
+            and sketches is not None
+            and packed.is_like(rows, np.uint32, (count,))
+            and packed.is_like(sketches, np.uint64, (count, words))
+            and packed.fits(part.arrays, plan, distance, count)
+        )
+        if rows is None or sketches is None or not shaped:
+            raise StateDamaged(f"the arrays of {part.name} do not fit its facts or one another", DELETE)
+        tables = _tables(part.arrays, plan, distance)
+        own = frozen(rows, np.uint32), frozen(sketches, np.uint64)
+        return cls(number, bucket, plan, distance, *own, tables, unmerged)
+
+    def check(self) -> None:
+        """Whether fingerprints are in order, and every table and directory is what table 0 says; builds it anew.
+
+        Errors: StateDamaged.
+        """
+        column = self.tables.column()
+        if not bool((column[1:] >= column[:-1]).all()):
+            raise StateDamaged(f"the fingerprints of {self.name} are not in order", DELETE)
+        again = packed.build(column, self.plan, self.distance, lambda: None).arrays()
+        for name, array in self.tables.arrays().items():
+            if not np.array_equal(array, again[name]):
+                raise StateDamaged(f"the tables of {self.name} differ from its table 0 (in `{name}`)", DELETE)
+
+
+def _tables(arrays: Arrays, plan: Plan, distance: int) -> Tables:
+    if plan.tables:
+        return packed.Packed(arrays, plan, distance)
+    return packed.Column(arrays["fingerprints"], distance)
+
+
+def _int(facts: Mapping[str, Any], name: str) -> int:
+    value = facts[name]
+    if type(value) is not int:
+        raise TypeError(f"{name} is {value!r}")
+    return value
+
+
+def _plan(fact: Any) -> Plan:
+    bits = fact["prefix_bits"]
+    if not all(type(b) is int for b in bits):
+        raise TypeError(f"prefix_bits is {bits!r}")
+    return Plan(_int(fact, "tables"), tuple(bits), _int(fact, "flips"))

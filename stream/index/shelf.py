@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from stream.errors import StateDamaged
 from stream.files import Part
 from stream.index.held import Held
-from stream.index.log_merge import Count, Merge, to_merge
-from stream.index.log_segment import DELETE, Run, Segment
+from stream.index.merge import Count, Merge, to_merge
 from stream.index.plan import Plan
+from stream.index.segment import DELETE, Run, Segment
 from stream.index.worker import Background, Inline
 from stream.kernels.numbers import NUMBER_MASK, count_released
 from stream.model import U64

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 
 from stream.closing import Closing
-from stream.index.log_merge import Count, Merge
+from stream.index.merge import Count, Merge
 from stream.index.packed import Pause
 
 SMALLER = 4

@@ -215,7 +215,8 @@ class Clusters:
         taken = np.zeros(self._clusters.used, np.bool_)
         taken[self._clusters.free_numbers()] = True
         heads = used[(self._clusters.column("into")[used] == used) & ~taken[used]]
-        return self._clusters.column("live")[heads]
+        live: NDArray[np.uint32] = self._clusters.column("live")[heads]
+        return live
 
     def nbytes(self) -> int:
         """Bytes in use."""

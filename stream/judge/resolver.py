@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from stream.files import Part
 from stream.files.layer import Files
 from stream.files.sealed import Sealed
+from stream.index.index import Index, join
 from stream.index.keys import Keys
-from stream.index.log_index import Index, join
 from stream.judge.batch import Batch
 from stream.judge.candidates import WIDE, Candidate, LivePage, compare
 from stream.judge.clusters import Cluster

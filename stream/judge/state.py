@@ -16,7 +16,7 @@ from stream.files import Part
 from stream.files.layer import Files
 from stream.files.part import Fact
 from stream.files.sealed import Sealed
-from stream.index.log_index import Index
+from stream.index.index import Index
 from stream.judge.acceptor import Accepted, Acceptor, Ignored
 from stream.judge.resolver import Resolver
 from stream.judge.sizes import Alert

@@ -15,7 +15,7 @@ from stream.errors import StateDamaged
 from stream.files import Part, sealed
 from stream.files.layer import Files
 from stream.files.sealed import Sealed
-from stream.index.log_index import Index
+from stream.index.index import Index
 from stream.judge.batch import Batch
 from stream.judge.candidates import LivePage
 from stream.judge.clusters import Cluster, Clusters

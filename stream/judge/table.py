@@ -143,10 +143,10 @@ class Table:
     def _grow(self, least: int) -> None:
         room = max(least, FIRST_ROOM, self._room + self._room // 2)
         for name, kind in self._layout.items():
-            column = np.empty(room, kind)
+            column: NDArray[Any] = np.empty(room, kind)
             if self._used > 1:
                 column[: self._used] = self._columns[name][: self._used]
             column[0] = 0
             self._columns[name] = column
-            setattr(self, name, memoryview(column))
+            setattr(self, name, memoryview(column.data))
         self._room = room

@@ -1,7 +1,7 @@
 """Pairing heaps in columns: what costs more than a step or two of them.
 
-A node's `child` is its first child, `sibling` its next one; 0 is none. Ages are compared, no two of a heap are equal.
-`row` 0 marks a node whose member has left.
+A node's `child` is its first child, `sibling` its next one; 0 is none. Ages are compared, no two are
+equal in a heap. `row` 0 marks a node whose member has left.
 
 Source: Fredman, Sedgewick, Sleator, Tarjan: The pairing heap (1986); the two passes of its delete-min.
 """
@@ -52,7 +52,7 @@ def _meld_all(first, child, sibling, age):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def pop(root: int, row: U32, child: U32, sibling: U32, age: NDArray[np.int64]) -> tuple[int, U32]:
+def pop(root: int, row: U32, child: U32, sibling: U32, age: NDArray[np.int64]) -> tuple[np.uint32, U32]:
     """Take nodes off the top until a live one is the root; returns it (0: none) and the nodes taken off.
 
     Cost: O(log n) amortized a node.
@@ -96,7 +96,7 @@ def collect(root: int, child: U32, sibling: U32, most: int) -> U32:
 
 
 @kernel
-def oldest_of(nodes: U32, child: U32, sibling: U32, age: NDArray[np.int64]) -> int:
+def oldest_of(nodes: U32, child: U32, sibling: U32, age: NDArray[np.int64]) -> np.uint32:
     """One heap of single nodes; returns its root (0: none)."""
     for i in range(nodes.size):
         child[nodes[i]] = 0

@@ -12,10 +12,10 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from stream.judge.state import make_index
 from stream.judge import candidates as judge
 from stream.judge.candidates import LivePage
 from stream.judge.resolver import Resolver
+from stream.judge.state import make_index
 from stream.model import Columns, Kind, Source, Verdict
 from stream.text.policy import Policy
 from stream.tools.explain_model import Before, Candidate, Earlier

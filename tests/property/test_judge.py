@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from stream.files.folder import StateFolder
-from stream.index.log_index import Index
+from stream.index.index import Index
 from stream.judge.acceptor import Accepted, Acceptor, Ignored
 from stream.judge.pages import Pages
 from stream.judge.resolver import Resolver

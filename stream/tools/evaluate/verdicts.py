@@ -8,8 +8,8 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stream.judge.state import make_index
 from stream.judge.resolver import Resolver
+from stream.judge.state import make_index
 from stream.model import Source, Verdict
 from stream.text.policy import Policy
 from stream.tools.evaluate.corpus import Corpus

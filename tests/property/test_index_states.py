@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from stream.files import Part
 from stream.index import SCAN, Plan
-from stream.index.log_index import Index
+from stream.index.index import Index
 from stream.index.matches import Matches
 from stream.model import U64, Limits
 from tests.naive_index import Answer, NaiveIndex

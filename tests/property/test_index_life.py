@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 from stream.errors import StateDamaged
 from stream.files import Part
 from stream.index import Plan
-from stream.index.log_index import Index
-from stream.index.log_merge import Merge
+from stream.index.index import Index
+from stream.index.merge import Merge
 from stream.index.worker import Background
 from stream.model import U64
-from tests.property.test_log_index import random_words
-from tests.property.test_log_index_states import answers
+from tests.property.test_index import random_words
+from tests.property.test_index_states import answers
 
 PATIENCE_S = 60
 
