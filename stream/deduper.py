@@ -64,10 +64,11 @@ class Deduper(Closing):
     was judged since then is unknown to the next one, so save where you take note of verdicts. One object at a time
     may have it.
 
-    `recipe` is a preset's name, a recipe file or a Recipe; `distance` and `similarity` override its own; `window` is a duration such as "72h" or None; `link` is "any" or "canonical". `cache` is the folder for tables
-    built once, `workers` the number of processes for HTML (which get `timeout_s` seconds a page), and `say` hears
-    a sentence before work that takes seconds. Pages are mappings with the fields of the record (`id`, `url`,
-    `text` or `html`, `time`, `status`) or plain texts. Not safe to use from several threads at once.
+    `recipe` is a preset's name, a recipe file or a Recipe; `distance` and `similarity` override its own; `window`
+    is a duration such as "72h" or None; `link` is "any" or "canonical". `cache` is the folder for tables built once,
+    `workers` the number of processes for HTML (which get `timeout_s` seconds a page), and `say` hears a sentence
+    before work that takes seconds. Pages are mappings with the fields of the record (`id`, `url`, `text` or `html`,
+    `time`, `status`) or plain texts. Not safe to use from several threads at once.
 
         with Deduper() as deduper:
             for verdict in deduper.judge([{"id": "a", "text": "…"}, {"id": "b", "text": "…"}]):

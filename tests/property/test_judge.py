@@ -91,6 +91,7 @@ class JudgeMachine(RuleBasedStateMachine):
         self.fast = small_state(self.policy)
         self.folder = TemporaryDirectory()
         self.saved: int | None = None
+        self.restarts = 0
         self.slow = NaiveJudge(self.policy)
         self.slow_acceptor = Acceptor(RECIPE, words)
         self.words = words
@@ -175,9 +176,11 @@ class JudgeMachine(RuleBasedStateMachine):
             expected = self.slow.candidates(coming[0], 5) if readable else []
             assert [(c.id, c.distance, c.agreement, c.accepted) for c in found] == expected
 
+    @precondition(lambda self: self.restarts < 3)
     @rule(again=st.booleans())
     def restart(self, again: bool) -> None:
         """Save, and go on with what another process would take up; again: without having saved anything more."""
+        self.restarts += 1
         with StateFolder(Path(self.folder.name)) as folder:
             if not again or self.saved != self.fast.acceptor.next_frame:
                 prepared = folder.prepare(self.fast.parts(), self.fast.facts("L"))

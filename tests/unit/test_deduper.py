@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 
+import msgspec
 import numpy as np
 import pytest
 
 import stream
 from stream import Deduper, fingerprint
-from stream.errors import SettingsError, Unavailable, UsageError
+from stream.errors import SettingsError, StateLocked, UsageError, WrongPolicy
+from stream.model import Source, Verdict
 from stream.text.recipe import preset
 
 STORY = "江边的老图书馆周六重新开放，馆员把修补好的地方志摆上书架，居民排队办理借书证，孩子们在院子里听故事。"
@@ -132,8 +135,6 @@ def test_what_is_out_of_range_is_refused_by_name(cache) -> None:
     ):
         with pytest.raises(SettingsError):
             Deduper(cache=cache, workers=0, **wrong)
-    with pytest.raises(Unavailable):
-        Deduper("state")
 
 
 def test_any_number_of_threads_gives_the_same_verdicts(cache) -> None:
@@ -174,3 +175,36 @@ def test_a_damaged_input_is_raised_after_the_verdicts_of_what_came_before(dedupe
     assert len([next(verdicts) for _ in range(108)]) == 108
     with pytest.raises(InputError):
         next(verdicts)
+
+
+def test_a_folder_is_taken_up_where_it_was_closed(cache, tmp_path) -> None:
+    pages = [{"id": str(i), "text": text} for i, text in enumerate([STORY, OTHER, EDITED, STORY, EDITED, OTHER])]
+    with Deduper(cache=cache, workers=0) as deduper:
+        expected = deduper.judge(pages)
+    found = []
+    for page in pages:
+        with Deduper(tmp_path / "state", cache=cache, workers=0) as deduper:
+            found += [replace_source(verdict) for verdict in deduper.judge([page])]
+    assert found == [replace_source(verdict) for verdict in expected]
+    with pytest.raises(WrongPolicy):
+        Deduper(tmp_path / "state", distance=3, cache=cache, workers=0)
+
+
+def replace_source(verdict: Verdict) -> Verdict:
+    return msgspec.structs.replace(verdict, source=Source("python", 0, 0))
+
+
+def test_what_was_not_saved_is_unknown_to_the_next_one(cache, tmp_path) -> None:
+    deduper = Deduper(tmp_path / "state", cache=cache, workers=0)
+    deduper.judge([{"id": "saved", "text": STORY}])
+    deduper.save()
+    deduper.judge([{"id": "lost", "text": OTHER}])
+    with pytest.raises(StateLocked):
+        Deduper(tmp_path / "state", cache=cache, workers=0)
+    shutil.copytree(tmp_path / "state", tmp_path / "killed")
+    deduper.close()
+    with Deduper(tmp_path / "killed", cache=cache, workers=0) as other:
+        assert [match.id for match in other.match(STORY)] == ["saved"]
+        assert other.match(OTHER) == []
+    with Deduper(tmp_path / "state", cache=cache, workers=0) as other:
+        assert [match.id for match in other.match(OTHER)] == ["lost"]
