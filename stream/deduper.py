@@ -65,7 +65,7 @@ class Deduper(Closing):
     may have it.
 
     `recipe` is a preset's name, a recipe file or a Recipe; `distance` and `similarity` override its own; `window`
-    is a duration such as "72h" or None; `link` is "any" or "canonical". `cache` is the folder for tables built once,
+    is a duration such as "72h" or None; `link` is "any" or "canonical". `cache` is the folder for tables made once,
     `workers` the number of processes for HTML (which get `timeout_s` seconds a page), and `say` hears a sentence
     before work that takes seconds. Pages are mappings with the fields of the record (`id`, `url`, `text` or `html`,
     `time`, `status`) or plain texts. Not safe to use from several threads at once.
