@@ -11,7 +11,11 @@ BENCH ?=
 CORPORA ?= $(or $(SIMSTREAM_CORPORA),$(abspath ../shared/corpora))
 OUT ?= build/evaluate
 
-.PHONY: help demo test lint bench evaluate broker clean
+SEED ?=
+ROUNDS ?=
+ONLY ?=
+
+.PHONY: help demo test chaos lint bench evaluate broker clean
 .DEFAULT_GOAL := help
 
 help:  ## This list.
@@ -23,6 +27,10 @@ demo: $(VENV)/.run  ## The whole service on a local log, over about a hundred bu
 test: $(VENV)/.test kernels jars  ## All tests; a real Kafka broker where Java 17 and Maven are there (TESTS=... for some).
 	@echo "== tests"
 	$(BIN)/python -m pytest $(TESTS)
+
+chaos: $(VENV)/.test kernels jars  ## The long chaos suite: faults on real brokers (SEED=, ROUNDS=, SECONDS=, ONLY=kills; half an hour).
+	$(BIN)/python -m tests.chaos $(if $(SEED),--seed $(SEED)) $(if $(ROUNDS),--rounds $(ROUNDS)) \
+		$(if $(SECONDS),--seconds $(SECONDS)) $(foreach name,$(ONLY),--only $(name))
 
 lint: $(VENV)/.test  ## ruff, mypy --strict, import-linter.
 	$(BIN)/ruff check .

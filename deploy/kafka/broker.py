@@ -12,10 +12,8 @@ from __future__ import annotations
 import argparse
 import base64
 import contextlib
-import fcntl
-import hashlib
 import os
-import re
+import random
 import shutil
 import signal
 import socket
@@ -24,13 +22,19 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-HERE = Path(__file__).resolve().parent
-LEAST_JAVA = 17
+from deploy.kafka.jars import HERE, BrokerError, Say, download, missing_packages, say_on_stderr
+
+__all__ = ["HERE", "Broker", "BrokerError", "Node", "free_port", "is_taken", "missing_packages", "say_on_stderr"]
 HEAP = "512m"
+QUICK = ["-XX:TieredStopAtLevel=1"]
+"""Starts in half the time and is slower from then on."""
+PORTS = range(15_000, 32_000)
+"""Below those that a system gives to outgoing connections: one of these could take the port of a broker that is
+down, even the connection of a client that tries to reach it."""
 
 # Ends the broker's process group when the process that started it is gone, however it went: standard input
 # is a pipe that only that process holds open. The broker can't be a plain child with a parent-death signal,
@@ -46,86 +50,12 @@ for temporary in sys.argv[2:]:
     shutil.rmtree(temporary, ignore_errors=True)
 """
 
-Say = Callable[[str], None]
-
-
-class BrokerError(RuntimeError):
-    """The broker cannot be downloaded or started; the message says why."""
-
-
-def say_on_stderr(text: str) -> None:
-    """Print a line of progress where it does not mix with a command's output."""
-    print(f"broker: {text}", file=sys.stderr, flush=True)  # noqa: T201 - a command's progress
-
-
-def missing_packages() -> list[str]:
-    """The apt packages to install before a broker can run; empty where all is there."""
-    missing = []
-    if _java_version() < LEAST_JAVA:
-        missing.append("openjdk-17-jre-headless")
-    if shutil.which("mvn") is None and not _jars_folder().is_dir():
-        missing.append("maven")
-    return missing
-
-
-def _java_version() -> int:
-    java = shutil.which("java")
-    if java is None:
-        return 0
-    done = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
-    found = re.search(r'version "(?:1\.)?(\d+)', done.stderr + done.stdout)
-    return int(found.group(1)) if found else 0
-
-
-def _cache_folder() -> Path:
-    named = os.environ.get("SIMSTREAM_CACHE")
-    if named:
-        return Path(named)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "simstream"
-
-
-def _jars_folder() -> Path:
-    """One folder per content of pom.xml, so that another Kafka version never finds the old jars."""
-    version = hashlib.sha256((HERE / "pom.xml").read_bytes()).hexdigest()[:12]
-    return _cache_folder() / f"kafka-{version}"
-
-
-def download(say: Say = say_on_stderr) -> Path:
-    """The folder with the broker's jars; the first call downloads them (54 MB) with Maven.
-
-    Several processes may call it at once: one downloads, the others wait for it.
-    """
-    jars = _jars_folder()
-    if jars.is_dir():
-        return jars
-    jars.parent.mkdir(parents=True, exist_ok=True)
-    with (jars.parent / "kafka.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not jars.is_dir():
-            say(f"downloading Kafka's jars with Maven into {jars} (54 MB, once; half a minute or so)")
-            _copy_jars(jars)
-    return jars
-
-
-def _copy_jars(jars: Path) -> None:
-    with tempfile.TemporaryDirectory(dir=jars.parent) as folder:
-        shutil.copy(HERE / "pom.xml", folder)  # Maven may write beside it
-        partial = Path(folder) / "libs"
-        command = ["mvn", "-q", "-B", "-f", f"{folder}/pom.xml", "dependency:copy-dependencies"]
-        command += [f"-DoutputDirectory={partial}", "-DincludeScope=runtime"]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode != 0 or not partial.is_dir():
-            raise BrokerError(f"Maven could not download Kafka: {(done.stdout + done.stderr)[-2000:]}")
-        partial.rename(jars)
-
 
 def free_port() -> int:
     """A loopback port that nobody listens on now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-        assert isinstance(port, int)
-        return port
+    while is_taken(port := random.choice(PORTS)):
+        pass
+    return port
 
 
 def is_taken(port: int) -> bool:
@@ -139,16 +69,39 @@ def is_taken(port: int) -> bool:
         return False
 
 
-class Broker:
-    """One broker with its own process group and data; also a context manager.
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A node's place in a cluster; the default is a cluster of its own."""
 
-    Without `data` the records live in a temporary folder that goes with it. The broker ends with the
-    process that started it, also where that one is killed.
+    id: int = 1
+    roles: str = "broker,controller"
+    controller_port: int = 0
+    """0 takes a free one."""
+    voters: str = ""
+    """All controllers, as `ID@HOST:PORT,...`; this node where it is empty."""
+    identity: bytes = b""
+    """The cluster's, 16 bytes; drawn where it is empty."""
+    brokers: int = 1
+
+
+class Broker:
+    """One node with its own process group and data; also a context manager.
+
+    Without `data` the records live in a temporary folder that goes with it. The node ends with the process that
+    started it, also where that one is killed.
+
+    It listens twice. Who connects to `detour_port` is told to come to the port `detour` from then on, where
+    nobody listens: a test may put a proxy there, and all that its clients say goes through it.
     """
 
-    def __init__(self, port: int | None = None, data: Path | None = None, say: Say = say_on_stderr) -> None:
+    def __init__(
+        self, port: int | None = None, data: Path | None = None, say: Say = say_on_stderr, node: Node | None = None
+    ) -> None:
+        self.node = node or Node()
         self.port = port or free_port()
-        self._controller_port = free_port()
+        self.detour_port = free_port()
+        self.detour = free_port()
+        self._controller_port = self.node.controller_port or free_port()
         self._say = say
         self._temporary = data is None
         self.data = data or Path(tempfile.mkdtemp(prefix="simstream-kafka-"))
@@ -172,11 +125,18 @@ class Broker:
 
     def start(self, patience: float = 60.0) -> Self:
         """Start it and wait until it answers; raises BrokerError with the end of its log otherwise."""
+        self.launch()
+        self.wait(patience)
+        return self
+
+    def launch(self) -> None:
+        """Start it, and do not wait."""
         jars = download(self._say)
         config = self._write_config()
         if not (self.data / "log" / "meta.properties").is_file():
             self._format(jars, config)
         java = ["java", f"-Xmx{HEAP}", "-XX:+UseSerialGC", "-cp", f"{jars}/*"]
+        java += QUICK if self.node.brokers > 1 else []  # several at once are there to be killed, not to be fast
         java += [f"-Dlog4j2.configurationFile={HERE / 'log4j2.properties'}", "kafka.Kafka", str(config)]
         with (self.data / "broker.log").open("ab") as log:
             self._process = subprocess.Popen(
@@ -185,8 +145,6 @@ class Broker:
         watch = [sys.executable, "-c", WATCH, str(self._process.pid)]
         watch += [str(self.data)] if self._temporary else []
         self._watch = subprocess.Popen(watch, stdin=subprocess.PIPE, start_new_session=True)
-        self._wait(patience)
-        return self
 
     def kill(self) -> None:
         """End it at once, as a crash would; `restart` brings it back on the same data."""
@@ -196,6 +154,14 @@ class Broker:
         """Start it again on the same port and data, whether it runs or not."""
         self._end(signal.SIGKILL)
         return self.start(patience)
+
+    def pause(self) -> None:
+        """Stop it in the middle of whatever it does, until `resume`."""
+        self._signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let a paused one go on."""
+        self._signal(signal.SIGCONT)
 
     def stop(self) -> None:
         """End it; temporary data is removed, so nothing has to be saved."""
@@ -216,32 +182,57 @@ class Broker:
     def _write_config(self) -> Path:
         self.data.mkdir(parents=True, exist_ok=True)
         text = (HERE / "server.properties").read_text()
-        fields = {"port": self.port, "controller_port": self._controller_port, "data": self.data.resolve()}
-        for name, value in fields.items():
+        for name, value in self._fields().items():
             text = text.replace("{" + name + "}", str(value))
         config = self.data / "server.properties"
         config.write_text(text)
         return config
 
+    def _fields(self) -> dict[str, object]:
+        """What `server.properties` leaves open."""
+        node, host = self.node, "127.0.0.1"
+        listeners = []
+        if "broker" in node.roles:
+            listeners += [f"PLAINTEXT://{host}:{self.port}", f"DETOUR://{host}:{self.detour_port}"]
+        if "controller" in node.roles:
+            listeners.append(f"CONTROLLER://{host}:{self._controller_port}")
+        told = f"advertised.listeners=PLAINTEXT://{host}:{self.port},DETOUR://{host}:{self.detour}"
+        return {
+            "node": node.id,
+            "roles": node.roles,
+            "voters": node.voters or f"{node.id}@{host}:{self._controller_port}",
+            "listeners": ",".join(listeners),
+            "advertised": told + "\ninter.broker.listener.name=PLAINTEXT" if "broker" in node.roles else "",
+            "replicas": min(3, node.brokers),
+            "least_replicas": 2 if node.brokers >= 3 else 1,
+            "data": self.data.resolve(),
+        }
+
     def _format(self, jars: Path, config: Path) -> None:
-        identity = uuid.uuid4().bytes
-        java = ["java", f"-Dlog4j2.configurationFile={HERE / 'log4j2.properties'}", "-cp", f"{jars}/*"]
+        identity = self.node.identity or uuid.uuid4().bytes
+        java = ["java", *QUICK, f"-Dlog4j2.configurationFile={HERE / 'log4j2.properties'}", "-cp", f"{jars}/*"]
         java += ["kafka.tools.StorageTool", "format", f"--cluster-id={_base64(identity)}", "-c", str(config)]
         done = subprocess.run(java, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise BrokerError(f"Kafka could not format {self.data}: {(done.stdout + done.stderr)[-2000:]}")
 
-    def _wait(self, patience: float) -> None:
+    def wait(self, patience: float = 60.0) -> None:
+        """Until it answers; raises BrokerError as `start`."""
+        port = self.port if "broker" in self.node.roles else self._controller_port
         end = time.monotonic() + patience
         while time.monotonic() < end:
             if self.pid is None:
                 break
-            if _answers(self.port):
+            if _answers(port):
                 return
             time.sleep(0.1)
         tail = (self.data / "broker.log").read_text(errors="replace")[-2000:]
         self.kill()
-        raise BrokerError(f"the broker on port {self.port} did not start: {tail}")
+        raise BrokerError(f"the broker on port {port} did not start: {tail}")
+
+    def _signal(self, what: signal.Signals) -> None:
+        if self.pid is not None:
+            os.killpg(self.pid, what)
 
     def _end(self, how: signal.Signals) -> None:
         process, self._process = self._process, None

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from confluent_kafka import KafkaException
 
 from stream.judge.acceptor import Acceptor
 from stream.log.base import FINGERPRINTS, VERDICTS, Log
@@ -245,6 +246,16 @@ def naive_verdicts(
     acceptor = Acceptor(header.recipe, header.sketch_words)
     frames = [(record.offset, record.value or b"", record.timestamp) for record in records]
     return [wire.encode(verdict) for verdict in judge_log(frames, acceptor, policy)]
+
+
+def shares(place: Place, admin: Any) -> list[int]:
+    """How many partitions each member of the fingerprinters' group has; `admin` is Kafka's AdminClient."""
+    group = f"{place.prefix}.fingerprint"
+    try:
+        members = admin.describe_consumer_groups([group])[group].result().members
+    except KafkaException:  # its coordinator is still loading
+        return []
+    return [len(member.assignment.topic_partitions) if member.assignment else 0 for member in members]
 
 
 def read_topic(log: Log, topic: str) -> list[Record]:

@@ -7,13 +7,11 @@ import random
 from pathlib import Path
 
 import pytest
-from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from tests import corpora
 from tests.e2e import pages
-from tests.e2e.harness import Program, all_verdicts, bare, by_ordinal, naive_verdicts, watching
-from tests.kafka_fixtures import Place
+from tests.e2e.harness import Program, all_verdicts, bare, by_ordinal, naive_verdicts, shares, watching
 
 PAGES = 2_500
 
@@ -56,16 +54,6 @@ def killed_on_the_way(program: Program, count: int, kills: int, seed: int) -> li
             assert service.end() == 0
             assert "Traceback" not in service.output
         return by_ordinal(watcher.rest())
-
-
-def shares(place: Place, admin: AdminClient) -> list[int]:
-    """How many partitions each member of the fingerprinters' group has."""
-    group = f"{place.prefix}.fingerprint"
-    try:
-        members = admin.describe_consumer_groups([group])[group].result().members
-    except KafkaException:  # its coordinator is still loading
-        return []
-    return [len(member.assignment.topic_partitions) if member.assignment else 0 for member in members]
 
 
 def test_one_partition_gives_the_verdicts_of_dedup(program: Program, made: Path) -> None:

@@ -1,0 +1,218 @@
+"""One scenario's place: topics, pages, the service's processes, and the reader that sees what came of it."""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+
+from deploy.kafka.broker import Broker
+from deploy.kafka.brokers import Brokers
+from stream.log.base import PAGES, Log
+from stream.model import Record
+from tests.chaos import oracle
+from tests.chaos.feed import Feed
+from tests.contract.helpers import cluster_of
+from tests.e2e.harness import Program, Service, Watcher, read_topic, watching
+from tests.kafka_fixtures import Place
+
+PATIENCE = 90.0
+"""Seconds that anything is waited for, whatever has been done to the service."""
+QUICK_GROUPS = {"session.timeout.ms": 1_500, "heartbeat.interval.ms": 400}
+"""So that a killed member is missed at once; the broker for tests admits it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """How much of it: `faults` times, over about `pages` pages (the oracle is quadratic)."""
+
+    faults: int
+    pages: int
+
+    @property
+    def burst(self) -> int:
+        """Pages between two faults."""
+        return max(1, self.pages // max(1, self.faults))
+
+
+class Arena:
+    """A context manager; nothing that it started outlives it."""
+
+    def __init__(self, broker: Broker | Brokers, folder: Path, cache: Path, seed: int) -> None:
+        self.rng = random.Random(seed)
+        self.place = Place(broker.address, f"chaos{self.rng.getrandbits(32):08x}{time.time_ns() & 0xFFFF:04x}")
+        self.broker = broker
+        self.folder = folder
+        self.cache = cache
+        self.program = Program(folder, cache, self.place)
+        self.running: list[Service] = []
+        self._stack = ExitStack()
+        self._client: dict[str, Any] = {}
+        self._admin: Any = None
+
+    def open(self, partitions: int, transactions: bool = True) -> None:
+        """Make the topics, and begin to watch the verdicts."""
+        self.log: Log = self._stack.enter_context(self.place.open(patience=PATIENCE))
+        self.log.create_topics(partitions)
+        self.feed = self._stack.enter_context(Feed(self.place, self.rng, transactions))
+        self.watcher: Watcher = self._stack.enter_context(watching(self.log))
+
+    def admin(self) -> Any:
+        """An operator's client."""
+        if self._admin is None:
+            servers = self.place.address.removeprefix("kafka://")
+            self._admin = AdminClient({"bootstrap.servers": servers, "log_level": 0})
+        return self._admin
+
+    def alter(self, topic: str, **settings: object) -> None:
+        """Change a topic's settings, as an operator would; dots are written as `__`."""
+        entries = [
+            ConfigEntry(name.replace("__", "."), str(value), incremental_operation=AlterConfigOpType.SET)
+            for name, value in settings.items()
+        ]
+        resource = ConfigResource(ResourceType.TOPIC, f"{self.place.prefix}.{topic}", incremental_configs=entries)
+        for future in self.admin().incremental_alter_configs([resource]).values():
+            future.result(PATIENCE)
+
+    def client(self, **settings: Any) -> None:
+        """Settings that all of the service's Kafka clients get from now on; dots are written as `__`."""
+        self._client |= {name.replace("__", "."): value for name, value in settings.items()}
+        lines = [f'"{name}" = {value}\n' for name, value in self._client.items()]
+        (self.folder / "simstream.toml").write_text("[kafka]\n" + "".join(lines), encoding="utf-8")
+
+    def serve(self, roles: str = "all", *flags: object, via: str = "", **variables: Any) -> Service:
+        """Start a process of these roles, `via` another address where one is given."""
+        program = Program(self.folder, self.cache, Place(via or self.place.address, self.place.prefix))
+        chosen = {f"SIMSTREAM_{name.upper()}": str(value) for name, value in variables.items()}
+        service = self._stack.enter_context(program.serve("--roles", roles, *flags, **chosen))
+        self.running.append(service)
+        return service
+
+    def kill(self, service: Service) -> None:
+        """As a crash would."""
+        service.kill()
+        self.running.remove(service)
+
+    def end(self, service: Service) -> None:
+        """Ask a process to end, which it must do well."""
+        self.running.remove(service)
+        assert service.end() == 0, service.output[-3000:]
+        assert "Traceback" not in service.output, service.output[-3000:]
+
+    def failed(self, service: Service) -> str:
+        """Wait until a process has ended by itself with 1; the one line with which it did."""
+        self.running.remove(service)
+        assert service.wait() == 1, service.output[-3000:]
+        assert "Traceback" not in service.output, service.output[-3000:]
+        return next(line for line in reversed(service.output.splitlines()) if line.startswith("simstream: "))
+
+    def until(self, condition: Callable[[], bool], what: str, timeout: float = PATIENCE) -> None:
+        """Wait for it; fails where a process that should run has ended."""
+        end = time.monotonic() + timeout
+        while not condition():
+            for service in self.running:
+                assert service.process.poll() is None, f"a process ended before {what}:\n{service.output[-3000:]}"
+            assert time.monotonic() < end, f"it never came that {what}:\n" + "\n".join(
+                service.output[-1500:] for service in self.running
+            )
+            time.sleep(0.02)
+
+    def pause(self, longest: float) -> None:
+        """A random while, so that the next fault hits at a random instant."""
+        time.sleep(self.rng.uniform(0, longest))
+
+    def source(self) -> list[Record]:
+        """All committed pages."""
+        return read_topic(self.log, PAGES)
+
+    def verdicts(self, count: int, what: str = "") -> None:
+        """Wait until so many verdicts were seen."""
+        self.until(lambda: self.watcher.look() >= count, what or f"{count} verdicts are there")
+
+    def judged(self) -> list[Record]:
+        """Wait until every committed page has its verdict; the pages."""
+        source = self.source()
+        end = time.monotonic() + PATIENCE
+        self.until(lambda: self.watcher.look() >= len(source), f"{len(source)} verdicts are there")
+        assert time.monotonic() < end
+        return source
+
+    def uncommitted(self, topic: str) -> int:
+        """How many records a reader sees that minds no transactions: aborted ones too, but no markers."""
+        name = f"{self.place.prefix}.{topic}"
+        partitions = self.log.topic(topic).partitions
+        consumer: Any = Consumer(
+            {
+                "bootstrap.servers": self.place.address.removeprefix("kafka://"),
+                "group.id": f"{self.place.prefix}.look",
+                "isolation.level": "read_uncommitted",
+                "enable.partition.eof": True,
+            }
+        )
+        consumer.assign([TopicPartition(name, partition, 0) for partition in range(partitions)])
+        ended: set[int] = set()
+        count, end = 0, time.monotonic() + PATIENCE
+        while len(ended) < partitions:
+            assert time.monotonic() < end
+            for message in consumer.consume(1_000, 0.2):
+                if message.error() is None:
+                    count += 1
+                else:
+                    ended.add(message.partition())
+        consumer.close()
+        return count
+
+    def hidden(self, topic: str) -> int:
+        """How many offsets of a topic an open transaction holds back."""
+        open_ends, ends = (cluster_of(self.place).offsets(topic, which) for which in ("open end", "end"))
+        return sum(open_ends.values()) - sum(ends.values())
+
+    def settle(self, **policy: Any) -> int:
+        """Wait for all verdicts, end all processes, and ask the oracle; the number of pages."""
+        source = self.judged()
+        while self.running:
+            self.end(self.running[-1])
+        oracle.check(self.log, self.cache, source, self.watcher.rest(), **policy)
+        return len(source)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+        left = children_left(self.folder)
+        if kind is None:
+            assert not left, f"processes outlived the service: {left}"
+
+
+def children_left(folder: Path, patience: float = 10.0) -> list[int]:
+    """The processes that still work in a folder, once they had a moment to end."""
+    end = time.monotonic() + patience
+    while found := _working_in(folder):
+        if time.monotonic() > end:
+            return found
+        time.sleep(0.05)
+    return []
+
+
+def _working_in(folder: Path) -> list[int]:
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                if os.readlink(entry / "cwd") == str(folder.resolve()):
+                    found.append(int(entry.name))
+            except OSError:
+                continue
+    return found

@@ -1,0 +1,76 @@
+"""Connections that are cut in the middle of a transaction, or of a frame's delivery."""
+
+from __future__ import annotations
+
+import threading
+
+from tests.chaos.arena import Arena, Scale
+from tests.chaos.proxy import (
+    ADD_PARTITIONS,
+    COMMIT,
+    END_TRANSACTION,
+    FETCH,
+    HEARTBEAT,
+    NAMES,
+    PRODUCE,
+    Fate,
+    Proxy,
+    Request,
+)
+
+POINTS = (
+    (ADD_PARTITIONS, "-judge"),
+    (PRODUCE, "-judge"),
+    (END_TRANSACTION, "-judge"),
+    (PRODUCE, "-append-fingerprints"),
+    (FETCH, "-read-fingerprints"),
+    (FETCH, "-fingerprint"),
+    (COMMIT, "-fingerprint"),
+    (HEARTBEAT, "-judge"),
+)
+"""Which request of which client."""
+
+
+class Cuts:
+    """The proxy's rule: cuts at the next request of the kind that is due."""
+
+    def __init__(self) -> None:
+        self._due: tuple[int, str, Fate] | None = None
+        self._lock = threading.Lock()
+        self.done = 0
+
+    def order(self, api: int, client: str, fate: Fate) -> None:
+        self._due = (api, client, fate)
+
+    @property
+    def waits(self) -> bool:
+        return self._due is not None
+
+    def __call__(self, request: Request) -> Fate:
+        with self._lock:
+            if self._due is None or self._due[0] != request.api or not request.role.endswith(self._due[1]):
+                return Fate.PASS
+            fate, self._due = self._due[2], None
+            self.done += 1
+            return fate
+
+
+def cuts(arena: Arena, scale: Scale) -> str:
+    """Each kind of request in turn is lost before the broker saw it, or done without an answer; now and then all
+    connections end at once."""
+    arena.open(3)
+    rule = Cuts()
+    points = [(*point, fate) for point in POINTS for fate in (Fate.CUT, Fate.UNANSWERED)]
+    arena.rng.shuffle(points)
+    with Proxy(arena.broker, rule) as proxy:
+        arena.serve(via=proxy.address, frame_max_pages=5)
+        arena.feed.burst(scale.burst)
+        arena.judged()
+        for turn in range(scale.faults):
+            api, client, fate = points[turn % len(points)]
+            rule.order(api, client, fate)
+            arena.feed.burst(scale.burst)
+            arena.until(lambda: not rule.waits, f"a connection was {fate.value} a {NAMES[api]} of {client}")
+            if arena.rng.random() < 0.25:
+                proxy.cut()
+        return f"{rule.done} connections cut within a request, {arena.settle()} pages"

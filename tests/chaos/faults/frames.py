@@ -1,0 +1,136 @@
+"""The log's frames: one of five in flight is refused; frames are written twice, old and overlapping ones too."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields
+from functools import partial
+from itertools import pairwise
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from stream.judge.acceptor import Acceptor, Ignored
+from stream.log.base import FINGERPRINTS
+from stream.model import Columns
+from stream.wire import frame as frames
+from tests.chaos.arena import Arena, Scale
+from tests.e2e.harness import Service, read_topic
+
+FRAME = 20
+LIMIT = 40_000
+"""Bytes that the log admits for a while: more than four of the five frames have, less than the third has."""
+USUAL = 16 << 20
+
+
+def ignored(arena: Arena) -> dict[Ignored, int]:
+    """How many frames of the log do not count, by reason."""
+    found: dict[Ignored, int] = {}
+    acceptor = None
+    for record in read_topic(arena.log, FINGERPRINTS):
+        header = frames.decode(record.value or b"").header
+        acceptor = acceptor or Acceptor(header.recipe, header.sketch_words)
+        answer = acceptor.accept(record.offset, record.value or b"", record.timestamp)
+        if isinstance(answer, Ignored):
+            found[answer] = found.get(answer, 0) + 1
+    return found
+
+
+def one_of_five(arena: Arena, scale: Scale) -> str:
+    """Five frames are in flight at once, one record a request, and the broker refuses the third alone."""
+    arena.client(batch__num__messages=1, linger__ms=0)
+    arena.open(1, transactions=False)
+    arena.serve("judge")
+    again = 0
+    for turn in range(scale.faults):
+        arena.alter(FINGERPRINTS, max__message__bytes=USUAL)
+        worker = arena.serve("fingerprint", frame_max_pages=FRAME, frame_linger_ms=300)
+        worker.ready()
+        arena.feed.append(_frames(turn, large=-1))
+        arena.judged()
+        arena.alter(FINGERPRINTS, max__message__bytes=LIMIT)
+        arena.feed.append(_frames(turn + 100_000, large=2))
+        arena.until(partial(_noticed, worker), "the refusal is noticed")
+        arena.alter(FINGERPRINTS, max__message__bytes=USUAL)
+        if worker.process.poll() is not None:  # it began again before the limit was back, and named it
+            assert "max.message.bytes" in arena.failed(worker)
+            again += 1
+            worker = arena.serve("fingerprint", frame_max_pages=FRAME)
+        arena.judged()
+        arena.end(worker)
+    pages = arena.settle()
+    gaps = ignored(arena).get(Ignored.GAP, 0)
+    assert gaps > 0, "no frame was written behind the one that failed"
+    return f"{scale.faults} frames refused, {gaps} written behind them, {again} restarts, {pages} pages"
+
+
+def _frames(turn: int, large: int) -> list[bytes]:
+    """The pages of five frames; one of these may be far larger than the others."""
+    lines = []
+    for number in range(5 * FRAME):
+        page_id = f"p{turn}-{number}"
+        url = "http://x.example/" + "u" * (7_000 if number // FRAME == large else 10)
+        lines.append(json.dumps({"id": page_id, "url": url, "text": f"{page_id} " * 3 + "page"}).encode())
+    return lines
+
+
+def _noticed(worker: Service) -> bool:
+    return worker.process.poll() is not None or worker.metric("simstream_delivery_restarts_total") > 0
+
+
+def doubles(arena: Arena, scale: Scale) -> str:
+    """While the service runs, copies of frames are appended: as they are, halves of them, two in one; and the
+    fingerprinters go back and write long stretches again, cut elsewhere."""
+    rng = arena.rng
+    arena.open(2)
+    arena.serve("judge")
+    written = 0
+    for turn in range(scale.faults):
+        worker = arena.serve("fingerprint", frame_max_pages=rng.choice([4, 9, 30]))
+        arena.feed.burst(scale.burst)
+        if turn:
+            written += _write_again(arena)
+        arena.judged()
+        written += _write_again(arena)
+        arena.end(worker)
+        ends = arena.log.end_offsets("pages")
+        arena.log.set_group_offsets({p: rng.randrange(end) for p, end in ends.items() if end})
+    arena.serve("fingerprint", frame_max_pages=17)
+    arena.feed.burst(scale.burst)
+    pages = arena.settle()
+    repeated = ignored(arena).get(Ignored.REPEATED, 0)
+    assert repeated >= written
+    return f"{written} frames written again, {repeated} frames repeated in all, {pages} pages"
+
+
+def _write_again(arena: Arena) -> int:
+    """Copies of some of the log's frames, in any order; how many were written."""
+    values = [record.value or b"" for record in read_topic(arena.log, FINGERPRINTS)]
+    found = [frames.decode(value) for value in values]
+    wanted: list[bytes] = arena.rng.choices(values, k=5)
+    for frame in arena.rng.choices([f for f in found if len(f.columns) > 1], k=5):
+        middle = len(frame.columns) // 2
+        start = int(frame.columns.offset[middle])
+        half = msgspec.structs.replace(frame.header, start=start, first=False)
+        wanted.append(frames.encode(half, frames.take(frame.columns, middle, len(frame.columns))))
+    for a, b in pairwise(found):
+        if a.header.to == b.header.start and a.header.partition == b.header.partition and arena.rng.random() < 0.2:
+            header = msgspec.structs.replace(a.header, to=b.header.to)
+            wanted.append(frames.encode(header, joined(a.columns, b.columns)))
+    arena.rng.shuffle(wanted)
+    with arena.log.appender(FINGERPRINTS) as appender:
+        for value in wanted:
+            appender.append(value, partition=0)
+    return len(wanted)
+
+
+def joined(a: Columns, b: Columns) -> Columns:
+    """The pages of two frames in one."""
+    parts: dict[str, Any] = {}
+    for field in fields(Columns):
+        x, y = getattr(a, field.name), getattr(b, field.name)
+        if field.name in ("id_ends", "url_ends"):
+            y = y + np.uint32(x[-1] if len(x) else 0)
+        parts[field.name] = x + y if isinstance(x, bytes) else np.concatenate((x, y))
+    return Columns(**parts)

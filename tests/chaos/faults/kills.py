@@ -1,0 +1,38 @@
+"""kill -9 at random instants, of fingerprinters and judges, working or still starting."""
+
+from __future__ import annotations
+
+from tests.chaos.arena import QUICK_GROUPS, Arena, Scale
+from tests.e2e.harness import Service
+
+WORKING = 0.8
+"""Share of kills that wait until their victim works; the others may hit it while it starts."""
+
+
+def kills(arena: Arena, scale: Scale) -> str:
+    """Two fingerprinters and a judge; one of them, now and then two, is killed and started anew all the time."""
+    rng = arena.rng
+    arena.client(**QUICK_GROUPS)
+    arena.open(4)
+    crew = {_start(arena, role): role for role in ("judge", "fingerprint", "fingerprint")}
+    hit = 0
+    for _ in range(scale.faults):
+        victims = rng.sample(list(crew), 2 if rng.random() < 0.15 else 1)
+        if rng.random() < WORKING:
+            for victim in victims:
+                victim.ready()
+        arena.feed.burst(rng.randrange(1, 2 * scale.burst))
+        arena.pause(rng.choice([0.05, 0.3, 1.0]))
+        for victim in victims:
+            arena.kill(victim)
+            role = crew.pop(victim)
+            crew[_start(arena, role)] = role
+            hit += 1
+        arena.watcher.look()
+    arena.feed.burst(scale.burst)
+    return f"{hit} kills, {arena.settle()} pages"
+
+
+def _start(arena: Arena, role: str) -> Service:
+    """Frames of another size each time, so that what is read again is cut elsewhere."""
+    return arena.serve(role, frame_max_pages=arena.rng.choice([3, 7, 10, 40]))

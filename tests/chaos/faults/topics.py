@@ -1,0 +1,96 @@
+"""What is done to topics while nobody thinks of simstream: partitions added, records removed, logs mixed up."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import NewPartitions
+
+from stream.log.base import FINGERPRINTS, PAGES
+from tests.chaos.arena import Arena, Scale
+from tests.chaos.feed import Feed
+from tests.e2e import pages
+from tests.e2e.harness import Program, all_verdicts, naive_verdicts, watching
+from tests.kafka_fixtures import Place
+
+
+def partitions_added(arena: Arena, scale: Scale) -> str:
+    """`pages` grows while the service runs, and while it is down: pages of the new partitions are judged, too."""
+    arena.client(**{"topic.metadata.refresh.interval.ms": 500})
+    arena.open(2)
+    service = arena.serve(frame_max_pages=10)
+    count = 2
+    for turn in range(scale.faults):
+        arena.feed.burst(scale.burst)
+        count += arena.rng.randrange(1, 3)
+        running = turn % 2 == 0
+        if not running:
+            arena.end(service)
+        _add_partitions(arena, count)
+        with Feed(arena.place, arena.rng, transactions=False) as feed:  # one that knows all partitions
+            feed.burst(scale.burst)
+        if not running:
+            service = arena.serve(frame_max_pages=10)
+        arena.judged()
+    found = {record.partition for record in arena.source()}
+    assert found == set(range(count))
+    return f"{count - 2} partitions added, {arena.settle()} pages"
+
+
+def _add_partitions(arena: Arena, count: int) -> None:
+    request = [NewPartitions(f"{arena.place.prefix}.{PAGES}", count)]
+    for future in arena.admin().create_partitions(request).values():
+        future.result(30)
+    arena.until(lambda: arena.log.topic(PAGES).partitions == count, "all see the new partitions")
+
+
+def log_cut(arena: Arena, scale: Scale) -> str:
+    """Frames that were published are removed from the log: a running judge goes on, and one that would have to read
+    them again refuses to start."""
+    arena.open(1)
+    fingerprinter = arena.serve("fingerprint", frame_max_pages=10)
+    judge = arena.serve("judge")
+    arena.feed.burst(scale.burst)
+    arena.judged()
+    expected = naive_verdicts(arena.log)
+    end = arena.log.end_offsets(FINGERPRINTS)[0]
+    topic = TopicPartition(f"{arena.place.prefix}.{FINGERPRINTS}", 0, end - 1)
+    for future in arena.admin().delete_records([topic]).values():
+        future.result(30)
+    arena.feed.burst(scale.burst)
+    count = len(arena.judged())
+    arena.end(judge)
+    arena.end(fingerprinter)
+    line = arena.failed(arena.serve("judge"))
+    assert f"frame {end - 1}, frame 0 is missing" in line, line
+    verdicts = all_verdicts(arena.log)
+    assert len(verdicts) == count
+    assert verdicts[: len(expected)] == expected
+    return f"{end - 1} frames removed, {count} pages"
+
+
+def another_log(arena: Arena, scale: Scale) -> str:
+    """A log of the same name, id and offsets with other pages in it, as a mistaken restore would leave it: refused
+    by its digest, before any verdict. In folders, as Kafka gives no two topics one id."""
+    places = [Place(str(arena.folder / name), "simstream") for name in ("mine", "other")]
+    mine, other = (Program(arena.folder, arena.cache, place) for place in places)
+    mine.good("topics", "create", "--partitions", 1)
+    shutil.copytree(places[0].address, places[1].address)
+    for number, program in enumerate((mine, other)):
+        program.good("feed", pages.write(arena.folder / f"{number}.jsonl", scale.pages, seed=number))
+        with places[number].open() as log, watching(log) as watcher, program.serve() as service:
+            watcher.wait(scale.pages, service)
+            assert service.end() == 0
+    with places[1].open() as log:
+        expected = all_verdicts(log)
+    name = f"simstream.{FINGERPRINTS}.log"
+    shutil.copy(Path(places[0].address) / name, Path(places[1].address) / name)
+    with other.serve("--roles", "judge") as service:
+        assert service.wait() == 1
+        assert "this is not the log that the verdicts were made from" in service.output, service.output
+        assert "Traceback" not in service.output
+    with places[1].open() as log:
+        assert all_verdicts(log) == expected
+    return f"refused, {scale.pages} pages"

@@ -1,0 +1,91 @@
+"""Processes that sleep longer than they may, and wake up in the belief that nothing has happened."""
+
+from __future__ import annotations
+
+import signal
+import threading
+
+from stream.log.base import VERDICTS
+from tests.chaos.arena import PATIENCE, Arena, Scale
+from tests.chaos.proxy import END_TRANSACTION, PRODUCE, Fate, Proxy, Request
+from tests.e2e.harness import Service, shares
+
+
+def stop(service: Service) -> None:
+    service.process.send_signal(signal.SIGSTOP)
+
+
+def wake(service: Service) -> None:
+    service.process.send_signal(signal.SIGCONT)
+
+
+def zombies(arena: Arena, scale: Scale) -> str:
+    """A fingerprinter and a judge are stopped in the middle of their work, replaced, and woken: the fingerprinter
+    goes on as a member among others, the judge ends and says who publishes now."""
+    arena.open(4)
+    sleepy = arena.serve("fingerprint", frame_max_pages=5)
+    arena.serve("fingerprint", frame_max_pages=10)
+    judge = arena.serve("judge")
+    admin = arena.admin()
+    arena.until(lambda: shares(arena.place, admin) == [2, 2], "both have their partitions")
+    arena.feed.burst(scale.burst)
+    arena.until(lambda: sleepy.metric("simstream_pages_consumed_total") > 0, "the first one reads")
+    for turn in range(scale.faults):
+        arena.verdicts(len(arena.source()) - scale.burst + 1)
+        arena.feed.burst(scale.burst)
+        arena.pause(0.1)
+        stop(sleepy)
+        stop(judge)
+        newer = arena.serve("judge")
+        arena.verdicts(len(arena.source()), f"others do their work, turn {turn}")
+        arena.feed.burst(scale.burst)
+        wake(judge)
+        line = arena.failed(judge)
+        assert "another judge publishes" in line, line
+        wake(sleepy)
+        judge = newer
+    return f"{2 * scale.faults} zombies, {arena.settle()} pages"
+
+
+def outlived(arena: Arena, scale: Scale) -> str:
+    """The judge sleeps within a transaction until the broker aborts it; nobody else has come: it goes on."""
+    return _outlive(arena, scale, asleep=True)
+
+
+def stalled(arena: Arena, scale: Scale) -> str:
+    """The same, but it is the network that holds the end of the transaction back."""
+    return _outlive(arena, scale, asleep=False)
+
+
+def _outlive(arena: Arena, scale: Scale, asleep: bool) -> str:
+    arena.open(2)
+    due, free = threading.Event(), threading.Event()
+    free.set()
+
+    def rule(request: Request) -> Fate:
+        wanted = PRODUCE if asleep else END_TRANSACTION
+        if request.api == wanted and request.client.endswith("-judge"):
+            if due.is_set():
+                due.clear()
+                stop(judge) if asleep else free.clear()
+            free.wait(PATIENCE)
+        return Fate.PASS
+
+    with Proxy(arena.broker, rule) as proxy:
+        judge = arena.serve("judge", via=proxy.address)
+        arena.serve("fingerprint", frame_max_pages=5)
+        for turn in range(scale.faults):
+            arena.feed.burst(scale.burst)
+            arena.judged()
+            due.set()
+            arena.feed.burst(scale.burst)
+            arena.until(
+                lambda: not due.is_set() and arena.hidden(VERDICTS) > 0, f"a transaction is open, turn {turn}"
+            )
+            arena.until(lambda: arena.hidden(VERDICTS) == 0, "the broker has ended it")
+            wake(judge) if asleep else free.set()
+            arena.judged()
+        pages = arena.settle()
+    aborted = arena.uncommitted(VERDICTS) - pages
+    assert aborted > 0, "no transaction was aborted"
+    return f"{scale.faults} transactions outlived their time, {aborted} verdicts were sent again, {pages} pages"

@@ -1,0 +1,188 @@
+"""A TCP proxy before a broker: it sees which request passes, and can cut, hold or slow down a connection.
+
+Clients that connect to `Proxy.address` are told by the broker to stay with it (see `Broker.detour`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable
+from enum import Enum
+from typing import NamedTuple, Self
+
+from deploy.kafka.broker import Broker
+
+PRODUCE, FETCH, COMMIT, HEARTBEAT = 0, 1, 8, 12
+ADD_PARTITIONS, END_TRANSACTION = 24, 26
+NAMES = {
+    PRODUCE: "Produce",
+    FETCH: "Fetch",
+    COMMIT: "OffsetCommit",
+    HEARTBEAT: "Heartbeat",
+    ADD_PARTITIONS: "AddPartitionsToTxn",
+    END_TRANSACTION: "EndTxn",
+}
+CHUNK = 64 << 10
+_HEAD = struct.Struct(">ihhih")
+
+
+class Request(NamedTuple):
+    """What a request's header says: Kafka's number of the call, and the client's `client.id`."""
+
+    api: int
+    client: str
+
+    @property
+    def role(self) -> str:
+        """The client's name without the machine and process that members of groups add."""
+        return self.client.partition("@")[0]
+
+
+class Fate(Enum):
+    """What becomes of a request."""
+
+    PASS = "pass"
+    CUT = "cut before it"
+    """The connection ends, and the broker never hears of the request."""
+    UNANSWERED = "cut after it"
+    """The broker has done it; the connection ends before the client hears so."""
+
+
+Rule = Callable[[Request], Fate]
+
+
+def always(_: Request) -> Fate:
+    """The rule that lets everything pass."""
+    return Fate.PASS
+
+
+class Proxy:
+    """Stands at `broker.detour` from `with` on. `rule` is asked about every request, in the thread of its
+    connection, which it may also hold back; `slow` maps an ending of a client's name to bytes a second."""
+
+    def __init__(self, broker: Broker, rule: Rule = always) -> None:
+        self.rule = rule
+        self.slow: dict[str, int] = {}
+        self._to = ("127.0.0.1", broker.detour_port)
+        self._connections: set[_Connection] = set()
+        self._lock = threading.Lock()
+        self._closed = False
+        self._listener = socket.create_server(("127.0.0.1", broker.detour), backlog=128)
+        self.address = f"kafka://127.0.0.1:{broker.detour}"
+        self._thread = threading.Thread(target=self._accept, name="proxy", daemon=True)
+        self._thread.start()
+
+    def cut(self) -> None:
+        """End all connections now."""
+        with self._lock:
+            connections = list(self._connections)
+        for connection in connections:
+            connection.close()
+
+    def fate(self, request: Request) -> Fate:
+        """What becomes of a request."""
+        return self.rule(request)
+
+    def forget(self, connection: _Connection) -> None:
+        """A connection has ended."""
+        with self._lock:
+            self._connections.discard(connection)
+
+    def _accept(self) -> None:
+        while not self._closed:
+            try:
+                client, _ = self._listener.accept()
+            except OSError:
+                return
+            try:
+                broker = socket.create_connection(self._to, timeout=5)
+            except OSError:
+                client.close()
+                continue
+            broker.settimeout(None)
+            connection = _Connection(self, client, broker)
+            with self._lock:
+                self._connections.add(connection)
+            connection.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._closed = True
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        self.cut()
+        self._thread.join(5)
+
+
+class _Connection:
+    """One client's connection, with a thread for each direction."""
+
+    def __init__(self, proxy: Proxy, client: socket.socket, broker: socket.socket) -> None:
+        self._proxy = proxy
+        self._client = client
+        self._broker = broker
+        self._name = ""
+        self._mute = False
+        for wire in (client, broker):
+            wire.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def start(self) -> None:
+        for pump in (self._requests, self._answers):
+            threading.Thread(target=self._run, args=(pump,), daemon=True).start()
+
+    def close(self) -> None:
+        for wire in (self._client, self._broker):
+            with contextlib.suppress(OSError):
+                wire.shutdown(socket.SHUT_RDWR)
+            wire.close()
+        self._proxy.forget(self)
+
+    def _run(self, pump: Callable[[], None]) -> None:
+        with contextlib.suppress(OSError):
+            pump()
+        self.close()
+
+    def _requests(self) -> None:
+        while head := _exactly(self._client, _HEAD.size):
+            length, api, _, _, name_length = _HEAD.unpack(head)
+            rest = _exactly(self._client, length + 4 - _HEAD.size)
+            self._name = rest[: max(0, name_length)].decode()
+            fate = self._proxy.fate(Request(api, self._name))
+            if fate is Fate.CUT:
+                return
+            self._mute = self._mute or fate is Fate.UNANSWERED
+            self._pass_on(self._broker, head + rest)
+
+    def _answers(self) -> None:
+        while data := self._broker.recv(CHUNK):
+            if self._mute:
+                return
+            self._pass_on(self._client, data)
+
+    def _pass_on(self, wire: socket.socket, data: bytes) -> None:
+        rate = next((rate for ending, rate in self._proxy.slow.items() if self._name.endswith(ending)), 0)
+        if not rate:
+            wire.sendall(data)
+            return
+        for start in range(0, len(data), CHUNK):
+            part = data[start : start + CHUNK]
+            wire.sendall(part)
+            time.sleep(len(part) / rate)
+
+
+def _exactly(wire: socket.socket, count: int) -> bytes:
+    """So many bytes, or none where the other side has ended."""
+    data = bytearray()
+    while len(data) < count:
+        part = wire.recv(count - len(data))
+        if not part:
+            return b""
+        data += part
+    return bytes(data)
