@@ -10,7 +10,7 @@ from numpy import int64, uint32, uint64
 from numpy.typing import NDArray
 
 from stream.kernels.hamming import popcount, prefetch
-from stream.kernels.jit import kernel
+from stream.kernels.jit import lean_kernel
 from stream.kernels.numbers import SHORT_BIT, bit_of, number_of
 from stream.model import U64
 
@@ -52,7 +52,7 @@ def _prefetch_entries(places, i, rows, released, sketches):  # type: ignore[no-u
         prefetch(released, number_of(rows[int64(places[i + AHEAD])]) >> 6)
 
 
-@kernel
+@lean_kernel
 def confirm_rows(
     places: U64,
     ends: U64,

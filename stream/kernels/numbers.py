@@ -10,7 +10,7 @@ from numba import njit
 from numpy import int64, uint32, uint64
 from numpy.typing import NDArray
 
-from stream.kernels.jit import kernel
+from stream.kernels.jit import lean_kernel
 from stream.model import U64
 
 NUMBER_MASK = (1 << 31) - 1
@@ -29,7 +29,7 @@ def number_of(row):  # type: ignore[no-untyped-def]
     return int64(row & uint32(NUMBER_MASK))
 
 
-@kernel
+@lean_kernel
 def hold(entries: NDArray[np.uint32], held: U64) -> int:
     """Set the bits of numbers of which none is set; all lie within the bitmap.
 
@@ -46,7 +46,7 @@ def hold(entries: NDArray[np.uint32], held: U64) -> int:
     return -1
 
 
-@kernel
+@lean_kernel
 def release(entries: NDArray[np.uint32], held: U64, released: U64) -> int:
     """Set the `released` bits of numbers that are held and not released.
 
@@ -64,7 +64,7 @@ def release(entries: NDArray[np.uint32], held: U64, released: U64) -> int:
     return -1
 
 
-@kernel
+@lean_kernel
 def forget(entries: NDArray[np.uint32], held: U64, released: U64) -> None:
     """Clear both bits of numbers."""
     for i in range(entries.size):
@@ -74,7 +74,7 @@ def forget(entries: NDArray[np.uint32], held: U64, released: U64) -> None:
         released[number >> 6] &= keep
 
 
-@kernel
+@lean_kernel
 def count_released(rows: NDArray[np.uint32], released: U64) -> int:
     """How many of these rows are released. About 1 ns a row while the bitmap stays in the cache."""
     count = 0
@@ -83,7 +83,7 @@ def count_released(rows: NDArray[np.uint32], released: U64) -> int:
     return count
 
 
-@kernel
+@lean_kernel
 def take_released(rows: NDArray[np.uint32], released: U64, out: NDArray[np.uint32]) -> int:
     """Write the numbers of the rows that are released; returns how many."""
     count = 0
@@ -95,7 +95,7 @@ def take_released(rows: NDArray[np.uint32], released: U64, out: NDArray[np.uint3
     return count
 
 
-@kernel
+@lean_kernel
 def hold_rows(rows: NDArray[np.uint32], held: U64) -> int:
     """Set the bits of the rows' numbers; -1, or the place of the first that is beyond the bitmap or set already."""
     for i in range(rows.size):
@@ -106,7 +106,7 @@ def hold_rows(rows: NDArray[np.uint32], held: U64) -> int:
     return -1
 
 
-@kernel
+@lean_kernel
 def merge_live(
     left: U64,
     left_rows: NDArray[np.uint32],
@@ -145,7 +145,7 @@ def merge_live(
     return kept
 
 
-@kernel
+@lean_kernel
 def keep_distinct(column: U64, out: U64) -> int:
     """The distinct values of a sorted column; returns their number."""
     kept = 0

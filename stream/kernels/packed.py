@@ -4,7 +4,7 @@ A table is a column of fingerprints rotated so that its prefix leads, and sorted
 a place, so only the suffix is kept, aligned to the left: its high 32 bits in one array, what remains in another (16
 bits where the prefix has at least 16, else 32). All tables of a segment lie one after another.
 
-A probe compares the high parts, sixteen in one vector, which lets one in some thousand pass; the low parts of those
+A probe compares the high parts, thirty-two at once, which lets one in some thousand pass; the low parts of those
 alone are fetched, after all high parts of a query, so that their cache lines have been asked for in the meantime.
 """
 
@@ -21,15 +21,17 @@ from numpy import int64, uint32, uint64
 from numpy.typing import NDArray
 
 from stream.kernels.hamming import popcount, prefetch, rotate_left
-from stream.kernels.jit import kernel
+from stream.kernels.jit import lean_kernel
 from stream.model import U64
 
 AHEAD = 8
 """Probes whose cache lines are asked for in advance."""
 PREFETCHED = 512
 """High parts of one range that are asked for in advance, sixteen to a cache line."""
-LANES = 16
+LANES = 32
 """High parts compared at once."""
+LINE = 16
+"""High parts of one cache line."""
 
 ROTATION, BITS, DIRECTORY, MASKS, MASKS_END, FLIPS = range(6)
 """Columns of a layout: one row a table."""
@@ -108,7 +110,7 @@ def _prefetch_range(high, directory, v):  # type: ignore[no-untyped-def]
     end = min(end, at + PREFETCHED)
     while at < end:
         prefetch(high, at)
-        at += LANES
+        at += LINE
     prefetch(high, end - 1)
 
 
@@ -169,7 +171,7 @@ def _pass_low(high, low, directory, q, query, within, layout, masks, values, tag
     return kept
 
 
-@kernel
+@lean_kernel
 def probe_packed(
     queries: U64,
     first: int,
@@ -240,7 +242,7 @@ def _search(high, low, start, end, suffix, after):  # type: ignore[no-untyped-de
     return start
 
 
-@kernel
+@lean_kernel
 def locate_packed(
     values: U64,
     high: NDArray[np.uint32],
@@ -276,7 +278,7 @@ def locate_packed(
         ends[i] = uint64(end)
 
 
-@kernel
+@lean_kernel
 def pack(
     column: U64, bits: int, base: int, high: NDArray[np.uint32], low: NDArray[np.uint16], out: NDArray[np.uint32]
 ) -> None:
@@ -301,7 +303,7 @@ def pack(
         v += 1
 
 
-@kernel
+@lean_kernel
 def unpack(
     high: NDArray[np.uint32], low: NDArray[np.uint16], directory: NDArray[np.uint32], bits: int, out: U64
 ) -> None:
