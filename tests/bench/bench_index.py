@@ -9,18 +9,23 @@ compared with the scan's before a clock starts.
 from __future__ import annotations
 
 import argparse
+from contextlib import closing
+from pathlib import Path
+from resource import getpagesize
 from time import perf_counter
 
 import numpy as np
 
-from stream.index import SCAN, Index, Matches, Plan, choose
-from stream.index.segment import Segment
-from stream.kernels.intern import FIRST_SEGMENT
+from stream.index import SCAN, Plan, choose
+from stream.index.answers import Hits
+from stream.index.index import Index
+from stream.index.segment import Run, Segment
 from stream.model import U64
 from tests.bench.measure import title
 
 CHECKED = 50
 BATCH = 500
+WORDS = 3
 
 
 def queries(known: U64, count: int, distance: int, seed: int = 7) -> U64:
@@ -43,17 +48,23 @@ def designs(distance: int, size: int) -> dict[str, Plan]:
 
 def ask(segment: Segment, wanted: U64) -> set[tuple[int, int]]:
     """(query, place) of all hits."""
-    places, tags = np.empty(1 << 20, np.uint64), np.empty(1 << 20, np.uint64)
-    following, hits = segment.find(wanted, 0, places, tags)
+    hits = Hits(1 << 20)
+    following, count = segment.find(wanted, 0, hits)
     assert following == len(wanted)
-    return set(zip((tags[:hits] >> np.uint64(8)).tolist(), places[:hits].tolist(), strict=True))
+    return set(zip((hits.tags[:count] >> np.uint64(8)).tolist(), hits.places[:count].tolist(), strict=True))
+
+
+def sealed(known: U64, plan: Plan, distance: int) -> Segment:
+    """One segment of sorted fingerprints, without sketches."""
+    run = Run(known, np.arange(len(known), dtype=np.uint32), np.empty((len(known), 0), np.uint64))
+    return Segment.build(0, 0, plan, distance, run, lambda: None, unmerged=False)
 
 
 def segments(known: U64, count: int, distance: int) -> None:
     """One sealed segment of all fingerprints under each plan."""
-    column, numbers = np.sort(known), np.arange(len(known), dtype=np.int32)
+    column = np.sort(known)
     wanted = queries(known, count, distance)
-    plain = Segment(FIRST_SEGMENT, column, numbers, SCAN, distance)
+    plain = sealed(column, SCAN, distance)
     expected = ask(plain, wanted[:CHECKED])
     start = perf_counter()
     ask(plain, wanted[:CHECKED])
@@ -61,7 +72,7 @@ def segments(known: U64, count: int, distance: int) -> None:
     print(f"k={distance} n={len(known):,}: plain scan {scanned:9.1f} us a query")
     for name, plan in designs(distance, len(known)).items():
         start = perf_counter()
-        segment = Segment(FIRST_SEGMENT, column, numbers, plan, distance)
+        segment = sealed(column, plan, distance)
         built = perf_counter() - start
         assert ask(segment, wanted[:CHECKED]) == expected, name
         start = perf_counter()
@@ -71,38 +82,50 @@ def segments(known: U64, count: int, distance: int) -> None:
             f"  {name:8} {plan.tables} x {plan.prefix_bits[:1]} flips {plan.flips_for(distance)}: {each:8.1f} us"
             f" (expected {plan.cost_ns(len(known), distance) / 1000:7.1f}), {scanned / each:7.1f} x the scan;"
             f" {plan.probes(distance)} probes, {plan.expected_candidates(len(known), distance):,.0f} candidates;"
-            f" built in {built:.2f} s, {segment.nbytes() / len(known):.0f} bytes a fingerprint"
+            f" built in {built:.2f} s, {sum(segment.nbytes().values()) / len(known):.0f} bytes a fingerprint"
         )
 
 
-def whole(known: U64, count: int, distance: int) -> None:
-    """The index as the judge uses it: pages interned in batches of 500, then queries."""
-    sketches = np.random.default_rng(3).integers(0, 2**64, (len(known), 2), dtype=np.uint64)
-    index = Index(None, 2, distance, 0)
-    start = perf_counter()
-    longest = 0.0
-    for at in range(0, len(known), BATCH):
-        before = perf_counter()
-        index.intern(known[at : at + BATCH], sketches[at : at + BATCH])
-        longest = max(longest, perf_counter() - before)
-    interned = (perf_counter() - start) / len(known) * 1e6
-    wanted = queries(known, count, distance)
-    none = np.zeros((count, 2), np.uint64)
-    found: Matches = index.query(wanted, none)
-    assert found.done == count
-    assert (np.diff(found.starts) > 0).all(), "each query has the fingerprint that it was made from"
-    start = perf_counter()
-    index.query(wanted, none)
-    asked = (perf_counter() - start) / count * 1e6
-    one = wanted[:1], none[:1]
-    start = perf_counter()
-    for _ in range(200):
-        index.query(*one)
-    single = (perf_counter() - start) / 200 * 1e6
-    print(
-        f"  index k={distance}: intern {interned:.2f} us a page with all merges (longest pause {longest:.2f} s),"
-        f" query {asked:.1f} us, one alone {single:.0f} us, {index.bytes() / len(known):.0f} bytes an entry"
-    )
+def resident() -> int:
+    """Bytes of this process that are in memory, as the operating system counts them."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * getpagesize()
+
+
+def whole(known: U64, count: int, distance: int, background: bool) -> None:
+    """The index as the judge uses it: entries added in batches of 500, then queries; sketches of 192 bits."""
+    sketches = np.random.default_rng(3).integers(0, 2**64, (len(known), WORDS), dtype=np.uint64)
+    before_all = resident()
+    with closing(Index(None, WORDS, distance, 0, background=background)) as index:
+        numbers = np.arange(len(known), dtype=np.uint32)
+        start, longest = perf_counter(), 0.0
+        for at in range(0, len(known), BATCH):
+            before, end = perf_counter(), at + BATCH
+            index.add(numbers[at:end], known[at:end], sketches[at:end], None, None)
+            index.settle()
+            longest = max(longest, perf_counter() - before)
+        added = (perf_counter() - start) / len(known) * 1e6
+        index.wait()
+        merged = (perf_counter() - start) / len(known) * 1e6
+        wanted, none = queries(known, count, distance), np.zeros((count, WORDS), np.uint64)
+        found = index.query(wanted, none)
+        assert found.done == count
+        assert (np.diff(found.starts) > 0).all(), "each query has the fingerprint that it was made from"
+        start = perf_counter()
+        index.query(wanted, none)
+        asked = (perf_counter() - start) / count * 1e6
+        one = wanted[:1], none[:1]
+        start = perf_counter()
+        for _ in range(200):
+            index.query(*one)
+        single = (perf_counter() - start) / 200 * 1e6
+        parts = {name: size / len(known) for name, size in index.nbytes().items()}
+        print(
+            f"  index k={distance}, merged {'in the background' if background else 'at once'}: add {added:.2f} us"
+            f" an entry, with all merges {merged:.2f} (longest pause {longest:.2f} s), {index.segments} segments,"
+            f" query {asked:.1f} us, one alone {single:.0f} us\n    bytes an entry: {sum(parts.values()):.1f} ("
+            + ", ".join(f"{name} {size:.1f}" for name, size in parts.items())
+            + f"); of the process {(resident() - before_all) / len(known):.1f}"
+        )
 
 
 def run(size: int = 1_000_000, count: int = 2_000, distances: tuple[int, ...] = (3, 5, 8)) -> None:
@@ -111,7 +134,8 @@ def run(size: int = 1_000_000, count: int = 2_000, distances: tuple[int, ...] = 
     known = np.random.default_rng(1).integers(0, 2**64, size, dtype=np.uint64)
     for distance in distances:
         segments(known, count, distance)
-        whole(known, count, distance)
+        for background in (False, True):
+            whole(known, count, distance, background)
 
 
 def main() -> None:

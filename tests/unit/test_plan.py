@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from stream.errors import SettingsError
-from stream.index.plan import MAX_DISTANCE, SCAN, Plan, choose, plans_for
+from stream.index.plan import MAX_DISTANCE, SCAN, SPARING, Plan, choose, plans_for
 
 
 def spreads(distance: int, tables: int) -> list[tuple[int, ...]]:
@@ -86,9 +86,16 @@ def test_few_fingerprints_are_scanned_and_many_are_not() -> None:
     assert choose(8, 10**6).tables > 0
 
 
-def test_the_choice_is_the_cheapest_that_fits() -> None:
-    chosen = choose(8, 10**7)
-    assert chosen.cost_ns(10**7, 8) == min(p.cost_ns(10**7, 8) for p in plans_for(8))
+@pytest.mark.parametrize("distance", [3, 5, 8])
+@pytest.mark.parametrize("entries", [10**4, 10**6, 10**7])
+def test_the_choice_is_the_smallest_of_those_that_cost_nearly_the_least(distance: int, entries: int) -> None:
+    chosen = choose(distance, entries)
+    fitting = [p for p in plans_for(distance) if not p.tables or 2 ** max(p.prefix_bits) <= 4 * entries]
+    most = SPARING * min(p.cost_ns(entries, distance) for p in fitting)
+    assert chosen.cost_ns(entries, distance) <= most
+    for plan in fitting:
+        if plan.nbytes(entries, distance) < chosen.nbytes(entries, distance):
+            assert plan.cost_ns(entries, distance) > most
 
 
 def test_the_masks_are_all_small_sets_of_flips() -> None:
