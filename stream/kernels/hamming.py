@@ -1,8 +1,8 @@
 """Hamming distance: popcount, and the plain scan of a column for all values within k of a query.
 
 The popcount is LLVM's own (`llvm.ctpop`), also of whole vectors, so that a comparison of a column becomes
-`vpopcntq` where the CPU has it, `popcnt` or bit tricks elsewhere. All arithmetic is on uint64: numba turns a mixture of signed and
-unsigned 64-bit integers into floats.
+`vpopcntq` where the CPU has it, `popcnt` or bit tricks elsewhere. All arithmetic is on uint64: numba turns a
+mixture of signed and unsigned 64-bit integers into floats.
 
 A hit is two numbers: the value found (or its place in the column), and a tag, `query << 8 | distance`.
 """
