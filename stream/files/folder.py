@@ -13,33 +13,21 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Collection, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from stream.closing import Closing
 from stream.errors import StateError, StateLocked, StateUnwritable
-from stream.files import blocks, manifest
+from stream.files import manifest
 from stream.files.failures import writing
 from stream.files.layer import Files
-from stream.files.manifest import IN_ORDER, NEWEST, OLDEST, PREVIOUS, NamedFile, Snapshot
+from stream.files.loading import Base, load
+from stream.files.loading import Loaded as Loaded
+from stream.files.manifest import IN_ORDER, NEWEST, OLDEST, PREVIOUS, Snapshot
 from stream.files.part import Fact, Part
-from stream.files.prepared import PART_NAME, PARTIAL, SUFFIX, Base, Prepared
-from stream.files.sealed import Sealed
+from stream.files.prepared import PART_NAME, PARTIAL, SUFFIX, Prepared
 
 LOCK: Final = "lock"
-_THREADS: Final = 4
-"""That read files at a start; the disk is what they wait for."""
-
-
-class Loaded(NamedTuple):
-    """A snapshot that was read back: immutable parts over mapped files, changing ones in memory of their own."""
-
-    number: int
-    facts: Mapping[str, Any]
-    parts: tuple[Part, ...]
-    sealed: Mapping[str, Sealed]
-    """The files of the immutable parts, by the parts' names."""
 
 
 class StateFolder(Closing):
@@ -137,23 +125,9 @@ class StateFolder(Closing):
             self._clean()
 
     def _load(self, snapshot: Snapshot, trusted: Collection[str]) -> Loaded:
-        found = snapshot.manifest
-
-        def opened(named: NamedFile) -> tuple[Sealed, Part]:
-            return manifest.opened(self._files, self.path, named, verify=named.kind not in trusted)
-
-        with ThreadPoolExecutor(_THREADS) as threads:
-            immutable = list(threads.map(opened, found.sealed))
-        for named in found.blocks:
-            manifest.described(self._files, self.path, named)
-        by_number = {blocks.number_of(named.part): named for named in found.blocks}
-        paths = {number: self.path / named.file for number, named in by_number.items()}
-        tables = blocks.tables_of(snapshot.path, found.changing, paths)
-        changing = blocks.gather(self._files, snapshot.path, found.changing, tables, paths)
-        self._base = Base({named.part: named for named in found.sealed}, by_number, tables)
+        loaded, self._base = load(self._files, snapshot, trusted)
         self._passed_over = snapshot.manifest.number != self.snapshots[0].manifest.number
-        parts = (*(part for _, part in immutable), *changing)
-        return Loaded(found.number, found.facts, parts, {each.name: each for each, _ in immutable})
+        return loaded
 
     def _settle_names(self) -> None:
         """Give the manifests that a crash between two renames has left their usual names. Raises OSError."""

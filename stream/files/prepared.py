@@ -6,11 +6,11 @@ import contextlib
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from stream.files import blocks, manifest, sealed
-from stream.files.blocks import Tables
 from stream.files.failures import writing
+from stream.files.loading import Base
 from stream.files.manifest import NEXT, Manifest, NamedFile, named
 from stream.files.part import Fact, Part
 from stream.files.sealed import Sealed
@@ -21,15 +21,6 @@ if TYPE_CHECKING:
 SUFFIX: Final = ".sealed"
 PARTIAL: Final = ".part"
 PART_NAME: Final = re.compile(r"(?!blocks-)[A-Za-z0-9][A-Za-z0-9._-]{0,59}")
-
-
-class Base(NamedTuple):
-    """What lies on the disk that a next snapshot can use: sealed files by the names of their parts, block files by
-    number, and the tables of the snapshot before."""
-
-    sealed: dict[str, NamedFile]
-    blocks: Mapping[int, NamedFile]
-    tables: Tables
 
 
 class Prepared:

@@ -6,11 +6,8 @@ Linux, a small file system is mounted for it.
 
 from __future__ import annotations
 
-import contextlib
 import os
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,17 +15,16 @@ import pytest
 from stream.errors import DeliveryFailed, DiskFull
 from stream.log.base import FINGERPRINTS, PAGES, POSITIONS, VERDICTS, Log
 from tests.contract.helpers import batch, read_all
+from tests.disks import fill, run_limited, small_disk
 from tests.kafka_fixtures import Place
 
 LIMITED = """
-import resource, sys
+import sys
 from stream.errors import DeliveryFailed, DiskFull
 from stream.log import LogOptions, open_log
 from tests.contract.helpers import batch
 
 log = open_log(sys.argv[1], LogOptions())
-def room(size):
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
 """
 FULL_FOR_APPENDS = """
 room(30_000)
@@ -39,7 +35,7 @@ try:
 except DeliveryFailed as error:
     print(error)
 appender.discard()
-room(resource.RLIM_INFINITY)
+room(-1)
 with log.appender("fingerprints") as appender:
     appender.append(b"after")
 """
@@ -53,22 +49,19 @@ for _ in range(3):
         publisher.publish(batch(2), b"two")
     except DiskFull as error:
         print(error)
-room(resource.RLIM_INFINITY)
+room(-1)
 publisher.publish(batch(2), b"two")
 publisher.publish(batch(3), b"three")
 """
 
 
-def run_limited(place: Place, code: str) -> list[str]:
+def limited(place: Place, code: str) -> list[str]:
     """What a process said that was limited in the size of its files."""
-    command = [sys.executable, "-c", LIMITED + code, place.address]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=Path(__file__).parents[2])
-    assert done.returncode == 0, done.stderr
-    return done.stdout.splitlines()
+    return run_limited(LIMITED + code, place.address)
 
 
 def test_an_append_without_room_is_no_torn_record_in_the_middle(local_place: Place, local_log: Log) -> None:
-    *told, error = run_limited(local_place, FULL_FOR_APPENDS)
+    *told, error = limited(local_place, FULL_FOR_APPENDS)
     assert told == ["1", "2", "3", "4"]
     assert "no room to write" in error
     assert "File too large): make room, then append it again with a new appender" in error
@@ -76,7 +69,7 @@ def test_an_append_without_room_is_no_torn_record_in_the_middle(local_place: Pla
 
 
 def test_verdicts_without_room_are_published_once_when_there_is_room(local_place: Place, local_log: Log) -> None:
-    errors = run_limited(local_place, FULL_FOR_VERDICTS)
+    errors = limited(local_place, FULL_FOR_VERDICTS)
     assert len(errors) == 3
     assert all(
         "no room to write" in error and error.endswith("make room and go on; nothing is lost") for error in errors
@@ -86,28 +79,16 @@ def test_verdicts_without_room_are_published_once_when_there_is_room(local_place
 
 
 @pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Place]:
+def small_place(tmp_path: Path) -> Iterator[Place]:
     """A file system of 256 KiB."""
     folder = tmp_path / "small"
     folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=256k", "simstream", str(folder)]
-    if sys.platform != "linux" or subprocess.run(mount, capture_output=True, check=False).returncode != 0:
-        pytest.skip("no file system can be mounted here")
-    yield Place(str(folder / "log"), "simstream")
-    subprocess.run(["umount", str(folder)], check=True)
+    with small_disk(folder, 256):
+        yield Place(str(folder / "log"), "simstream")
 
 
-def fill(place: Place) -> Callable[[], None]:
-    """Take all room of the disk; gives a function that gives it back."""
-    ballast = Path(place.address) / "ballast"
-    with ballast.open("wb", buffering=0) as file, contextlib.suppress(OSError):
-        while True:
-            file.write(bytes(1000))
-    return ballast.unlink
-
-
-def test_every_write_to_a_full_disk_is_a_named_error_and_goes_on_afterwards(small_disk: Place) -> None:
-    log = small_disk.open()
+def test_every_write_to_a_full_disk_is_a_named_error_and_goes_on_afterwards(small_place: Place) -> None:
+    log = small_place.open()
     log.create_topics(1)
     with log.appender(PAGES) as appender:
         for i in range(3):
@@ -115,7 +96,7 @@ def test_every_write_to_a_full_disk_is_a_named_error_and_goes_on_afterwards(smal
     source, publisher, appender = log.source(), log.publisher(), log.appender(FINGERPRINTS)
     publisher.start()
     source.poll(10, 0)
-    give_back = fill(small_disk)
+    give_back = fill(Path(small_place.address))
     with pytest.raises(DeliveryFailed):
         appender.append(bytes(5000))
     appender.discard()
@@ -124,7 +105,7 @@ def test_every_write_to_a_full_disk_is_a_named_error_and_goes_on_afterwards(smal
     with pytest.raises(DiskFull):
         source.commit({0: 2})
     with pytest.raises(DiskFull):
-        Place(small_disk.address, "other").open().create_topics(1)
+        Place(small_place.address, "other").open().create_topics(1)
     give_back()
     with log.appender(FINGERPRINTS) as appender:
         appender.append(bytes(5000))
