@@ -29,6 +29,7 @@ COMMANDS = {
     "evaluate": "What recipes find and what they confuse, with pictures.",
     "train-idf": "Make an IDF table, the words' weights, from your own pages.",
     "status": "Which role waits for what, and what needs a person.",
+    "state": "What a state folder holds, and whether it is whole.",
     "source": "Mend a gap between the source and the log.",
     "config": "Show every setting and where its value came from.",
 }
@@ -36,7 +37,6 @@ LATER = {
     "find-all": "all near pairs of a list of fingerprints",
     "find-clusters": "all clusters of a list of fingerprints",
     "plan": "table designs for a size, a distance and memory",
-    "state": "what a state directory holds",
     "dead-letters": "list and replay what failed",
     "replay": "the log judged again under another policy",
 }

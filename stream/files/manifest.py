@@ -9,13 +9,14 @@ The file: header 64, MessagePack, and the checksum of both.
 
 from __future__ import annotations
 
+import math
 import re
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from stream.files import checksum, header, sealed
+from stream.files import checksum, dtypes, header, sealed
 from stream.files.failures import damaged, reading
 from stream.files.layer import Files
 from stream.files.part import Part
@@ -137,6 +138,11 @@ def read_all(files: Files, folder: Path) -> tuple[Snapshot, ...]:
         if numbers == before:
             return tuple(found[number] for number in numbers)
         before = numbers
+
+
+def nbytes(array: ChangingArray) -> int:
+    """How large it is. Raises ValueError where its type is none."""
+    return math.prod(array.shape) * dtypes.read(array.dtype).itemsize
 
 
 def named(file: Sealed) -> NamedFile:

@@ -1,0 +1,116 @@
+"""What a state folder holds, as the judge that wrote it says; reads only, beside a judge that uses it."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from stream.errors import InputMissing, StateDamaged
+from stream.files import manifest
+from stream.files.layer import Files
+from stream.files.manifest import ChangingPart, NamedFile, Snapshot
+
+TRIES: Final = 20
+"""How often it begins again because a judge has replaced the snapshot meanwhile."""
+
+
+class Piece(msgspec.Struct, frozen=True):
+    """A part of a snapshot. `file` is None where it lies in block files, `bytes` are those of its arrays."""
+
+    name: str
+    kind: str
+    file: str | None
+    bytes: int
+    facts: dict[str, Any]
+
+
+class Described(msgspec.Struct, frozen=True):
+    """One snapshot. `disk` has the bytes of the files that it names, by kind."""
+
+    manifest: str
+    number: int
+    age_s: float
+    facts: dict[str, Any]
+    parts: list[Piece]
+    disk: dict[str, int]
+
+
+class Inspected(msgspec.Struct, frozen=True):
+    """A folder: its snapshots, the newest first, and bytes on the disk by kind, each file counted once.
+
+    `rest` is what no snapshot names: of a snapshot that is being written, or left by a crash."""
+
+    folder: str
+    snapshots: list[Described]
+    disk: dict[str, int]
+    rest: int
+
+
+def is_folder(folder: Path) -> None:
+    """Raise InputMissing where there is none."""
+    if not folder.is_dir():
+        raise InputMissing(f"{folder} is no folder", "name the one that `--state` of the service names")
+
+
+def nothing_in(folder: Path) -> InputMissing:
+    """The error for a folder without a snapshot."""
+    return InputMissing(f"{folder} has no snapshot", "a judge writes one after a while, and when it stops")
+
+
+def inspect(folder: Path, files: Files | None = None) -> Inspected:
+    """Raises InputMissing, and StateError where a manifest or a file's footer cannot be read."""
+    files = files or Files()
+    is_folder(folder)
+    for left in reversed(range(TRIES)):
+        found = manifest.read_all(files, folder)
+        if not found:
+            raise nothing_in(folder)
+        try:
+            return _inspect(files, folder, found)
+        except StateDamaged:
+            again = manifest.read_all(files, folder)
+            if not left or [each.manifest.number for each in again] == [each.manifest.number for each in found]:
+                raise
+    raise AssertionError("the last try returns or raises")
+
+
+def _inspect(files: Files, folder: Path, found: Sequence[Snapshot]) -> Inspected:
+    named = {each.file: each for snapshot in found for each in snapshot.manifest.files()}
+    disk = Counter({"manifest": sum(snapshot.size for snapshot in found)})
+    for each in named.values():
+        disk[each.kind] += each.size
+    snapshots = [_describe(files, folder, snapshot) for snapshot in found]
+    rest = sum(_size(path) for path in folder.glob("*.sealed*") if path.name not in named)
+    return Inspected(str(folder), snapshots, dict(disk), rest)
+
+
+def _describe(files: Files, folder: Path, snapshot: Snapshot) -> Described:
+    found = snapshot.manifest
+    disk = Counter({"manifest": snapshot.size})
+    for each in found.files():
+        disk[each.kind] += each.size
+    parts = [_piece(files, folder, each) for each in found.sealed]
+    parts += [Piece(part.name, part.kind, None, _bytes(part), part.facts) for part in found.changing]
+    age_s = round(max(0.0, time.time() - snapshot.modified_ns / 1e9), 1)
+    return Described(snapshot.path.name, found.number, age_s, found.facts, parts, dict(disk))
+
+
+def _piece(files: Files, folder: Path, named: NamedFile) -> Piece:
+    found = manifest.described(files, folder, named)
+    return Piece(named.part, named.kind, named.file, named.content, dict(found.facts))
+
+
+def _bytes(part: ChangingPart) -> int:
+    return sum(manifest.nbytes(array) for array in part.arrays)
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0

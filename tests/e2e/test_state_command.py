@@ -1,0 +1,279 @@
+"""`simstream state`: what it shows of a real judge's folder, and that it names what is damaged and how to go on."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+import pytest
+
+from stream import Deduper
+from stream.cli.main import invoke
+from stream.errors import InputMissing
+from stream.files.folder import Loaded, StateFolder
+from stream.files.layer import Files
+from stream.files.manifest import NEWEST, PREVIOUS
+from stream.files.part import Part
+from stream.tools import state as looking
+from stream.tools.state_verify import verify
+
+HOUR_MS = 3_600_000
+PAGES = 5000
+"""More than a memtable holds, so that there is a segment."""
+
+
+def pages(start: int, count: int) -> list[dict[str, Any]]:
+    words = [
+        " ".join(f"w{(i * 7 + j * 13 + i * j) % 4999}" for j in range(40)) for i in range(start, start + count)
+    ]
+    return [{"id": f"id-{start + i}", "time": (start + i) * 1000, "text": text} for i, text in enumerate(words)]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Path:
+    """The folder of a judge that took two snapshots and stopped."""
+    path = tmp_path_factory.mktemp("made") / "state"
+    with Deduper(path=path, cache=cache, window="720h") as deduper:
+        deduper.judge(pages(0, PAGES))
+        deduper.save()
+        deduper.judge(pages(PAGES, 200))
+    return path
+
+
+@pytest.fixture
+def folder(made: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(made, tmp_path / "state"))
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
+    code = invoke(["state", *map(str, arguments)])
+    out, err = capsys.readouterr()
+    return code, click.unstyle(out), err
+
+
+def flip(path: Path, at: int) -> None:
+    data = bytearray(path.read_bytes())
+    data[at] ^= 0x10
+    path.write_bytes(data)
+
+
+def test_inspect_shows_what_the_judge_knew(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "inspect", folder, "--json")
+    assert code == 0
+    found = json.loads(out)
+    newest, previous = found["snapshots"]
+    assert (newest["facts"]["ordinal"], previous["facts"]["ordinal"]) == (PAGES + 200, PAGES)
+    assert newest["age_s"] <= previous["age_s"]
+    segments = [part for part in newest["parts"] if part["kind"] == "segment"]
+    memtable = next(part for part in newest["parts"] if part["kind"] == "memtable")
+    entries = sum(part["facts"]["count"] for part in segments) + memtable["facts"]["count"]
+    assert entries == memtable["facts"]["live"] > 4096
+    assert newest["facts"]["live_pages"] == PAGES + 199, "one has a single word"
+    on_disk = sum(each.stat().st_size for each in folder.iterdir() if each.name != "lock")
+    assert sum(found["disk"].values()) + found["rest"] == on_disk
+    assert found["rest"] == 0
+
+
+def test_inspect_as_a_table_names_policy_positions_and_sizes(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, _ = run(capsys, "inspect", folder)
+    assert code == 0
+    assert re.search(r"next ordinal +5,200 +5,000", out)
+    assert re.search(r"policy +[0-9a-f]{8}\n", out)
+    assert re.search(r"window +720 h\n", out)
+    assert re.search(r"segment +\d+ +\S+ KB", out)
+    assert re.search(r"\d x \d+ bits, flips \d", out)
+
+
+def test_a_whole_folder_is_verified_and_each_file_named(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = run(capsys, "verify", folder, "--verbose")
+    assert (code, err) == (0, "")
+    *lines, last = out.splitlines()
+    assert {Path(line.split()[1]).name for line in lines} == {each.name for each in folder.iterdir()} - {"lock"}
+    assert all(line.startswith("sound ") for line in lines)
+    assert last.startswith(f"{folder} is whole: 2 snapshots, ")
+
+
+def only_in(folder: Path, which: int, kind: str) -> Path:
+    """A file of this kind that the newest (0) or previous (1) snapshot alone names."""
+    with StateFolder(folder) as opened:
+        files = [{each.file for each in one.manifest.files() if each.kind == kind} for one in opened.snapshots]
+    return folder / sorted(files[which] - files[1 - which])[0]
+
+
+def shared(folder: Path) -> Path:
+    """A file that both snapshots name."""
+    with StateFolder(folder) as opened:
+        one, other = ({each.file for each in snapshot.manifest.files()} for snapshot in opened.snapshots)
+    return folder / sorted(one & other)[0]
+
+
+CASES: dict[str, tuple[Callable[[Path], Path], str]] = {
+    "the newest's blocks": (lambda folder: only_in(folder, 0, "blocks"), "the previous snapshot is whole"),
+    "the newest manifest": (lambda folder: folder / NEWEST, "the previous snapshot is whole"),
+    "the previous manifest": (lambda folder: folder / PREVIOUS, "the newest snapshot is whole: stop the judge"),
+    "the previous one's blocks": (
+        lambda folder: only_in(folder, 1, "blocks"),
+        "the newest snapshot is whole: what is damaged goes",
+    ),
+    "a shared file": (shared, "stop the judge and delete the folder"),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("place", [0.02, 0.5, 1.0])
+def test_a_damaged_file_is_named_and_the_advice_is_right(
+    folder: Path, capsys: pytest.CaptureFixture[str], cache: Path, name: str, place: float
+) -> None:
+    find, advice = CASES[name]
+    path = find(folder)
+    flip(path, int((path.stat().st_size - 1) * place))
+    code, out, err = run(capsys, "verify", folder)
+    assert code == 1
+    assert f"damaged  {path} is damaged" in out
+    assert advice in err
+    assert len(err.splitlines()) == 1
+    follow(err, folder)
+    with Deduper(path=folder, cache=cache, window="720h") as deduper:
+        verdicts = deduper.judge(pages(PAGES + 200, 1))
+    assert [verdict.ordinal for verdict in verdicts] == [0 if "delete the folder" in advice else at(advice)]
+
+
+def at(advice: str) -> int:
+    """The next ordinal of the snapshot that is still whole."""
+    return PAGES if "previous snapshot is whole" in advice else PAGES + 200
+
+
+def follow(advice: str, folder: Path) -> None:
+    """Do what it says."""
+    if move := re.search(r"`mv (\S+) (\S+)`", advice):
+        Path(move[1]).replace(move[2])
+    elif file := re.search(r"stop the judge, delete (\S+), and start it again", advice):
+        Path(file[1]).unlink()
+    elif "delete the folder" in advice:
+        shutil.rmtree(folder)
+
+
+def changed(part: Part, name: str, change: Callable[[Any], None]) -> Part:
+    array = part.arrays[name].copy()
+    change(array)
+    return part._replace(arrays={**part.arrays, name: array})
+
+
+def swap(array: Any) -> None:
+    array[[0, -1]] = array[[-1, 0]]
+
+
+def double(array: Any) -> None:
+    array[0] = array[1]
+
+
+def more(array: Any) -> None:
+    array.reshape(-1)[0] += 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "change"),
+    [("segment", "rows", double), ("segment", "sketches", None), ("directory", "partitions", more)],
+)
+def test_what_no_checksum_notices_is_found_by_order_and_count(
+    folder: Path, tmp_path: Path, kind: str, name: str, change: Callable[[Any], None] | None
+) -> None:
+    with StateFolder(folder) as opened:
+        loaded = opened.load()
+    assert loaded is not None
+    broken = []
+    for part in loaded.parts:
+        if part.kind != kind:
+            broken.append(part)
+        elif change is None:
+            broken.append(part._replace(arrays={key: each for key, each in part.arrays.items() if key != name}))
+        else:
+            broken.append(changed(part, name, change))
+    other = tmp_path / "other"
+    with StateFolder(other) as opened:
+        prepared = opened.prepare(broken, dict(loaded.facts))
+        prepared.write()
+        prepared.commit()
+    found = verify(other)
+    assert [each.name for each in found.wrong] == [NEWEST]
+    assert "does not hold together" in str(found.wrong[0].error)
+
+
+def test_a_table_that_is_out_of_order_is_found(folder: Path, tmp_path: Path) -> None:
+    with StateFolder(folder) as opened:
+        loaded = opened.load()
+    assert loaded is not None
+    segment = next(part for part in loaded.parts if part.kind == "segment")
+    tables = [name for name in segment.arrays if name not in ("rows", "sketches")]
+    assert tables
+    for number, name in enumerate(tables):
+        if np.array_equal(segment.arrays[name][0], segment.arrays[name][-1]):
+            continue
+        broken = [changed(part, name, swap) if part.name == segment.name else part for part in loaded.parts]
+        other = tmp_path / str(number)
+        with StateFolder(other) as opened:
+            prepared = opened.prepare(broken, dict(loaded.facts))
+            prepared.write()
+            prepared.commit()
+        assert verify(other).wrong, name
+
+
+def test_a_folder_is_looked_at_while_a_judge_uses_it(
+    folder: Path, capsys: pytest.CaptureFixture[str], cache: Path
+) -> None:
+    with Deduper(path=folder, cache=cache, window="720h"):
+        assert run(capsys, "verify", folder)[0] == 0
+        assert run(capsys, "inspect", folder)[0] == 0
+
+
+class Overtaken(Files):
+    """Lets a judge take two snapshots just before each seventh file is opened: all files that were there go."""
+
+    def __init__(self, folder: Path, loaded: Loaded, times: int) -> None:
+        self._folder, self._loaded, self._left = folder, loaded, times
+        self._count = 0
+
+    def open(self, path: Path) -> int:
+        self._count += 1
+        if self._left and self._count % 7 == 0:
+            self._left -= 1
+            self._overtake()
+        return super().open(path)
+
+    def _overtake(self) -> None:
+        before = {each.name for each in self._folder.glob("*.sealed")}
+        with StateFolder(self._folder) as judge:  # knows nothing of what is there, so it writes all anew
+            for _ in range(2):
+                prepared = judge.prepare(self._loaded.parts, dict(self._loaded.facts))
+                prepared.write()
+                prepared.commit()
+        assert not before & {each.name for each in self._folder.glob("*.sealed")}
+
+
+@pytest.mark.parametrize("times", [1, 3])
+def test_a_judge_that_replaces_snapshots_meanwhile_disturbs_nobody(folder: Path, times: int) -> None:
+    with StateFolder(folder) as opened:
+        loaded = opened.load()
+    assert loaded is not None
+    assert verify(folder, files=Overtaken(folder, loaded, times)).wrong == []
+    assert len(looking.inspect(folder, Overtaken(folder, loaded, times)).snapshots) == 2
+
+
+@pytest.mark.parametrize("command", ["inspect", "verify"])
+def test_a_folder_without_a_snapshot_is_wrong_usage(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    assert run(capsys, command, tmp_path / "gone")[0] == 2
+    code, _, err = run(capsys, command, tmp_path)
+    assert code == 2
+    assert "has no snapshot" in err
+    with pytest.raises(InputMissing):
+        verify(tmp_path)
