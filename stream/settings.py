@@ -29,6 +29,7 @@ _DURATIONS = {
     "give_up_after": "give_up_s",
     "stop_timeout": "stop_timeout_s",
     "gap_patience": "gap_patience_s",
+    "snapshot_every": "snapshot_every_s",
 }
 _UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
@@ -76,6 +77,11 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     http_host: str = "127.0.0.1"
     http_port: Annotated[int, Meta(ge=0, le=65_535)] = 9464
     threads: Positive = 2
+    state: str | None = None
+    """The folder of the judge's state; without one it is in memory alone."""
+    snapshot_every: str = "5m"
+    snapshot_pages: Positive = 1_000_000
+    """A snapshot is taken after so many pages, too: a bound for what a restart replays."""
     max_record_bytes: Annotated[int, Meta(ge=1024, le=1 << 30)] = 10 << 20
     give_up_after: str = "5m"
     stop_timeout: str = "30s"
@@ -105,6 +111,11 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def gap_patience_s(self) -> float:
         """How long a gap in the log may stay open before the judge is not ready, in seconds."""
         return duration_ms("gap_patience", self.gap_patience) / 1000
+
+    @property
+    def snapshot_every_s(self) -> float:
+        """`snapshot_every` in seconds."""
+        return duration_ms("snapshot_every", self.snapshot_every) / 1000
 
     @property
     def cache_folder(self) -> Path:

@@ -79,6 +79,11 @@ class Metrics:
             "Frames below the published position that are not yet judged, at a start or on standby.",
             registry=registry,
         )
+        self.snapshot_age = Gauge(
+            "simstream_snapshot_age_seconds",
+            "Since the newest snapshot of the judge's state; not a number without one, 0 without --state.",
+            registry=registry,
+        )
         self.elected = Gauge(
             "simstream_role_elected",
             "1 where this process's role is the elected one, 0 on standby.",

@@ -1,0 +1,221 @@
+"""The keeper: takes snapshots of the judge's state while it works, and gives the state back at a start.
+
+    judge's thread    turn: prepare ───────────────┐            turn: commit, once its frame is published
+    its own thread                     write ──────┴─ waits ──┘
+
+A snapshot is taken between two polls, written while the judge goes on, and put in place only when the verdicts up
+to it are committed: so none is ahead of what is published, as long as the log keeps what it committed.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from stream.closing import Closing
+from stream.errors import StateUnwritable, WrongLog
+from stream.files.folder import StateFolder
+from stream.files.layer import Files
+from stream.files.part import Fact, Part
+from stream.files.prepared import Prepared
+from stream.files.sealed import Sealed
+from stream.roles.context import Context
+from stream.wire.position import Position
+
+RETRY_S = 2.0
+"""Seconds between two tries to write what the disk did not take."""
+_log = logging.getLogger("simstream.judge")
+
+
+class Keepable(Protocol):
+    """What the keeper needs of a judge's state (`judge/state`)."""
+
+    def parts(self) -> list[Part]: ...
+
+    def facts(self, log_id: str) -> dict[str, Fact]: ...
+
+    def restore(self, parts: Sequence[Part], facts: Mapping[str, Any], log_id: str) -> None: ...
+
+    def on_disk(self, files: Files, found: Iterable[Sealed]) -> None: ...
+
+
+class Keeper(Closing):
+    """Keeps one judge's state in one folder. All methods are for the judge's thread."""
+
+    def __init__(
+        self, path: str, state: Keepable, log_id: str, context: Context, files: Files | None = None
+    ) -> None:
+        """Lock the folder. Raises StateLocked, StateDamaged, StateFormat, StateUnwritable."""
+        self._folder = StateFolder(Path(path), files)
+        self._state = state
+        self._log_id = log_id
+        self._settings = context.settings
+        self._metrics = context.metrics
+        self._prepared: Prepared | None = None
+        """The snapshot under way."""
+        self._writing: _Writing | None = None
+        """Its write, under way or done; None after one that failed."""
+        self._frame = self._ordinal = 0
+        """Where the last snapshot was prepared or loaded."""
+        self._prepared_at = time.monotonic()
+        self._failing_since: float | None = None
+        self._try_at = 0.0
+        self._why = ""
+        self._metrics.snapshot_age.set_function(self._age_s)
+
+    def load(self, published: Position | None, log_begins: int, trusted: Sequence[str] = ()) -> bool:
+        """Give the state the newest snapshot at or behind the published position; False where there is none at all.
+
+        `log_begins` is the first frame that the log still has. Raises WrongLog, WrongRecipe, WrongPolicy,
+        StateDamaged, StateFormat.
+        """
+        end = published.frame if published else 0
+        began = time.monotonic()
+        loaded = self._folder.load(lambda facts: facts["log_id"] != self._log_id or facts["frame"] <= end, trusted)
+        if loaded is None:
+            if not self._folder.snapshots:
+                return False
+            frames = " and ".join(str(each.manifest.facts["frame"]) for each in self._folder.snapshots)
+            raise WrongLog(
+                f"the state in {self._folder.path} is at frame {frames}, verdicts are published up to frame {end}",
+                "was the log put back to an earlier time? remove the folder, and the log is judged again",
+            )
+        self._state.restore(loaded.parts, loaded.facts, self._log_id)
+        self._state.on_disk(self._folder.files, loaded.sealed.values())
+        self._frame, self._ordinal = loaded.facts["frame"], loaded.facts["ordinal"]
+        if self._frame < log_begins:
+            raise WrongLog(
+                f"the log begins at frame {log_begins}, the state in {self._folder.path} is at frame {self._frame}",
+                "bring a later state, or the frames between them; else choose another --prefix",
+            )
+        _log.info(
+            "state of frame %d, ordinal %d loaded in %.1f s", self._frame, self._ordinal, time.monotonic() - began
+        )
+        return True
+
+    def turn(self, frame: int, ordinal: int, published: int) -> None:
+        """Between two polls: begin a snapshot where one is due, put one in place where it may be. Never waits long.
+
+        `frame` and `ordinal` say where the state stands, `published` is the frame up to which verdicts are
+        committed. Raises StateUnwritable after `give_up_after`, StateDamaged.
+        """
+        if self._prepared is None:
+            if self._is_due(frame, ordinal):
+                self._prepare(frame, ordinal)
+        elif time.monotonic() >= self._try_at:
+            self._go_on(published)
+
+    def finish(self, frame: int, ordinal: int, published: int) -> None:
+        """At a clean stop: put in place what is under way, then a last snapshot, where `published` admits it.
+
+        Waits for the disk. What it does not take is said, and no error: the snapshots before are whole."""
+        self._finish_one(published)
+        if self._prepared is None and self._frame < frame <= published:
+            self._prepare(frame, ordinal)
+            self._finish_one(published)
+        if self._prepared is not None and self._why:
+            _log.warning("no snapshot at the end: %s", self._why)
+
+    @property
+    def wanted(self) -> int:
+        """The frame that has to be published before the snapshot under way can be put in place; 0 for none."""
+        return self._frame if self._prepared is not None else 0
+
+    @property
+    def why(self) -> str:
+        """Why the judge is not ready, as far as the disk is concerned; empty where it is."""
+        return self._why
+
+    def close(self) -> None:
+        """See Closing: waits for what is being written, and lets the folder go."""
+        if self._writing is not None:
+            self._writing.wait()
+        self._folder.close()
+
+    def _is_due(self, frame: int, ordinal: int) -> bool:
+        late = time.monotonic() - self._prepared_at >= self._settings.snapshot_every_s
+        return frame > self._frame and (late or ordinal - self._ordinal >= self._settings.snapshot_pages)
+
+    def _prepare(self, frame: int, ordinal: int) -> None:
+        began = time.perf_counter()
+        self._prepared = self._folder.prepare(self._state.parts(), self._state.facts(self._log_id))
+        self._metrics.batch.labels("snapshot").observe(time.perf_counter() - began)
+        self._frame, self._ordinal, self._prepared_at = frame, ordinal, time.monotonic()
+        self._writing = _Writing(self._prepared)
+
+    def _go_on(self, published: int) -> None:
+        """The next step of the snapshot under way, if it may be taken now."""
+        assert self._prepared is not None
+        if self._writing is None:
+            self._writing = _Writing(self._prepared)
+        elif self._writing.done:
+            error = self._writing.error
+            if error is not None:
+                self._writing = None
+                self._failed(error)
+            elif self._frame <= published:
+                self._commit(self._prepared)
+
+    def _finish_one(self, published: int) -> None:
+        """Take the snapshot under way as far as it goes without another try."""
+        if self._prepared is not None:
+            if self._writing is None:
+                self._writing = _Writing(self._prepared)
+            self._writing.wait()
+            self._go_on(published)
+
+    def _commit(self, prepared: Prepared) -> None:
+        try:
+            prepared.commit()
+        except StateUnwritable as error:
+            self._failed(error)
+            return
+        self._state.on_disk(self._folder.files, prepared.sealed)
+        self._prepared = self._writing = self._failing_since = None
+        self._why, self._try_at = "", 0.0
+        _log.info("snapshot of frame %d, ordinal %d", self._frame, self._ordinal)
+
+    def _failed(self, error: BaseException) -> None:
+        """Try again later; raise what trying does not mend, or has not mended for `give_up_after`."""
+        now = time.monotonic()
+        self._failing_since = now if self._failing_since is None else self._failing_since
+        if not isinstance(error, StateUnwritable) or now - self._failing_since > self._settings.give_up_s:
+            raise error
+        if not self._why:
+            _log.warning("%s; trying again", error.what)
+        self._why = f"no snapshot can be written: {error.what}"
+        self._try_at = now + RETRY_S
+
+    def _age_s(self) -> float:
+        """Seconds since the newest snapshot was put in place; not a number where there is none."""
+        snapshots = self._folder.snapshots
+        return max(0.0, time.time() - snapshots[0].modified_ns / 1e9) if snapshots else float("nan")
+
+
+class _Writing:
+    """One write in a thread of its own, which does not hold up the process's end."""
+
+    def __init__(self, prepared: Prepared) -> None:
+        self.prepared = prepared
+        self.error: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name="snapshot", daemon=True)
+        self._thread.start()
+
+    @property
+    def done(self) -> bool:
+        """Whether it has ended, well or not."""
+        return not self._thread.is_alive()
+
+    def wait(self) -> None:
+        """Until it has ended."""
+        self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            self.prepared.write()
+        except BaseException as error:  # noqa: BLE001  # raised again in the judge's thread
+            self.error = error

@@ -1,0 +1,305 @@
+"""The keeper: snapshots beside the judge's work, never ahead of what is published; what is loaded at a start."""
+
+from __future__ import annotations
+
+import errno
+import math
+import os
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from stream.errors import StateFull, StateLocked, WrongLog
+from stream.files.layer import Files
+from stream.files.part import Fact, Part
+from stream.files.sealed import Sealed
+from stream.roles import keeper as module
+from stream.roles.context import Context
+from stream.roles.keeper import Keeper
+from stream.settings import Settings
+from stream.wire.position import Position
+
+LOG = "the log"
+ALWAYS = Settings(snapshot_pages=1)
+
+
+class Pages:
+    """A judge's state that is no more than how many frames it has seen."""
+
+    def __init__(self) -> None:
+        self.frames = np.zeros(100, np.int64)
+        self.frame = 0
+        self.on_files: list[str] = []
+
+    def judge(self, frames: int) -> Pages:
+        for _ in range(frames):
+            self.frames[self.frame % 100] = self.frame
+            self.frame += 1
+        return self
+
+    def parts(self) -> list[Part]:
+        sealed = Part(f"seen-{self.frame}", "seen", {}, {"frame": np.array([self.frame])})
+        return [Part("frames", "frames", {}, {"frames": self.frames}, changes=True), sealed]
+
+    def facts(self, log_id: str) -> dict[str, Fact]:
+        return {"log_id": log_id, "frame": self.frame, "ordinal": 10 * self.frame}
+
+    def restore(self, parts: Sequence[Part], facts: Mapping[str, Any], log_id: str) -> None:
+        if facts["log_id"] != log_id:
+            raise WrongLog("the state was made from another log", "choose another folder")
+        self.frames = next(part for part in parts if part.name == "frames").arrays["frames"]
+        self.frame = facts["frame"]
+
+    def on_disk(self, files: Files, found: Iterable[Sealed]) -> None:
+        self.on_files += [each.name for each in found]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "state"
+
+
+@contextmanager
+def keeping(
+    folder: Path, state: Pages, settings: Settings = ALWAYS, files: Files | None = None, log: str = LOG
+) -> Iterator[Keeper]:
+    with Keeper(str(folder), state, log, Context(settings), files) as keeper:
+        yield keeper
+
+
+def turn(keeper: Keeper, state: Pages, published: int) -> None:
+    keeper.turn(state.frame, 10 * state.frame, published)
+
+
+def until(keeper: Keeper, state: Pages, published: int, condition: Callable[[], object]) -> None:
+    end = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < end
+        turn(keeper, state, published)
+        time.sleep(0.002)
+
+
+def published(frame: int) -> Position:
+    return Position(LOG, frame, 10 * frame, "0" * 16, "policy")
+
+
+def saved(folder: Path, *frames: int) -> None:
+    """Snapshots at these frames, of which the folder keeps the last two."""
+    state = Pages()
+    with keeping(folder, state) as keeper:
+        for frame in frames:
+            state.judge(frame - state.frame)
+            keeper.finish(frame, 10 * frame, frame)
+
+
+def loaded(folder: Path, at: int, log_begins: int = 0) -> int | None:
+    """The frame of the snapshot that is taken up, None for none."""
+    state = Pages()
+    with keeping(folder, state) as keeper:
+        if not keeper.load(published(at), log_begins):
+            return None
+        assert list(state.frames[: state.frame]) == list(range(state.frame))
+        return state.frame
+
+
+def test_a_snapshot_is_put_in_place_once_its_frame_is_published(folder: Path) -> None:
+    state = Pages().judge(5)
+    with keeping(folder, state) as keeper:
+        turn(keeper, state, 0)
+        assert keeper.wanted == 5
+        state.judge(3)
+        end = time.monotonic() + 0.3
+        while time.monotonic() < end:
+            turn(keeper, state, 4)
+        assert keeper.wanted == 5
+        assert not (folder / "manifest").exists()
+        until(keeper, state, 5, lambda: keeper.wanted != 5)
+        assert (folder / "manifest").exists()
+        assert state.on_files == ["seen-5"]
+    assert loaded(folder, 5) == 5
+
+
+def test_it_is_what_the_state_was_when_it_was_taken(folder: Path) -> None:
+    state = Pages().judge(5)
+    with keeping(folder, state) as keeper:
+        turn(keeper, state, 0)
+        state.judge(40)
+        state.frames[:] = -1
+        until(keeper, state, 5, lambda: keeper.wanted != 5)
+    assert loaded(folder, 60) == 5
+
+
+def test_the_judge_goes_on_while_a_snapshot_is_written(folder: Path) -> None:
+    class Held(Files):
+        may = threading.Event()
+
+        def fsync(self, descriptor: int) -> None:
+            assert self.may.wait(20)
+            super().fsync(descriptor)
+
+    files, state = Held(), Pages().judge(5)
+    with keeping(folder, state, files=files) as keeper:
+        for _ in range(50):
+            turn(keeper, state.judge(1), state.frame)
+        assert keeper.wanted == 6
+        assert keeper.why == ""
+        files.may.set()
+        until(keeper, state, state.frame, lambda: keeper.wanted != 6)
+
+
+def test_snapshots_come_by_pages_or_by_time_and_only_where_something_came(folder: Path) -> None:
+    by_pages = Settings(snapshot_pages=100)
+    state = Pages().judge(9)
+    with keeping(folder, state, by_pages) as keeper:
+        turn(keeper, state, 9)
+        assert keeper.wanted == 0
+        turn(keeper, state.judge(1), 9)
+        assert keeper.wanted == 10
+    by_time = Settings(snapshot_every="1ms")
+    with keeping(folder, Pages(), by_time) as keeper:
+        time.sleep(0.01)
+        keeper.turn(0, 0, 0)
+        assert keeper.wanted == 0
+        keeper.turn(1, 0, 0)
+        assert keeper.wanted == 1
+
+
+def test_a_clean_stop_takes_a_last_one_where_it_is_published(folder: Path) -> None:
+    state = Pages().judge(5)
+    with keeping(folder, state, Settings()) as keeper:
+        keeper.finish(5, 50, 4)
+    assert loaded(folder, 9) is None
+    with keeping(folder, state, Settings()) as keeper:
+        keeper.finish(5, 50, 5)
+    assert loaded(folder, 9) == 5
+
+
+def test_a_clean_stop_puts_in_place_what_is_under_way_first(folder: Path) -> None:
+    state = Pages().judge(5)
+    with keeping(folder, state) as keeper:
+        turn(keeper, state, 0)
+        state.judge(2)
+        keeper.finish(7, 70, 7)
+    assert loaded(folder, 9) == 7
+    assert loaded(folder, 6) == 5
+
+
+def test_the_newest_at_or_behind_the_published_position_is_loaded(folder: Path) -> None:
+    saved(folder, 3, 5, 8)
+    assert loaded(folder, 9) == 8
+    assert loaded(folder, 8) == 8
+    assert loaded(folder, 7) == 5
+
+
+def test_all_ahead_of_the_published_position_is_refused_with_both(folder: Path) -> None:
+    saved(folder, 5, 8)
+    with pytest.raises(WrongLog, match=r"at frame 8 and 5, verdicts are published up to frame 4"):
+        loaded(folder, 4)
+    with keeping(folder, Pages()) as keeper, pytest.raises(WrongLog, match="up to frame 0"):
+        keeper.load(None, 0)
+
+
+def test_a_log_that_begins_behind_the_snapshot_is_refused_with_both(folder: Path) -> None:
+    saved(folder, 5, 8)
+    assert loaded(folder, 9, log_begins=8) == 8
+    with pytest.raises(WrongLog, match=r"begins at frame 9, the state in .* is at frame 8"):
+        loaded(folder, 9, log_begins=9)
+
+
+def test_the_state_of_another_log_is_refused_whatever_its_frames(folder: Path) -> None:
+    saved(folder, 5, 8)
+    for frame in (2, 6, 9):
+        with keeping(folder, Pages(), log="another") as keeper, pytest.raises(WrongLog, match="another log"):
+            keeper.load(published(frame), 0)
+
+
+def test_a_folder_is_for_one(folder: Path) -> None:
+    with keeping(folder, Pages()), pytest.raises(StateLocked, match=str(os.getpid())), keeping(folder, Pages()):
+        pass
+
+
+class Full(Files):
+    """No room as long as it is so."""
+
+    full = True
+    tries = 0
+
+    def write_some(self, descriptor: int, data: memoryview) -> int:
+        if self.full:
+            self.tries += 1
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return super().write_some(descriptor, data)
+
+
+def test_a_full_disk_makes_unready_and_is_tried_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "RETRY_S", 0.01)
+    saved(folder, 3)
+    state, files = Pages().judge(5), Full()
+    with keeping(folder, state, files=files) as keeper:
+        until(keeper, state, 5, lambda: files.tries > 3)
+        until(keeper, state, 5, lambda: keeper.why)
+        assert "no snapshot can be written" in keeper.why
+        files.full = False
+        until(keeper, state, 5, lambda: keeper.wanted == 0)
+        assert keeper.why == ""
+    assert loaded(folder, 9) == 5
+    assert loaded(folder, 4) == 3
+
+
+def test_a_disk_that_stays_full_ends_the_judge_and_leaves_the_snapshots(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "RETRY_S", 0.01)
+    saved(folder, 3)
+    state, files = Pages().judge(5), Full()
+    patient = Settings(snapshot_pages=1, give_up_after="50ms")
+    with keeping(folder, state, patient, files) as keeper, pytest.raises(StateFull):
+        until(keeper, state, 5, lambda: False)
+    assert loaded(folder, 9) == 3
+
+
+def test_a_full_disk_at_the_end_is_no_error(folder: Path) -> None:
+    state = Pages().judge(5)
+    with keeping(folder, state, files=Full()) as keeper:
+        keeper.finish(5, 50, 5)
+    assert loaded(folder, 9) is None
+
+
+def test_a_failing_commit_is_tried_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Stuck(Files):
+        stuck = True
+
+        def rename(self, old: Path, new: Path) -> None:
+            if self.stuck and new.name == "manifest":
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
+            super().rename(old, new)
+
+    monkeypatch.setattr(module, "RETRY_S", 0.01)
+    state, files = Pages().judge(5), Stuck()
+    with keeping(folder, state, files=files) as keeper:
+        until(keeper, state, 5, lambda: keeper.why)
+        files.stuck = False
+        until(keeper, state, 5, lambda: keeper.wanted == 0)
+    assert loaded(folder, 5) == 5
+
+
+def test_a_folder_that_is_gone_is_judged_anew(folder: Path) -> None:
+    saved(folder, 3)
+    shutil.rmtree(folder)
+    assert loaded(folder, 9) is None
+
+
+def test_the_age_of_the_snapshot_is_a_metric(folder: Path) -> None:
+    context = Context(ALWAYS)
+    state = Pages().judge(5)
+    with Keeper(str(folder), state, LOG, context) as keeper:
+        assert math.isnan(context.metrics.registry.get_sample_value("simstream_snapshot_age_seconds") or 0)
+        keeper.finish(5, 50, 5)
+        assert 0 <= (context.metrics.registry.get_sample_value("simstream_snapshot_age_seconds") or 0) < 60
