@@ -30,7 +30,7 @@ def command(inputs: tuple[str, ...], quiet: bool, config: str | None, **flags: A
 
     Pages are fed, fingerprinted, judged and published as `serve` does it; every line is a committed verdict.
     """
-    settings = settle(config, **flags)
+    settings = settle(config, state="", **flags)  # the state of a service is none of the demo's
     from stream.log import open_log
     from stream.sources.demo import demo_records
     from stream.sources.read import read_pages

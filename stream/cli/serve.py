@@ -34,6 +34,7 @@ NO_DEAD_LETTER = ("few_words", "http_status")
 @click.option("--http-host", metavar="HOST", help="Where metrics and health listen (default: 127.0.0.1).")
 @click.option("--http-port", metavar="PORT", help="Port of metrics and health (default: 9464; 0 takes a free one).")
 @click.option("--threads", metavar="N", help="Threads that fingerprint (default: 2).")
+@click.option("--state", metavar="DIR", help="Where the judge keeps its state (default: in memory alone).")
 @log_options
 @judging_options
 def command(roles: str, leading: str | None, config: str | None, **flags: Any) -> None:

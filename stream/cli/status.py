@@ -36,14 +36,14 @@ def command(
     from stream.tools.status import Looking
     from stream.tools.status_asked import ask_processes, snapshots_in
 
-    settings = settle(config, **flags)
+    settings = settle(config, state=state, **flags)
     how = f"--log {shlex.quote(settings.log)}"
     if settings.prefix != "simstream":
         how += f" --prefix {settings.prefix}"
     with open_log(settings) as log:
         looking = Looking(log, settings.log, settings.prefix, how)
         looking.look(gaps)
-    looking.add(ask_processes(addresses), snapshots_in(state) if state else [])
+    looking.add(ask_processes(addresses), snapshots_in(settings.state) if settings.state else [])
     if as_json:
         sys.stdout.buffer.write(msgspec.json.encode(looking.status) + b"\n")
         sys.stdout.flush()

@@ -14,6 +14,7 @@ from stream.errors import WrongLog, WrongPolicy
 from stream.log.base import FINGERPRINTS, POSITIONS, Log, Reader
 from stream.roles.context import Context
 from stream.roles.judging import Judging
+from stream.roles.keeper import Unkept
 from stream.telemetry.health import REPLAYING, STANDBY
 from stream.text.policy import Policy
 from stream.wire import position as positions
@@ -57,9 +58,12 @@ class Fitting:
 class Following:
     """Brings a `Judging` to the committed position, and keeps it there while another one publishes."""
 
-    def __init__(self, log: Log, reader: Reader, judging: Judging, fitting: Fitting, context: Context) -> None:
+    def __init__(
+        self, log: Log, reader: Reader, judging: Judging, fitting: Fitting, keeper: Unkept, context: Context
+    ) -> None:
         """`reader` reads the log's frames from where `judging` stands."""
         self._log = log
+        self._keeper = keeper
         self._reader = reader
         self._judging = judging
         self._fitting = fitting
@@ -67,9 +71,9 @@ class Following:
         self._said = False
 
     def follow(self, elected: Callable[[], bool]) -> None:
-        """Stand by until elected, or until the service is to stop. Asks and fences nobody.
+        """Stand by until elected, or until the service is to stop: then the state is kept. Asks and fences nobody.
 
-        Raises WrongLog, WrongPolicy, LogError."""
+        Raises WrongLog, WrongPolicy, LogError, StateUnwritable."""
         with self._log.reader(POSITIONS, "end") as committed, self._log.publisher() as publisher:
             published = self._fitting(publisher.committed())  # what comes after it, `committed` brings
             began = time.monotonic()
@@ -83,9 +87,11 @@ class Following:
                 if records:
                     published = self._later(published, self._fitting(records[-1].value))
                 self._say_standby(published, settled, self._reader.answers() and committed.answers())
+        if self._context.stop.is_set() and published is not None:
+            self._keeper.finish(self._judging.next_frame, self._judging.ordinal, published.frame)
 
     def replay(self, published: Position) -> None:
-        """Judge all that is left below the published position. Raises WrongLog, LogError."""
+        """Judge all that is left below the published position. Raises WrongLog, LogError, StateUnwritable."""
         remaining = published.frame - self._judging.next_frame
         _log.info("replaying %d frames of the log", remaining)
         while remaining > 0 and not self._context.stop.is_set():
@@ -93,6 +99,7 @@ class Following:
             remaining = self._behind(published)
             self._context.health.turn(NAME, False, f"replaying, {remaining} frames to go", REPLAYING)
         if self._context.stop.is_set():
+            self._keeper.finish(self._judging.next_frame, self._judging.ordinal, published.frame)
             return
         self._judging.check(published)
         _log.info("replayed: publishing goes on at frame %d, ordinal %d", published.frame, published.ordinal)
@@ -100,7 +107,10 @@ class Following:
 
     def _step(self, published: Position | None) -> int:
         """Judge the next few frames below the published position; how many are left to be judged."""
-        if published is None or self._judging.next_frame >= published.frame:
+        if published is None:
+            return 0
+        self._keeper.turn(self._judging.next_frame, self._judging.ordinal, published.frame)
+        if self._judging.next_frame >= published.frame:
             return 0
         at_end = self._reader.caught_up()
         left = published.frame - self._judging.next_frame
@@ -127,8 +137,10 @@ class Following:
 
     def _say_standby(self, published: Position | None, settled: bool, answers: bool) -> None:
         behind = self._behind(published)
-        ready = settled and answers and behind <= CLOSE_BY
+        ready = settled and answers and behind <= CLOSE_BY and not self._keeper.why
         why = f"standby: follows, {behind} frames behind" if answers else "standby: the log does not answer"
+        if self._keeper.why:
+            why += f"; {self._keeper.why}"
         self._context.health.turn(NAME, ready, why, STANDBY)
 
     @staticmethod

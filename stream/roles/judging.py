@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 
+from stream.closing import Closing
 from stream.errors import WrongLog
 from stream.judge.acceptor import Ignored
 from stream.judge.sizes import Alert
@@ -19,7 +20,7 @@ from stream.wire.position import Position
 _log = logging.getLogger("simstream.judge")
 
 
-class Judging:
+class Judging(Closing):
     """Acceptor and resolver on their way through one log. Not for several threads."""
 
     def __init__(self, policy: Policy, context: Context) -> None:
@@ -38,6 +39,11 @@ class Judging:
         """The frame of the log that comes next."""
         return self._acceptor.next_frame
 
+    @property
+    def ordinal(self) -> int:
+        """The number of the page that comes next."""
+        return self._acceptor.ordinal
+
     def take(self, record: Record) -> list[Verdict]:
         """Judge one frame. Raises WrongLog where it is not the next, WrongRecipe for the first of another."""
         if record.offset != self._acceptor.next_frame:
@@ -52,6 +58,10 @@ class Judging:
         self._begun = True
         self._context.metrics.frames.inc()
         return judged
+
+    def close(self) -> None:
+        """End what the state does beside."""
+        self.state.close()
 
     def position(self, log_id: str) -> Position:
         """Where judging stands."""
@@ -109,7 +119,7 @@ class Judging:
         metrics.gaps.set(len(self._acceptor.gaps))
 
     def _ignored(self, record: Record, reason: Ignored) -> None:
-        if reason is Ignored.RECIPE and not self._begun:
+        if reason is Ignored.RECIPE and not self._begun and self._acceptor.ordinal == 0:
             raise wrong_recipe(frames.decode(record.value or b"").header.recipe, self._policy.recipe_id)
         self._begun = self._begun or reason is not Ignored.DAMAGED
         self._context.metrics.frames_ignored.labels(reason.value).inc()

@@ -23,6 +23,7 @@ from stream.files.layer import Files
 from stream.files.part import Fact, Part
 from stream.files.prepared import Prepared
 from stream.files.sealed import Sealed
+from stream.judge.pages import Pages
 from stream.roles.context import Context
 from stream.wire.position import Position
 
@@ -43,7 +44,39 @@ class Keepable(Protocol):
     def on_disk(self, files: Files, found: Iterable[Sealed]) -> None: ...
 
 
-class Keeper(Closing):
+class Unkept(Closing):
+    """What stands in for a keeper where the state is in memory alone: every restart judges the whole log again."""
+
+    def load(self, published: Position | None, log_begins: int) -> bool:
+        """Nothing is there to be loaded. Raises WrongLog where the log's first frames are gone."""
+        if log_begins:
+            raise WrongLog(
+                f"the log begins at frame {log_begins}, and there is no state that goes on from there",
+                "give the folder of the last judge's state (--state), or choose another --prefix",
+            )
+        return False
+
+    def turn(self, frame: int, ordinal: int, published: int) -> None:
+        """See Keeper."""
+
+    def finish(self, frame: int, ordinal: int, published: int) -> None:
+        """See Keeper."""
+
+    @property
+    def wanted(self) -> int:
+        """See Keeper."""
+        return 0
+
+    @property
+    def why(self) -> str:
+        """See Keeper."""
+        return ""
+
+    def close(self) -> None:
+        """See Closing."""
+
+
+class Keeper(Unkept):
     """Keeps one judge's state in one folder. All methods are for the judge's thread."""
 
     def __init__(
@@ -67,7 +100,7 @@ class Keeper(Closing):
         self._why = ""
         self._metrics.snapshot_age.set_function(self._age_s)
 
-    def load(self, published: Position | None, log_begins: int, trusted: Sequence[str] = ()) -> bool:
+    def load(self, published: Position | None, log_begins: int) -> bool:
         """Give the state the newest snapshot at or behind the published position; False where there is none at all.
 
         `log_begins` is the first frame that the log still has. Raises WrongLog, WrongRecipe, WrongPolicy,
@@ -75,10 +108,10 @@ class Keeper(Closing):
         """
         end = published.frame if published else 0
         began = time.monotonic()
-        loaded = self._folder.load(lambda facts: facts["log_id"] != self._log_id or facts["frame"] <= end, trusted)
+        loaded = self._folder.load(lambda facts: self._may_be(facts, end), Pages.KINDS)
         if loaded is None:
             if not self._folder.snapshots:
-                return False
+                return super().load(published, log_begins)
             frames = " and ".join(str(each.manifest.facts["frame"]) for each in self._folder.snapshots)
             raise WrongLog(
                 f"the state in {self._folder.path} is at frame {frames}, verdicts are published up to frame {end}",
@@ -135,6 +168,10 @@ class Keeper(Closing):
         if self._writing is not None:
             self._writing.wait()
         self._folder.close()
+
+    def _may_be(self, facts: Mapping[str, Any], end: int) -> bool:
+        """Whether a snapshot is not ahead of frame `end`; one of another log is for `restore` to refuse."""
+        return facts["log_id"] != self._log_id or bool(facts["frame"] <= end)
 
     def _is_due(self, frame: int, ordinal: int) -> bool:
         late = time.monotonic() - self._prepared_at >= self._settings.snapshot_every_s

@@ -24,12 +24,16 @@ _log = logging.getLogger("simstream.judge")
 
 
 class Batch(NamedTuple):
-    """Verdicts and the position after them, with their number by kind and their oldest frame's append time."""
+    """Verdicts and the position after them, with their number by kind and their oldest frame's append time.
+
+    Without verdicts only the position moves, to `frame`, the next one of the log.
+    """
 
     verdicts: Sequence[Outgoing]
     position: bytes
     kinds: Counter[str]
     appended_ms: int
+    frame: int = 0
 
 
 class Outbox:

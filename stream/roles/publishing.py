@@ -1,0 +1,121 @@
+"""Publishing: what the elected judge does, turn by turn, until the end or until a newer one fences it."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Sequence
+
+from stream.log.base import Election, Outgoing, Publisher, Reader
+from stream.model import Verdict
+from stream.roles.context import Context
+from stream.roles.following import FRAMES_A_POLL, NAME
+from stream.roles.judging import Judging
+from stream.roles.keeper import Unkept
+from stream.roles.outbox import Batch, Outbox
+from stream.wire import position as positions
+from stream.wire import verdict as wire
+
+SLOW_S = 3.0
+"""A commit that takes longer makes the judge unready."""
+LOOK_EVERY_S = 1.0
+"""Between two looks for a newer publisher, while the election is lost."""
+
+
+class Publishing:
+    """Judges what comes and hands it to an outbox, from a state that is at the committed position."""
+
+    def __init__(self, log_id: str, reader: Reader, judging: Judging, keeper: Unkept, context: Context) -> None:
+        self._log_id = log_id
+        self._reader = reader
+        self._judging = judging
+        self._keeper = keeper
+        self._context = context
+        self._elected = context.metrics.elected.labels(NAME)
+        self._next_look = 0.0
+        self._handed_over = self._published = judging.next_frame
+        """Frames up to which verdicts were given to the outbox, and are committed."""
+
+    def run(self, publisher: Publisher, election: Election) -> None:
+        """Until the service is to stop; then all is committed, and kept. Raises as `JudgeRole.run`."""
+        self._elected.set(1)
+        with Outbox(publisher, self._committed, self._waiting, self._context.settings.give_up_s) as outbox:
+            while not self._context.stop.is_set():
+                self._turn(outbox)
+                self._look_for_a_newer(publisher, election)
+            if self._context.settings.state and self._judging.next_frame > self._handed_over:
+                self._hand_over(
+                    outbox, []
+                )  # else the last frames, which had no verdicts, would keep it from being kept
+            outbox.finish()
+        self._keeper.finish(self._judging.next_frame, self._judging.ordinal, self._published)
+
+    def _turn(self, outbox: Outbox) -> None:
+        """Judge what one poll brings and hand it to the outbox, which may make us wait."""
+        records = self._reader.poll(FRAMES_A_POLL, 0.1)
+        began = time.perf_counter()
+        verdicts: list[Verdict] = []
+        for record in records:
+            verdicts += self._judging.take(record)
+        self._judging.name_outgrown()
+        if verdicts:
+            self._context.metrics.batch.labels("judge").observe(time.perf_counter() - began)
+            self._hand_over(outbox, verdicts, records[0].timestamp)
+        outbox.check()
+        self._keeper.turn(self._judging.next_frame, self._judging.ordinal, self._published)
+        if self._keeper.wanted > self._handed_over:
+            self._hand_over(outbox, [])
+        self._judging.observe()
+        self._context.metrics.last_poll.labels(NAME).set_to_current_time()
+        self._context.health.turn(NAME, *self._state(outbox, self._reader.answers()))
+
+    def _hand_over(self, outbox: Outbox, verdicts: Sequence[Verdict], appended_ms: int = 0) -> None:
+        position = positions.encode(self._judging.position(self._log_id))
+        self._handed_over = self._judging.next_frame
+        outbox.put(Batch(_outgoing(verdicts), position, _kinds(verdicts), appended_ms, self._handed_over))
+
+    def _look_for_a_newer(self, publisher: Publisher, election: Election) -> None:
+        """Raise TakenOver where the election is lost and another one has begun to publish.
+
+        Lost alone is no reason to stop: the group may have missed us for a moment, and whom it elects instead may
+        never begin. Publishing goes on until the newer fences us; one that has nothing to publish must look.
+        """
+        lost = election.lost
+        self._elected.set(not lost)
+        now = time.monotonic()
+        if lost and self._reader.answers() and now >= self._next_look:
+            self._next_look = now + LOOK_EVERY_S
+            publisher.check()
+
+    def _committed(self, batch: Batch) -> None:
+        """Called by the outbox once a batch is committed."""
+        metrics = self._context.metrics
+        for kind, number in batch.kinds.items():
+            metrics.verdicts.labels(kind).inc(number)
+        if batch.verdicts:
+            metrics.latency.observe(max(0.0, time.time() - batch.appended_ms / 1000))
+        self._published = batch.frame
+
+    def _waiting(self, outbox: Outbox) -> None:
+        """Called by the outbox while it is full."""
+        self._context.health.turn(NAME, *self._state(outbox))
+
+    def _state(self, outbox: Outbox, answers: bool = True) -> tuple[bool, str]:
+        """Whether it is ready, and why not."""
+        why = self._judging.open_gap() or self._keeper.why
+        if outbox.busy_s > SLOW_S:
+            why = "verdicts wait to be published"
+        elif not why and not answers:
+            why = "the log does not answer"
+        return not why, why
+
+
+def _outgoing(verdicts: Sequence[Verdict]) -> list[Outgoing]:
+    return [
+        Outgoing(verdict.id.encode(), wire.encode(verdict), (("verdict", verdict.verdict.encode()),))
+        for verdict in verdicts
+    ]
+
+
+def _kinds(verdicts: Sequence[Verdict]) -> Counter[str]:
+    return Counter(verdict.verdict for verdict in verdicts)
