@@ -1,0 +1,224 @@
+"""The judge's state in a folder: taken up again where it fits, refused by name where it does not."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from stream.log.base import FINGERPRINTS, Log
+from tests.e2e import pages
+from tests.e2e.harness import Program, Service, by_ordinal, naive_verdicts, read_topic, watching
+from tests.fault.test_state import last_line
+
+SMALL = {"SIMSTREAM_FRAME_MAX_PAGES": "20"}
+OFTEN = SMALL | {"SIMSTREAM_SNAPSHOT_EVERY": "50ms"}
+KEPT = ("--state", "state")
+"""A folder beside the test's files."""
+
+
+def feed(program: Program, count: int, seed: int) -> None:
+    program.good("feed", pages.write(program.folder / f"{seed}.jsonl", count, seed=seed))
+
+
+def served(program: Program, seed: int, count: int = 200) -> None:
+    """Feed so many pages, serve until they have their verdicts, and end well."""
+    feed(program, count, seed)
+    assert program.place is not None
+    with program.place.open() as log, watching(log) as watcher, program.serve(*KEPT, **SMALL) as service:
+        there = len(watcher.rest())
+        watcher.wait(there + count, service)
+        assert service.end() == 0, service.output
+
+
+def loaded(service: Service) -> int:
+    """The frame of the state that it took up."""
+    service.until(lambda: " loaded in " in service.output, "it has taken up its state")
+    found = re.search(r"state of frame (\d+),", service.output)
+    assert found
+    return int(found[1])
+
+
+def cut(program: Program, frame: int) -> None:
+    """Let retention take the log's frames below this one."""
+    assert program.place is not None
+    admin = AdminClient({"bootstrap.servers": program.place.address.removeprefix("kafka://")})
+    where = TopicPartition(f"{program.place.prefix}.{FINGERPRINTS}", 0, frame)
+    admin.delete_records([where])[where].result()
+
+
+def end_of(log: Log) -> int:
+    return log.end_offsets(FINGERPRINTS)[0]
+
+
+def test_a_clean_stop_keeps_the_state_and_a_restart_judges_nothing_again(program: Program) -> None:
+    program.good("topics", "create", "--partitions", 2)
+    served(program, seed=1)
+    with program.place.open() as log, watching(log) as watcher:
+        frames = end_of(log)
+        with program.serve(*KEPT, **SMALL) as service:
+            assert loaded(service) == frames
+            service.until(lambda: "replayed" in service.output, "it goes on")
+            assert "replaying 0 frames" in service.output
+            feed(program, 200, seed=2)
+            watcher.wait(400, service)
+            assert service.end() == 0
+        assert by_ordinal(watcher.rest()) == naive_verdicts(log)
+
+
+def test_killed_again_and_again_it_goes_on_from_its_last_snapshot(on_folder: Program) -> None:
+    on_folder.good("topics", "create", "--partitions", 2)
+    feed(on_folder, 3000, seed=1)
+    assert on_folder.place is not None
+    frames = []
+    with on_folder.place.open() as log, watching(log) as watcher:
+        for round_ in range(4):
+            with on_folder.serve(*KEPT, **OFTEN) as service:
+                if round_:
+                    frames.append(loaded(service))
+                watcher.wait(min(3000, 500 * (round_ + 1)), service)
+                service.until(lambda: "snapshot of frame" in service.output, "it is kept")
+                service.kill()
+        with on_folder.serve(*KEPT, **OFTEN) as service:
+            frames.append(loaded(service))
+            watcher.wait(3000, service)
+            assert service.end() == 0
+        assert frames == sorted(frames)
+        assert frames[0] > 0
+        assert by_ordinal(watcher.rest()) == naive_verdicts(log)
+
+
+@pytest.mark.kafka
+def test_where_the_log_is_cut_the_state_goes_on_and_without_it_nobody_does(on_kafka: Program) -> None:
+    on_kafka.good("topics", "create", "--partitions", 1)
+    served(on_kafka, seed=1)
+    assert on_kafka.place is not None
+    with on_kafka.place.open() as log, watching(log) as watcher:
+        kept = end_of(log)
+        shutil.copytree(on_kafka.folder / "state", on_kafka.folder / "older")
+        expected = naive_verdicts(log)
+        cut(on_kafka, kept)
+        for without in ((), ("--state", "none")):
+            with on_kafka.serve("--roles", "judge", *without) as service:
+                assert service.wait() == 1
+                assert f"the log begins at frame {kept}, and there is no state" in last_line(service)
+        served(on_kafka, seed=2)
+        cut(on_kafka, kept + 2)
+        with on_kafka.serve("--roles", "judge", "--state", "older") as service:
+            assert service.wait() == 1
+            assert f"the log begins at frame {kept + 2}, the state in older is at frame {kept}" in last_line(
+                service
+            )
+        assert by_ordinal(watcher.rest())[:200] == expected
+        served(on_kafka, seed=3)
+
+
+def test_a_state_ahead_of_what_is_published_is_not_used(on_folder: Program) -> None:
+    on_folder.good("topics", "create", "--partitions", 1)
+    assert on_folder.place is not None
+    served(on_folder, seed=1)
+    place = Path(on_folder.place.address)
+    shutil.copytree(place, on_folder.folder / "back")
+    first = json.loads(on_folder.on_log("status", "--json", *KEPT).stdout)["snapshots"][0]["frame"]
+    served(on_folder, seed=2)
+    for only_previous in (True, False):
+        shutil.rmtree(place)
+        shutil.copytree(on_folder.folder / "back", place)
+        with on_folder.serve(*KEPT, **SMALL) as service:
+            if only_previous:
+                assert loaded(service) == first
+                service.until(lambda: "replayed" in service.output, "it goes on")
+                service.kill()
+                (on_folder.folder / "state" / "manifest.previous").unlink()
+            else:
+                assert service.wait() == 1
+                assert re.search(rf"at frame \d+, verdicts are published up to frame {first}", last_line(service))
+    shutil.rmtree(on_folder.folder / "state")
+    with on_folder.place.open() as log, watching(log) as watcher, on_folder.serve(*KEPT, **SMALL) as service:
+        service.ready()
+        assert service.end() == 0
+        assert by_ordinal(watcher.rest())[:200] == naive_verdicts(log)[:200]
+
+
+def test_a_state_of_another_log_is_refused(on_folder: Program, tmp_path: Path) -> None:
+    on_folder.good("topics", "create", "--partitions", 1)
+    served(on_folder, seed=1)
+    other = Program(on_folder.folder, on_folder._cache, type(on_folder.place)(str(tmp_path / "other"), "simstream"))
+    other.good("topics", "create", "--partitions", 1)
+    with other.serve(*KEPT) as service:
+        assert service.wait() == 1
+        assert "the state was made from the log" in last_line(service)
+
+
+def test_two_processes_do_not_share_a_state_and_the_first_goes_on(program: Program) -> None:
+    program.good("topics", "create", "--partitions", 1)
+    with program.place.open() as log, watching(log) as watcher, program.serve(*KEPT) as first:
+        first.ready()
+        with program.serve("--roles", "judge", *KEPT) as second:
+            assert second.wait() == 1
+            assert f"process {first.process.pid} already uses the state" in last_line(second)
+        feed(program, 100, seed=1)
+        watcher.wait(100, first)
+        assert first.end() == 0
+
+
+def test_a_state_that_is_removed_costs_time_and_no_verdict(on_folder: Program) -> None:
+    on_folder.good("topics", "create", "--partitions", 1)
+    for seed in (1, 2):
+        served(on_folder, seed)
+        shutil.rmtree(on_folder.folder / "state")
+    served(on_folder, seed=3)
+    assert on_folder.place is not None
+    with on_folder.place.open() as log, watching(log) as watcher:
+        assert by_ordinal(watcher.rest()) == naive_verdicts(log)
+
+
+def test_frames_without_a_verdict_are_no_reason_not_to_keep(on_folder: Program) -> None:
+    on_folder.good("topics", "create", "--partitions", 1)
+    served(on_folder, seed=1)
+    assert on_folder.place is not None
+    with on_folder.place.open() as log:
+        last = read_topic(log, FINGERPRINTS)[-1]
+        with log.appender(FINGERPRINTS) as appender:
+            appender.append(last.value, partition=0)  # as a zombie does
+        with on_folder.serve("--roles", "judge", *KEPT, **OFTEN) as service:
+            service.until(lambda: f"snapshot of frame {end_of(log)}" in service.output, "it is kept")
+            assert service.end() == 0
+        with on_folder.serve("--roles", "judge", *KEPT) as service:
+            assert loaded(service) == end_of(log)
+            service.ready()
+
+
+def test_a_standby_keeps_its_state_too(on_folder: Program) -> None:
+    on_folder.good("topics", "create", "--partitions", 1)
+    assert on_folder.place is not None
+    with (
+        on_folder.place.open() as log,
+        watching(log) as watcher,
+        on_folder.serve(**SMALL) as first,
+        on_folder.serve("--roles", "judge", *KEPT, **OFTEN) as second,
+    ):
+        first.until(lambda: first.metric('simstream_role_elected{role="judge"}') == 1, "the first is elected")
+        feed(on_folder, 200, seed=1)
+        watcher.wait(200, first)
+        second.until(lambda: f"snapshot of frame {end_of(log)}" in second.output, "the standby keeps its state")
+        assert second.end() == 0
+        assert first.end() == 0
+        with on_folder.serve("--roles", "judge", *KEPT) as third:
+            assert loaded(third) == end_of(log)
+            third.ready()
+
+
+def test_the_folder_says_how_old_it_is(on_folder: Program) -> None:
+    on_folder.good("topics", "create", "--partitions", 1)
+    served(on_folder, seed=1)
+    shown = on_folder.good("status", *KEPT)
+    assert re.search(r"snapshot +at frame \d+, ordinal 200, \d+ s old", shown)
+    with on_folder.serve(*KEPT) as service:
+        service.ready()
+        assert 0 < service.metric("simstream_snapshot_age_seconds") < 600
