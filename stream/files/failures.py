@@ -52,5 +52,5 @@ def damaged(path: Path, what: str) -> StateDamaged:
     """The error for a file whose content cannot be trusted."""
     return StateDamaged(
         f"{path} is damaged ({what})",
-        "see `simstream state verify`; restore the folder, or delete it and the log is judged again from its start",
+        "see `simstream state verify`, or delete the folder: a service judges its log again, a Deduper begins empty",
     )

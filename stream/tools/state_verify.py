@@ -56,8 +56,8 @@ class Verified(msgspec.Struct, frozen=True):
             old, new = f"{self.folder}/{self.sound[0]}", f"{self.folder}/{manifest.NEWEST}"
             return f"the previous snapshot is whole: stop the judge, `mv {old} {new}`, and start it again"
         return (
-            f"restore {self.folder} from a copy, or stop the judge and delete the folder: the log is judged again "
-            "from its start"
+            f"restore {self.folder} from a copy, or stop the judge and delete the folder: a service judges its log "
+            "again from its start, a Deduper begins empty"
         )
 
 
