@@ -52,5 +52,6 @@ def damaged(path: Path, what: str) -> StateDamaged:
     """The error for a file whose content cannot be trusted."""
     return StateDamaged(
         f"{path} is damaged ({what})",
-        "see `simstream state verify`, or delete the folder: a service judges its log again, a Deduper begins empty",
+        "see `simstream state verify`, or delete the folder: a service judges its log again, "
+        "a Deduper begins empty",
     )

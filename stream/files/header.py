@@ -38,5 +38,6 @@ def check_format(path: Path, data: bytes) -> None:
     name = "simstream " + (writer.rstrip(b"\0").decode("ascii", "replace") or "of another version")
     raise StateFormat(
         f"{path} was written by {name} in format {version}; simstream {__version__} reads format {FORMAT}",
-        f"start {name} or one that reads its format, or delete the folder: a service judges its log again, a Deduper begins empty",
+        f"start {name} or one that reads its format, or delete the folder: a service judges its log again, "
+        "a Deduper begins empty",
     )
