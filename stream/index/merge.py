@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from stream.index.packed import Pause
 from stream.index.plan import Plan
+from stream.index.room import room
 from stream.index.segment import Run, Segment
 from stream.kernels.numbers import count_released, merge_live, take_released
 from stream.model import U64
@@ -94,11 +95,11 @@ class Count:
 def merge_two(left: Run, right: Run | None, released: U64) -> Run:
     """The live entries of two runs, in order."""
     right = right or Run(left.fingerprints[:0], left.rows[:0], left.sketches[:0])
-    room = len(left) + len(right)
+    size = len(left) + len(right)
     for run in (left, right):
-        room -= count_released(run.rows, released)
-    fingerprints, rows = np.empty(room, np.uint64), np.empty(room, np.uint32)
-    sketches = np.empty((room, left.sketches.shape[1]), np.uint64)
+        size -= count_released(run.rows, released)
+    fingerprints, rows = room(size, np.uint64), room(size, np.uint32)
+    sketches = room((size, left.sketches.shape[1]), np.uint64)
     merge_live(
         left.fingerprints,
         left.rows,

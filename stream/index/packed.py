@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from stream.index.answers import Hits
 from stream.index.keys import frozen
 from stream.index.plan import NARROW_BITS, Plan
+from stream.index.room import room
 from stream.kernels.hamming import scan
 from stream.kernels.numbers import keep_distinct
 from stream.kernels.packed import BITS, ROTATION, locate_packed, pack, probe_packed, unpack
@@ -80,12 +81,12 @@ class Packed:
     def build(cls, column: U64, plan: Plan, distance: int, pause: Pause) -> Packed:
         """Of a sorted column (n,). Cost: a sort a table (numpy's, without the GIL); 16 bytes a fingerprint more."""
         layout, _ = plan.layout(distance)
-        distinct = np.empty(len(column), np.uint64)
+        distinct = room(len(column), np.uint64)
         count = keep_distinct(column, distinct)
-        distinct = column if count == len(column) else frozen(distinct[:count].copy(), np.uint64)
-        room = len(column) + (len(layout) - 1) * count
-        high, low = np.empty(room, np.uint32), np.empty(room, low_type(layout))
-        directory = np.empty(directory_size(layout), np.uint32)
+        distinct = column if count == len(column) else frozen(distinct[:count], np.uint64)
+        places = len(column) + (len(layout) - 1) * count
+        high, low = room(places, np.uint32), room(places, low_type(layout))
+        directory = room(directory_size(layout), np.uint32)
         at = where = 0
         for rotation, bits in layout[:, [ROTATION, BITS]].tolist():
             pause()
@@ -116,7 +117,7 @@ class Packed:
 
     def column(self) -> U64:
         """Table 0, spelt out."""
-        column = np.empty(int(self._first[-1]), np.uint64)
+        column = room(int(self._first[-1]), np.uint64)
         unpack(self._high, self._low, self._first, int(self.layout[0, BITS]), column)
         return frozen(column, np.uint64)
 
@@ -168,7 +169,7 @@ def directory_size(layout: NDArray[np.int64]) -> int:
 
 
 def _sorted(distinct: U64, rotation: int) -> U64:
-    table = np.empty(len(distinct), np.uint64)
+    table = room(len(distinct), np.uint64)
     rotate(distinct, rotation, table)
     table.sort()
     return frozen(table, np.uint64)

@@ -115,14 +115,15 @@ class Background(Closing):
             self._changed.notify_all()
 
     def _loop(self) -> None:
-        while True:
-            with self._changed:
-                self._changed.wait_for(lambda: self._queue or self._stopping)
-                if self._stopping:
-                    return
-                work = self._take(None)
-            if work is not None:
-                self._do(work)
+        while (work := self._next()) is not None:
+            self._do(work)
+            del work  # the segments that it replaced would live on until there is other work
+
+    def _next(self) -> Work | None:
+        """Waits for work; None at the end."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._queue or self._stopping)
+            return None if self._stopping else self._take(None)
 
     def _take(self, below: int | None) -> Work | None:
         """The smallest work waiting, if it is smaller than `below`."""
