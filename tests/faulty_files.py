@@ -108,6 +108,10 @@ class FailingFiles(Files):
         self._step("pread")
         return super().pread_into(descriptor, target, offset)
 
+    def pread_some(self, descriptor: int, size: int, offset: int) -> bytes:
+        self._step("pread")
+        return super().pread_some(descriptor, size, offset)
+
     def map(self, descriptor: int) -> Any:
         self._step("map")
         return super().map(descriptor)

@@ -85,6 +85,10 @@ class Files:
             done += count
         return done
 
+    def pread_some(self, descriptor: int, size: int, offset: int) -> bytes:
+        """As many of `size` bytes from `offset` on as the system gives at once: mostly all, in half the time."""
+        return os.pread(descriptor, size, offset)
+
     def pread(self, descriptor: int, size: int, offset: int) -> bytes:
         """Up to `size` bytes from `offset` on; fewer only at the end of the file."""
         target = bytearray(size)

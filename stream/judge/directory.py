@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from math import ceil, pow
-from mmap import MAP_ANONYMOUS, MAP_PRIVATE, mmap
 from typing import Final
 
 import numpy as np
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 
 from stream.errors import StateDamaged
 from stream.files import Part
+from stream.judge import memory
 from stream.kernels import directory as kernels
 from stream.kernels.directory import ADDRESS, COUNT, DEPTH, HOMES, LIMIT, SLOTS
 from stream.model import U64
@@ -24,6 +24,7 @@ SPLIT = 1 << 17
 """A partition is cut in two at some number of slots between half of this and this."""
 MAX_DEPTH = 16
 LEAST_HOMES = 384
+SLOT = np.dtype(np.uint64)
 TAIL = 128
 """Slots behind the last home: at a load of .85 one partition in some hundred would need more, and gets it."""
 SLOTS_A_PAGE = 512
@@ -122,8 +123,7 @@ class Directory:
                 raise _damaged(f"partition {i} is missing or of a wrong shape")
             if not (0 <= depth <= MAX_DEPTH and 0 <= prefix < 1 << depth and 0 < homes < slots.size):
                 raise _damaged(f"partition {i} cannot be")
-            own = _memory(slots.size)
-            own[:] = slots
+            own = memory.copied(slots)
             if kernels.in_order(own, prefix, depth, homes) != count:
                 raise _damaged(f"partition {i} is not in order")
             fresh._append(prefix, depth, homes, own, count)
@@ -219,13 +219,8 @@ def _rows(identities: U64, rows: NDArray[np.uint32]) -> NDArray[np.uint32]:
     return np.ascontiguousarray(rows, np.uint32)
 
 
-def _memory(slots: int) -> U64:
-    """Zeros that the operating system takes back as soon as they are let go."""
-    return np.frombuffer(mmap(-1, 8 * slots, flags=MAP_PRIVATE | MAP_ANONYMOUS), np.uint64)
-
-
 def _room(homes: int, tail: int = TAIL) -> U64:
-    return _memory(-(-(homes + tail) // SLOTS_A_PAGE) * SLOTS_A_PAGE)
+    return memory.zeros(-(-(homes + tail) // SLOTS_A_PAGE) * SLOTS_A_PAGE, SLOT)
 
 
 def _laid_out(source: U64, prefix: int, depth: int, homes: int, tail: int) -> tuple[U64, int]:

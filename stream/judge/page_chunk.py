@@ -13,12 +13,13 @@ from stream.files import Part
 from stream.judge import page_due
 from stream.judge.page_due import DUE, Due
 from stream.judge.page_record import Fields, Layout, PageRecord, Records, agrees, id_agrees, page
-from stream.judge.page_source import Held, Source
+from stream.judge.page_source import Held, Source, Stored
 from stream.kernels import pages as kernels
 from stream.model import U64
 
 SEALED: Final = "pages"
 BYTES: Final = np.dtype(np.uint8)
+WORD: Final = np.dtype(np.uint64)
 
 
 class Facts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -133,6 +134,8 @@ class SealedChunk(Chunk):
 
     def move(self, source: Source) -> None:
         """Its arrays are elsewhere from now on."""
+        if isinstance(self.source, Stored):
+            self.source.close()
         self.source = source
         self._due = Due(source, self.count, self.facts.due_check)
 

@@ -7,6 +7,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from stream.judge import memory
 from stream.judge.page_chunk import Chunk, Place, SealedChunk, damaged_store, sealed
 from stream.judge.page_open import OpenChunk
 from stream.judge.page_record import Layout
@@ -126,12 +127,12 @@ class Chunks:
     def _seal(self, i: int, chunk: OpenChunk) -> None:
         place = Place(self.layout, self.number, chunk.slot, chunk.rank)
         self.number += 1
-        made = sealed(place, chunk.records(), chunk.ids().copy())
+        made = sealed(place, chunk.records(), memory.copied(chunk.ids()))
         self.in_order[i] = self._by_slot[chunk.slot] = made
 
     def _drop(self, chunk: Chunk) -> None:
         if isinstance(chunk.source, Stored):
-            chunk.source.forget()
+            chunk.source.close()
         self._by_slot[chunk.slot] = None
         self.live[chunk.slot] = 0
         self._free.append(chunk.slot)

@@ -8,7 +8,8 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stream.judge.page_chunk import Chunk, Place, SealedChunk, damaged_store, sealed
+from stream.judge import memory
+from stream.judge.page_chunk import BYTES, WORD, Chunk, Place, SealedChunk, damaged_store, sealed
 from stream.judge.page_source import Held
 from stream.kernels import pages as kernels
 from stream.kernels.pages import Chosen
@@ -65,8 +66,8 @@ def rewrite(chunks: Sequence[SealedChunk], number: int, slot: int, is_live: IsLi
     count = sum(int(each.keep.sum()) for each in chosen)
     if not count:
         raise damaged_store("it counts records as live of which none is")
-    out = np.empty((count, layout.words), np.uint64)
-    out_ids = np.empty(sum(kernels.id_bytes(each) for each in chosen), np.uint8)
+    out = memory.filled(count * layout.words, WORD).reshape(count, layout.words)
+    out_ids = memory.filled(sum(int(kernels.id_bytes(each)) for each in chosen), BYTES)
     at = id_at = 0
     for each in chosen:
         at, id_at = kernels.keep_some(each, out, at, out_ids, id_at)

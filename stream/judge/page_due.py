@@ -8,6 +8,7 @@ import numpy as np
 from mmh3 import mmh3_x64_128_digest
 from numpy.typing import NDArray
 
+from stream.judge import memory
 from stream.judge.page_record import Records
 from stream.judge.page_source import Source
 
@@ -32,12 +33,11 @@ class DueArrays(NamedTuple):
 def arrays(records: Records) -> DueArrays:
     """Made of a chunk's records. About 5 ms for 65,536."""
     order = np.argsort(records["time"], kind="stable")
-    due = np.empty(len(records), DUE)
+    due = memory.filled(len(records), DUE)
     for name in ("time", "ordinal", "row"):
         due[name] = records[name][order]
     due["place"] = order
-    raw = due.tobytes()
-    step = BLOCK * DUE.itemsize
+    raw, step = due.view(np.uint8).data, BLOCK * DUE.itemsize
     checks = b"".join(mmh3_x64_128_digest(raw[at : at + step]) for at in range(0, len(raw), step))
     return DueArrays(due, np.frombuffer(checks, CHECK_TYPE), mmh3_x64_128_digest(checks).hex())
 

@@ -7,7 +7,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from stream.judge.page_chunk import Chunk, damaged_store
+from stream.judge import memory
+from stream.judge.page_chunk import BYTES, WORD, Chunk, damaged_store
 from stream.judge.page_due import DUE
 from stream.judge.page_record import Layout, Records
 from stream.judge.page_source import Held
@@ -15,7 +16,8 @@ from stream.kernels import pages as kernels
 from stream.kernels.pages import Columns
 from stream.model import U64
 
-FIRST_ID_ROOM: Final = 1 << 16
+ID_ROOM: Final = 128
+"""Bytes for each id, to begin with."""
 
 
 class OpenChunk(Chunk):
@@ -25,11 +27,11 @@ class OpenChunk(Chunk):
     """
 
     def __init__(self, layout: Layout, slot: int, rank: int, capacity: int) -> None:
-        self._words: U64 = np.zeros((capacity, layout.words), np.uint64)
+        self._words: U64 = memory.zeros(capacity * layout.words, WORD).reshape(capacity, layout.words)
         self._all: Records = self._words.reshape(-1).view(layout.dtype)
         self._ages = self._all["age"]
         self._rows = self._all["row"]
-        self._ids = np.empty(FIRST_ID_ROOM, np.uint8)
+        self._ids = memory.zeros(capacity * ID_ROOM, BYTES)
         self._id_end = 0
         self.settled = 0
         super().__init__(layout, slot, rank, self._held())
@@ -98,7 +100,7 @@ class OpenChunk(Chunk):
     def _make_room(self, more: int) -> None:
         room = len(self._ids)
         if self._id_end + more > room:
-            ids = np.empty(max(room + room // 2, self._id_end + more), np.uint8)
+            ids = memory.zeros(max(room + room // 2, self._id_end + more), BYTES)
             ids[: self._id_end] = self._ids[: self._id_end]
             self._ids = ids
             self.source = self._held()

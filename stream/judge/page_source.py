@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import deque
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -14,6 +14,7 @@ from stream.errors import StateDamaged
 from stream.files.failures import damaged, reading
 from stream.files.layer import Files
 from stream.files.sealed import Sealed
+from stream.judge import memory
 
 OPEN_FILES: Final = 256
 
@@ -67,61 +68,50 @@ class Held:
         return damaged(Path(self._name), what)
 
 
-class OpenFiles:
-    """The files of chunks that were read last, kept open: at most `OPEN_FILES`."""
-
-    def __init__(self, files: Files | None = None, limit: int = OPEN_FILES) -> None:
-        self.files = files or Files()
-        self._limit = limit
-        self._open: OrderedDict[Path, int] = OrderedDict()
-
-    def read(self, path: Path, size: int, offset: int) -> bytes:
-        """Up to `size` bytes from `offset` on. Raises StateDamaged and StateUnwritable, which name the file."""
-        with reading(path):
-            descriptor = self._open.get(path)
-            if descriptor is None:
-                descriptor = self._open[path] = self.files.open(path)
-                if len(self._open) > self._limit:
-                    _, oldest = self._open.popitem(last=False)
-                    self.files.close(oldest)
-            else:
-                self._open.move_to_end(path)
-            return self.files.pread(descriptor, size, offset)
-
-    def forget(self, path: Path) -> None:
-        """The file is not needed any more."""
-        descriptor = self._open.pop(path, None)
-        if descriptor is not None:
-            self.files.close(descriptor)
-
-    def close(self) -> None:
-        """Close all files; reading opens them again."""
-        for path in list(self._open):
-            self.forget(path)
-
-
 class Stored:
-    """Arrays in a sealed file. It may be unlinked while it is open."""
+    """Arrays in a sealed file, which is opened when it is read. It may be unlinked while it is open."""
 
     verify = True
 
-    def __init__(self, sealed: Sealed, files: OpenFiles) -> None:
+    def __init__(self, sealed: Sealed, opened: OpenFiles) -> None:
         self.path = sealed.path
+        self.descriptor = -1
+        self.used = False
+        """Since `OpenFiles` looked the last time."""
         self._size = sealed.size
-        self._files = files
+        self._opened = opened
+        self._files = opened.files
         self._extents = {name: (extent.offset, extent.nbytes) for name, extent in sealed.layout.items()}
 
     def read(self, name: str, start: int, size: int) -> bytes:
         offset, nbytes = self._extents[name]
         if start + size > nbytes:
             raise self.damaged(f"its array {name} is too short")
-        found = self._files.read(self.path, size, offset + start)
+        try:
+            if self.descriptor < 0:
+                self._opened.open(self)
+            self.used = True
+            found = self._files.pread_some(self.descriptor, size, offset + start)
+            if len(found) < size:
+                found = self._files.pread(self.descriptor, size, offset + start)
+        except OSError:
+            with reading(self.path):
+                raise
         if len(found) < size:
             raise self.damaged("it is cut off")
         return found
 
     def array(self, name: str, dtype: np.dtype[Any]) -> NDArray[Any]:
-        return np.frombuffer(self.read(name, 0, self._extents[name][1]), dtype)
+        offset, nbytes = self._extents[name]
+        target = memory.filled(nbytes, np.dtype(np.uint8))
+        with reading(self.path):
+            if self.descriptor < 0:
+                self._opened.open(self)
+            self.used = True
+            done = self._files.pread_into(self.descriptor, target.data, offset)
+        if done < nbytes:
+            raise self.damaged("it is cut off")
+        return target.view(dtype)
 
     def nbytes(self) -> int:
         return 0
@@ -132,9 +122,42 @@ class Stored:
     def damaged(self, what: str) -> StateDamaged:
         return damaged(self.path, what)
 
-    def forget(self) -> None:
-        """It is not needed any more."""
-        self._files.forget(self.path)
+    def close(self) -> None:
+        """Close the file; reading opens it again."""
+        self._opened.close(self)
+
+
+class OpenFiles:
+    """Files that are open, at most `limit`: one that was not read for a while gives way."""
+
+    def __init__(self, files: Files | None = None, limit: int = OPEN_FILES) -> None:
+        self.files = files or Files()
+        self._limit = limit
+        self._open: deque[Stored] = deque()
+
+    def open(self, source: Stored) -> None:
+        """Open a file for reading. Raises OSError."""
+        source.descriptor = self.files.open(source.path)
+        while len(self._open) >= self._limit:
+            other = self._open[0]
+            if other.used:
+                other.used = False
+                self._open.rotate(-1)
+            else:
+                self.close(other)
+        self._open.append(source)
+
+    def close(self, source: Stored) -> None:
+        """Close a file, unless it is closed."""
+        if source.descriptor >= 0:
+            self._open.remove(source)
+            self.files.close(source.descriptor)
+            source.descriptor = -1
+
+    def close_all(self) -> None:
+        """Close all files."""
+        while self._open:
+            self.close(self._open[0])
 
 
 def _flat(array: NDArray[Any]) -> NDArray[np.uint8]:

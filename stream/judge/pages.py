@@ -204,7 +204,7 @@ class Pages:
 
     def close(self) -> None:
         """Close files."""
-        self._files.close()
+        self._files.close_all()
 
     def _check(self, pages: Columns, id_bytes: int) -> None:
         n, sketch_words = len(pages.ordinals), self._chunks.layout.sketch_words

@@ -217,7 +217,8 @@ def keep_some(chosen: Chosen, out: U64, at: int, out_ids: NDArray[np.uint8], id_
             out[at, w] = words[i, w]
         out[at, n - 3] = (words[i, n - 3] & _LOW) | (uint64(id_at) << uint64(32))
         out[at, n - 1] = _check_of(out, at)
-        out_ids[id_at : id_at + length] = ids[start : start + length]
+        for k in range(length):
+            out_ids[id_at + k] = ids[start + k]
         at += 1
         id_at += length
     return at, id_at

@@ -56,13 +56,13 @@ def directory(keys: U64, rows: NDArray[np.uint32]) -> None:
     """Adding, finding and removing, at a size that grows by itself."""
     rng = np.random.default_rng(1)
     small = Directory()
-    small.add(keys[:2], rows[:2])
+    small.add(keys[:BATCH], rows[:BATCH])
     small.candidates(keys[:1])
     small.remove(keys[:2], rows[:2])
     before = resident()
     known = Directory()
     added, longest = timed(len(keys), lambda batch: known.add(keys[batch], rows[batch]))
-    grown = resident() - before
+    grown, taken = resident() - before, known.nbytes()
     starts, found = known.candidates(keys[: 10 * BATCH])
     assert (found[starts[:-1]] == rows[: 10 * BATCH]).all() or len(found) > 10 * BATCH
     asked = rng.integers(0, len(keys), ASKED)
@@ -76,9 +76,7 @@ def directory(keys: U64, rows: NDArray[np.uint32]) -> None:
         f"directory: add {added:.0f} ns with all growth (longest batch {longest:.1f} ms), find {hit:.0f} ns, "
         f"miss {miss:.0f} ns, remove {removed:.0f} ns"
     )
-    line(
-        f"directory: {known.nbytes() / len(known):.2f} bytes a page, {grown / len(keys):.2f} by the system (before removing)"
-    )
+    line(f"directory: {taken / len(keys):.2f} bytes a page, {grown / len(keys):.2f} by the system")
 
 
 def pages(keys: U64, rows: NDArray[np.uint32], folder: Path) -> None:
@@ -144,9 +142,8 @@ def pages(keys: U64, rows: NDArray[np.uint32], folder: Path) -> None:
         one = perf_counter()
         store.due(after, after := size * step // steps)
         longest = max(longest, perf_counter() - one)
-    line(
-        f"pages: due in {steps} steps {(perf_counter() - began) / size * 1e9:.0f} ns a page, longest {longest * 1e3:.1f} ms"
-    )
+    each = (perf_counter() - began) / size * 1e9
+    line(f"pages: due in {steps} steps {each:.0f} ns a page, longest {longest * 1e3:.1f} ms")
     compaction(store, colds, save)
 
 

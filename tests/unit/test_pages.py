@@ -317,7 +317,7 @@ def test_a_disk_that_cannot_be_read_is_named(tmp_path: Path):
         def pread_into(self, descriptor: int, target: memoryview, offset: int) -> int:
             raise OSError(self.number, "broken")
 
-        def pread(self, descriptor: int, size: int, offset: int) -> bytes:
+        def pread_some(self, descriptor: int, size: int, offset: int) -> bytes:
             raise OSError(self.number, "broken")
 
     files = Broken()
