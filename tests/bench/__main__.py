@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-NAMES = ("text", "index", "commands", "latency", "service")
+NAMES = ("text", "index", "pages", "commands", "latency", "service")
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -47,6 +47,10 @@ def _run(name: str, pages: list[dict[str, str]], options: dict[str, int]) -> Non
         from tests.bench import bench_index
 
         bench_index.run()
+    elif name == "pages":
+        from tests.bench import bench_pages
+
+        bench_pages.run()
     elif name == "commands":
         from tests.bench import bench_commands
 
