@@ -14,28 +14,35 @@ def command() -> None:
     """Mend a gap between `pages` and the log, while no fingerprinter runs."""
 
 
+_STATE = click.option("--state", metavar="DIR", help="The judge's state: only what came after it is read.")
+
+
 @command.command("rewind")
+@_STATE
 @log_options
 @settings_options
 def rewind(config: str | None, **flags: Any) -> None:
     """Set the fingerprinters back to where the log ends: missing pages are read again."""
     from stream.tools.gaps import rewind as set_back
 
-    with open_log(settle(config, **flags)) as log:
-        for partition, offset in sorted(set_back(log).items()):
+    settings = settle(config, **flags)
+    with open_log(settings) as log:
+        for partition, offset in sorted(set_back(log, settings.state).items()):
             where = "read again from its beginning" if offset is None else f"reading goes on at offset {offset}"
             click.echo(f"partition {partition}: {where}")
 
 
 @command.command("skip")
+@_STATE
 @log_options
 @settings_options
 def skip(config: str | None, **flags: Any) -> None:
     """Give up pages that retention removed before they were read; they get no verdict."""
     from stream.tools.gaps import skip as give_up
 
-    with open_log(settle(config, **flags)) as log:
-        lost = give_up(log)
+    settings = settle(config, **flags)
+    with open_log(settings) as log:
+        lost = give_up(log, settings.state)
     for partition, (start, to) in sorted(lost.items()):
         click.echo(f"partition {partition}: offsets {start} to {to - 1} are given up")
     if not lost:

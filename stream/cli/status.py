@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @click.command("status")
 @click.option("--http", "addresses", multiple=True, metavar="HOST:PORT", help="Ask this process, too (repeatable).")
 @click.option("--state", metavar="DIR", help="Look into this state folder, too.")
-@click.option("--gaps", is_flag=True, help="Read the whole log for missing pages.")
+@click.option("--gaps", is_flag=True, help="Read the log for missing pages, all of it or what came after --state.")
 @click.option("--json", "as_json", is_flag=True, help="All of it as one JSON object.")
 @log_options
 @settings_options
@@ -42,7 +42,7 @@ def command(
         how += f" --prefix {settings.prefix}"
     with open_log(settings) as log:
         looking = Looking(log, settings.log, settings.prefix, how)
-        looking.look(gaps)
+        looking.look(gaps, settings.state)
     looking.add(ask_processes(addresses), snapshots_in(settings.state) if settings.state else [])
     if as_json:
         sys.stdout.buffer.write(msgspec.json.encode(looking.status) + b"\n")

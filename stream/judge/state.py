@@ -107,11 +107,7 @@ class JudgeState:
         Raises WrongLog, WrongRecipe, WrongPolicy, StateDamaged where it cannot be of a judge like this one.
         """
         known = state_facts(facts)
-        if known.log_id != log_id:
-            raise WrongLog(
-                f"the state was made from the log {known.log_id}, this one is {log_id}",
-                "it belongs to another topic fingerprints: choose another folder",
-            )
+        _check_log(known, log_id)
         if known.recipe != self.policy.recipe_id:
             raise WrongRecipe(
                 f"the state is of recipe {known.recipe}, this is {self.policy.recipe_id}",
@@ -122,11 +118,7 @@ class JudgeState:
                 f"the state is of policy {known.policy}, this is {self.policy.id}",
                 "use the same distance, similarity, window and link, or another folder for the state",
             )
-        acceptor = self.acceptor
-        acceptor.positions = {(topic, partition): offset for topic, partition, offset in known.positions}
-        acceptor.gaps = {(topic, partition): offset for topic, partition, offset in known.gaps}
-        acceptor.next_frame, acceptor.ordinal = known.frame, known.ordinal
-        acceptor.digest = int(known.digest, 16)
+        _take_up(self.acceptor, known)
         self.resolver.restore(parts, known.stream_time, known.live_pages)
 
     def on_disk(self, files: Files, found: Iterable[Sealed]) -> None:
@@ -140,6 +132,30 @@ class JudgeState:
     def close(self) -> None:
         """End the thread that merges, and close files."""
         self.resolver.close()
+
+
+def accepted_by(facts: Mapping[str, Any], log_id: str) -> Acceptor:
+    """The acceptor of a snapshot alone. Raises StateDamaged, WrongLog where it is of another log."""
+    known = state_facts(facts)
+    _check_log(known, log_id)
+    acceptor = Acceptor(known.recipe, known.sketch_bits // 64)
+    _take_up(acceptor, known)
+    return acceptor
+
+
+def _check_log(known: StateFacts, log_id: str) -> None:
+    if known.log_id != log_id:
+        raise WrongLog(
+            f"the state was made from the log {known.log_id}, this one is {log_id}",
+            "it belongs to another topic fingerprints: choose another folder",
+        )
+
+
+def _take_up(acceptor: Acceptor, known: StateFacts) -> None:
+    acceptor.positions = {(topic, partition): offset for topic, partition, offset in known.positions}
+    acceptor.gaps = {(topic, partition): offset for topic, partition, offset in known.gaps}
+    acceptor.next_frame, acceptor.ordinal = known.frame, known.ordinal
+    acceptor.digest = int(known.digest, 16)
 
 
 def state_facts(facts: Mapping[str, Any]) -> StateFacts:

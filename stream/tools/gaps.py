@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 from stream.errors import UsageError
+from stream.files import manifest
+from stream.files.layer import Files
 from stream.judge.acceptor import Acceptor
+from stream.judge.state import accepted_by
 from stream.log.base import FINGERPRINTS, PAGES, Log
 from stream.model import Columns
 from stream.roles.first_frame import first_header
@@ -30,33 +34,27 @@ _EMPTY = Columns(
 
 
 class Read(NamedTuple):
-    """What reading the whole log shows about the partitions of today's `pages`.
+    """What the log shows about the partitions of today's `pages`.
 
     `positions` has the next offset that is not accepted, None where there are frames but no position, since the
     partition's first one is missing or damaged; `gaps` are the partitions that wait for missing pages.
     """
 
-    header: frames.Header
+    recipe: str
+    sketch_words: int
     positions: dict[int, int | None]
     gaps: frozenset[int]
 
 
-def read_through(log: Log) -> Read:
-    """Read the whole log as the acceptor does.
+def read_through(log: Log, state: str | None = None) -> Read:
+    """Read the log as the acceptor does: all of it, or what comes after the newest snapshot of the folder `state`.
 
-    Raises UsageError where the log has no frame yet, or where its first ones are no longer there."""
-    low = log.low_watermarks(FINGERPRINTS)[0]
-    if low:
-        raise UsageError(
-            f"the log begins at frame {low}: what it accepted before cannot be seen",
-            "a running judge names gaps: see simstream status --http",
-        )
-    header = first_header(log)
-    if header is None:
-        raise UsageError("the log has no frame yet", "nothing can be missing: start `simstream serve`")
+    Raises UsageError where the log has no frame yet, or where the first ones that are needed are no longer there;
+    WrongLog for the state of another log, StateDamaged.
+    """
+    acceptor = _begun(log, state)
     topic_id = log.topic(PAGES).id
-    acceptor = Acceptor(header.recipe, header.sketch_words)
-    with log.reader(FINGERPRINTS, 0) as reader:
+    with log.reader(FINGERPRINTS, acceptor.next_frame) as reader:
         while True:
             at_end = reader.caught_up()
             records = reader.poll(64, 0.2)
@@ -66,27 +64,47 @@ def read_through(log: Log) -> Read:
                 break
     seen = [partition for source, partition in acceptor.gaps | acceptor.positions if source == topic_id]
     positions = {partition: acceptor.positions.get((topic_id, partition)) for partition in seen}
-    return Read(header, positions, frozenset(number for source, number in acceptor.gaps if source == topic_id))
+    gaps = frozenset(number for source, number in acceptor.gaps if source == topic_id)
+    return Read(acceptor.recipe_id, acceptor.sketch_words, positions, gaps)
 
 
-def rewind(log: Log) -> dict[int, int | None]:
+def _begun(log: Log, state: str | None) -> Acceptor:
+    """An acceptor that stands where the log, or what is not in the state, begins."""
+    low = log.low_watermarks(FINGERPRINTS)[0]
+    snapshots = manifest.read_all(Files(), Path(state)) if state else ()
+    if snapshots:
+        acceptor = accepted_by(snapshots[0].manifest.facts, log.topic(FINGERPRINTS).id)
+    else:
+        header = first_header(log)
+        if header is None and not low:
+            raise UsageError("the log has no frame yet", "nothing can be missing: start `simstream serve`")
+        acceptor = Acceptor(header.recipe if header else "", header.sketch_words if header else 0)
+    if acceptor.next_frame < low:
+        raise UsageError(
+            f"the log begins at frame {low}: what it accepted before cannot be seen",
+            "name the folder of the judge's state with --state",
+        )
+    return acceptor
+
+
+def rewind(log: Log, state: str | None = None) -> dict[int, int | None]:
     """Set the fingerprinters' committed offsets to the accepted positions, and return them.
 
     None where a partition has no position: its commit is forgotten, and all its pages are read again.
-    Raises LogLocked while a fingerprinter runs."""
-    positions = read_through(log).positions
+    Raises LogLocked while a fingerprinter runs, and as `read_through`."""
+    positions = read_through(log, state).positions
     log.set_group_offsets(positions)
     return positions
 
 
-def skip(log: Log) -> dict[int, tuple[int, int]]:
+def skip(log: Log, state: str | None = None) -> dict[int, tuple[int, int]]:
     """Give up the pages that retention removed before they were read: `from` and `to` per partition.
 
     Writes a frame of kind `lost` for each, then sets the fingerprinters' offsets behind them. Safe to repeat.
-    Raises LogLocked while a fingerprinter runs.
+    Raises LogLocked while a fingerprinter runs, and as `read_through`.
     """
-    header, found, _ = read_through(log)
-    positions = {partition: offset for partition, offset in found.items() if offset is not None}
+    read = read_through(log, state)
+    positions = {partition: offset for partition, offset in read.positions.items() if offset is not None}
     lows = log.low_watermarks(PAGES)
     log.set_group_offsets({p: max(offset, lows.get(p, 0)) for p, offset in positions.items()})
     lost = {p: (offset, lows[p]) for p, offset in positions.items() if lows.get(p, 0) > offset}
@@ -94,13 +112,13 @@ def skip(log: Log) -> dict[int, tuple[int, int]]:
     with log.appender(FINGERPRINTS) as appender:
         for partition, (start, to) in sorted(lost.items()):
             gap = frames.Header(
-                recipe=header.recipe,
+                recipe=read.recipe,
                 topic=info.name,
                 topic_id=info.id,
                 partition=partition,
                 start=start,
                 to=to,
-                sketch_words=header.sketch_words,
+                sketch_words=read.sketch_words,
                 lost=True,
             )
             appender.append(frames.encode(gap, _EMPTY), partition=0)

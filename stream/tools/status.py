@@ -81,8 +81,10 @@ class Looking:
         self._how = how
         self.status = Status(address, prefix)
 
-    def look(self, gaps: bool = False) -> None:
-        """Ask the log. With `gaps` it is read as a whole. Raises BrokerUnreachable and other errors of the log."""
+    def look(self, gaps: bool = False, state: str | None = None) -> None:
+        """Ask the log. With `gaps` it is read, from the snapshot in `state` on where there is one.
+
+        Raises BrokerUnreachable and other errors of the log, StateError."""
         status = self.status
         missing = self._look_at_topics()
         if missing:
@@ -97,7 +99,7 @@ class Looking:
         self._look_at_source()
         self._look_at_publishing()
         if gaps and header is not None:
-            self._look_for_gaps()
+            self._look_for_gaps(state)
 
     def add(self, processes: list[Process], snapshots: list[Snapshot]) -> None:
         """What the processes and the state folder said."""
@@ -184,8 +186,8 @@ class Looking:
                 f"simstream serve --roles judge {self._how}",
             )
 
-    def _look_for_gaps(self) -> None:
-        found = read_through(self._log)
+    def _look_for_gaps(self, state: str | None) -> None:
+        found = read_through(self._log, state)
         self.status.gaps = {partition: found.positions[partition] for partition in sorted(found.gaps)}
         for partition, offset in self.status.gaps.items():
             where = "its beginning" if offset is None else f"offset {offset}"

@@ -12,6 +12,7 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from stream.log.base import FINGERPRINTS, Log
+from tests.disks import fill, small_disk
 from tests.e2e import pages
 from tests.e2e.harness import Program, Service, by_ordinal, naive_verdicts, read_topic, watching
 from tests.fault.test_state import last_line
@@ -116,6 +117,54 @@ def test_where_the_log_is_cut_the_state_goes_on_and_without_it_nobody_does(on_ka
             )
         assert by_ordinal(watcher.rest())[:200] == expected
         served(on_kafka, seed=3)
+
+
+@pytest.mark.kafka
+def test_a_gap_is_mended_where_the_log_is_cut(on_kafka: Program) -> None:
+    on_kafka.good("topics", "create", "--partitions", 1)
+    served(on_kafka, seed=1)
+    assert on_kafka.place is not None
+    with on_kafka.place.open() as log, watching(log) as watcher:
+        cut(on_kafka, end_of(log))
+        log.set_group_offsets({0: 250})  # a commit that no frame covers
+        feed(on_kafka, 100, seed=2)
+        with on_kafka.serve("--roles", "fingerprint") as service:
+            service.until(lambda: log.source_offsets() == {0: 300}, "all is read")
+            assert service.end() == 0
+        refused = on_kafka.on_log("source", "rewind")
+        assert refused.returncode == 2
+        assert "--state" in refused.stderr.decode()
+        found = on_kafka.on_log("status", "--json", "--gaps", *KEPT)
+        assert json.loads(found.stdout)["gaps"] == {"0": 200}
+        assert "offset 200" in on_kafka.good("source", "rewind", *KEPT)
+        with on_kafka.serve(*KEPT) as service:
+            watcher.wait(300, service)
+            assert service.end() == 0
+        assert len(by_ordinal(watcher.rest())) == 300
+
+
+def test_a_full_disk_makes_unready_and_keeps_the_verdicts_coming(on_folder: Program) -> None:
+    on_folder.good("topics", "create", "--partitions", 1)
+    assert on_folder.place is not None
+    (on_folder.folder / "state").mkdir()
+    with (
+        small_disk(on_folder.folder / "state", 4000),
+        on_folder.place.open() as log,
+        watching(log) as watcher,
+        on_folder.serve(*KEPT, **OFTEN) as service,
+    ):
+        feed(on_folder, 100, seed=1)
+        service.until(lambda: "snapshot of frame" in service.output, "it is kept")
+        watcher.wait(100, service)
+        make_room = fill(on_folder.folder / "state")
+        feed(on_folder, 200, seed=2)
+        service.until(lambda: "no room" in service.get("/health/ready")[1], "it says that the disk is full")
+        watcher.wait(300, service)
+        make_room()
+        service.until(lambda: f"snapshot of frame {end_of(log)}" in service.output, "it is kept again")
+        service.ready()
+        assert service.end() == 0
+        assert by_ordinal(watcher.rest()) == naive_verdicts(log)
 
 
 def test_a_state_ahead_of_what_is_published_is_not_used(on_folder: Program) -> None:
