@@ -39,6 +39,10 @@ class Source(Protocol):
     def rows(self) -> NDArray[np.uint32]: ...
 
     @property
+    def buckets(self) -> NDArray[np.int64]:
+        """Of each row, or one for all; read-only."""
+
+    @property
     def sketches(self) -> U64: ...
 
     def find(self, queries: U64, first: int, hits: Hits) -> tuple[int, int]:
@@ -56,6 +60,7 @@ class Found:
         self.count = 0
         self.keys: U64 = np.empty(min(FIRST_ROOM, limit), np.uint64)
         self.facts: NDArray[np.uint32] = np.empty(len(self.keys), np.uint32)
+        self.buckets: NDArray[np.int64] = np.empty(len(self.keys), np.int64)
         self.candidates: NDArray[np.int64] = np.zeros(queries, np.int64)
 
     def take(self, source: Source, released: U64, wanted: Wanted, hits: Hits, count: int) -> int | None:
@@ -67,11 +72,13 @@ class Found:
                 hits.ends[at:count],
                 hits.tags[at:count],
                 source.rows,
+                source.buckets,
                 source.sketches,
                 released,
                 wanted,
                 self.keys[self.count :],
                 self.facts[self.count :],
+                self.buckets[self.count :],
                 self.candidates,
             )
             at += looked
@@ -84,9 +91,9 @@ class Found:
 
     def _grow(self) -> None:
         room = min(max(2 * len(self.keys), FIRST_ROOM), self.limit)
-        keys, facts = np.empty(room, np.uint64), np.empty(room, np.uint32)
-        keys[: self.count], facts[: self.count] = self.keys[: self.count], self.facts[: self.count]
-        self.keys, self.facts = keys, facts
+        self.keys = np.concatenate([self.keys[: self.count], np.empty(room - self.count, np.uint64)])
+        self.facts = np.concatenate([self.facts[: self.count], np.empty(room - self.count, np.uint32)])
+        self.buckets = np.concatenate([self.buckets[: self.count], np.empty(room - self.count, np.int64)])
 
 
 class Answer(NamedTuple):
@@ -95,6 +102,7 @@ class Answer(NamedTuple):
     answered: int
     keys: U64
     facts: NDArray[np.uint32]
+    buckets: NDArray[np.int64]
     candidates: int
 
 
@@ -128,21 +136,23 @@ def answer_block(
         parts.append(found)
     keys = np.concatenate([f.keys[: f.count] for f in parts])
     facts = np.concatenate([f.facts[: f.count] for f in parts])
+    buckets = np.concatenate([f.buckets[: f.count] for f in parts])
     order = np.argsort(keys)
-    keys, facts = keys[order], facts[order]
+    keys = keys[order]
     ends = np.searchsorted(keys, np.arange(1, last + 1, dtype=np.uint64) << np.uint64(32))
     answered = int(np.searchsorted(ends, room, side="right"))
     kept = int(ends[answered - 1]) if answered else 0
-    return Answer(answered, keys[:kept], facts[:kept], sum(int(f.candidates[:answered].sum()) for f in parts))
+    candidates = sum(int(f.candidates[:answered].sum()) for f in parts)
+    return Answer(answered, keys[:kept], facts[order[:kept]], buckets[order[:kept]], candidates)
 
 
 def answer(sources: Sequence[Source], released: U64, rule: Rule, queries: Keys, limit: int) -> tuple[Matches, int]:
     """The matches of the first queries that bring at most `limit`, but of one at least; and their candidates.
 
-    Memory: at most about 24 bytes x `limit` for each source.
+    Memory: at most about 40 bytes x `limit` for each source.
     """
     counts = np.zeros(len(queries.fingerprints), np.int64)
-    keys, facts = [np.empty(0, np.uint64)], [np.empty(0, np.uint32)]
+    parts: list[Answer] = []
     done, room, candidates = 0, max(limit, 0), 0
     while done < len(counts):
         end = min(done + BLOCK, len(counts))
@@ -152,17 +162,18 @@ def answer(sources: Sequence[Source], released: U64, rule: Rule, queries: Keys, 
             part = answer_block(sources, released, rule, queries, slice(1), UNLIMITED)
         per_query = np.bincount((part.keys >> np.uint64(32)).astype(np.int64), minlength=part.answered)
         counts[done : done + part.answered] = per_query
-        keys.append(part.keys)
-        facts.append(part.facts)
+        parts.append(part)
         done += part.answered
         room -= len(part.keys)
         candidates += part.candidates
         if done < end or room < 0:
             break
-    return _matches(done, counts, np.concatenate(keys), np.concatenate(facts)), candidates
+    return _matches(done, counts, parts), candidates
 
 
-def _matches(done: int, counts: NDArray[np.int64], keys: U64, facts: NDArray[np.uint32]) -> Matches:
+def _matches(done: int, counts: NDArray[np.int64], parts: Sequence[Answer]) -> Matches:
+    keys = np.concatenate([np.empty(0, np.uint64), *(part.keys for part in parts)])
+    facts = np.concatenate([np.empty(0, np.uint32), *(part.facts for part in parts)])
     starts = np.zeros(done + 1, np.int64)
     np.cumsum(counts[:done], out=starts[1:])
     return Matches(
@@ -171,4 +182,6 @@ def _matches(done: int, counts: NDArray[np.int64], keys: U64, facts: NDArray[np.
         (keys & np.uint64(0xFFFFFFFF)).astype(np.int64),
         (facts >> np.uint32(16)).astype(np.uint8),
         (facts & np.uint32(0xFFFF)).astype(np.uint16),
+        (facts >> np.uint32(31)).astype(np.uint8),
+        np.concatenate([np.empty(0, np.int64), *(part.buckets for part in parts)]),
     )

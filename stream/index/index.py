@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 from stream.closing import Closing
 from stream.errors import SettingsError, StateDamaged
 from stream.files import Part
-from stream.files.part import Fact
 from stream.index.answers import Source, answer
+from stream.index.fresh import MEMTABLE, Fresh, as_numbers, whole
 from stream.index.held import Held
 from stream.index.keys import Flags, Keys, Rule, frozen
 from stream.index.matches import Matches
-from stream.index.memtable import Fresh, Memtable
+from stream.index.memtable import Memtable
 from stream.index.plan import Plan
 from stream.index.segment import DELETE, KIND, Run, Segment
 from stream.index.shelf import Shelf
@@ -32,7 +32,6 @@ from stream.model import U64, Limits
 
 MEMTABLE_LIMIT = 4096
 MOST_MEMTABLE = 1 << 24
-MEMTABLE = "memtable"
 
 
 class Index(Closing):
@@ -48,6 +47,9 @@ class Index(Closing):
     on what was merged when; what `dropped` returns does depend on them.
     Errors: SettingsError for numbers out of range, or a plan that is not complete for the distance.
     """
+
+    KINDS: ClassVar[frozenset[str]] = frozenset({KIND, MEMTABLE})
+    """The kinds of its parts."""
 
     def __init__(
         self,
@@ -107,7 +109,7 @@ class Index(Closing):
         changed then.
         """
         keys = self._rule.shaped(fingerprints, sketches, short)
-        fresh = _fresh(np.asarray(entries), keys, buckets)
+        fresh = Fresh.of_keys(np.asarray(entries), keys, buckets)
         self._held.hold(fresh.rows & np.uint32(NUMBER_MASK))
         if len(self._memtable) + len(fresh.rows) <= self._memtable.limit:
             self._memtable.append(fresh)
@@ -123,7 +125,7 @@ class Index(Closing):
         Where the query or the entry is short the strict limits count. Stops before the query that would bring more
         than `limit` matches in total, but answers at least one: call again with the rest, from `done` on. A
         query's matches are ordered by entry number.
-        Memory: at most about 24 bytes x `limit` for each of the few segments.
+        Memory: at most about 40 bytes x `limit` for each of the few segments.
         Errors: what a merge in the background raised.
         """
         self._shelf.raise_failure()
@@ -134,12 +136,16 @@ class Index(Closing):
         self.rejected += candidates - len(matches.entry)
         return matches
 
+    def join(self, queries: Keys, others: Keys, limit: int = 1_000_000) -> Matches:
+        """As the function `join`, by this index's limits; what is in the index plays no part."""
+        return _join(self._rule, queries, others, limit)
+
     def release(self, entries: NDArray[np.uint32]) -> None:
         """These entries are gone: from answers now, from memory at a merge, and then come out of `dropped`.
 
         Errors: ValueError for a number that is not live or comes twice; nothing is changed then.
         """
-        self._held.release(_numbers(np.asarray(entries)))
+        self._held.release(as_numbers(np.asarray(entries)))
         self._shelf.sweep()
 
     def drop_buckets(self, below: int) -> None:
@@ -217,10 +223,10 @@ class Index(Closing):
         own = [part for part in parts if part.kind == MEMTABLE]
         if len(own) != 1:
             raise StateDamaged(f"the state has {len(own)} memtables, not one", DELETE)
-        fresh = self._memtable_of(own[0])
+        fresh = Fresh.of_part(own[0], self.sketch_words)
         facts = own[0].facts
         segments = [Segment.of_part(part) for part in parts if part.kind == KIND]
-        count, following = _whole(facts.get("segments")), _whole(facts.get("next"))
+        count, following = whole(facts, "segments"), whole(facts, "next")
         self._shelf.restore(segments, self.sketch_words, count, following)
         columns = [*(segment.rows for segment in self._shelf.segments.values()), fresh.rows]
         arrays = own[0].arrays
@@ -271,59 +277,25 @@ class Index(Closing):
             run = Run(live.fingerprints[chosen], live.rows[chosen], live.sketches[chosen])
             self._shelf.seal(bucket, run)
 
-    def _memtable_of(self, part: Part) -> Fresh:
-        count, words = part.facts.get("count"), self.sketch_words
-        wanted = {
-            "fingerprints": (np.uint64, (count,)),
-            "sketches": (np.uint64, (count, words)),
-            "rows": (np.uint32, (count,)),
-            "buckets": (np.int64, (count,)),
-            "released": (np.uint64, None),
-            "dropped": (np.uint32, None),
-        }
-        for name, (dtype, shape) in wanted.items():
-            array = part.arrays.get(name)
-            if array is None or array.dtype != dtype or array.shape != (shape or (array.size,)):
-                raise StateDamaged(f"`{name}` of the memtable is missing or does not fit", DELETE)
-        return Fresh(**{name: part.arrays[name] for name in Fresh._fields})
-
 
 def join(
     queries: Keys, others: Keys, limits: Limits, short: Limits | None = None, limit: int = 1_000_000
 ) -> Matches:
     """The matches of queries (n,) among other keys (m,), by the index's rule; `entry` is the place in `others`.
 
-    For batches: everything is compared with everything, 0.1 ns a pair. `limit` as for `Index.query`.
+    All `bucket`s are 0. For batches: everything is compared with everything, 0.1 ns a pair. `limit` as for
+    `Index.query`.
     Errors: SettingsError for limits out of range, ValueError for shapes that do not fit.
     """
-    rule = Rule(queries.sketches.shape[1], limits, short)
+    return _join(Rule(queries.sketches.shape[1], limits, short), queries, others, limit)
+
+
+def _join(rule: Rule, queries: Keys, others: Keys, limit: int) -> Matches:
     asked, known = (
         rule.shaped(k.fingerprints, k.sketches, k.short if len(k.short) else None) for k in (queries, others)
     )
     count = len(known.fingerprints)
-    memtable = Memtable(count, rule.sketch_words, limits.distance)
-    memtable.append(_fresh(np.arange(count, dtype=np.uint32), known, None))
+    memtable = Memtable(count, rule.sketch_words, rule.limits.distance)
+    memtable.append(Fresh.of_keys(np.arange(count, dtype=np.uint32), known, None))
     nobody = np.zeros((count >> 6) + 1, np.uint64)
     return answer([memtable], nobody, rule, asked, limit)[0]
-
-
-def _fresh(entries: NDArray[Any], keys: Keys, buckets: NDArray[np.int64] | None) -> Fresh:
-    numbers, count = _numbers(entries), len(keys.fingerprints)
-    own = np.zeros(count, np.int64) if buckets is None else np.ascontiguousarray(buckets, np.int64)
-    if numbers.shape != (count,) or own.shape != (count,):
-        raise ValueError(f"entries are {numbers.shape} and buckets {own.shape}, not {(count,)}")
-    rows = numbers | (keys.short.astype(np.uint32) << np.uint32(31)) if len(keys.short) else numbers
-    return Fresh(keys.fingerprints, keys.sketches, rows, own)
-
-
-def _numbers(entries: NDArray[Any]) -> NDArray[np.uint32]:
-    """As uint32. Errors: ValueError for one that is no number of an entry."""
-    if len(entries) and (int(entries.min()) < 0 or int(entries.max()) > NUMBER_MASK):
-        raise ValueError(f"an entry's number is out of range: they are 0 to {NUMBER_MASK}")
-    return np.ascontiguousarray(entries, np.uint32)
-
-
-def _whole(fact: Fact) -> int:
-    if type(fact) is not int:
-        raise StateDamaged(f"the memtable's facts have {fact!r} in the place of a number", DELETE)
-    return fact

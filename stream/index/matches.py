@@ -17,3 +17,5 @@ class Matches:
     entry: NDArray[np.int64]
     distance: NDArray[np.uint8]
     agreement: NDArray[np.uint16]  # equal bits of the sketches; 0 without sketch
+    short: NDArray[np.uint8]  # whether the entry's page is short; 0 where nothing tells short pages apart
+    bucket: NDArray[np.int64]  # the entry's bucket

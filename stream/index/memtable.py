@@ -2,37 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
-
 import numpy as np
 from numpy.typing import NDArray
 
 from stream.index.answers import Hits
+from stream.index.fresh import Fresh
 from stream.index.keys import frozen
 from stream.kernels.hamming import scan
 from stream.model import U64
-
-
-class Fresh(NamedTuple):
-    """Entries in the order they came."""
-
-    fingerprints: U64  # (n,)
-    sketches: U64  # (n, S)
-    rows: NDArray[np.uint32]  # (n,)
-    buckets: NDArray[np.int64]  # (n,)
-
-    def where(self, chosen: NDArray[np.bool_]) -> Fresh:
-        """Those that are chosen."""
-        return Fresh(*(column[chosen] for column in self.columns))
-
-    def followed_by(self, more: Fresh) -> Fresh:
-        """These, then those."""
-        return Fresh(*(np.concatenate(both) for both in zip(self.columns, more.columns, strict=True)))
-
-    @property
-    def columns(self) -> tuple[NDArray[Any], ...]:
-        """All of them."""
-        return tuple(self)
 
 
 class Memtable:
@@ -59,6 +36,11 @@ class Memtable:
     def rows(self) -> NDArray[np.uint32]:
         """The rows (n,); read-only."""
         return frozen(self._columns.rows[: self._count], np.uint32)
+
+    @property
+    def buckets(self) -> NDArray[np.int64]:
+        """The buckets (n,); read-only."""
+        return frozen(self._columns.buckets[: self._count], np.int64)
 
     @property
     def sketches(self) -> U64:

@@ -72,6 +72,11 @@ class Segment:
     def __len__(self) -> int:
         return len(self.rows)
 
+    @property
+    def buckets(self) -> NDArray[np.int64]:
+        """The one bucket of all entries."""
+        return frozen(np.array([self.bucket]), np.int64)
+
     def find(self, queries: U64, first: int, hits: Hits) -> tuple[int, int]:
         """As `Source.find`."""
         return self.tables.find(queries, first, hits)

@@ -1,7 +1,7 @@
 """Candidates: what one page is compared with, and which rule decides about each pair.
 
 `compare` decides about a pair wherever the judge compares two pages itself; the index says the same of entries
-(`kernels/probe.confirm`), and property tests tie both to the quadratic judge.
+(`kernels/confirm`), and property tests tie both to the quadratic judge.
 """
 
 from __future__ import annotations

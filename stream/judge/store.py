@@ -26,7 +26,6 @@ from stream.judge.rows import FOUNDER, INDEXED, LIVE, Rows
 from stream.judge.sizes import Alert, Grown, Sizes
 
 DELETE = "delete the folder: it is made anew from the log"
-INDEX_KINDS = frozenset({"segment", "memtable"})
 BUCKETS = 8
 """Into so many buckets a window is cut; about one more is held."""
 
@@ -379,7 +378,7 @@ class Store:
             self.directory.restore(named["directory"])
         except KeyError as error:
             raise StateDamaged(f"the state lacks {error}", DELETE) from None
-        self.index.restore(part for part in parts if part.kind in INDEX_KINDS)
+        self.index.restore(part for part in parts if part.kind in Index.KINDS)
         self.pages.restore(part for part in parts if part.kind in Pages.KINDS)
         self.stream_time, self.live_pages = stream_time, live_pages
         sizes = self.clusters.sizes()
@@ -403,7 +402,7 @@ class Store:
         for each in found:
             if each.kind in Pages.KINDS:
                 self.pages.on_disk(each)
-            elif each.kind in INDEX_KINDS:
+            elif each.kind in Index.KINDS:
                 self.index.mapped(each.name, sealed.open(files, each.path, verify=False).arrays)
 
     def close(self) -> None:

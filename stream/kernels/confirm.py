@@ -58,19 +58,22 @@ def confirm_rows(
     ends: U64,
     tags: U64,
     rows: NDArray[np.uint32],
+    buckets: NDArray[np.int64],
     sketches: U64,
     released: U64,
     wanted: Wanted,
     keys: U64,
     facts: NDArray[np.uint32],
+    found_in: NDArray[np.int64],
     candidates: NDArray[np.int64],
 ) -> tuple[int, int]:
     """The live entries of each hit that match its query.
 
     The entries of hit i are `rows[places[i]:ends[i]]` with their sketches; `tags` are query << 8 | distance.
-    Writes per match `keys` = query << 32 | entry and `facts` = distance << 16 | agreement, and adds to
-    `candidates` per query the live entries looked at. Stops before the first query whose matches don't all
-    fit. Returns the hits and the matches of the queries before it.
+    `buckets` has one for each row, or one for all.
+    Writes per match `keys` = query << 32 | entry, `facts` = short << 31 | distance << 16 | agreement and its bucket
+    into `found_in`, and adds to `candidates` per query the live entries looked at. Stops before the first query
+    whose matches don't all fit. Returns the hits and the matches of the queries before it.
     """
     own, own_short, least = wanted.sketches, wanted.short, wanted.agreement
     strict_distance, strict_agreement = wanted.strict_distance, wanted.strict_agreement
@@ -101,7 +104,8 @@ def confirm_rows(
                 if count == keys.size:
                     return hit_mark, count_mark
                 keys[count] = (uint64(query) << uint64(32)) | uint64(entry)
-                facts[count] = (distance << 16) | equal
+                facts[count] = (rows[j] & uint32(SHORT_BIT)) | uint32((distance << 16) | equal)
+                found_in[count] = buckets[j if buckets.size == rows.size else 0]
                 count += 1
     if query >= 0:
         candidates[query] += looked

@@ -228,6 +228,10 @@ def test_joining_two_batches_is_asking_an_index_of_one_of_them(
     found = join(queries, others, limits, strict, limit)
     assert found.done >= 1
     assert answers(found) == expected[: found.done]
+    assert found.short.tolist() == [told_apart and others.short[e] for e in found.entry]
+    assert not found.bucket.any()
+    again = Index(None, words, *limits, short=strict).join(queries, others, limit)
+    assert answers(again) == answers(found)
 
 
 def test_an_empty_index_and_an_empty_batch_give_empty_answers() -> None:

@@ -90,10 +90,14 @@ class Life(RuleBasedStateMachine):
     def ask(self, seed: int, limit: int) -> None:
         fingerprints, sketches, short = self.keys(np.random.default_rng(seed), 12)
         at, found = 0, []
+        told_apart = self.short is not None
         while at < 12:
             piece = self.index.query(fingerprints[at:], sketches[at:], short[at:], limit=limit)
             assert piece.done == 1 or len(piece.entry) <= limit
             found += answers(piece)
+            entries = piece.entry.tolist()
+            assert piece.bucket.tolist() == [self.bucket_of[e] for e in entries]
+            assert piece.short.tolist() == [self.naive.live[e][2] and told_apart for e in entries]
             at += piece.done
         assert found == self.naive.query(fingerprints, sketches, short)
 
