@@ -160,10 +160,10 @@ class Service:
         self.process.kill()
         self.process.wait()
 
-    def end(self, how: signal.Signals = signal.SIGTERM) -> int:
+    def end(self, how: signal.Signals = signal.SIGTERM, timeout: float = PATIENCE) -> int:
         """Ask it to end, and wait; the exit code."""
         self.process.send_signal(how)
-        return self.process.wait(PATIENCE)
+        return self.process.wait(timeout)
 
     def wait(self, timeout: float = PATIENCE) -> int:
         """Wait until it ends by itself; the exit code."""
