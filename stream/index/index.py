@@ -8,7 +8,7 @@ released.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -254,6 +254,19 @@ class Index(Closing):
         wrong = again.restore(columns, self._held.used(), self._held.dropped())
         if wrong or (again.live, again.dead) != (self._held.live, self._held.dead):
             raise StateDamaged(f"the segments and the memtable do not fit together: {wrong or 'counts'}", DELETE)
+
+    def live_entries(self) -> Iterator[tuple[NDArray[np.uint32], Keys, NDArray[np.int64]]]:
+        """All that answer queries, part by part: numbers (n,), keys, buckets (n,). For checks: 0.1 us an entry."""
+        for segment in self._shelf.segments.values():
+            run = segment.run()
+            yield self._live(Fresh(run.fingerprints, run.sketches, run.rows, np.full(len(run), segment.bucket)))
+        yield self._live(self._memtable.entries)
+
+    def _live(self, found: Fresh) -> tuple[NDArray[np.uint32], Keys, NDArray[np.int64]]:
+        numbers = found.rows & np.uint32(NUMBER_MASK)
+        live = ~self._held.is_released(numbers)
+        short = (found.rows[live] >> np.uint32(31)).astype(np.uint8)
+        return numbers[live], Keys(found.fingerprints[live], found.sketches[live], short), found.buckets[live]
 
     def nbytes(self) -> dict[str, int]:
         """Bytes held, in memory or mapped: "tables", "sketches", "rows", "memtable", "released"."""

@@ -18,6 +18,7 @@ from stream.files.layer import Files
 from stream.files.sealed import Sealed
 from stream.index.index import Index, join
 from stream.index.keys import Keys
+from stream.judge import store_check
 from stream.judge.batch import Batch
 from stream.judge.candidates import WIDE, Candidate, LivePage, compare
 from stream.judge.clusters import Cluster
@@ -128,7 +129,7 @@ class Resolver:
 
     def check(self) -> None:
         """Whether all parts of the state agree with one another; linear. Raises StateDamaged."""
-        self._store.check()
+        store_check.check(self._store)
 
     def on_disk(self, files: Files, found: Iterable[Sealed]) -> None:
         """These files hold immutable parts from now on: read them there."""

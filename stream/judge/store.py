@@ -384,19 +384,6 @@ class Store:
         sizes = self.clusters.sizes()
         self.sizes.restore(sizes, live_pages - int(sizes.sum(dtype=np.int64)))
 
-    def check(self) -> None:
-        """Whether all parts agree with one another; linear. Raises StateDamaged."""
-        self.index.check()
-        self.pages.check()
-        found = sum(int(self.rows.are_live(r["row"], colds).sum()) for colds, r in self.pages.chunks())
-        live = int((self.rows.table.column("state")[: self.rows.table.used] & LIVE).astype(np.bool_).sum())
-        if not found == live == len(self.directory) == self.live_pages:
-            raise StateDamaged(
-                f"{self.live_pages} pages are live, the rows say {live}, the page store {found}, and the directory "
-                f"{len(self.directory)}",
-                DELETE,
-            )
-
     def on_disk(self, files: Files, found: Iterable[Sealed]) -> None:
         """These files hold immutable parts from now on: read them there, and let go of the memory."""
         for each in found:
