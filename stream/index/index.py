@@ -168,7 +168,7 @@ class Index(Closing):
     def settle(self) -> None:
         """Swap in what has been merged in the background, and have merged what should be.
 
-        Never waits, unless more than 8 segments of one bucket wait for their first merge.
+        Never waits, unless more than 32 segments of one bucket wait for their first merge.
         Errors: what a merge raised; the segments stay as they were, and are merged at another time.
         """
         self._shelf.settle()

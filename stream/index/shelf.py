@@ -19,8 +19,12 @@ from stream.index.worker import Background, Inline
 from stream.kernels.numbers import NUMBER_MASK, count_released
 from stream.model import U64
 
-MOST_UNMERGED = 8
-"""Segments of one bucket that may wait for their first merge; then `settle` waits, so that memory is bounded."""
+MOST_UNMERGED = 32
+"""Segments of one bucket that may wait for their first merge; then `settle` waits, so that their number is bounded.
+
+A step of a large merge, which no other work interrupts, takes a second at 10 million entries, or some where the
+machine is busy; scanning so many small segments costs a query 12 us meanwhile.
+"""
 COUNT_AGAIN = 16
 """What is dead is counted by segment once a 16th of all entries was released since the last time."""
 
