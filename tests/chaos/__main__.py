@@ -13,13 +13,13 @@ import secrets
 import sys
 import tempfile
 import time
+import traceback
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from deploy.kafka.broker import Broker, missing_packages
-from deploy.kafka.brokers import Brokers
-from tests.chaos.arena import Arena, Scale
+from deploy.kafka.broker import missing_packages
+from tests.chaos.arena import Scale
+from tests.chaos.grounds import Grounds
 from tests.chaos.scenarios import SCENARIOS, Scenario
 
 
@@ -62,18 +62,14 @@ def run(chosen: argparse.Namespace, seed: int) -> int:
     """All rounds."""
     began = time.monotonic()
     wanted = [s for s in SCENARIOS if not chosen.only or s.name in chosen.only]
-    with ExitStack() as stack:
-        grounds: dict[int, Broker | Brokers] = {}
+    with Grounds(cache()) as grounds:
+        grounds.warm()
         for turn, scenario in plan(wanted, chosen.rounds, seed):
             if time.monotonic() - began > chosen.seconds:
                 print("chaos: time is over; what was begun has held")
                 return 0
-            ground = grounds.get(scenario.brokers)
-            if ground is None:
-                ground = stack.enter_context(Brokers() if scenario.brokers == 3 else Broker())
-                grounds[scenario.brokers] = ground
             scale = (scenario.short if chosen.short else None) or scenario.long
-            if not held(scenario, ground, scale, own_seed(seed, turn, scenario)):
+            if not held(grounds, scenario, scale, own_seed(seed, turn, scenario)):
                 print(f"chaos: FAILED: {scenario.name}, round {turn + 1}: {again(chosen, seed, scenario.name)}")
                 return 1
     print(f"chaos: all held, {time.monotonic() - began:.0f} s")
@@ -92,27 +88,18 @@ def own_seed(seed: int, turn: int, scenario: Scenario) -> int:
     return random.Random(f"{seed} {turn} {scenario.name}").getrandbits(31)
 
 
-def held(scenario: Scenario, ground: Broker | Brokers, scale: Scale, seed: int) -> bool:
+def held(grounds: Grounds, scenario: Scenario, scale: Scale, seed: int) -> bool:
     """Run one scenario, and say what it did or what went wrong."""
-    began = time.monotonic()
-    with folder() as place:
+    began, good = time.monotonic(), False
+    with tempfile.TemporaryDirectory(prefix="simstream-chaos-") as folder:
         try:
-            with Arena(ground, place, cache(), seed) as arena:
-                said = scenario.run(arena, scale)
+            said = grounds.run(scenario, scale, Path(folder), seed)
+            good = True
         except Exception as error:  # noqa: BLE001  # whatever it is, it is a failure to be reported
-            print(
-                f"{scenario.name:18} {time.monotonic() - began:6.1f} s  {type(error).__name__}: {error}", flush=True
-            )
-            return False
+            traceback.print_exc()
+            said = f"{type(error).__name__}: {error}"
     print(f"{scenario.name:18} {time.monotonic() - began:6.1f} s  {said}", flush=True)
-    return True
-
-
-@contextmanager
-def folder() -> Iterator[Path]:
-    """A place for the logs of the service's processes."""
-    with tempfile.TemporaryDirectory(prefix="simstream-chaos-") as made:
-        yield Path(made)
+    return good
 
 
 def cache() -> Path:

@@ -17,7 +17,7 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 
 from deploy.kafka.broker import Broker
 from deploy.kafka.brokers import Brokers
-from stream.log.base import PAGES, Log
+from stream.log.base import FINGERPRINTS, PAGES, Log
 from stream.model import Record
 from tests.chaos import oracle
 from tests.chaos.feed import Feed
@@ -55,6 +55,9 @@ class Arena:
         self.cache = cache
         self.program = Program(folder, cache, self.place)
         self.running: list[Service] = []
+        self.cut_at = 0
+        """The log's first frame."""
+        self._removed: list[Record] = []
         self._stack = ExitStack()
         self._client: dict[str, Any] = {}
         self._admin: Any = None
@@ -126,6 +129,13 @@ class Arena:
             )
             time.sleep(0.02)
 
+    def within(self, seconds: float, condition: Callable[[], bool]) -> bool:
+        """Whether it comes in so many seconds."""
+        end = time.monotonic() + seconds
+        while not (found := condition()) and time.monotonic() < end:
+            time.sleep(0.02)
+        return found
+
     def pause(self, longest: float) -> None:
         """A random while, so that the next fault hits at a random instant."""
         time.sleep(self.rng.uniform(0, longest))
@@ -145,6 +155,15 @@ class Arena:
         self.until(lambda: self.watcher.look() >= len(source), f"{len(source)} verdicts are there")
         assert time.monotonic() < end
         return source
+
+    def cut(self, frame: int) -> None:
+        """Remove the log's frames below this one, as retention would."""
+        there = read_topic(self.log, FINGERPRINTS)
+        self._removed += [record for record in there if self.cut_at <= record.offset < frame]
+        where = TopicPartition(f"{self.place.prefix}.{FINGERPRINTS}", 0, frame)
+        for future in self.admin().delete_records([where]).values():
+            future.result(PATIENCE)
+        self.cut_at = frame
 
     def uncommitted(self, topic: str) -> int:
         """How many records a reader sees that minds no transactions: aborted ones too, but no markers."""
@@ -181,7 +200,7 @@ class Arena:
         source = self.judged()
         while self.running:
             self.end(self.running[-1])
-        oracle.check(self.log, self.cache, source, self.watcher.rest(), **policy)
+        oracle.check(self.log, self.cache, source, self.watcher.rest(), removed=self._removed, **policy)
         return len(source)
 
     def __enter__(self) -> Self:

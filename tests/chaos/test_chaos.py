@@ -1,44 +1,49 @@
-"""The short form of the chaos: every scenario once, small, with a seed of its own; `make chaos` does more of it."""
+"""The short form of the chaos: every scenario once, small, with a seed of its own; `make chaos` does more of it.
+
+Scenarios mostly wait: for a session to end, for a broker to come back. So two of them are always under way, and
+each test waits for its own.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from deploy.kafka.broker import Broker
-from deploy.kafka.brokers import Brokers
-from tests.chaos.arena import Arena
+from tests.chaos.grounds import Grounds
 from tests.chaos.scenarios import SCENARIOS, Scenario
 
 SEED = 20_261_121
+AT_ONCE = 2
+SHORT = sorted((s for s in SCENARIOS if s.short), key=lambda scenario: -scenario.brokers)
+"""Those of three brokers first: they take longest."""
 
 
 @pytest.fixture(scope="module")
-def brokers(broker: Broker) -> Iterator[Brokers]:
-    """Three brokers for this module; the other one says whether there can be any."""
-    with Brokers() as running:
-        yield running
-
-
-def wanted(count: int) -> list[Scenario]:
-    return [scenario for scenario in SCENARIOS if scenario.brokers == count and scenario.short]
+def under_way(
+    request: pytest.FixtureRequest, broker: Broker, tmp_path_factory: pytest.TempPathFactory, cache: Path
+) -> Iterator[dict[str, Future[str]]]:
+    """The scenarios that were asked for, by name, begun in their order."""
+    here = [item for item in request.session.items if item.module is request.module]
+    names = {item.callspec.params["scenario"].name for item in here}
+    with Grounds(cache, broker) as grounds:
+        grounds.warm()
+        pool = ThreadPoolExecutor(AT_ONCE)
+        begun = {}
+        for scenario in SHORT:
+            if scenario.name in names and scenario.short:
+                folder = tmp_path_factory.mktemp(scenario.name)
+                begun[scenario.name] = pool.submit(grounds.run, scenario, scenario.short, folder, SEED)
+        try:
+            yield begun
+        finally:
+            pool.shutdown(cancel_futures=True)
 
 
 @pytest.mark.kafka
-@pytest.mark.parametrize("scenario", wanted(1), ids=lambda scenario: scenario.name)
-def test_each_page_gets_one_verdict(scenario: Scenario, broker: Broker, tmp_path: Path, cache: Path) -> None:
-    with Arena(broker, tmp_path, cache, SEED) as arena:
-        assert scenario.short is not None
-        print(scenario.run(arena, scenario.short))
-
-
-@pytest.mark.kafka
-@pytest.mark.parametrize("scenario", wanted(3), ids=lambda scenario: scenario.name)
-def test_each_page_gets_one_verdict_of_three_brokers(
-    scenario: Scenario, brokers: Brokers, tmp_path: Path, cache: Path
-) -> None:
-    with Arena(brokers, tmp_path, cache, SEED) as arena:
-        assert scenario.short is not None
-        print(scenario.run(arena, scenario.short))
+@pytest.mark.parametrize("scenario", SHORT, ids=lambda scenario: scenario.name)
+def test_each_page_gets_one_verdict(scenario: Scenario, under_way: dict[str, Future[str]]) -> None:
+    print(under_way[scenario.name].result())

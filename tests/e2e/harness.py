@@ -234,10 +234,15 @@ def bare(verdict: bytes | dict[str, Any]) -> dict[str, Any]:
 
 
 def naive_verdicts(
-    log: Log, window_ms: int | None = None, link: str = "any", recipe: str | Path = "default"
+    log: Log,
+    window_ms: int | None = None,
+    link: str = "any",
+    recipe: str | Path = "default",
+    removed: Sequence[Record] = (),
 ) -> list[bytes]:
-    """What the quadratic judge says about the log's frames."""
-    records = read_topic(log, FINGERPRINTS)
+    """What the quadratic judge says about the log's frames, those included that were `removed` from it."""
+    there = read_topic(log, FINGERPRINTS)
+    records = [record for record in removed if not there or record.offset < there[0].offset] + there
     from stream.roles.first_frame import first_header
 
     header = first_header(log)

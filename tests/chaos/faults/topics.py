@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from confluent_kafka import TopicPartition
 from confluent_kafka.admin import NewPartitions
 
 from stream.log.base import FINGERPRINTS, PAGES
@@ -56,15 +55,13 @@ def log_cut(arena: Arena, scale: Scale) -> str:
     arena.judged()
     expected = naive_verdicts(arena.log)
     end = arena.log.end_offsets(FINGERPRINTS)[0]
-    topic = TopicPartition(f"{arena.place.prefix}.{FINGERPRINTS}", 0, end - 1)
-    for future in arena.admin().delete_records([topic]).values():
-        future.result(30)
+    arena.cut(end - 1)
     arena.feed.burst(scale.burst)
     count = len(arena.judged())
     arena.end(judge)
     arena.end(fingerprinter)
     line = arena.failed(arena.serve("judge"))
-    assert f"frame {end - 1}, frame 0 is missing" in line, line
+    assert f"begins at frame {end - 1}, and there is no state" in line, line
     verdicts = all_verdicts(arena.log)
     assert len(verdicts) == count
     assert verdicts[: len(expected)] == expected

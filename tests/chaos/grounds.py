@@ -1,0 +1,61 @@
+"""Where scenarios run: one broker or three, started when first wanted, and a service whose kernels are compiled."""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from deploy.kafka.broker import Broker
+from deploy.kafka.brokers import Brokers
+from tests.chaos.arena import Arena, Scale
+from tests.chaos.scenarios import Scenario
+from tests.e2e.harness import Program
+from tests.kafka_fixtures import Place
+
+COMPILING_S = 600.0
+
+
+class Grounds:
+    """A context manager that ends what it started; safe to use from several threads."""
+
+    def __init__(self, cache: Path, broker: Broker | None = None) -> None:
+        """`broker` is one that somebody else ends."""
+        self._cache = cache
+        self._broker = broker
+        self._brokers: Brokers | None = None
+        self._stack = ExitStack()
+        self._lock = threading.Lock()
+
+    def run(self, scenario: Scenario, scale: Scale, folder: Path, seed: int) -> str:
+        """Run one scenario; what it says of itself. Raises whatever went wrong."""
+        with Arena(self._ground(scenario.brokers), folder, self._cache, seed) as arena:
+            return scenario.run(arena, scale)
+
+    def warm(self) -> None:
+        """Start the service once, as the first start after a change compiles for a minute or two."""
+        with tempfile.TemporaryDirectory(prefix="simstream-chaos-") as made:
+            program = Program(Path(made), self._cache, Place(str(Path(made) / "log"), "warm"))
+            program.good("topics", "create", "--partitions", 1)
+            with program.serve("--state", "state") as service:
+                service.until(lambda: service.get("/health/ready")[0] == 200, "it is ready", COMPILING_S)
+                assert service.end() == 0, service.output
+
+    def _ground(self, count: int) -> Broker | Brokers:
+        with self._lock:
+            if count == 3:
+                self._brokers = self._brokers or self._stack.enter_context(Brokers())
+                return self._brokers
+            self._broker = self._broker or self._stack.enter_context(Broker())
+            return self._broker
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
