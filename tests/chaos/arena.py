@@ -108,6 +108,7 @@ class Arena:
     def end(self, service: Service) -> None:
         """Ask a process to end, which it must do well."""
         self.running.remove(service)
+        assert service.port  # it listens to signals by then
         assert service.end() == 0, service.output[-3000:]
         assert "Traceback" not in service.output, service.output[-3000:]
 

@@ -38,8 +38,8 @@ def ignored(arena: Arena) -> dict[Ignored, int]:
 
 
 def one_of_five(arena: Arena, scale: Scale) -> str:
-    """Five frames are in flight at once, one record a request, and the broker refuses the third alone; at least once
-    one that came after it is written all the same."""
+    """Five frames are in flight at once, one record a request, and the broker refuses the third alone; at least
+    once one that came after it is written all the same."""
     arena.client(batch__num__messages=1, linger__ms=0)
     arena.open(1, transactions=False)
     arena.serve("judge")
