@@ -38,7 +38,7 @@ TABLE_NS = 20.0
 """What a table costs a query before its probes."""
 NARROW_BITS = 16
 """From so many bits of prefix on, what is left of a fingerprint takes 6 bytes, before it 8 (`kernels/packed`)."""
-SPARING = 1.15
+SPARING = 1.35
 """A plan that takes less memory may cost a query so many times the least."""
 
 

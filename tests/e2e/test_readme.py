@@ -7,6 +7,8 @@ import io
 import re
 from pathlib import Path
 
+from tests.chaos.scenarios import SCENARIOS
+
 README = Path(__file__).parents[2] / "README.md"
 
 
@@ -16,3 +18,15 @@ def test_the_python_example_prints_what_it_says() -> None:
     with contextlib.redirect_stdout(printed):
         exec(compile(code, "README.md", "exec"), {})
     assert printed.getvalue().splitlines() == ["a new None", "b near_duplicate a"]
+
+
+def test_what_can_go_wrong_names_tests_and_scenarios_that_exist() -> None:
+    text = README.read_text(encoding="utf-8")
+    section = text[text.index("## What can go wrong") : text.index("`simstream status` shows")]
+    files = re.findall(r"`(tests/\S+\.py)`", section)
+    assert files
+    assert all((README.parent / file).is_file() for file in files)
+    proofs = [line.split("|")[-2] for line in section.splitlines() if "ONLY=" in line and line.startswith("|")]
+    names = {name for proof in proofs for name in re.findall(r"`(?:make chaos )?(?:ONLY=)?([a-z_]+)`", proof)}
+    assert names <= {scenario.name for scenario in SCENARIOS}
+    assert {"kills", "zombies", "states", "backlog"} <= names
