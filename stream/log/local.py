@@ -86,7 +86,7 @@ class LocalLog(Log):
     def end_offsets(self, topic: str) -> dict[int, int]:
         """See Log. Costs a pass over the headers of the file."""
         partitions = range(self._catalog.info(topic).partitions)
-        tally = Tally(self._catalog.path(topic))
+        tally = Tally(self._catalog.path(topic), positions_only=topic == POSITIONS)
         tally.advance()
         return {p: tally.records[POSITION if topic == POSITIONS else p] for p in partitions}
 

@@ -23,6 +23,7 @@ from stream.log.local_groups import (
     HAS_POSITION,
     HEADER_SIZE,
     MIXED,
+    POSITION,
     GroupHeader,
     body_is_sound,
     decode_header,
@@ -131,11 +132,13 @@ class Tally:
     """How many records each partition of a file has, counted by hopping from header to header.
 
     `records[POSITION]` counts the positions; `at` is where counting goes on. Bodies are not verified; readers
-    do that. 1.5 us a group of one record.
+    do that. 1.5 us a group of one record, and as much a record of a group of several partitions: where verdicts
+    need not be counted, `positions_only` looks at headers alone.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, positions_only: bool = False) -> None:
         self.path = path
+        self._positions_only = positions_only
         self.at = FILE_HEADER
         self.last = FILE_HEADER
         """Where the last group counted begins."""
@@ -161,7 +164,9 @@ class Tally:
 
     def _count(self, header: GroupHeader, body: memoryview, below: Mapping[int, int] | None) -> bool:
         counts: Mapping[int, int] = {header.partition: header.records}
-        if header.partition == MIXED:
+        if header.partition == MIXED and self._positions_only:
+            counts = {POSITION: 1} if header.flags & HAS_POSITION else {}
+        elif header.partition == MIXED:
             counts = Counter(partitions_in(header, body))
         for partition, count in counts.items():
             if below is not None and self.records[partition] + count > below.get(partition, sys.maxsize):
@@ -225,7 +230,7 @@ class TopicWriter:
 
     def _find_end(self, topic: TopicInfo) -> int:
         """Where the last whole group ends; only that group's body is verified, readers verify the others."""
-        tally = Tally(self.path)
+        tally = Tally(self.path, positions_only=True)
         tally.advance()
         file = GroupFile(self.path, topic)
         try:

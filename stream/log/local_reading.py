@@ -31,7 +31,7 @@ class Follower:
         self._short = topic
         self._file = catalog.open(topic)
         self._below = below or {}
-        tally = Tally(catalog.path(topic))
+        tally = Tally(catalog.path(topic), positions_only=topic == POSITIONS)
         tally.advance(below={POSITION: below.get(0, 0)} if below and topic == POSITIONS else below)
         self._file.seek(tally.at)
         self.tally = tally

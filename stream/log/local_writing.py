@@ -117,7 +117,7 @@ class LocalPublisher(Publisher):
 
     def committed(self) -> bytes | None:
         """See Publisher. Costs a pass over the headers of the file."""
-        tally = Tally(self._catalog.path(VERDICTS))
+        tally = Tally(self._catalog.path(VERDICTS), positions_only=True)
         tally.advance()
         if tally.last_position is None:
             return None

@@ -81,11 +81,14 @@ def run(pages: int, folder: Path) -> None:
         with Fingerprinter(load_recipe("default"), cache, workers=0) as fingerprinter:
             recipe = fingerprinter.recipe_id
         end = write(log, made, pages, recipe)
-        with program.serve(*arguments, **RARELY) as service:
+        with program.serve(*arguments, SIMSTREAM_STOP_TIMEOUT="10m") as service:
             began = time.perf_counter()
             judged(service, end)
             took = time.perf_counter() - began
             print(f"{pages:,} pages judged in {took:,.0f} s: {pages / took:,.0f} a second")
+            stage = 'simstream_batch_seconds_{}{{stage="snapshot"}}'
+            taken, seconds = service.metric(stage.format("count")), service.metric(stage.format("sum"))
+            print(f"{taken:.0f} snapshots held it up for {1000 * seconds / max(1, taken):,.0f} ms each")
             began = time.perf_counter()
             assert service.end(timeout=600) == 0, service.output
             print(f"clean stop, with the whole state written: {time.perf_counter() - began:.1f} s")
