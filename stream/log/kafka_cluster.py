@@ -54,7 +54,10 @@ SILENT_AFTER = 3.0
 """Seconds without an answer after which a broker counts as away."""
 CHECK_EVERY = 3.0
 """Seconds between two looks at whether the topics are still the same."""
+SOCKET_MS = 10_000
+"""A broker that is frozen keeps its connections: so long a request waits for it before another one is asked."""
 COMMON: Mapping[str, Any] = {
+    "socket.timeout.ms": SOCKET_MS,
     "allow.auto.create.topics": False,
     "topic.metadata.refresh.interval.ms": 10_000,
     "reconnect.backoff.ms": 50,

@@ -12,7 +12,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from stream.errors import LogError, PositionMissing
 from stream.log.base import POSITION_KEY, POSITIONS, VERDICTS, Outgoing, Publisher
 from stream.log.kafka_claim import Claim, taken_over
-from stream.log.kafka_cluster import AWAY, Cluster, make, note_error
+from stream.log.kafka_cluster import AWAY, SOCKET_MS, Cluster, make, note_error
 from stream.log.kafka_reader import has_records, last_record
 from stream.log.kafka_topics import admitted_bytes
 
@@ -170,9 +170,10 @@ class KafkaPublisher(Publisher):
         self._call(self._producer.abort_transaction)
 
     def _config(self) -> dict[str, Any]:
+        patience = min(SOCKET_MS, self._transaction_ms - 100)  # the client admits no more
         return self._cluster.config(
             "judge",
-            DEFAULTS,
+            {**DEFAULTS, "socket.timeout.ms": patience},
             {
                 "transactional.id": f"{self._cluster.options.prefix}.judge",
                 "transaction.timeout.ms": self._transaction_ms,
