@@ -7,14 +7,14 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]  # exported undeclared
 
-from stream.errors import BrokerUnreachable, LogError, SettingsError, TopicMissing, TopicRecreated
+from stream.errors import BrokerUnreachable, LogError, SettingsError, TopicMissing
 from stream.log.base import LogOptions, TopicInfo
 from stream.log.hints import how_to_create
 
@@ -52,8 +52,6 @@ PAUSE = 0.1
 """Seconds before a question is asked again that the wrong broker, or one not yet ready, has answered."""
 SILENT_AFTER = 3.0
 """Seconds without an answer after which a broker counts as away."""
-CHECK_EVERY = 3.0
-"""Seconds between two looks at whether the topics are still the same."""
 SOCKET_MS = 10_000
 """A broker that is frozen keeps its connections: so long a request waits for it before another one is asked."""
 COMMON: Mapping[str, Any] = {
@@ -99,6 +97,7 @@ AWAY = NOT_YET | frozenset(
 """Errors that only say that no broker, or not the right one, answered."""
 
 
+T = TypeVar("T")
 Which = Literal["first", "end", "open end"]
 """The low watermark; the last stable offset, where committed records end; the end with open transactions."""
 
@@ -130,23 +129,47 @@ class Cluster:
                 self._admin = make(AdminClient, self.config("admin", {"log_level": 0}, {}))
             return self._admin
 
+    def asked(self, ask: Callable[[float], T], topic: str | None = None, patience: float | None = None) -> T:
+        """What `ask` returns, which is called with the seconds that are left; up to the log's patience it is called
+        again while no broker answers, or not the right one.
+
+        A question may take longer than SOCKET_MS, or meet a broker that has just lost what it led. Raises
+        BrokerUnreachable, TopicMissing, LogError."""
+        end = time.monotonic() + (self.options.patience if patience is None else patience)
+        while True:
+            try:
+                return ask(max(0.1, end - time.monotonic()))
+            except KafkaException as error:
+                if error.args[0].code() not in AWAY or time.monotonic() + PAUSE > end:
+                    raise self.named(error, topic) from None
+            time.sleep(PAUSE)
+
     def describe(self, topics: Sequence[str]) -> dict[str, TopicInfo]:
         """Names, ids and partitions. Raises TopicMissing, BrokerUnreachable."""
-        futures = self.describe_soon(topics)
-        return {topic: self.described(topic, future) for topic, future in futures.items()}
+        return {topic: self._describe(topic) for topic in topics}
 
-    def describe_soon(self, topics: Sequence[str]) -> dict[str, Future[Any]]:
+    def _describe(self, topic: str) -> TopicInfo:
+        def ask(patience: float) -> TopicInfo:
+            return self._info(topic, self.describe_soon([topic], patience)[topic])
+
+        return self.asked(ask, topic)
+
+    def describe_soon(self, topics: Sequence[str], patience: float | None = None) -> dict[str, Future[Any]]:
         """The same without waiting; `described` makes something of the futures."""
         collection = TopicCollection([self.name(topic) for topic in topics])
-        futures = self.admin().describe_topics(collection, request_timeout=self.options.patience)
+        patience = self.options.patience if patience is None else patience
+        futures = self.admin().describe_topics(collection, request_timeout=patience)
         return {topic: futures[self.name(topic)] for topic in topics}
 
     def described(self, topic: str, future: Future[Any]) -> TopicInfo:
-        """The answer about one topic."""
+        """The answer about one topic; no other is asked for."""
         try:
-            found = self.answer(future)
+            return self._info(topic, future)
         except KafkaException as error:
             raise self.named(error, topic) from None
+
+    def _info(self, topic: str, future: Future[Any]) -> TopicInfo:
+        found = self.answer(future)
         return TopicInfo(self.name(topic), str(found.topic_id), len(found.partitions))
 
     def offsets(self, topic: str, which: Which) -> dict[int, int]:
@@ -157,18 +180,12 @@ class Cluster:
     def offsets_of(
         self, topic: str, partitions: Sequence[int], which: Which, timeout: float | None = None
     ) -> dict[int, int]:
-        """The same for known partitions, waiting `timeout` seconds instead of the log's patience.
+        """The same for known partitions, waiting `timeout` seconds instead of the log's patience."""
 
-        After a change of leaders the client asks on with what it knew before; it is asked again."""
-        patience = self.options.patience if timeout is None else timeout
-        end = time.monotonic() + patience
-        while True:
-            try:
-                return self._offsets_once(topic, partitions, which, max(0.5, end - time.monotonic()))
-            except KafkaException as error:
-                if error.args[0].code() not in NOT_YET or time.monotonic() > end:
-                    raise self.named(error, topic) from None
-            time.sleep(PAUSE)
+        def ask(left: float) -> dict[int, int]:
+            return self._offsets_once(topic, partitions, which, left)
+
+        return self.asked(ask, topic, timeout)
 
     def _offsets_once(self, topic: str, partitions: Sequence[int], which: Which, patience: float) -> dict[int, int]:
         """One question. Raises KafkaException."""
@@ -235,62 +252,3 @@ def make(client: Any, config: dict[str, Any]) -> Any:
 def note_error(error: KafkaError) -> None:
     """A client's error callback; without one a fatal error would be raised by whatever call comes next."""
     logger.debug("Kafka client: %s", error.str())
-
-
-class SameTopics:
-    """Watches, without making anyone wait, whether a broker answers and topics are still those of the start."""
-
-    def __init__(self, cluster: Cluster, topics: Sequence[str]) -> None:
-        self._cluster = cluster
-        self._topics = topics
-        self.infos = cluster.describe(topics)
-        self.away = False
-        """Whether the last question got no answer within the log's patience."""
-        self._no_news_since: float | None = None
-        self._asked: dict[str, Future[Any]] = {}
-        self._asked_at = 0.0
-        self._next = time.monotonic() + CHECK_EVERY
-
-    def check(self) -> None:
-        """Raise TopicRecreated, TopicMissing or, until a broker answers again, BrokerUnreachable.
-
-        It asks every few seconds; the client's own reports of lost connections are too rare to rely on.
-        """
-        now = time.monotonic()
-        if self._asked and all(future.done() for future in self._asked.values()):
-            asked, self._asked = self._asked, {}
-            self._next = now + CHECK_EVERY
-            self._compare(asked, self._asked_at)
-        if not self._asked and (self.away or now >= self._next):
-            self._asked = self._cluster.describe_soon(self._topics)
-            self._asked_at = now
-        if self.away:
-            raise self._cluster.unreachable()
-
-    def answers(self) -> bool:
-        """Whether a broker answered the last question, or still has a moment to do so."""
-        waiting = self._asked and not all(future.done() for future in self._asked.values())
-        return not self.away and not (waiting and time.monotonic() - self._asked_at > SILENT_AFTER)
-
-    def check_now(self) -> None:
-        """Raise TopicRecreated or TopicMissing, waiting for the answer."""
-        began = time.monotonic()
-        self._compare(self._cluster.describe_soon(self._topics), began)
-
-    def _compare(self, asked: Mapping[str, Future[Any]], asked_at: float) -> None:
-        """A broker that is not yet ready to say counts as away once it has not been for the log's patience."""
-        for topic, future in asked.items():
-            try:
-                found = self._cluster.described(topic, future)
-            except BrokerUnreachable:
-                now = time.monotonic()
-                self._no_news_since = asked_at if self._no_news_since is None else self._no_news_since
-                self.away = now - self._no_news_since >= 0.9 * self._cluster.options.patience
-                self._next = now + PAUSE
-                return
-            if found.id != self.infos[topic].id:
-                raise TopicRecreated(
-                    f"{found.name} was deleted and made anew while it was in use",
-                    "start again to begin with the new topic",
-                )
-        self.away, self._no_news_since = False, None

@@ -12,7 +12,8 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from stream.errors import BrokerUnreachable, LogError
 from stream.log.base import Reader
-from stream.log.kafka_cluster import Cluster, SameTopics, make, note_error
+from stream.log.kafka_cluster import Cluster, make, note_error
+from stream.log.kafka_same import SameTopics
 from stream.model import Record
 
 DEFAULTS: Mapping[str, Any] = {

@@ -12,9 +12,10 @@ from confluent_kafka.admin import AdminClient
 
 from stream.errors import LogError, LogLocked, SimstreamError
 from stream.log.base import FINGERPRINTS, PAGES, Polled, Source, Start
-from stream.log.kafka_cluster import Cluster, SameTopics, logger, make, member_name, note_error
+from stream.log.kafka_cluster import Cluster, logger, make, member_name, note_error
 from stream.log.kafka_groups import ask_group
 from stream.log.kafka_reader import DEFAULTS, FIXED, OUT_OF_RANGE, STEP, consume, to_record
+from stream.log.kafka_same import SameTopics
 from stream.log.kafka_topics import group_state
 from stream.model import Record
 
@@ -188,10 +189,8 @@ class KafkaSource(Source):
         if not partitions:
             return []
         wanted = [TopicPartition(self._name, partition) for partition in partitions]
-        try:
-            committed = (consumer or self._consumer).committed(wanted, timeout=self._cluster.options.patience)
-        except KafkaException as error:
-            raise self._cluster.named(error, PAGES) from None
+        asked = consumer or self._consumer
+        committed = self._cluster.asked(lambda left: asked.committed(wanted, timeout=left), PAGES)
         usable = {c.partition: c.offset for c in committed if c.offset >= 0 and c.metadata == self._metadata}
         missing = [partition for partition in partitions if partition not in usable]
         lows = self._cluster.offsets_of(PAGES, missing, "first") if missing else {}

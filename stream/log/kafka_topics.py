@@ -96,11 +96,12 @@ def _count_brokers(cluster: Cluster) -> int:
 def topic_settings(cluster: Cluster, topic: str) -> dict[str, str]:
     """The settings of a topic as the broker has them. Raises TopicMissing, BrokerUnreachable."""
     resource = ConfigResource(ResourceType.TOPIC, cluster.name(topic))
-    futures = cluster.admin().describe_configs([resource], request_timeout=cluster.options.patience)
-    try:
-        (found,) = (future.result() for future in futures.values())
-    except KafkaException as error:
-        raise cluster.named(error, topic) from None
+
+    def ask(patience: float) -> Any:
+        [future] = cluster.admin().describe_configs([resource], request_timeout=patience).values()
+        return future.result()
+
+    found = cluster.asked(ask, topic)
     return {name: str(entry.value) for name, entry in found.items()}
 
 
@@ -163,8 +164,8 @@ def _wait_for(cluster: Cluster, topic: str) -> None:
 
 def group_state(cluster: Cluster, group: str) -> Any:
     """The members of a consumer group, as the broker describes them."""
-    future = cluster.admin().describe_consumer_groups([group], request_timeout=cluster.options.patience)[group]
-    try:
-        return future.result()
-    except KafkaException as error:
-        raise cluster.named(error) from None
+
+    def ask(patience: float) -> Any:
+        return cluster.admin().describe_consumer_groups([group], request_timeout=patience)[group].result()
+
+    return cluster.asked(ask)
