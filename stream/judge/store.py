@@ -56,10 +56,12 @@ class Store:
         self._touched: set[int] = set()
         self._gone: list[tuple[bytes, int]] = []
         self._buckets_dropped = 0
+        self._read: tuple[int, PageRecord] | None = None
+        """The record that was read last; forgotten where records change or get other places."""
 
     def begin(self, batch: Batch) -> None:
         """Give every page of a batch a row and a record; none is live yet."""
-        self._batch = batch
+        self._batch, self._read = batch, None
         batch.rows = self.rows.take(len(batch))
         batch.colds = self.pages.append(
             ordinals=batch.ordinals,
@@ -79,8 +81,11 @@ class Store:
         return np.zeros_like(times) if self._bucket_ms is None else times // self._bucket_ms
 
     def record(self, row: int) -> PageRecord:
-        """What is kept of a page. A few us."""
-        return self.pages.read(self.rows.table.cold[row])
+        """What is kept of a page. A few us; of the page that was asked for last, nothing."""
+        cold = self.rows.table.cold[row]
+        if self._read is None or self._read[0] != cold:
+            self._read = cold, self.pages.read(cold)
+        return self._read[1]
 
     def id_of(self, row: int) -> str:
         """A page's id. A few us."""
@@ -174,7 +179,7 @@ class Store:
             self._stay(number, old, age)
             return cluster
         row = self._arrive(number)
-        self.pages.amend(self.rows.table.cold[row], age=age)
+        self._amend(self.rows.table.cold[row], age)
         self.clusters.replace(old, row)
         if not self.canonical_only or self.rows.table.state[old] & INDEXED:
             self._index(number, row, entry)
@@ -186,7 +191,7 @@ class Store:
         batch, table = self._batch, self.rows.table
         self.pages.left(np.array([table.cold[row]], np.uint32))
         cold = int(batch.colds[number])
-        self.pages.amend(cold, age=age, row=row)
+        self._amend(cold, age, row)
         table.cold[row] = cold
         table.free(int(batch.rows[number]))
         batch.rows[number] = row
@@ -225,6 +230,10 @@ class Store:
         self._touched.clear()
         self.promoted.clear()
         self._batch = Batch.empty(self.index.sketch_words)
+
+    def _amend(self, cold: int, age: int, row: int | None = None) -> None:
+        self._read = None
+        self.pages.amend(cold, age=age, row=row)
 
     def _arrive(self, number: int) -> int:
         batch, row = self._batch, int(self._batch.rows[number])
@@ -328,6 +337,7 @@ class Store:
             self._buckets_dropped = below
 
     def _compact(self) -> None:
+        self._read = None
         moves = self.pages.compact(self.rows.are_live)
         if moves is not None:
             rows, colds = moves
