@@ -11,18 +11,20 @@ from deploy.kafka.brokers import Brokers
 from stream.log.base import FINGERPRINTS, POSITIONS, VERDICTS
 from tests.chaos.arena import Arena, Scale
 
-LED = (FINGERPRINTS, VERDICTS, POSITIONS)
+LED = (FINGERPRINTS, VERDICTS, POSITIONS, "__transaction_state", "__consumer_offsets")
+"""What a broker may lead when it goes: topics of the service, or what Kafka keeps of transactions and groups."""
 
 
 def leader(arena: Arena, topic: str) -> int:
     """The id of the broker that leads partition 0 of a topic."""
-    name = f"{arena.place.prefix}.{topic}"
+    name = topic if topic.startswith("__") else f"{arena.place.prefix}.{topic}"
     metadata = arena.admin().list_topics(name, timeout=10)
     return int(metadata.topics[name].partitions[0].leader)
 
 
 def leaders_killed(arena: Arena, scale: Scale) -> str:
-    """The broker that leads the log, or what the judge writes, is killed amid the work and comes back."""
+    """The broker that leads the log, what the judge writes, or Kafka's own notes of transactions and groups, is
+    killed amid the work and comes back."""
     brokers = _begin(arena)
     for turn in range(scale.faults):
         node = brokers.node(leader(arena, LED[turn % len(LED)]))

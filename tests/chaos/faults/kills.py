@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tests.chaos.arena import QUICK_GROUPS, Arena, Scale
 from tests.e2e.harness import Service
 
+MANY = 20
+KEPT = 0.5
+"""Share of starts of a judge with its state in a folder."""
 WORKING = 0.8
 """Share of kills that wait until their victim works; the others may hit it while it starts."""
 
 
 def kills(arena: Arena, scale: Scale) -> str:
-    """Two fingerprinters and a judge; one of them, now and then two, is killed and started anew all the time."""
+    """Two fingerprinters and a judge, in the long form two; one of them, now and then two, is killed and started
+    anew all the time, the judges sometimes with the state that they have kept and sometimes without."""
     rng = arena.rng
     arena.client(**QUICK_GROUPS)
     arena.open(4)
-    crew = {_start(arena, role): role for role in ("judge", "fingerprint", "fingerprint")}
+    roles = ["judge 1", "fingerprint", "fingerprint"] + (["judge 2"] if scale.faults > MANY else [])
+    crew = {_start(arena, role): role for role in roles}
     hit = 0
     for _ in range(scale.faults):
         victims = rng.sample(list(crew), 2 if rng.random() < 0.15 else 1)
@@ -35,4 +42,8 @@ def kills(arena: Arena, scale: Scale) -> str:
 
 def _start(arena: Arena, role: str) -> Service:
     """Frames of another size each time, so that what is read again is cut elsewhere."""
-    return arena.serve(role, frame_max_pages=arena.rng.choice([3, 7, 10, 40]))
+    more: dict[str, Any] = {"frame_max_pages": arena.rng.choice([3, 7, 10, 40])}
+    name, _, number = role.partition(" ")
+    if number and arena.rng.random() < KEPT:
+        more |= {"state": arena.folder / f"state-{number}", "snapshot_every": "100ms"}
+    return arena.serve(name, **more)

@@ -129,6 +129,14 @@ class Kept:
         self.done["second processes"] += 1
         self.judge.kill()
 
+    def stranger(self) -> None:
+        """A judge of another policy is given the folder: it is refused, and leaves it as it was."""
+        if not self._wounded and self.arena.watcher.look():
+            flags = ("--link", "any", "--distance", "3")
+            other = self.arena.serve("judge", *flags, state=self.path, **OFTEN)
+            assert "policy" in self.arena.failed(other)
+            self.done["strangers"] += 1
+
 
 def wound(path: Path, rng: random.Random) -> None:
     """Change one byte of one file, cut the file short, or take it away."""
@@ -159,6 +167,7 @@ def states(arena: Arena, scale: Scale) -> str:
     kept = Kept(arena, flags)
     acts: list[Callable[[], None]] = [
         kept.nothing, kept.nothing, kept.remove, kept.older, kept.damage, kept.damage, kept.cut, kept.share,
+        kept.stranger,
     ]  # fmt: skip
     for _ in range(scale.faults):
         arena.feed.burst(scale.burst)

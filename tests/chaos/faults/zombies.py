@@ -22,7 +22,7 @@ def wake(service: Service) -> None:
 def zombies(arena: Arena, scale: Scale) -> str:
     """A fingerprinter and a judge are stopped in the middle of their work, replaced, and woken: the fingerprinter
     goes on as a member among others, the judge ends and says who publishes now."""
-    arena.open(4)
+    arena.open(4, transactions=False)
     sleepy = arena.serve("fingerprint", frame_max_pages=5)
     arena.serve("fingerprint", frame_max_pages=10)
     judge = arena.serve("judge")
@@ -58,7 +58,7 @@ def stalled(arena: Arena, scale: Scale) -> str:
 
 
 def _outlive(arena: Arena, scale: Scale, asleep: bool) -> str:
-    arena.open(2)
+    arena.open(2, transactions=False)
     due, free = threading.Event(), threading.Event()
     free.set()
 
