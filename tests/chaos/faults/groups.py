@@ -36,12 +36,13 @@ class Stranger(threading.Thread):
         while not self._enough.is_set():
             consumer: Any = Consumer(self._config)
             consumer.subscribe([self._topic], on_assign=self._on_assign)
-            end = self._rng.randrange(2, 12)
-            while end > 0 and not self._enough.is_set():
+            before, patience = self.given, self._rng.choice([2, 50])  # some leave before they were given any
+            while self.given == before and patience > 0 and not self._enough.is_set():
                 consumer.poll(0.1)
-                end -= 1
+                patience -= 1
+            consumer.poll(self._rng.uniform(0, 0.3))
             consumer.close()
-            self._enough.wait(self._rng.uniform(0, 0.5))
+            self._enough.wait(self._rng.uniform(0, 0.3))
 
     def stop(self) -> None:
         self._enough.set()
@@ -78,5 +79,5 @@ def storm(arena: Arena, scale: Scale) -> str:
         for stranger in strangers:
             stranger.stop()
     given = sum(stranger.given for stranger in strangers)
-    assert given >= scale.faults, f"the strangers were given partitions only {given} times"
+    assert given > scale.faults // 2, f"the strangers were given partitions only {given} times"
     return f"strangers were given partitions {given} times, {scale.faults} members passed, {arena.settle()} pages"
