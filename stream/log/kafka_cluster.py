@@ -79,6 +79,7 @@ NOT_YET = frozenset(
         KafkaError.BROKER_NOT_AVAILABLE,
         KafkaError.NETWORK_EXCEPTION,
         KafkaError.KAFKA_STORAGE_ERROR,
+        KafkaError._NOENT,  # "No leaders found" where the client asks for offsets while it knows of no leader
     }
 )
 """Answers of a broker that is not, or not yet, the right one to ask: a moment later it is another, or ready."""
