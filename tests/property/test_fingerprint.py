@@ -81,7 +81,8 @@ def both(
 def presets(cache: Path) -> Iterator[dict[str, Fingerprinter]]:
     with ExitStack() as stack:
         made = {
-            name: Fingerprinter(replace(recipe, min_words=1), cache, workers=0) for name, recipe in PRESETS.items()
+            name: Fingerprinter(replace(recipe, min_words=1, stop_words=()), cache, workers=0)
+            for name, recipe in PRESETS.items()
         }
         yield {name: stack.enter_context(one) for name, one in made.items()}
 
