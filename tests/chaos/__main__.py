@@ -97,7 +97,7 @@ def held(grounds: Grounds, scenario: Scenario, scale: Scale, seed: int) -> bool:
             good = True
         except Exception as error:  # noqa: BLE001  # whatever it is, it is a failure to be reported
             traceback.print_exc()
-            said = f"{type(error).__name__}: {error}"
+            said = f"{type(error).__name__}: {error}".splitlines()[0]
     print(f"{scenario.name:18} {time.monotonic() - began:6.1f} s  {said}", flush=True)
     return good
 

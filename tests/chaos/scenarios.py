@@ -37,7 +37,7 @@ SCENARIOS = (
     Scenario(topics.log_cut, Scale(1, 100), Scale(1, 1_000)),
     Scenario(topics.another_log, Scale(1, 100), Scale(1, 1_000)),
     Scenario(clocks.clocks, Scale(10, 600), Scale(40, 4_000)),
-    Scenario(memory.backlog, Scale(6, 50_000), Scale(120, 1_000_000)),
+    Scenario(memory.backlog, Scale(6, 50_000), Scale(60, 1_000_000)),
     Scenario(brokers.leaders_killed, Scale(1, 200), Scale(9, 3_000), brokers=3),
     Scenario(brokers.below_min_insync, Scale(1, 200), Scale(4, 2_000), brokers=3),
     Scenario(brokers.frozen, None, Scale(6, 2_000), brokers=3),

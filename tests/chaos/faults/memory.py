@@ -29,7 +29,7 @@ SLOW_BYTES_S = 2 * MB
 def url_bytes(pages: int) -> int:
     """A long URL makes the frame and the verdict of a page as large as the page, but nobody has to keep it. All of
     them together would not fit into the bound, and the disk takes them three times."""
-    return 2_000 if pages <= 100_000 else 400
+    return 2_000 if pages <= 100_000 else 200
 
 
 def bound_mb(pages: int) -> dict[str, float]:
@@ -68,11 +68,12 @@ def backlog(arena: Arena, scale: Scale) -> str:
                 peak[name] = max(peak[name], _rss_mb(service))
             return arena.watcher.look() >= warm + count
 
-        arena.until(lambda: grown(1) and time.monotonic() > narrow_until, "it was slow for long enough")
+        slow_enough = 60.0 + scale.faults
+        arena.until(lambda: grown(1) and time.monotonic() > narrow_until, "it was slow for a while", slow_enough)
         slow = len(arena.watcher.records) - warm
         assert slow < scale.pages / 2, "it was not slow"
         proxy.slow = {}
-        arena.until(lambda: grown(scale.pages), "all verdicts are there", timeout=60 + scale.pages / 1_000)
+        arena.until(lambda: grown(scale.pages), "all verdicts are there", timeout=60 + scale.pages / 500)
         assert len(by_ordinal(arena.watcher.rest())) == warm + scale.pages
         while arena.running:
             arena.end(arena.running[-1])
