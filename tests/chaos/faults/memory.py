@@ -19,7 +19,8 @@ FETCHED_MB, QUEUED_MB = 1, 4
 """What a client may fetch ahead, and what it may keep until it is sent; both are set."""
 COPIES = 4
 """How often a page's bytes may lie in memory on their way: as received, decoded, encoded, and in the client."""
-LIVE_BYTES = 1_000
+KEPT = {"state": "state", "snapshot_every": "5s"}
+LIVE_BYTES = 250
 """What a live page may cost the judge."""
 SLACK_MB = 32
 """What the allocators and the interpreter may keep beside."""
@@ -50,7 +51,7 @@ def backlog(arena: Arena, scale: Scale) -> str:
     arena.open(4, transactions=False)
     with Proxy(arena.broker) as proxy:
         roles = {
-            name: arena.serve(name, via=proxy.address, frame_max_pages=FRAME_PAGES)
+            name: arena.serve(name, via=proxy.address, frame_max_pages=FRAME_PAGES, **KEPT)
             for name in ("judge", "fingerprint")
         }
         arena.feed.burst(500)  # all is loaded before anything is measured
