@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
@@ -191,10 +191,16 @@ class Arena:
         consumer.close()
         return count
 
-    def hidden(self, topic: str) -> int:
-        """How many offsets of a topic an open transaction holds back."""
-        open_ends, ends = (cluster_of(self.place).offsets(topic, which) for which in ("open end", "end"))
-        return sum(open_ends.values()) - sum(ends.values())
+    def written(self, *topics: str) -> int:
+        """Where topics end for a reader that minds no transactions, summed; only ever grows."""
+        return self._ends("open end", topics)
+
+    def hidden(self, *topics: str) -> int:
+        """How many offsets of topics an open transaction holds back."""
+        return self._ends("open end", topics) - self._ends("end", topics)
+
+    def _ends(self, which: Literal["open end", "end"], topics: Sequence[str]) -> int:
+        return sum(sum(cluster_of(self.place).offsets(topic, which).values()) for topic in topics)
 
     def settle(self, **policy: Any) -> int:
         """Wait for all verdicts, end all processes, and ask the oracle; the number of pages."""

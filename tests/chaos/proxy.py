@@ -61,20 +61,31 @@ def always(_: Request) -> Fate:
 
 
 class Proxy:
-    """Stands at `broker.detour` from `with` on. `rule` is asked about every request, in the thread of its
-    connection, which it may also hold back; `slow` maps an ending of a client's name to bytes a second."""
+    """Stands at `broker.detour` from `with` on; one at a time, others wait for it. `rule` is asked about every
+    request, in the thread of its connection, which it may also hold back; `slow` maps an ending of a client's name
+    to bytes a second."""
+
+    _turn = threading.Lock()
 
     def __init__(self, broker: Broker, rule: Rule = always) -> None:
+        self._turn.acquire()
+        try:
+            self._stand(broker)
+        except BaseException:
+            self._turn.release()
+            raise
         self.rule = rule
         self.slow: dict[str, int] = {}
-        self._to = ("127.0.0.1", broker.detour_port)
         self._connections: set[_Connection] = set()
         self._lock = threading.Lock()
         self._closed = False
-        self._listener = socket.create_server(("127.0.0.1", broker.detour), backlog=128)
-        self.address = f"kafka://127.0.0.1:{broker.detour}"
         self._thread = threading.Thread(target=self._accept, name="proxy", daemon=True)
         self._thread.start()
+
+    def _stand(self, broker: Broker) -> None:
+        self._to = ("127.0.0.1", broker.detour_port)
+        self._listener = socket.create_server(("127.0.0.1", broker.detour), backlog=128)
+        self.address = f"kafka://127.0.0.1:{broker.detour}"
 
     def cut(self) -> None:
         """End all connections now."""
@@ -119,6 +130,7 @@ class Proxy:
         self._listener.close()
         self.cut()
         self._thread.join(5)
+        self._turn.release()
 
 
 class _Connection:
