@@ -11,6 +11,10 @@ from stream.model import Page, Record
 
 CUT_BYTES = 64 << 10
 """What is kept of a key and a value that do not fit into a dead letter."""
+ORIGIN = ("error", "error-class", "source-topic", "source-partition", "source-offset")
+"""The headers that stand, in this order, behind those of the page itself."""
+CUT = "cut"
+"""One header more where the record did not fit: how many bytes its value had."""
 _log = logging.getLogger("simstream.fingerprint")
 
 
@@ -26,17 +30,19 @@ def append(dead: Appender, record: Record, page: Page) -> int:
     except RecordTooLarge:
         note = f"{note} (cut: the record of {len(record.value or b'')} bytes does not fit)"
         value, key = record.value and record.value[:CUT_BYTES], record.key and record.key[:CUT_BYTES]
-        return dead.append(value, key=key, headers=_origin(record, page, note), partition=0)
+        headers = [*_origin(record, page, note), (CUT, b"%d" % len(record.value or b""))]
+        return dead.append(value, key=key, headers=headers, partition=0)
 
 
 def _origin(record: Record, page: Page, note: str) -> list[tuple[str, bytes]]:
-    return [
-        ("error", note.encode("utf-8", "replace")),
-        ("error-class", page.reason.encode()),
-        ("source-topic", record.topic.encode()),
-        ("source-partition", b"%d" % record.partition),
-        ("source-offset", b"%d" % record.offset),
-    ]
+    values = (
+        note.encode("utf-8", "replace"),
+        page.reason.encode(),
+        record.topic.encode(),
+        b"%d" % record.partition,
+        b"%d" % record.offset,
+    )
+    return list(zip(ORIGIN, values, strict=True))
 
 
 def admitted(look: Callable[[], int]) -> int:
