@@ -68,6 +68,8 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     log: str = "kafka://127.0.0.1:9092"
     prefix: Annotated[str, Meta(pattern=r"^[A-Za-z0-9._-]{1,180}$")] = "simstream"
+    publish_to: Annotated[str, Meta(pattern=r"^[A-Za-z0-9._-]{1,180}$")] | None = None
+    """The prefix of verdicts and positions where it is another: one log judged under several policies."""
     recipe: str = "default"
     distance: NotNegative | None = None
     similarity: str | None = None

@@ -32,13 +32,13 @@ COMMANDS = {
     "state": "What a state folder holds, and whether it is whole.",
     "source": "Mend a gap between the source and the log.",
     "dead-letters": "Show pages that could not be read, and send them again.",
+    "replay": "The log judged again under another policy, and what that changes.",
     "config": "Show every setting and where its value came from.",
 }
 LATER = {
     "find-all": "all near pairs of a list of fingerprints",
     "find-clusters": "all clusters of a list of fingerprints",
     "plan": "table designs for a size, a distance and memory",
-    "replay": "the log judged again under another policy",
 }
 
 

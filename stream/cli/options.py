@@ -35,6 +35,7 @@ _JUDGING = [
 _LOG = [
     click.option("--log", metavar="ADDRESS", help="kafka://HOST:PORT,… or a directory."),
     click.option("--prefix", metavar="NAME", help="First part of the topics' names."),
+    click.option("--publish-to", metavar="NAME", help="The same of verdicts and positions, where it is another."),
 ]
 
 
@@ -60,7 +61,7 @@ def judging_options(function: F) -> F:
 
 
 def log_options(function: F) -> F:
-    """--log and --prefix."""
+    """--log, --prefix and --publish-to."""
     return _apply(_LOG, function)
 
 
@@ -100,5 +101,6 @@ def open_log(settings: Settings, patience: float = 15.0) -> Log:
             client=settings.kafka,
             patience=patience,
             max_record_bytes=settings.max_record_bytes,
+            publish_to=settings.publish_to,
         ),
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -33,15 +32,14 @@ def command(
     """
     import msgspec
 
+    from stream.log.hints import where
     from stream.tools.status import Looking
     from stream.tools.status_asked import ask_processes, snapshots_in
 
     settings = settle(config, state=state, **flags)
-    how = f"--log {shlex.quote(settings.log)}"
-    if settings.prefix != "simstream":
-        how += f" --prefix {settings.prefix}"
+    how = where(settings.log, settings.prefix, settings.publish_to)
     with open_log(settings) as log:
-        looking = Looking(log, settings.log, settings.prefix, how)
+        looking = Looking(log, settings.log, settings.prefix, how, settings.publish_to)
         looking.look(gaps, settings.state)
     looking.add(ask_processes(addresses), snapshots_in(settings.state) if settings.state else [])
     if as_json:

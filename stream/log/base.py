@@ -248,6 +248,18 @@ class LogOptions:
     patience: float = 30.0
     """Seconds that an unreachable broker is waited for before BrokerUnreachable."""
     max_record_bytes: int = 1 << 20
+    publish_to: str | None = None
+    """The prefix of `verdicts` and `positions`, and of the judges' election; without it `prefix`. So one log may be
+    judged under several policies side by side."""
+
+    @property
+    def judged_prefix(self) -> str:
+        """The prefix of all that a judge publishes, elects and fences by."""
+        return self.publish_to or self.prefix
+
+    def full_name(self, topic: str) -> str:
+        """The name of a topic with its prefix."""
+        return f"{self.judged_prefix if topic in (VERDICTS, POSITIONS) else self.prefix}.{topic}"
 
 
 def largest_record(topic: str, options: LogOptions) -> int:

@@ -7,7 +7,14 @@ import shlex
 from stream.log.base import LogOptions
 
 
-def how_to_create(address: str, prefix: str) -> str:
+def how_to_create(address: str, options: LogOptions) -> str:
     """The command that makes the topics of a log; `address` is what `--log` takes."""
-    command = f"simstream topics create --log {shlex.quote(address)}"
-    return command if prefix == LogOptions().prefix else f"{command} --prefix {prefix}"
+    return f"simstream topics create {where(address, options.prefix, options.publish_to)}"
+
+
+def where(address: str, prefix: str, publish_to: str | None = None) -> str:
+    """The flags that name a log."""
+    flags = f"--log {shlex.quote(address)}"
+    if prefix != LogOptions().prefix:
+        flags += f" --prefix {prefix}"
+    return flags if publish_to is None else f"{flags} --publish-to {publish_to}"

@@ -27,7 +27,7 @@ from stream.log.kafka_groups import ask_group
 
 def claim_group(cluster: Cluster) -> str:
     """The group whose offset holds the sign; it has no members."""
-    return f"{cluster.options.prefix}.judge-claim"
+    return f"{cluster.options.judged_prefix}.judge-claim"
 
 
 class Claim:

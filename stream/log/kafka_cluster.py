@@ -115,7 +115,7 @@ class Cluster:
 
     def name(self, topic: str) -> str:
         """The full name."""
-        return f"{self.options.prefix}.{topic}"
+        return self.options.full_name(topic)
 
     def config(self, role: str, defaults: Mapping[str, Any], fixed: Mapping[str, Any]) -> dict[str, Any]:
         """Settings of a client: ours, the user's over them, then those that rules depend on."""
@@ -222,7 +222,7 @@ class Cluster:
         if topic is not None and cause.code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC):
             return TopicMissing(
                 f"there is no topic {self.name(topic)} on {self.servers}",
-                f"make it with: {how_to_create(f'kafka://{self.servers}', self.options.prefix)}",
+                f"make it with: {how_to_create(f'kafka://{self.servers}', self.options)}",
             )
         what = self.name(topic) if topic else self.servers
         return LogError(f"Kafka refused ({what}): {cause.str()}", "look at the broker's log and at [kafka]")

@@ -50,7 +50,7 @@ _log = logging.getLogger("simstream.judge")
 
 def group_of(cluster: Cluster) -> str:
     """The consumer group of the judges."""
-    return f"{cluster.options.prefix}.judge"
+    return f"{cluster.options.judged_prefix}.judge"
 
 
 class KafkaElection(Election):

@@ -175,7 +175,7 @@ class KafkaPublisher(Publisher):
             "judge",
             {**DEFAULTS, "socket.timeout.ms": patience},
             {
-                "transactional.id": f"{self._cluster.options.prefix}.judge",
+                "transactional.id": f"{self._cluster.options.judged_prefix}.judge",
                 "transaction.timeout.ms": self._transaction_ms,
                 "acks": "all",
                 "partitioner": "murmur2_random",

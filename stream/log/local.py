@@ -56,7 +56,7 @@ class LocalLog(Log):
 
     def __init__(self, folder: str | Path, options: LogOptions | None = None) -> None:
         self._options = options or LogOptions()
-        self._catalog = Catalog(Path(folder), self._options.prefix)
+        self._catalog = Catalog(Path(folder), self._options)
 
     def create_topics(self, partitions: int | None = None) -> list[TopicReport]:
         """See Log. Raises DiskFull."""

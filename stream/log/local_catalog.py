@@ -7,7 +7,7 @@ import uuid
 from pathlib import Path
 
 from stream.errors import LogDamaged, TopicMissing
-from stream.log.base import POSITIONS, VERDICTS, TopicInfo
+from stream.log.base import POSITIONS, VERDICTS, LogOptions, TopicInfo
 from stream.log.hints import how_to_create
 from stream.log.local_files import GroupFile, TopicWriter, replace_file
 from stream.log.local_groups import FILE_MAGIC
@@ -21,14 +21,14 @@ class Catalog:
     append.
     """
 
-    def __init__(self, folder: Path, prefix: str) -> None:
+    def __init__(self, folder: Path, options: LogOptions) -> None:
         self.folder = folder
-        self.prefix = prefix
+        self.options = options
         self._path = folder / "topics.json"
 
     def name(self, topic: str) -> str:
         """The full name."""
-        return f"{self.prefix}.{topic}"
+        return self.options.full_name(topic)
 
     def path(self, topic: str) -> Path:
         """The file that holds a topic's records."""
@@ -50,7 +50,7 @@ class Catalog:
         if entry is None:
             raise TopicMissing(
                 f"there is no topic {self.name(topic)} in {self.folder}",
-                f"make it with: {how_to_create(str(self.folder), self.prefix)}",
+                f"make it with: {how_to_create(str(self.folder), self.options)}",
             )
         return TopicInfo(self.name(topic), str(entry["id"]), int(entry["partitions"]))
 

@@ -16,7 +16,7 @@ TRY_EVERY = 0.05
 
 def lock_path(catalog: Catalog) -> Path:
     """The file whose lock makes a judge the elected one; it holds the pid of the last that was."""
-    return catalog.folder / f"{catalog.prefix}.judge.lock"
+    return catalog.folder / f"{catalog.options.judged_prefix}.judge.lock"
 
 
 class LocalElection(Election):

@@ -29,7 +29,7 @@ def topic_ids(catalog: Catalog) -> Ids:
 
 def commit_path(catalog: Catalog) -> Path:
     """The file with the committed offsets."""
-    return catalog.folder / f"{catalog.prefix}.source.json"
+    return catalog.folder / f"{catalog.options.prefix}.source.json"
 
 
 def source_lock_path(catalog: Catalog) -> Path:

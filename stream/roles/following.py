@@ -50,7 +50,7 @@ class Fitting:
         if position.policy != self._policy_id:
             raise WrongPolicy(
                 f"verdicts were published under policy {position.policy}, this is {self._policy_id}",
-                "use the same recipe, distance, similarity, window and link, or another --prefix",
+                "use the same recipe, distance, similarity, window and link, or see `simstream replay --to`",
             )
         return position
 

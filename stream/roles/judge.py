@@ -30,6 +30,11 @@ class JudgeRole:
         self._judging = Judging(policy, context)
         context.metrics.elected.labels(NAME)
 
+    @property
+    def next_frame(self) -> int:
+        """The frame of the log that it judges next. From any thread."""
+        return self._judging.next_frame
+
     def run(self) -> None:
         """Raises StateError in all its kinds (such as WrongPolicy, TakenOver, StateLocked) and LogError."""
         self._context.health.starting(NAME, self._context.settings.give_up_s)

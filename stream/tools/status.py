@@ -74,10 +74,12 @@ class Status(msgspec.Struct):
 
 
 class Looking:
-    """Gathers a `Status`. `how` completes a command line with `--log` and `--prefix`."""
+    """Gathers a `Status`. `how` completes a command line with the flags that name the log; `judged` is the prefix
+    of verdicts and positions where it is another."""
 
-    def __init__(self, log: Log, address: str, prefix: str, how: str) -> None:
+    def __init__(self, log: Log, address: str, prefix: str, how: str, judged: str | None = None) -> None:
         self._log = log
+        self._judged = judged or prefix
         self._how = how
         self.status = Status(address, prefix)
 
@@ -131,7 +133,7 @@ class Looking:
                 info = self._log.topic(topic)
                 lows, ends = self._log.low_watermarks(topic), self._log.end_offsets(topic)
             except TopicMissing:
-                missing.append(f"{self.status.prefix}.{topic}")
+                missing.append(f"{self._judged if topic in (VERDICTS, POSITIONS) else self.status.prefix}.{topic}")
                 continue
             self.status.topics.append(
                 Topic(info.name, info.id, info.partitions, sum(lows.values()), sum(ends.values()))
@@ -167,7 +169,7 @@ class Looking:
         status.unpublished_frames = max(0, end - (published.frame if published else 0))
         if published is None and any(committed(self._log, VERDICTS, 1)):
             self._wrong(
-                f"{status.prefix}.{VERDICTS} has records, {status.prefix}.{POSITIONS} has none",
+                f"{self._judged}.{VERDICTS} has records, {self._judged}.{POSITIONS} has none",
                 "restore the positions, or publish under another --prefix",
             )
         elif published is not None and published.log_id != log_id:

@@ -1,0 +1,72 @@
+"""Comparing two judges' verdicts, and a replay that is stopped before it begins."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from stream.cli.main import invoke
+from stream.errors import UsageError, WrongLog
+from stream.log import open_log
+from stream.log.base import FINGERPRINTS, Log, LogOptions, Outgoing
+from stream.tools.replay_compare import compare
+from stream.wire import position as positions
+from stream.wire import verdict as wire
+from stream.wire.position import Position
+from tests.unit.test_verdict import verdict
+
+
+def publish(log: Log, kinds: dict[int, str], log_id: str = "") -> None:
+    """Verdicts of these kinds by ordinal, in an order of their own."""
+    made = [verdict(id=f"p{number}", ordinal=number, verdict=kind) for number, kind in sorted(kinds.items())]
+    at = Position(log_id or log.topic(FINGERPRINTS).id, 1, max(kinds) + 1, "0" * 16, "5be0c2d1")
+    with log.publisher() as publisher:
+        publisher.start()
+        publisher.publish([Outgoing(one.id.encode(), wire.encode(one), ()) for one in made], positions.encode(at))
+
+
+def both(folder: Path) -> tuple[Log, Log]:
+    old, new = (open_log(str(folder), LogOptions(publish_to=name)) for name in (None, "b"))
+    old.create_topics(3)
+    new.create_topics()
+    return old, new
+
+
+def test_pages_are_paired_by_ordinal_whatever_the_order_and_what_only_one_has_is_counted(tmp_path: Path) -> None:
+    old, new = both(tmp_path)
+    publish(old, dict.fromkeys(range(20), "near_duplicate"))
+    publish(new, {number: "new" if number % 5 == 0 else "near_duplicate" for number in range(2, 23)})
+    found = compare(old, new, 2, lambda _: None)
+    assert (found.compared, found.only_old, found.only_new, found.same) == (18, 2, 3, 15)
+    assert [(pair.old, pair.new, pair.pages) for pair in found.pairs] == [
+        ("near_duplicate", "near_duplicate", 15),
+        ("near_duplicate", "new", 3),
+    ]
+    assert found.pairs[1].share == pytest.approx(3 / 18, abs=1e-6)
+    assert [example.ordinal for example in found.pairs[1].examples] == [5, 10]
+
+
+def test_verdicts_of_different_logs_are_not_compared(tmp_path: Path) -> None:
+    old, new = both(tmp_path)
+    publish(old, {0: "new"})
+    with pytest.raises(UsageError, match="no verdicts yet"):
+        compare(old, new, 1, lambda _: None)
+    publish(new, {0: "new"}, log_id="another")
+    with pytest.raises(WrongLog):
+        compare(old, new, 1, lambda _: None)
+
+
+def test_topics_of_verdicts_alone_have_the_other_prefix(tmp_path: Path) -> None:
+    _, new = both(tmp_path)
+    of_the_log = [new.topic(topic).name for topic in ("pages", "fingerprints", "dead-letters")]
+    assert of_the_log == ["simstream.pages", "simstream.fingerprints", "simstream.dead-letters"]
+    assert [new.topic(topic).name for topic in ("verdicts", "positions")] == ["b.verdicts", "b.positions"]
+    assert new.topic("verdicts").partitions == 3
+
+
+def test_a_log_that_is_not_there_is_not_made(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert invoke(["replay", "--to", "b", "--log", str(tmp_path / "none")]) == 1
+    assert "topics create" in capsys.readouterr().err
+    assert not (tmp_path / "none").exists()
+    assert invoke(["replay", "--to", "simstream", "--log", str(tmp_path)]) == 2
