@@ -18,8 +18,8 @@ from stream.files.folder import StateFolder
 from stream.index.index import join
 from stream.index.keys import Keys
 from stream.judge.candidates import Candidate
+from stream.judge.lookups import Match
 from stream.judge.pages import Pages
-from stream.judge.resolver import Match
 from stream.judge.state import JudgeState, make_index
 from stream.model import U64, Columns, Kind, Page, Record, Source, Verdict
 from stream.settings import default_cache, duration_ms

@@ -11,9 +11,13 @@ from numpy.typing import NDArray
 from stream.index.keys import Keys, Rule
 from stream.index.matches import Matches
 from stream.kernels.confirm import Wanted, confirm_rows
+from stream.kernels.gather import Gathered, count, gather
 from stream.model import U64
 
 FIRST_ROOM = 4096
+MOST_ROOM = 1 << 18
+"""Hits for which there is room, unless one query alone has more."""
+FEW_QUERIES = 4
 BLOCK = 512
 """Queries that go through all sources together."""
 UNLIMITED = 2**62
@@ -22,14 +26,20 @@ UNLIMITED = 2**62
 class Hits:
     """Room for what a source finds: places, one past the last place of each run, and tags query << 8 | distance."""
 
-    def __init__(self, room: int = FIRST_ROOM) -> None:
+    def __init__(self) -> None:
+        self.make(FIRST_ROOM)
+
+    def make(self, room: int) -> None:
+        """So much room, empty."""
         self.places: U64 = np.empty(room, np.uint64)
         self.ends: U64 = np.empty(room, np.uint64)
         self.tags: U64 = np.empty(room, np.uint64)
 
-    def larger(self) -> Hits:
-        """Four times the room, empty."""
-        return Hits(4 * len(self.places))
+    def fit(self, queries: int) -> None:
+        """Make four times the room where it held so few queries that the next was looked up in vain, or none."""
+        room = len(self.places)
+        if queries == 0 or (queries < FEW_QUERIES and room < MOST_ROOM):
+            self.make(4 * room)
 
 
 class Source(Protocol):
@@ -90,98 +100,110 @@ class Found:
         return None
 
     def _grow(self) -> None:
-        room = min(max(2 * len(self.keys), FIRST_ROOM), self.limit)
+        room = min(max(4 * len(self.keys), FIRST_ROOM), self.limit)
         self.keys = np.concatenate([self.keys[: self.count], np.empty(room - self.count, np.uint64)])
         self.facts = np.concatenate([self.facts[: self.count], np.empty(room - self.count, np.uint32)])
         self.buckets = np.concatenate([self.buckets[: self.count], np.empty(room - self.count, np.int64)])
 
 
 class Answer(NamedTuple):
-    """Of the first `answered` queries of a block, the matches in order, and how many candidates there were."""
+    """How many matches (a,) each of the first a queries of a block has, and all of them; and their candidates."""
 
-    answered: int
-    keys: U64
-    facts: NDArray[np.uint32]
-    buckets: NDArray[np.int64]
+    counts: NDArray[np.int64]
+    matches: Gathered
     candidates: int
 
 
-def ask(source: Source, released: U64, queries: U64, wanted: Wanted, last: int, limit: int) -> tuple[int, Found]:
+def ask(
+    source: Source, released: U64, queries: U64, wanted: Wanted, last: int, limit: int, hits: Hits
+) -> tuple[int, Found]:
     """One source's matches of the queries before `last`, as far as `limit` allows.
 
-    Returns the number of queries answered (of the others some matches may be there) and the matches, unsorted.
+    Returns the number of queries answered (of the others some matches may be there) and the matches.
     """
-    found, hits = Found(len(queries), limit), Hits()
+    found = Found(len(queries), limit)
     first = 0
     while first < last:
         following, count = source.find(queries[:last], first, hits)
         full = found.take(source, released, wanted, hits, count) if count else None
         if full is not None:
             return full, found
-        if following == first:
-            hits = hits.larger()
+        if following < last:
+            hits.fit(following - first)
         first = following
     return last, found
 
 
 def answer_block(
-    sources: Sequence[Source], released: U64, rule: Rule, queries: Keys, block: slice, room: int
+    sources: Sequence[Source], released: U64, rule: Rule, queries: Keys, block: slice, room: int, hits: Hits
 ) -> Answer:
     """As many queries of a block as fit into `room` matches."""
     fingerprints, wanted = queries.fingerprints[block], rule.wanted(queries, block)
     last = len(fingerprints)
     parts: list[Found] = []
     for source in sources:
-        last, found = ask(source, released, fingerprints, wanted, last, room)
+        last, found = ask(source, released, fingerprints, wanted, last, room, hits)
         parts.append(found)
-    keys = np.concatenate([f.keys[: f.count] for f in parts])
-    facts = np.concatenate([f.facts[: f.count] for f in parts])
-    buckets = np.concatenate([f.buckets[: f.count] for f in parts])
-    order = np.argsort(keys)
-    keys = keys[order]
-    ends = np.searchsorted(keys, np.arange(1, last + 1, dtype=np.uint64) << np.uint64(32))
+    counts = np.zeros(last, np.int64)
+    for part in parts:
+        count(part.keys[: part.count], counts)
+    ends = np.cumsum(counts)
     answered = int(np.searchsorted(ends, room, side="right"))
-    kept = int(ends[answered - 1]) if answered else 0
-    candidates = sum(int(f.candidates[:answered].sum()) for f in parts)
-    return Answer(answered, keys[:kept], facts[order[:kept]], buckets[order[:kept]], candidates)
+    candidates = sum(int(part.candidates[:answered].sum()) for part in parts)
+    counts, total = counts[:answered], int(ends[answered - 1]) if answered else 0
+    matches, begins = _room(total), ends[:answered] - counts
+    for part in parts:
+        if total:
+            gather(part.keys[: part.count], part.facts, part.buckets, begins, matches)
+    return Answer(counts, matches, candidates)
 
 
-def answer(sources: Sequence[Source], released: U64, rule: Rule, queries: Keys, limit: int) -> tuple[Matches, int]:
+def answer(
+    sources: Sequence[Source], released: U64, rule: Rule, queries: Keys, limit: int, in_order: bool
+) -> tuple[Matches, int]:
     """The matches of the first queries that bring at most `limit`, but of one at least; and their candidates.
 
+    Those of each query by entry where `in_order`. What comes first of the sources should be the largest: it says
+    how many queries the others are asked.
     Memory: at most about 40 bytes x `limit` for each source.
     """
-    counts = np.zeros(len(queries.fingerprints), np.int64)
+    hits = Hits()
     parts: list[Answer] = []
-    done, room, candidates = 0, max(limit, 0), 0
-    while done < len(counts):
-        end = min(done + BLOCK, len(counts))
-        part = answer_block(sources, released, rule, queries, slice(done, end), room)
-        if part.answered == 0 and done == 0:
+    done, room, asked = 0, max(limit, 0), len(queries.fingerprints)
+    while done < asked:
+        end = min(done + BLOCK, asked)
+        part = answer_block(sources, released, rule, queries, slice(done, end), room, hits)
+        if done == len(part.counts) == 0:
             end = 1
-            part = answer_block(sources, released, rule, queries, slice(1), UNLIMITED)
-        per_query = np.bincount((part.keys >> np.uint64(32)).astype(np.int64), minlength=part.answered)
-        counts[done : done + part.answered] = per_query
+            part = answer_block(sources, released, rule, queries, slice(1), UNLIMITED, hits)
         parts.append(part)
-        done += part.answered
-        room -= len(part.keys)
-        candidates += part.candidates
+        done += len(part.counts)
+        room -= len(part.matches.entry)
         if done < end or room < 0:
             break
-    return _matches(done, counts, parts), candidates
+    return _matches(parts, in_order), sum(part.candidates for part in parts)
 
 
-def _matches(done: int, counts: NDArray[np.int64], parts: Sequence[Answer]) -> Matches:
-    keys = np.concatenate([np.empty(0, np.uint64), *(part.keys for part in parts)])
-    facts = np.concatenate([np.empty(0, np.uint32), *(part.facts for part in parts)])
-    starts = np.zeros(done + 1, np.int64)
-    np.cumsum(counts[:done], out=starts[1:])
-    return Matches(
-        done,
-        starts,
-        (keys & np.uint64(0xFFFFFFFF)).astype(np.int64),
-        (facts >> np.uint32(16)).astype(np.uint8),
-        (facts & np.uint32(0xFFFF)).astype(np.uint16),
-        (facts >> np.uint32(31)).astype(np.uint8),
-        np.concatenate([np.empty(0, np.int64), *(part.buckets for part in parts)]),
+def _room(matches: int) -> Gathered:
+    return Gathered(
+        np.empty(matches, np.int64),
+        np.empty(matches, np.uint8),
+        np.empty(matches, np.uint16),
+        np.empty(matches, np.uint8),
+        np.empty(matches, np.int64),
     )
+
+
+def _matches(parts: Sequence[Answer], in_order: bool) -> Matches:
+    counts = np.concatenate([np.empty(0, np.int64), *(part.counts for part in parts)])
+    starts = np.zeros(len(counts) + 1, np.int64)
+    np.cumsum(counts, out=starts[1:])
+    if len(parts) == 1:
+        [(_, found, _)] = parts
+    else:
+        columns = (_room(0), *(part.matches for part in parts))
+        found = Gathered._make(np.concatenate(same) for same in zip(*columns, strict=True))
+    if in_order:
+        order = np.lexsort((found.entry, np.repeat(np.arange(len(counts)), counts)))
+        found = Gathered._make(column[order] for column in found)
+    return Matches(len(counts), starts, *found)

@@ -108,6 +108,7 @@ class Packed:
             self.layout,
             self.masks,
             hits.places,
+            hits.ends,
             hits.tags,
         )
         if count:

@@ -33,8 +33,10 @@ class Batch:
     """Per group its first page."""
     live: dict[bytes, int] = field(default_factory=dict)
     """Rows of the live pages by identity as far as the batch has changed them, 0 where one has left."""
-    fresh: dict[int, list[int]] = field(default_factory=dict)
-    """Per group the entries that its pages founded."""
+    heads: NDArray[np.uint32] = field(default_factory=lambda: np.empty(0, np.uint32))
+    """Per group the page that founded its latest entry of this batch, and 1 more; 0 for none."""
+    following: NDArray[np.uint32] = field(default_factory=lambda: np.empty(0, np.uint32))
+    """Per page that founded an entry the one before it of the same group, and 1 more; 0 for none."""
     founders: dict[int, int] = field(default_factory=dict)
     """The entries founded in this batch, each with the number of its page here, -1 for a page of before."""
 
@@ -54,6 +56,7 @@ class Batch:
             if group == len(self.firsts):
                 self.firsts.append(number)
             self.groups.append(group)
+        self.heads, self.following = np.zeros(len(seen), np.uint32), np.zeros(len(self), np.uint32)
         self._identities = self.identities.tobytes()
 
     _identities: bytes = b""
@@ -61,6 +64,17 @@ class Batch:
     def identity(self, number: int) -> bytes:
         """The identity of page `number`."""
         return self._identities[16 * number : 16 * number + 16]
+
+    def found(self, number: int, row: int) -> None:
+        """Page `number`, of this row, has founded an entry."""
+        group = self.groups[number]
+        self.following[number], self.heads[group] = self.heads[group], number + 1
+        self.founders[row] = number
+
+    def entry_of(self, group: int) -> int:
+        """The latest entry that a page of this group has founded in this batch; 0 for none."""
+        head = int(self.heads[group])
+        return int(self.rows[head - 1]) if head else 0
 
     def number_of(self, row: int) -> int:
         """Which page of the batch has a row; -1 for none."""

@@ -12,6 +12,7 @@ member is at hand: joining and merging cost O(1), and the next oldest O(log n) a
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -208,6 +209,10 @@ class Clusters:
     def _forget_former(self, cluster: int) -> None:
         for other in self._former.pop(cluster, ()):
             self._clusters.free(other)
+
+    def columns(self) -> dict[str, NDArray[Any]]:
+        """Those of `kernels/choose.Live`, until a table grows."""
+        return {"node_cluster": self._nodes.column("cluster"), "into": self._clusters.column("into")}
 
     def sizes(self) -> NDArray[np.uint32]:
         """The live members of every cluster that has a record, in no particular order; linear."""

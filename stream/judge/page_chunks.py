@@ -26,6 +26,8 @@ class Chunks:
         """The last ones, which the last append has filled, are open."""
         self.live: NDArray[np.int64] = np.zeros(16, np.int64)
         """Live records by slot."""
+        self.ranks: NDArray[np.int64] = np.zeros(16, np.int64)
+        """Ranks by slot."""
         self.number = 0
         """The next sealed chunk's."""
         self.rank = 0
@@ -120,9 +122,10 @@ class Chunks:
 
     def _put(self, chunk: Chunk, live: int) -> None:
         if len(self.live) <= chunk.slot:
-            self.live = np.concatenate([self.live, np.zeros(max(chunk.slot, len(self.live)), np.int64)])
+            more = np.zeros(max(chunk.slot, len(self.live)), np.int64)
+            self.live, self.ranks = np.concatenate([self.live, more]), np.concatenate([self.ranks, more])
         self._by_slot[chunk.slot] = chunk
-        self.live[chunk.slot] = live
+        self.live[chunk.slot], self.ranks[chunk.slot] = live, chunk.rank
 
     def _seal(self, i: int, chunk: OpenChunk) -> None:
         place = Place(self.layout, self.number, chunk.slot, chunk.rank)

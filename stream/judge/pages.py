@@ -107,6 +107,10 @@ class Pages:
         """A number that ascends with the records' ordinals, from memory; until `compact` moves one of them."""
         return self._chunks.of(cold).rank << 16 | (int(cold) & 0xFFFF)
 
+    def ranks(self) -> NDArray[np.int64]:
+        """Per slot what `order` begins with; until the next `append` or `compact`."""
+        return self._chunks.ranks
+
     def left(self, colds: NDArray[np.uint32] | int) -> None:
         """The pages of these records are live no more. ValueError where they are more than the chunk has."""
         slots = np.atleast_1d(np.asarray(colds, np.uint32)) >> 16

@@ -9,23 +9,16 @@ chain.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stream.files import Part
 from stream.judge.table import NONE, Table
+from stream.kernels.choose import CHAINED, FOUNDER, INDEXED, LIVE
 
-LIVE = 1
-"""A page has this row, and is live."""
-INDEXED = 2
-"""It answers for its entry: always under `any`, as the canonical page under `canonical`."""
-FOUNDER = 4
-"""The row is the number of an entry, which the index may still hold."""
-CHAINED = 8
-"""`link` is a chain (of a founder) or a place in one (of another page)."""
-
-PAGE_BYTES = 13
+__all__ = ["CHAINED", "FOUNDER", "INDEXED", "LIVE", "Rows"]
 
 
 class Rows:
@@ -140,6 +133,11 @@ class Rows:
             chains.free(chain)
             table.state[founder] &= ~CHAINED
         return founder
+
+    def columns(self) -> dict[str, NDArray[Any]]:
+        """Those of `kernels/choose.Live`, until a table grows."""
+        named = {name: self.table.column(name) for name in ("state", "link", "node", "cold")}
+        return {**named, "place_row": self._places.column("row"), "chain_first": self._chains.column("first")}
 
     def give_back(self, rows: NDArray[np.uint32]) -> None:
         """Entries of these numbers are nowhere in the index any more: the rows of those that left are free."""

@@ -24,6 +24,7 @@ from stream.judge.expiry import Expiry
 from stream.judge.pages import PageRecord, Pages
 from stream.judge.rows import FOUNDER, INDEXED, LIVE, Rows
 from stream.judge.sizes import Alert, Grown, Sizes
+from stream.kernels.choose import Live
 
 DELETE = "delete the folder: it is made anew from the log"
 BUCKETS = 8
@@ -98,6 +99,10 @@ class Store:
     def ordinal_rank(self, row: int) -> int:
         """Ascends with the ordinals of pages, and costs less to know."""
         return self.pages.order(self.rows.table.cold[row])
+
+    def columns(self) -> Live:
+        """What says which page stands for an entry, and in which cluster; until anything changes."""
+        return Live(**self.rows.columns(), **self.clusters.columns(), ranks=self.pages.ranks())
 
     def known(self, identities: NDArray[np.uint64]) -> list[list[int]]:
         """For each of n identities (n, 2) the rows that may be those of its live page."""
@@ -250,15 +255,13 @@ class Store:
     def _index(self, number: int, row: int, entry: int) -> None:
         """Let a live page of the batch answer for an entry: a known one, one of the batch, or its own."""
         batch = self._batch
-        group = batch.groups[number]
         if not self.canonical_only:
-            entry = entry or next(iter(batch.fresh.get(group, ())), 0)
+            entry = entry or batch.entry_of(batch.groups[number])
             if entry:
                 self.rows.join(entry, row)
                 return
         self.rows.found(row)
-        batch.fresh.setdefault(group, []).append(row)
-        batch.founders[row] = number
+        batch.found(number, row)
 
     def _forget(self, row: int, identity: bytes) -> None:
         """A page is live no more: nothing leads to it, and its row is free once the batch is settled."""

@@ -6,6 +6,9 @@ bits where the prefix has at least 16, else 32). All tables of a segment lie one
 
 A probe compares the high parts, thirty-two at once, which lets one in some thousand pass; the low parts of those
 alone are fetched, after all high parts of a query, so that their cache lines have been asked for in the meantime.
+
+Where many pages are alike they crowd under a few prefixes, and the probes of one query would compare most of a
+table and more: such a query goes over table 0 from end to end instead, where it meets each place once.
 """
 
 from __future__ import annotations
@@ -25,6 +28,8 @@ PREFETCHED = 512
 """High parts of one range that are asked for in advance, sixteen to a cache line."""
 LINE = 16
 """High parts of one cache line."""
+CROWDED = 4
+"""A query that would compare more than one in so many of all places goes over table 0 instead."""
 
 ROTATION, BITS, DIRECTORY, MASKS, MASKS_END, FLIPS = range(6)
 """Columns of a layout: one row a table."""
@@ -91,10 +96,11 @@ def _pass_high(high, low, start, end, query, most, mark, places, marks, hits):  
 
 
 @njit(inline="always")
-def _pass_low(high, low, directory, q, query, within, layout, masks, values, tags, first, last):  # type: ignore[no-untyped-def]
+def _pass_low(high, low, q, query, within, layout, masks, values, ends, tags, first, last):  # type: ignore[no-untyped-def]
     """Keep of what passed for query q those within the distance and not found before; returns the end of the kept.
 
-    `values[first:last]` are places and `tags` say table and mask on entry; values and tags of hits on return.
+    `values[first:last]` are places and `tags` say table and mask on entry; on return they are hits, as those of
+    `probe_packed`.
     """
     kept = first
     for i in range(first, last):
@@ -108,16 +114,40 @@ def _pass_low(high, low, directory, q, query, within, layout, masks, values, tag
         if d > within:
             continue
         if t == 0:
-            v = layout[0, DIRECTORY] + (int64(own >> (uint64(64) - bits)) ^ masks[m])
-            if place > int64(directory[v]) and _suffix(high, low, place - 1) == suffix:
+            values[kept], ends[kept] = uint64(place), uint64(place + 1)
+        else:
+            difference = rotate_left(difference, (uint64(64) - rotation) & uint64(63))
+            if _found_before(difference, t, layout):
                 continue
-        difference = rotate_left(difference, (uint64(64) - rotation) & uint64(63))
-        if _found_before(difference, t, layout):
-            continue
-        values[kept] = difference ^ query
+            values[kept], ends[kept] = difference ^ query, uint64(0)
         tags[kept] = (uint64(q) << uint64(8)) | d
         kept += 1
     return kept
+
+
+@njit(inline="always")
+def _pass_all(high, low, directory, q, query, within, bits, values, ends, tags, hits):  # type: ignore[no-untyped-def]
+    """Append all hits of query q, by going over table 0; returns their new number, -1 without room."""
+    prefix, suffix = query >> (uint64(64) - bits), query << bits
+    wanted = uint32(suffix >> uint64(32))
+    for v in range(int64(1) << int64(bits)):
+        start, end = int64(directory[v]), int64(directory[v + 1])
+        flips = popcount(prefix ^ uint64(v))
+        if start == end or flips > within:
+            continue
+        kept = hits
+        hits = _pass_high(high, low, start, end, wanted, uint32(within - flips), flips, values, tags, hits)
+        if hits < 0:
+            return -1
+        for i in range(kept, hits):
+            place = int64(values[i])
+            d = flips + popcount(_suffix(high, low, place) ^ suffix)
+            if d <= within:
+                values[kept], ends[kept] = uint64(place), uint64(place + 1)
+                tags[kept] = (uint64(q) << uint64(8)) | d
+                kept += 1
+        hits = kept
+    return hits
 
 
 @lean_kernel
@@ -131,23 +161,27 @@ def probe_packed(
     layout: NDArray[np.int64],
     masks: NDArray[np.int64],
     values: U64,
+    ends: U64,
     tags: U64,
 ) -> tuple[int, int]:
-    """All distinct values within `distance` of each query, by T tables and the flipped prefixes of each.
+    """All values within `distance` of each query, by T tables and the flipped prefixes of each.
 
     `directory` says per table the places in `high` and `low` where each prefix begins, `layout` (T, 6) where what
     is, `masks` the flips of each table's prefix. A value that several tables find is taken from the first of them
     that can: no set, no sorting, and machines that share the tables would report it once. In table 0 alone a value
-    may stand several times; it is reported once.
-    Writes values and tags (query << 8 | distance) of the hits of `queries[first:]`, queries ascending. Returns the
-    next query and the number of hits; where the next query is not the last + 1, there was no room for what passed
-    the high part.
+    may stand several times: each of its places is reported.
+    Writes of the hits of `queries[first:]`, queries ascending, tags (query << 8 | distance), and either places of
+    table 0 and `ends` one past them, or, of what another table found, values and ends of 0. Returns the next query
+    and the number of hits; where that is not the last + 1, there was no room for what passed the high part.
     Cost: one or two cache misses a probe, hidden by asking AHEAD; 0.05 to 0.3 ns a value compared.
     """
     within = uint64(distance)
+    bits0 = uint64(layout[0, BITS])
+    crowd = int64(directory[int64(1) << int64(bits0)]) // CROWDED
     hits = 0
     for q in range(first, queries.size):
         start_of_query = hits
+        compared = int64(0)
         for t in range(layout.shape[0]):
             query = rotate_left(queries[q], uint64(layout[t, ROTATION]))
             bits = uint64(layout[t, BITS])
@@ -165,16 +199,25 @@ def probe_packed(
                 if m + AHEAD < end:
                     _prefetch_range(high, directory, here + (prefix ^ masks[m + AHEAD]))
                 v = here + (prefix ^ masks[m])
+                start, stop = int64(directory[v]), int64(directory[v + 1])
+                compared += stop - start
+                if compared > crowd:
+                    break
                 most = uint32(within - popcount(uint64(masks[m])))
                 mark = (uint64(t) << uint64(32)) | uint64(m)
-                hits = _pass_high(
-                    high, low, int64(directory[v]), int64(directory[v + 1]), wanted, most, mark, values, tags, hits
-                )
+                hits = _pass_high(high, low, start, stop, wanted, most, mark, values, tags, hits)
                 if hits < 0:
                     return q, start_of_query
-        hits = _pass_low(
-            high, low, directory, q, queries[q], within, layout, masks, values, tags, start_of_query, hits
-        )
+            if compared > crowd:
+                break
+        if compared > crowd:
+            hits = _pass_all(high, low, directory, q, queries[q], within, bits0, values, ends, tags, start_of_query)
+            if hits < 0:
+                return q, start_of_query
+        else:
+            hits = _pass_low(
+                high, low, q, queries[q], within, layout, masks, values, ends, tags, start_of_query, hits
+            )
     return queries.size, hits
 
 
@@ -200,17 +243,20 @@ def locate_packed(
     bits: int,
     ends: U64,
 ) -> None:
-    """Replace each value by the first of its places in table 0, which holds it; `ends` is one past the last.
+    """Replace each value whose end is 0 by the first of its places in table 0, which holds it; `ends` is then one
+    past the last.
 
     `directory` is table 0's own over its `bits` bits, and bounds both binary searches.
     """
     by = uint64(bits)
     shift = uint64(64) - by
     for i in range(values.size):
-        if i + 2 * AHEAD < values.size:
+        if i + 2 * AHEAD < values.size and ends[i + 2 * AHEAD] == uint64(0):
             prefetch(directory, int64(values[i + 2 * AHEAD] >> shift))
-        if i + AHEAD < values.size:
+        if i + AHEAD < values.size and ends[i + AHEAD] == uint64(0):
             prefetch(high, int64(directory[int64(values[i + AHEAD] >> shift)]))
+        if ends[i] != uint64(0):
+            continue
         v = int64(values[i] >> shift)
         suffix = values[i] << by
         start = _search(high, low, int64(directory[v]), int64(directory[v + 1]), suffix, False)
