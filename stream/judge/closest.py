@@ -25,6 +25,8 @@ from stream.text.policy import Policy
 STEP: Final = 256
 """Pages of a batch that are compared at once with one another and those before them: with all of these under `any`,
 but under `canonical` only with canonical ones, so that pages alike cost the same however many they are."""
+FEW = 8
+"""Up to so many matches of a page are looked at one by one."""
 NO_TIES: Final = np.empty(0, np.int64)
 
 
@@ -90,7 +92,7 @@ class Closest:
         best, ties = self._found(near, batch)
         for heir in store.promoted:
             if store.rows.is_live(heir):
-                best = self._closer(page, heir, best)
+                best = self._with_heir(page, heir, best)
         if same:
             ties.add(store.clusters.of(same))
         elif best is not None and not self._any:
@@ -99,15 +101,30 @@ class Closest:
 
     def _found(self, near: Near, batch: Batch) -> tuple[Best | None, set[Cluster]]:
         """The best of what is live now of the index's entries and the batch's, and under `any` the clusters."""
-        (found, start, end), fellows = near.matches, near.fellows
+        (_, start, end), fellows = near.matches, near.fellows
         size = end - start + (fellows.end - fellows.start if fellows else 0)
         if not size:
             return None, set()
+        return self._of_few(near, batch) if size <= FEW else self._of_many(near, batch, size)
+
+    def _of_few(self, near: Near, batch: Batch) -> tuple[Best | None, set[Cluster]]:
+        """One after another: calling the kernel costs as much as some matches."""
+        store, best, ties = self._store, None, set()
+        for entry, distance, agreement in _one_by_one(near, batch):
+            if row := store.earliest(entry):
+                found = Best(row, distance, agreement)
+                if best is None or self._is_closer(found, best):
+                    best = found
+                if self._any:
+                    ties.add(store.clusters.of(row))
+        return best, ties
+
+    def _of_many(self, near: Near, batch: Batch, size: int) -> tuple[Best | None, set[Cluster]]:
+        """At most `size` matches in a kernel."""
+        (found, start, end), fellows = near.matches, near.fellows
         live, chosen = self._store.columns(), np.full(3, -1, np.int64)
         seen, ties = np.zeros(SEEN, np.int64), np.empty(size, np.int64) if self._any else NO_TIES
-        count = 0
-        if end > start:
-            count = choose(found.entry, found.distance, found.agreement, start, end, live, chosen, seen, ties, 0)
+        count = choose(found.entry, found.distance, found.agreement, start, end, live, chosen, seen, ties, 0)
         if fellows:
             own, start, end = fellows
             founded = Founded(near.groups, batch.heads, batch.following, batch.rows)
@@ -117,17 +134,20 @@ class Closest:
         agreement, distance, row = chosen[AGREEMENT].item(), chosen[DISTANCE].item(), chosen[ROW].item()
         return Best(row, distance, agreement) if agreement >= 0 else None, set(ties[:count].tolist())
 
-    def _closer(self, page: Compared, row: int, best: Best | None) -> Best | None:
-        """The page of a row if it is a better match, else the best so far."""
-        store = self._store
-        pair = compare(page, store.record(row), self._policy)
+    def _with_heir(self, page: Compared, row: int, best: Best | None) -> Best | None:
+        """The best so far, or the page of this row where it is a better match."""
+        pair = compare(page, self._store.record(row), self._policy)
         if pair.fails is not None:
             return best
-        if best is not None:
-            one, other = (-pair.agreement, pair.distance), (-best.agreement, best.distance)
-            if one > other or (one == other and store.ordinal_rank(row) >= store.ordinal_rank(best.row)):
-                return best
-        return Best(row, pair.distance, pair.agreement)
+        found = Best(row, pair.distance, pair.agreement)
+        return found if best is None or self._is_closer(found, best) else best
+
+    def _is_closer(self, one: Best, other: Best) -> bool:
+        if one.agreement != other.agreement:
+            return one.agreement > other.agreement
+        if one.distance != other.distance:
+            return one.distance < other.distance
+        return self._store.ordinal_rank(one.row) < self._store.ordinal_rank(other.row)
 
     def _entries(self, batch: Batch) -> Iterator[tuple[Span, list[int]]]:
         """Per page the index's matches, and the twins among them; asked for as many at once as its limit allows."""
@@ -168,3 +188,21 @@ class Closest:
                     alone = stop - start == 1 and not batch.entry_of(batch.groups[at + i])  # its own key
                     yield None if alone else Span(found, start, stop), groups
                 at += found.done
+
+
+def _one_by_one(near: Near, batch: Batch) -> Iterator[tuple[int, int, int]]:
+    """(entry, distance, agreement) of the index's entries and the batch's."""
+    if near.matches.end > near.matches.start:
+        yield from _triples(near.matches)
+    if near.fellows:
+        for place, distance, agreement in _triples(near.fellows):
+            number = batch.heads[near.groups[place]].item()
+            while number:
+                yield batch.rows[number - 1].item(), distance, agreement
+                number = batch.following[number - 1].item()
+
+
+def _triples(span: Span) -> Iterator[tuple[int, int, int]]:
+    (found, start, end) = span
+    columns = found.entry[start:end], found.distance[start:end], found.agreement[start:end]
+    return zip(*(column.tolist() for column in columns), strict=True)

@@ -20,6 +20,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from stream.files.folder import StateFolder
 from stream.index.index import Index
+from stream.judge import closest
 from stream.judge.acceptor import Accepted, Acceptor, Ignored
 from stream.judge.pages import Pages
 from stream.judge.resolver import Resolver
@@ -84,9 +85,13 @@ class JudgeMachine(RuleBasedStateMachine):
     """One log, two source partitions with holes in their offsets, two judges."""
 
     policy = Policy(RECIPE, 128, 3, 100, None, "any")
+    few, step = closest.FEW, closest.STEP
 
     def __init__(self) -> None:
         super().__init__()
+        self.patch = pytest.MonkeyPatch()
+        self.patch.setattr(closest, "FEW", self.few)
+        self.patch.setattr(closest, "STEP", self.step)
         words = self.policy.sketch_bits // 64
         self.fast = small_state(self.policy)
         self.folder = TemporaryDirectory()
@@ -197,6 +202,7 @@ class JudgeMachine(RuleBasedStateMachine):
         self.fast.check()
 
     def teardown(self) -> None:
+        self.patch.undo()
         self.fast.close()
         self.folder.cleanup()
 
@@ -215,8 +221,9 @@ class JudgeMachine(RuleBasedStateMachine):
         assert self.fast.resolver.largest_cluster == max(sizes.values(), default=0)
 
 
-def machine(name: str, policy: Policy) -> type:
-    cls = type(name, (JudgeMachine,), {"policy": policy})
+def machine(name: str, policy: Policy, few: int = 0, step: int = 2) -> type:
+    """More matches than `few` go through the kernel; `step` pages are compared with one another at once."""
+    cls = type(name, (JudgeMachine,), {"policy": policy, "few": few, "step": step})
     case = cls.TestCase
     case.settings = settings(
         max_examples=60, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
@@ -226,14 +233,14 @@ def machine(name: str, policy: Policy) -> type:
 
 TestAny = machine("AnyMachine", Policy(RECIPE, 128, 3, 100, None, "any"))
 TestAnyWindow = machine("AnyWindowMachine", Policy(RECIPE, 128, 3, 100, 8, "any"))
-TestAnyNoSketch = machine("AnyNoSketchMachine", Policy(RECIPE, 0, 5, 0, 8, "any"))
-TestAnyShort = machine("AnyShortMachine", Policy(RECIPE, 128, 3, 100, None, "any", 20, 1, 118))
+TestAnyNoSketch = machine("AnyNoSketchMachine", Policy(RECIPE, 0, 5, 0, 8, "any"), few=2, step=256)
+TestAnyShort = machine("AnyShortMachine", Policy(RECIPE, 128, 3, 100, None, "any", 20, 1, 118), few=10**6)
 TestAnyShortWindow = machine("AnyShortWindowMachine", Policy(RECIPE, 128, 3, 100, 8, "any", 20, 3, 118))
 TestCanonical = machine("CanonicalMachine", Policy(RECIPE, 128, 3, 100, None, "canonical"))
 TestCanonicalWindow = machine("CanonicalWindowMachine", Policy(RECIPE, 128, 3, 100, 8, "canonical"))
 TestCanonicalShort = machine("CanonicalShortMachine", Policy(RECIPE, 128, 3, 100, 8, "canonical", 20, 1, 118))
 TestCanonicalShortNoSketch = machine(
-    "CanonicalShortNoSketchMachine", Policy(RECIPE, 0, 5, 0, None, "canonical", 20, 2, 0)
+    "CanonicalShortNoSketchMachine", Policy(RECIPE, 0, 5, 0, None, "canonical", 20, 2, 0), few=10**6, step=3
 )
 
 
@@ -262,10 +269,11 @@ def naive_verdicts(policy: Policy) -> list[wire.Verdict]:
 @pytest.mark.parametrize("link", ["any", "canonical"])
 @pytest.mark.parametrize("window", [None, 60])
 @pytest.mark.parametrize("short_words", [0, 20])
-@pytest.mark.parametrize("batch", [1, 37, 1500])
+@pytest.mark.parametrize(("batch", "few"), [(1, 8), (37, 0), (1500, 0), (1500, 10**6)])
 def test_a_long_log_is_judged_as_the_quadratic_judge_does_whatever_the_batches(
-    link, window, short_words, batch
+    link, window, short_words, batch, few, monkeypatch
 ) -> None:
+    monkeypatch.setattr(closest, "FEW", few)
     policy = Policy(RECIPE, 128, 4, 100, window, link, short_words, 2, 115)
     resolver = Resolver(policy, index_for(policy, memtable_limit=64))
     rows = random_pages(1500, seed=7)
