@@ -1,0 +1,52 @@
+"""Compiles every kernel that a service of the default recipe may come to need, by doing all of its work once.
+
+For images whose root is read-only: what is not compiled here would be compiled at each start. The kernels go to
+NUMBA_CACHE_DIR, the tables to SIMSTREAM_CACHE.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+import tempfile
+from collections.abc import Iterator
+
+from stream import Deduper
+from stream.cli.main import invoke
+from stream.settings import resolve
+
+PAGES = 20_000
+"""Enough for several segments, their merges and buckets that end."""
+AT_ONCE = 1_000
+STEP_MS = 60_000
+SYLLABLES = [first + last for first in "bcdfghjklm" for last in "aeiou"]
+
+
+def pages(count: int) -> Iterator[dict[str, object]]:
+    """Pages of made-up words: most are new, some are edits, some are fetched again."""
+    rng = random.Random(1)
+    texts: list[str] = []
+    for number in range(count):
+        text = " ".join("".join(rng.choices(SYLLABLES, k=3)) for _ in range(40))
+        if number % 10 == 9:
+            text = rng.choice(texts[-500:]) + " more"
+        texts.append(text)
+        again = number % 13 == 12
+        yield {"id": f"p{number - 7 if again else number}", "text": text, "time": number * STEP_MS}
+
+
+def main() -> int:
+    """The demo for the service's own parts, then both link rules over enough pages for every stage of the index."""
+    code, cache = invoke(["demo", "--quiet"]), resolve({}).settings.cache_folder
+    for link in ("any", "canonical"):
+        with tempfile.TemporaryDirectory() as folder:
+            made = list(pages(PAGES))
+            for half in (made[: PAGES // 2], made[PAGES // 2 :]):  # the second from the state of the first
+                with Deduper(folder, link=link, window="48h", cache=cache) as deduper:
+                    for start in range(0, len(half), AT_ONCE):
+                        deduper.judge(half[start : start + AT_ONCE])
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

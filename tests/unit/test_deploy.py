@@ -1,0 +1,344 @@
+"""What is deployed, as far as it can be checked without a container engine or a cluster.
+
+Schemas: compose-spec's own parser, hadolint, and Kubernetes' strict schemas. Then every name in these files against
+what it names: commands, settings, ports, paths, services, topics, groups.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator, Sequence
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Any
+
+import click
+import kubernetes_validate
+import pytest
+import yaml
+from compose_spec import PyCompose
+
+from stream.cli import main
+from stream.log.base import PAGES, LogOptions
+from stream.log.kafka_cluster import Cluster
+from stream.log.kafka_source import group_of
+from stream.settings import Settings, resolve, unknown_variables
+from stream.telemetry.health import Health
+from stream.telemetry.http import HttpServer
+from stream.telemetry.metrics import Metrics
+
+ROOT = Path(__file__).parents[2]
+DEPLOY = ROOT / "deploy"
+KUBERNETES = "1.37"
+HADOLINT = Path(sys.executable).with_name("hadolint")
+PORT = Settings().http_port
+
+
+def check_command(arguments: Sequence[str]) -> None:
+    """Raise click.UsageError where the real command line does not take it."""
+    command: click.Command = main.main
+    context, rest = main.main.make_context("simstream", ["--help"], resilient_parsing=True), list(arguments)
+    while isinstance(command, click.Group):
+        name, found, rest = command.resolve_command(context, rest)
+        if found is None:
+            raise click.UsageError(f"there is no command {name}")
+        command = found
+    with command.make_context(name, rest, parent=context):
+        pass
+
+
+def check_settings(variables: dict[str, str], file: Path | None = None) -> Settings:
+    assert unknown_variables(variables) == []
+    return resolve({}, variables, str(file) if file else None).settings
+
+
+def test_a_wrong_command_is_noticed() -> None:
+    check_command(["serve", "--roles", "judge", "--state", "/state"])
+    for wrong in (["serve", "--rolls", "judge"], ["topics", "make"], ["surve"]):
+        with pytest.raises(click.UsageError):
+            check_command(wrong)
+
+
+# --- the image
+
+
+def instructions() -> list[tuple[str, str]]:
+    """The Dockerfile's instructions in order, lines joined."""
+    text = re.sub(r"^\s*#.*\n", "", (DEPLOY / "Dockerfile").read_text(), flags=re.MULTILINE)
+    lines = [line.strip() for line in text.replace("\\\n", " ").splitlines()]
+    return [(line.split()[0], line.split(maxsplit=1)[1]) for line in lines if line]
+
+
+def of(kind: str) -> list[str]:
+    return [text for name, text in instructions() if name == kind]
+
+
+def image_variables() -> dict[str, str]:
+    """What the last stage sets."""
+    last = instructions()[[name for name, _ in instructions()].index("FROM", 1) :]
+    pairs = [pair for name, text in last if name == "ENV" for pair in shlex.split(text)]
+    return dict(pair.split("=", 1) for pair in pairs)
+
+
+def test_the_dockerfile_is_one_that_hadolint_likes() -> None:
+    done = subprocess.run([HADOLINT, DEPLOY / "Dockerfile"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+def test_what_the_image_copies_is_there_and_not_ignored() -> None:
+    allowed = [line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")]
+    copied = [part for text in of("COPY") if "--from" not in text for part in text.split()[:-1]]
+    assert copied
+    for path in copied:
+        assert (ROOT / path).exists(), path
+        assert any(fnmatch(path, pattern) for pattern in allowed), path
+    assert "!" not in "".join(allowed)
+
+
+def test_the_image_runs_without_rights_and_names_settings_and_the_port_that_exist() -> None:
+    assert of("USER") == ["65532:65532"]
+    assert of("EXPOSE") == [str(PORT)]
+    ours = {name: value for name, value in image_variables().items() if name.startswith("SIMSTREAM_")}
+    assert str(check_settings(ours).cache_folder) == "/opt/simstream/tables"
+    [healthcheck], [entrypoint] = of("HEALTHCHECK"), of("ENTRYPOINT")
+    assert "/health/live" in healthcheck
+    assert entrypoint == '["entrypoint.sh"]'
+
+
+def test_the_health_check_says_what_the_health_port_says(tmp_path: Path) -> None:
+    [healthcheck] = of("HEALTHCHECK")
+    command = yaml.safe_load(healthcheck.partition("CMD ")[2])
+    health = Health()
+    with HttpServer("127.0.0.1", 0, Metrics(), health) as server:
+
+        def check() -> int:
+            variables = {"SIMSTREAM_HTTP_PORT": str(server.port), "PATH": os.path.dirname(sys.executable)}
+            return subprocess.run(command, env=variables, capture_output=True, check=False).returncode
+
+        assert check() == 0
+        health.starting("judge", patience_s=-1e6)  # a loop that has not turned for long
+        assert check() != 0
+    assert check() != 0
+
+
+def test_the_entrance_puts_the_kernels_where_they_can_be_written_and_runs_the_command(tmp_path: Path) -> None:
+    there = tmp_path / "image" / "kernels-1"
+    there.mkdir(parents=True)
+    (there / "k.nbi").write_bytes(b"compiled")
+    simstream = tmp_path / "simstream"
+    simstream.write_text('#!/bin/sh\necho "$# $2 $NUMBA_CACHE_DIR"\n')
+    simstream.chmod(0o755)
+    variables = {
+        "PATH": f"{tmp_path}:{os.environ['PATH']}",
+        "KERNELS": str(tmp_path / "image"),
+        "NUMBA_CACHE_DIR": str(tmp_path / "new" / "cache"),
+    }
+    assert set(variables) <= set(image_variables())
+    for _ in range(2):  # a container that is started again
+        done = subprocess.run(
+            [DEPLOY / "entrypoint.sh", "serve", "a b"], env=variables, capture_output=True, text=True, check=True
+        )
+        assert done.stdout == f"2 a b {tmp_path / 'new' / 'cache'}\n"
+    assert (tmp_path / "new/cache/kernels-1/k.nbi").read_bytes() == b"compiled"
+
+
+# --- docker-compose.yml
+
+
+@pytest.fixture(scope="module")
+def compose() -> dict[str, Any]:
+    text = (ROOT / "docker-compose.yml").read_text()
+    found: dict[str, Any] = yaml.safe_load(text)
+    return found
+
+
+def simstreams(compose: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return {name: one for name, one in compose["services"].items() if one["image"].startswith("simstream")}
+
+
+def test_the_compose_file_keeps_to_its_specification(compose: dict[str, Any]) -> None:
+    def valid(document: dict[str, Any]) -> None:
+        PyCompose.from_json(json.dumps(document)).validate()
+
+    valid(compose)
+    with pytest.raises(ValueError, match="sometimes"):
+        valid({**compose, "services": {"x": {"image": "x", "restart": "sometimes"}}})
+
+
+def test_what_the_compose_file_names_within_itself_is_there(compose: dict[str, Any]) -> None:
+    services, volumes = compose["services"], compose["volumes"]
+    for one in services.values():
+        needed = one.get("depends_on", {})
+        assert set(needed) <= set(services)
+        for other, how in needed.items() if isinstance(needed, dict) else ():
+            if how["condition"] == "service_healthy":
+                assert services[other]["healthcheck"]["test"]
+            else:
+                assert how["condition"] == "service_completed_successfully"
+                assert "restart" not in services[other]
+        for mount in one.get("volumes", ()):
+            source, target, *_ = mount.split(":")
+            assert target.startswith("/")
+            assert source in volumes or (ROOT / source).exists(), source
+        for port in one.get("ports", ()):
+            assert port.startswith("127.0.0.1:"), "nothing of it is for other machines"
+
+
+def test_compose_runs_commands_and_settings_that_exist_without_rights(compose: dict[str, Any]) -> None:
+    found = simstreams(compose)
+    assert set(found) == {"topics", "fingerprint", "judge", "feed"}
+    for one in found.values():
+        check_command(one["command"])
+        settings = check_settings(one["environment"])
+        assert settings.log == "kafka://kafka:9092"
+        assert (settings.http_host, settings.http_port) == ("0.0.0.0", PORT)
+        assert one["read_only"]
+        assert one["cap_drop"] == ["ALL"]
+        assert one["build"]["dockerfile"] == "deploy/Dockerfile"
+        if one["command"][0] == "serve":
+            assert int(one["stop_grace_period"].removesuffix("s")) > settings.stop_timeout_s
+    assert "INSIDE://kafka:9092" in compose["services"]["kafka"]["environment"]["KAFKA_ADVERTISED_LISTENERS"]
+
+
+def test_prometheus_of_the_compose_file_scrapes_every_process(compose: dict[str, Any]) -> None:
+    config = yaml.safe_load((DEPLOY / "compose/prometheus.yml").read_text())
+    [scrape] = config["scrape_configs"]
+    [names] = scrape["dns_sd_configs"]
+    serving = [name for name, one in simstreams(compose).items() if one["command"][0] == "serve"]
+    assert sorted(names["names"]) == sorted(serving)
+    assert names["port"] == PORT
+
+
+# --- Kubernetes
+
+
+def documents() -> list[dict[str, Any]]:
+    paths = sorted(DEPLOY.glob("kubernetes/*.yaml"))
+    return [one for path in paths for one in yaml.safe_load_all(path.read_text()) if one]
+
+
+def named(kind: str, name: str) -> dict[str, Any]:
+    [found] = [one for one in documents() if one["kind"] == kind and one["metadata"]["name"] == name]
+    return found
+
+
+def pods() -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
+    """Each workload's kind, its pod template and its one container."""
+    for one in documents():
+        if "template" in one.get("spec", {}):
+            [container] = one["spec"]["template"]["spec"]["containers"]
+            yield one["kind"], one["spec"]["template"], container
+
+
+CUSTOM = {"ScaledObject", "TriggerAuthentication", "PodMonitor"}
+"""Kinds that operators bring: their schemas are not Kubernetes' own."""
+
+
+def test_manifests_keep_to_the_strict_schemas() -> None:
+    kinds = set()
+    for document in documents():
+        kinds.add(document["kind"])
+        if document["kind"] not in CUSTOM:
+            kubernetes_validate.validate(document, KUBERNETES, strict=True)
+    assert kinds > CUSTOM
+    wrong = named("Deployment", "simstream-fingerprint")
+    wrong["spec"]["template"]["spec"]["containers"][0]["livenessProb"] = {}
+    with pytest.raises(kubernetes_validate.ValidationError):
+        kubernetes_validate.validate(wrong, KUBERNETES, strict=True)
+
+
+def test_pods_run_commands_that_exist_and_have_what_they_mount() -> None:
+    for kind, template, container in pods():
+        check_command(container["args"])
+        spec = template["spec"]
+        there = {volume["name"] for volume in spec["volumes"]}
+        if kind == "StatefulSet":
+            there |= {"state"}
+        mounted = {mount["mountPath"] for mount in container["volumeMounts"]}
+        assert {mount["name"] for mount in container["volumeMounts"]} == there
+        assert {"/etc/simstream", "/tmp"} <= mounted
+        if "--state" in container["args"]:
+            assert container["args"][container["args"].index("--state") + 1] in mounted
+        assert spec["securityContext"]["runAsNonRoot"]
+        assert [spec["securityContext"][name] for name in ("runAsUser", "runAsGroup")] == [65532, 65532]
+        assert container["securityContext"]["readOnlyRootFilesystem"]
+        assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+
+
+def test_the_settings_of_the_pods_are_settings(tmp_path: Path) -> None:
+    text = named("ConfigMap", "simstream")["data"]["simstream.toml"]
+    for name in ("username", "password"):
+        (tmp_path / name).write_text(f"{name} of a test")
+    file = tmp_path / "simstream.toml"
+    file.write_text(text.replace("/etc/kafka-user", str(tmp_path)))
+    settings = check_settings({}, file)
+    assert (settings.http_host, settings.http_port) == ("0.0.0.0", PORT)
+    assert settings.kafka["security.protocol"] == "SASL_SSL"
+    for kind, template, container in pods():
+        assert container["env"] == [{"name": "SIMSTREAM_CONFIG", "value": "/etc/simstream/simstream.toml"}]
+        if kind != "Job":
+            assert template["spec"]["terminationGracePeriodSeconds"] > settings.stop_timeout_s
+            probe = container["startupProbe"]
+            assert probe["periodSeconds"] * probe["failureThreshold"] > settings.give_up_s
+    [trigger] = named("ScaledObject", "simstream-fingerprint")["spec"]["triggers"]
+    assert settings.log == f"kafka://{trigger['metadata']['bootstrapServers']}"
+    rules = named("NetworkPolicy", "simstream")["spec"]["egress"]
+    ports = [port["port"] for rule in rules for port in rule["ports"]]
+    assert int(settings.log.rpartition(":")[2]) in ports
+
+
+def test_probes_ask_for_what_the_health_port_answers() -> None:
+    health = Health()
+    health.turn("judge")
+    asked = set()
+    with HttpServer("127.0.0.1", 0, Metrics(), health) as server:
+        for kind, template, container in pods():
+            if kind == "Job":
+                continue
+            assert container["ports"] == [{"name": "http", "containerPort": PORT}]
+            assert template["metadata"]["annotations"]["prometheus.io/port"] == str(PORT)
+            asked.add(template["metadata"]["annotations"]["prometheus.io/path"])
+            for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
+                assert container[probe]["httpGet"]["port"] == "http"
+                asked.add(container[probe]["httpGet"]["path"])
+        assert len(asked) >= 3
+        for path in asked:
+            with urllib.request.urlopen(f"http://127.0.0.1:{server.port}{path}", timeout=10) as answer:
+                assert answer.status == 200
+
+
+def test_selectors_find_the_pods_that_they_are_for() -> None:
+    labels = {kind: template["metadata"]["labels"] for kind, template, _ in pods()}
+    for kind, name in (
+        ("Deployment", "simstream-fingerprint"),
+        ("PodDisruptionBudget", "simstream-fingerprint"),
+    ):
+        assert named(kind, name)["spec"]["selector"]["matchLabels"] == labels["Deployment"]
+    judge = labels["StatefulSet"]
+    for kind in ("StatefulSet", "PodDisruptionBudget"):
+        assert named(kind, "simstream-judge")["spec"]["selector"]["matchLabels"] == judge
+    assert named("Service", "simstream-judge")["spec"]["selector"] == judge
+    assert named("StatefulSet", "simstream-judge")["spec"]["serviceName"] == "simstream-judge"
+    everyone = named("NetworkPolicy", "simstream")["spec"]["podSelector"]["matchLabels"]
+    assert everyone == named("PodMonitor", "simstream")["spec"]["selector"]["matchLabels"]
+    assert all(everyone.items() <= one.items() for one in labels.values())
+
+
+def test_fingerprinters_scale_by_the_lag_of_their_own_group_up_to_the_partitions() -> None:
+    scaled = named("ScaledObject", "simstream-fingerprint")["spec"]
+    [trigger] = scaled["triggers"]
+    options = LogOptions()
+    assert trigger["metadata"]["topic"] == options.full_name(PAGES)
+    assert trigger["metadata"]["consumerGroup"] == group_of(Cluster("127.0.0.1:1", options))
+    target = named(scaled["scaleTargetRef"]["kind"], scaled["scaleTargetRef"]["name"])
+    assert "replicas" not in target["spec"], "the scaler and `apply` would fight over it"
+    topics = next(container["args"] for kind, _, container in pods() if kind == "Job")
+    assert scaled["maxReplicaCount"] == int(topics[topics.index("--partitions") + 1])
+    authentication = named("TriggerAuthentication", trigger["authenticationRef"]["name"])
+    assert {one["parameter"] for one in authentication["spec"]["secretTargetRef"]} == {"username", "password"}
