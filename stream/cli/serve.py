@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("simstream")
 ROLES = ("fingerprint", "judge")
-NO_DEAD_LETTER = ("few_words", "http_status")
-"""Reasons of pages that are too short, which are no dead letters."""
 
 
 @click.command("serve")
@@ -83,8 +81,6 @@ def service(
 ) -> Iterator[Supervisor]:
     """The roles over a log, started; `beside` are further loops that end with them."""
     from stream.deduper import warm_index
-    from stream.judge.acceptor import Ignored
-    from stream.model import REASONS
     from stream.roles.fingerprint import FingerprintRole
     from stream.roles.judge import JudgeRole
     from stream.roles.supervisor import Supervisor
@@ -106,10 +102,7 @@ def service(
             window_ms=settings.window_ms,
             link=settings.link,
         )
-        context.metrics.describe(__version__, recipe.name, fingerprinter.recipe_id, policy.id)
-        context.metrics.known(
-            [reason for reason in REASONS[1:] if reason not in NO_DEAD_LETTER], [reason.value for reason in Ignored]
-        )
+        context.metrics.describe(__version__, recipe.name, fingerprinter.recipe_id, policy.id, settings.window_ms)
         roles = dict(beside)
         if "fingerprint" in chosen:
             roles["fingerprint"] = FingerprintRole(log, fingerprinter, context).run

@@ -6,7 +6,7 @@ the index answers are entries, and which of their pages are live is decided here
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,6 +62,16 @@ class Resolver:
     def largest_cluster(self) -> int:
         """Live pages of the largest cluster."""
         return self._store.sizes.largest
+
+    @property
+    def cluster_sizes(self) -> Mapping[int, int]:
+        """How many clusters have so many live pages."""
+        return self._store.sizes.clusters
+
+    @property
+    def window_span_ms(self) -> int:
+        """From the beginning of the oldest bucket that holds an entry to stream time; 0 without a window."""
+        return self._store.span_ms
 
     def outgrown(self) -> list[Grown]:
         """Clusters out of proportion, each once when it becomes so and at each doubling; see `judge/sizes`."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -42,6 +42,11 @@ class Sizes:
         """How many clusters have so many live members."""
         self._next: dict[int, int] = {}
         """Per cluster that was noticed, the size at which it is again."""
+
+    @property
+    def clusters(self) -> Mapping[int, int]:
+        """How many clusters have so many live members."""
+        return self._clusters
 
     def joined(self, size: int) -> None:
         """A page has become a member of a cluster, which has `size` now."""

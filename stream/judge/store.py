@@ -81,6 +81,14 @@ class Store:
         """The bucket (n,) of each time (n,)."""
         return np.zeros_like(times) if self._bucket_ms is None else times // self._bucket_ms
 
+    @property
+    def span_ms(self) -> int:
+        """From the beginning of the oldest bucket of the index to stream time; 0 without a window or entries."""
+        buckets = self.index.buckets if self._bucket_ms is not None else []
+        if not buckets or self._bucket_ms is None or self.stream_time is None:
+            return 0
+        return max(0, self.stream_time - buckets[0] * self._bucket_ms)
+
     def record(self, row: int) -> PageRecord:
         """What is kept of a page. A few us; of the page that was asked for last, nothing."""
         cold = self.rows.table.cold[row]

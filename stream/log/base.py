@@ -232,6 +232,12 @@ class Publisher(Closing):
         Raises BrokerUnreachable and, on a local log, DiskFull: then it can be called again with the same
         arguments, and publishes once."""
 
+    @property
+    @abstractmethod
+    def results(self) -> Mapping[str, int]:
+        """How many transactions ended so, since this publisher was made: `committed`, `found` (committed although
+        its end was not seen), `aborted`, `fenced`."""
+
 
 FRAME_BYTES = 8 << 20
 """What `fingerprints` admits: far more than a frame should have."""
@@ -291,6 +297,10 @@ class Log(Closing):
     @abstractmethod
     def low_watermarks(self, topic: str) -> dict[int, int]:
         """Per partition, the first offset that still exists."""
+
+    def retention_ms(self, topic: str) -> int | None:
+        """For how long the topic keeps its records, in ms; None where it keeps them for ever."""
+        return None
 
     @abstractmethod
     def end_offsets(self, topic: str) -> dict[int, int]:

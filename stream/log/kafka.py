@@ -20,7 +20,7 @@ from stream.log.kafka_groups import fingerprinters, judges
 from stream.log.kafka_publisher import KafkaPublisher
 from stream.log.kafka_reader import KafkaReader
 from stream.log.kafka_source import KafkaSource, group_of, set_group_offsets, usable_commits
-from stream.log.kafka_topics import create_topics
+from stream.log.kafka_topics import create_topics, topic_settings
 from stream.log.running import Running
 
 
@@ -46,6 +46,11 @@ class KafkaLog(Log):
     def low_watermarks(self, topic: str) -> dict[int, int]:
         """See Log."""
         return self._cluster.offsets(topic, "first")
+
+    def retention_ms(self, topic: str) -> int | None:
+        """See Log. What `retention.bytes` would take is not foreseen. Raises TopicMissing, BrokerUnreachable."""
+        found = topic_settings(self._cluster, topic).get("retention.ms", "-1")
+        return None if found == "-1" else int(found)
 
     def end_offsets(self, topic: str) -> dict[int, int]:
         """See Log. The last offsets before it may be those of markers, which no reader sees."""

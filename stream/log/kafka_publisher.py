@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -66,6 +67,12 @@ class KafkaPublisher(Publisher):
         self._last: bytes | None = None
         """The committed position as far as this publisher knows."""
         self._unsure = False
+        self._results: Counter[str] = Counter()
+
+    @property
+    def results(self) -> Mapping[str, int]:
+        """See Publisher."""
+        return self._results
 
     def start(self) -> bytes | None:
         """See Publisher. Raises BrokerUnreachable."""
@@ -114,15 +121,21 @@ class KafkaPublisher(Publisher):
         if self._producer is None and not self._unsure:
             raise LogError("publish was called before start", "call start first")
         end = time.monotonic() + max(self._cluster.options.patience, 1.0)
-        while not (self._unsure and self._is_done(position)):
+        while True:
+            if self._unsure and self._is_done(position):
+                self._results["found"] += 1
+                break
             try:
                 self._transact(verdicts, position)
+                self._results["committed"] += 1
                 break
             except _FencedError as error:
+                self._results["fenced"] += 1
                 self._unsure = True
                 if time.monotonic() > end:
                     raise self._cluster.unreachable() from error
             except _AgainError as error:
+                self._results["aborted"] += 1
                 if time.monotonic() > end:
                     raise self._cluster.unreachable() from error
                 time.sleep(PAUSE)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 
 from stream.errors import DeliveryFailed, DiskFull, LogError, PositionMissing, RecordTooLarge
 from stream.log.base import POSITION_KEY, POSITIONS, VERDICTS, Appender, Outgoing, Publisher
@@ -105,6 +106,12 @@ class LocalPublisher(Publisher):
         self._catalog = catalog
         self._partitions = catalog.info(VERDICTS).partitions
         self._writer: TopicWriter | None = None
+        self._results: Counter[str] = Counter()
+
+    @property
+    def results(self) -> Mapping[str, int]:
+        """See Publisher."""
+        return self._results
 
     def start(self) -> bytes | None:
         """See Publisher. Raises LogLocked where another publisher lives."""
@@ -146,7 +153,12 @@ class LocalPublisher(Publisher):
             for partition, verdict in zip(partitions, verdicts, strict=True)
         ]
         records.append(encode_record(0, now, POSITION_KEY, position, ()))
-        self._writer.write(encode_group(records, MIXED, HAS_POSITION, now), durable=True)
+        try:
+            self._writer.write(encode_group(records, MIXED, HAS_POSITION, now), durable=True)
+        except (OSError, LogError):
+            self._results["aborted"] += 1
+            raise
+        self._results["committed"] += 1
 
     def close(self) -> None:
         """See Closing."""

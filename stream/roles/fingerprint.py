@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import deque
+from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import wait as wait_for
 from contextlib import ExitStack
@@ -16,6 +17,7 @@ from stream.model import Record
 from stream.roles import dead_letters
 from stream.roles.context import Context
 from stream.roles.first_frame import check_recipe
+from stream.roles.intake import Intake
 from stream.roles.shares import Flow, Made, Share, ShareMaker
 from stream.text.fingerprinter import Fingerprinter
 from stream.wire.page import PageLimits
@@ -41,6 +43,8 @@ class Sent:
     to: int
     frames: int
     dead_letters: int
+    came: Mapping[int, int]
+    """How many of its pages came at which ms."""
 
 
 class FingerprintRole:
@@ -62,6 +66,7 @@ class FingerprintRole:
         self._committed_at = 0.0
         self._failing_since: float | None = None
         self._checked = False
+        self._intake = Intake(context.metrics)
         self._pages = self._bad = 0
 
     def run(self) -> None:
@@ -131,7 +136,11 @@ class FingerprintRole:
         """Begin to work on what has come; returns how many pages that is."""
         idle = not (self._working or self._sent or self._commits)
         polled = source.poll(self._frame.max_pages, IDLE_S if idle else self._frame.linger_ms / 1000)
+        came = [start for start in polled.started if start.partition not in self._flows]
+        if came or polled.stopped:
+            self._context.metrics.rebalances.inc()
         for partition in polled.stopped:
+            self._intake.stopped(partition)
             if flow := self._flows.pop(partition, None):
                 flow.running = False
             self._commits.pop(partition, None)
@@ -143,14 +152,14 @@ class FingerprintRole:
         for record in polled.records:
             shares.setdefault(record.partition, []).append(record)
         for partition, records in shares.items():
+            began = time.perf_counter()
             share = self._maker.share(self._flows[partition], records)
+            self._context.metrics.batch.labels("decode").observe(time.perf_counter() - began)
             self._working.append((share, pool.submit(self._make, share)))
             self._pages_working += len(records)
             self._bytes_working += share.bytes
-        if polled.records:
-            self._context.metrics.pages.inc(len(polled.records))
-            for partition, lag in source.lag().items():
-                self._context.metrics.source_lag.labels(partition).set(lag)
+            self._intake.read(share)
+        self._intake.lag(source)
         return len(polled.records)
 
     def _make(self, share: Share) -> Made:
@@ -177,7 +186,7 @@ class FingerprintRole:
                 written = out.append(data, partition=0)
             for record, page in made.unreadable:
                 lost = dead_letters.append(dead, record, page)
-            self._sent.append(Sent(share.flow, share.header.to, written, lost))
+            self._sent.append(Sent(share.flow, share.header.to, written, lost, share.came()))
             self._count(made)
 
     def _await(self, future: Future[Made]) -> None:
@@ -208,6 +217,7 @@ class FingerprintRole:
         while self._sent and self._sent[0].frames <= written and self._sent[0].dead_letters <= lost:
             sent = self._sent.popleft()
             self._failing_since = None
+            self._intake.acknowledged(sent.came)
             if sent.flow.running:
                 self._commits[sent.flow.partition] = sent.to
 

@@ -59,7 +59,13 @@ class Following:
     """Brings a `Judging` to the committed position, and keeps it there while another one publishes."""
 
     def __init__(
-        self, log: Log, reader: Reader, judging: Judging, fitting: Fitting, keeper: Unkept, context: Context
+        self,
+        log: Log,
+        reader: Reader,
+        judging: Judging,
+        fitting: Fitting,
+        keeper: Unkept,
+        context: Context,
     ) -> None:
         """`reader` reads the log's frames from where `judging` stands."""
         self._log = log
@@ -102,7 +108,8 @@ class Following:
             self._keeper.finish(self._judging.next_frame, self._judging.ordinal, published.frame)
             return
         self._judging.check(published)
-        _log.info("replayed: publishing goes on at frame %d, ordinal %d", published.frame, published.ordinal)
+        where = {"frame": published.frame, "ordinal": published.ordinal}
+        _log.info("replayed: publishing goes on at frame %d, ordinal %d", *where.values(), extra=where)
         self._judging.name_outgrown()
 
     def _step(self, published: Position | None) -> int:
@@ -115,6 +122,8 @@ class Following:
         at_end = self._reader.caught_up()
         left = published.frame - self._judging.next_frame
         records = self._reader.poll(min(FRAMES_A_POLL, left), 0.5)
+        if records:
+            self._keeper.saw(records[0].offset, records[0].timestamp)
         for record in records:
             self._judging.take(record)
         self._judging.observe()
@@ -132,6 +141,7 @@ class Following:
         """Frames below the published position that are not yet judged."""
         behind = max(0, published.frame - self._judging.next_frame) if published else 0
         self._context.metrics.replay_remaining.set(behind)
+        self._context.metrics.published.set(published.frame if published else 0)
         self._context.metrics.last_poll.labels(NAME).set(time.time())
         return behind
 

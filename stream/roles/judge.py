@@ -11,6 +11,7 @@ from stream.roles.following import NAME, Fitting, Following
 from stream.roles.judging import Judging
 from stream.roles.keeper import Keeper, Unkept
 from stream.roles.publishing import Publishing
+from stream.roles.retention import Retention
 from stream.text.policy import Policy
 
 _log = logging.getLogger("simstream.judge")
@@ -56,6 +57,7 @@ class JudgeRole:
     def _stand(self, fitting: Fitting, keeper: Unkept) -> None:
         """Follow until elected, then publish."""
         with (
+            Retention(self._log, keeper, self._context),
             self._log.reader(FINGERPRINTS, self._judging.next_frame) as reader,
             self._log.election() as election,  # stepped down from last, when all is committed
             self._log.publisher() as publisher,

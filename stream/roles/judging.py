@@ -13,6 +13,7 @@ from stream.judge.state import JudgeState
 from stream.model import Record, Verdict
 from stream.roles.context import Context
 from stream.roles.first_frame import wrong_recipe
+from stream.roles.observing import Observing
 from stream.text.policy import Policy
 from stream.wire import frame as frames
 from stream.wire.position import Position
@@ -32,7 +33,7 @@ class Judging(Closing):
         self._resolver = self.state.resolver
         self._begun = False
         self._gap_since: float | None = None
-        self._candidates = 0
+        self.observing = Observing(self.state, context.metrics)
 
     @property
     def next_frame(self) -> int:
@@ -104,19 +105,8 @@ class Judging(Closing):
             )
 
     def observe(self) -> None:
-        """Set the metrics of what is held."""
-        metrics = self._context.metrics
-        metrics.position.set(self._acceptor.next_frame)
-        live, largest = self._resolver.live_pages, self._resolver.largest_cluster
-        metrics.live_pages.set(live)
-        metrics.largest_cluster.set(largest)
-        metrics.largest_share.set(largest / live if live else 0)
-        index = self.state.index
-        metrics.entries.set(len(index))
-        metrics.index_bytes.set(sum(index.nbytes().values()))
-        metrics.candidates.inc(index.candidates - self._candidates)
-        self._candidates = index.candidates
-        metrics.gaps.set(len(self._acceptor.gaps))
+        """Set the metrics of what is held, where it is time to."""
+        self.observing.held()
 
     def _ignored(self, record: Record, reason: Ignored) -> None:
         if reason is Ignored.RECIPE and not self._begun and self._acceptor.ordinal == 0:
@@ -124,4 +114,10 @@ class Judging(Closing):
         self._begun = self._begun or reason is not Ignored.DAMAGED
         self._context.metrics.frames_ignored.labels(reason.value).inc()
         level = logging.INFO if reason is Ignored.REPEATED else logging.WARNING
-        _log.log(level, "frame %d of the log was ignored: %s", record.offset, reason.value)
+        _log.log(
+            level,
+            "frame %d of the log was ignored: %s",
+            record.offset,
+            reason.value,
+            extra={"frame": record.offset, "reason": reason.value},
+        )

@@ -47,6 +47,19 @@ class Keepable(Protocol):
 class Unkept(Closing):
     """What stands in for a keeper where the state is in memory alone: every restart judges the whole log again."""
 
+    _appended: dict[int, int] | None = None
+
+    def saw(self, frame: int, appended_ms: int) -> None:
+        """The first frame that a poll brought, and when it came to the log."""
+        if frame in (self.kept, self.wanted):
+            earlier = self._appended or {}
+            self._appended = {at: ms for at, ms in earlier.items() if at >= self.kept} | {frame: appended_ms}
+
+    @property
+    def needs_since_ms(self) -> int | None:
+        """When the first frame that a restart would need came to the log; None where none has come yet."""
+        return (self._appended or {}).get(self.kept)
+
     def load(self, published: Position | None, log_begins: int) -> bool:
         """Nothing is there to be loaded. Raises WrongLog where the log's first frames are gone."""
         if log_begins:
@@ -65,6 +78,11 @@ class Unkept(Closing):
     @property
     def wanted(self) -> int:
         """See Keeper."""
+        return 0
+
+    @property
+    def kept(self) -> int:
+        """See Keeper: without a snapshot a restart needs all frames."""
         return 0
 
     @property
@@ -94,6 +112,7 @@ class Keeper(Unkept):
         """Its write, under way or done; None after one that failed."""
         self._frame = self._ordinal = 0
         """Where the last snapshot was prepared or loaded."""
+        self._kept = 0
         self._prepared_at = time.monotonic()
         self._failing_since: float | None = None
         self._try_at = 0.0
@@ -120,14 +139,15 @@ class Keeper(Unkept):
         self._state.restore(loaded.parts, loaded.facts, self._log_id)
         self._state.on_disk(self._folder.files, loaded.sealed.values())
         self._frame, self._ordinal = loaded.facts["frame"], loaded.facts["ordinal"]
+        self._kept = self._frame
         if self._frame < log_begins:
             raise WrongLog(
                 f"the log begins at frame {log_begins}, the state in {self._folder.path} is at frame {self._frame}",
                 "bring a later state, or the frames between them; else choose another --prefix",
             )
-        _log.info(
-            "state of frame %d, ordinal %d loaded in %.1f s", self._frame, self._ordinal, time.monotonic() - began
-        )
+        where = {"frame": self._frame, "ordinal": self._ordinal}
+        seconds = time.monotonic() - began
+        _log.info("state of frame %d, ordinal %d loaded in %.1f s", *where.values(), seconds, extra=where)
         return True
 
     def turn(self, frame: int, ordinal: int, published: int) -> None:
@@ -157,6 +177,11 @@ class Keeper(Unkept):
     def wanted(self) -> int:
         """The frame that has to be published before the snapshot under way can be put in place; 0 for none."""
         return self._frame if self._prepared is not None else 0
+
+    @property
+    def kept(self) -> int:
+        """The first frame that a restart would need: that of the newest snapshot in place, 0 for none."""
+        return self._kept
 
     @property
     def why(self) -> str:
@@ -212,9 +237,13 @@ class Keeper(Unkept):
             self._failed(error)
             return
         self._state.on_disk(self._folder.files, prepared.sealed)
+        if self._writing is not None:
+            self._metrics.batch.labels("snapshot_write").observe(self._writing.seconds)
         self._prepared = self._writing = self._failing_since = None
+        self._kept = self._frame
         self._why, self._try_at = "", 0.0
-        _log.info("snapshot of frame %d, ordinal %d", self._frame, self._ordinal)
+        where = {"frame": self._frame, "ordinal": self._ordinal}
+        _log.info("snapshot of frame %d, ordinal %d", *where.values(), extra=where)
 
     def _failed(self, error: BaseException) -> None:
         """Try again later; raise what trying does not mend, or has not mended for `give_up_after`."""
@@ -239,6 +268,8 @@ class _Writing:
     def __init__(self, prepared: Prepared) -> None:
         self.prepared = prepared
         self.error: BaseException | None = None
+        self.seconds = 0.0
+        """How long it took."""
         self._thread = threading.Thread(target=self._run, name="snapshot", daemon=True)
         self._thread.start()
 
@@ -252,7 +283,9 @@ class _Writing:
         self._thread.join()
 
     def _run(self) -> None:
+        began = time.perf_counter()
         try:
             self.prepared.write()
+            self.seconds = time.perf_counter() - began
         except BaseException as error:  # noqa: BLE001  # raised again in the judge's thread
             self.error = error

@@ -11,7 +11,7 @@ import queue
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import NamedTuple, Self
 
@@ -24,7 +24,7 @@ _log = logging.getLogger("simstream.judge")
 
 
 class Batch(NamedTuple):
-    """Verdicts and the position after them, with their number by kind and their oldest frame's append time.
+    """Verdicts and the position after them, with their number by kind, and by the ms at which their frames came.
 
     Without verdicts only the position moves, to `frame`, the next one of the log.
     """
@@ -32,8 +32,10 @@ class Batch(NamedTuple):
     verdicts: Sequence[Outgoing]
     position: bytes
     kinds: Counter[str]
-    appended_ms: int
+    appended: Mapping[int, int]
     frame: int = 0
+    seconds: float = 0.0
+    """How long publishing took, once it is done."""
 
 
 class Outbox:
@@ -96,8 +98,8 @@ class Outbox:
             while (batch := self._queue.get()) is not None:
                 self._since = time.monotonic()
                 self._publish(batch)
-                self._since = None
-                self._committed(batch)
+                seconds, self._since = self.busy_s, None
+                self._committed(batch._replace(seconds=seconds))
         except BaseException as error:  # noqa: BLE001  # carried over to the judge's thread, whatever it is
             self._error = error
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from stream.log.base import Election, Outgoing, Publisher, Reader
 from stream.model import Verdict
@@ -13,6 +14,7 @@ from stream.roles.following import FRAMES_A_POLL, NAME
 from stream.roles.judging import Judging
 from stream.roles.keeper import Unkept
 from stream.roles.outbox import Batch, Outbox
+from stream.telemetry.metrics import Rising
 from stream.wire import position as positions
 from stream.wire import verdict as wire
 
@@ -32,6 +34,10 @@ class Publishing:
         self._keeper = keeper
         self._context = context
         self._elected = context.metrics.elected.labels(NAME)
+        self._transactions = Rising(context.metrics.transactions)
+        self._lost = False
+        self._last_ms: int | None = None
+        """When the frame that was judged last came to the log; None at the log's end."""
         self._next_look = 0.0
         self._handed_over = self._published = judging.next_frame
         """Frames up to which verdicts were given to the outbox, and are committed."""
@@ -39,6 +45,7 @@ class Publishing:
     def run(self, publisher: Publisher, election: Election) -> None:
         """Until the service is to stop; then all is committed, and kept. Raises as `JudgeRole.run`."""
         self._elected.set(1)
+        self._publisher = publisher
         with Outbox(publisher, self._committed, self._waiting, self._context.settings.give_up_s) as outbox:
             while not self._context.stop.is_set():
                 self._turn(outbox)
@@ -55,13 +62,21 @@ class Publishing:
         records = self._reader.poll(FRAMES_A_POLL, 0.1)
         began = time.perf_counter()
         verdicts: list[Verdict] = []
+        appended: Counter[int] = Counter()
+        if records:
+            self._keeper.saw(records[0].offset, records[0].timestamp)
         for record in records:
-            verdicts += self._judging.take(record)
+            judged = self._judging.take(record)
+            verdicts += judged
+            appended[record.timestamp] += len(judged)
         self._judging.name_outgrown()
+        self._last_ms = records[-1].timestamp if records else None
         if verdicts:
             self._context.metrics.batch.labels("judge").observe(time.perf_counter() - began)
-            self._hand_over(outbox, verdicts, records[0].timestamp)
+            self._judging.observing.judged(verdicts)
+            self._hand_over(outbox, verdicts, appended)
         outbox.check()
+        self._measure()
         self._keeper.turn(self._judging.next_frame, self._judging.ordinal, self._published)
         if self._keeper.wanted > self._handed_over:
             self._hand_over(outbox, [])
@@ -69,10 +84,19 @@ class Publishing:
         self._context.metrics.last_poll.labels(NAME).set_to_current_time()
         self._context.health.turn(NAME, *self._state(outbox, self._reader.answers()))
 
-    def _hand_over(self, outbox: Outbox, verdicts: Sequence[Verdict], appended_ms: int = 0) -> None:
+    def _measure(self) -> None:
+        """What is known between two batches, or while the outbox is full."""
+        metrics = self._context.metrics
+        metrics.log_lag_seconds.set(0 if self._last_ms is None else max(0.0, time.time() - self._last_ms / 1000))
+        metrics.published.set(self._published)
+        self._transactions.follow(self._publisher.results)
+
+    def _hand_over(
+        self, outbox: Outbox, verdicts: Sequence[Verdict], appended: Mapping[int, int] = MappingProxyType({})
+    ) -> None:
         position = positions.encode(self._judging.position(self._log_id))
         self._handed_over = self._judging.next_frame
-        outbox.put(Batch(_outgoing(verdicts), position, _kinds(verdicts), appended_ms, self._handed_over))
+        outbox.put(Batch(_outgoing(verdicts), position, _kinds(verdicts), appended, self._handed_over))
 
     def _look_for_a_newer(self, publisher: Publisher, election: Election) -> None:
         """Raise TakenOver where the election is lost and another one has begun to publish.
@@ -82,6 +106,9 @@ class Publishing:
         """
         lost = election.lost
         self._elected.set(not lost)
+        if lost and not self._lost:
+            self._context.metrics.elections_lost.inc()
+        self._lost = lost
         now = time.monotonic()
         if lost and self._reader.answers() and now >= self._next_look:
             self._next_look = now + LOOK_EVERY_S
@@ -89,15 +116,13 @@ class Publishing:
 
     def _committed(self, batch: Batch) -> None:
         """Called by the outbox once a batch is committed."""
-        metrics = self._context.metrics
-        for kind, number in batch.kinds.items():
-            metrics.verdicts.labels(kind).inc(number)
-        if batch.verdicts:
-            metrics.latency.observe(max(0.0, time.time() - batch.appended_ms / 1000))
+        self._context.metrics.batch.labels("publish").observe(batch.seconds)
+        self._judging.observing.committed(batch.kinds, batch.appended)
         self._published = batch.frame
 
     def _waiting(self, outbox: Outbox) -> None:
         """Called by the outbox while it is full."""
+        self._measure()
         self._context.health.turn(NAME, *self._state(outbox))
 
     def _state(self, outbox: Outbox, answers: bool = True) -> tuple[bool, str]:

@@ -38,6 +38,10 @@ class Share:
     pages: Sequence[Page]
     bytes: int
 
+    def came(self) -> Counter[int]:
+        """How many of its records have which timestamp, in ms."""
+        return Counter(record.timestamp for record in self.records)
+
 
 @dataclass(frozen=True, slots=True)
 class Made:

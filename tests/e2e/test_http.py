@@ -50,7 +50,7 @@ def test_a_spike_of_error_pages_is_named_in_the_log_and_measured_without_its_id(
             watcher.wait(145, service)
             service.until(lambda: service.metric("simstream_largest_cluster_pages") == 45, "the spike is measured")
             share = 45 / service.metric("simstream_live_pages")
-            assert abs(service.metric("simstream_largest_cluster_share") - share) < 1e-9
+            assert abs(service.metric("simstream_largest_cluster_ratio") - share) < 1e-9
             assert "error0" not in service.get("/metrics")[1]
             lines = [line for line in service.output.splitlines() if "has grown to" in line]
             assert 1 <= len(lines) <= 2, "at 20 and at 40 pages, or once where both came in one poll"

@@ -36,11 +36,15 @@ class Slow(Publisher):
             raise self.error
         self.published.append(position)
 
+    @property
+    def results(self) -> dict[str, int]:
+        return {"committed": len(self.published)}
+
     def close(self) -> None: ...
 
 
 def batch(number: int) -> Batch:
-    return Batch([], b"%d" % number, Counter(), 0)
+    return Batch([], b"%d" % number, Counter(), {})
 
 
 def test_batches_are_published_in_order_and_told_after_their_commit() -> None:

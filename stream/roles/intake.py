@@ -1,0 +1,55 @@
+"""Intake: what the fingerprinter's metrics say of the pages that it reads, a poll at a time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+
+from stream.log.base import Source
+from stream.roles.shares import Share
+from stream.telemetry.metrics import Metrics
+
+EVERY_S = 0.5
+"""Between two looks at the lag: about 10 us a partition."""
+
+
+class Intake:
+    """Sets the metrics of one fingerprinter's reading. For the role's thread."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+        self._before_ms: dict[int, int] = {}
+        """Per partition a time that no page which waits can have come before: that of the page that was read last,
+        or of the last look that found none."""
+        self._next = 0.0
+
+    def read(self, share: Share) -> None:
+        """A share was read."""
+        self._metrics.pages.inc(len(share.records))
+        self._metrics.page_bytes.inc(share.bytes)
+        self._before_ms[share.flow.partition] = share.records[-1].timestamp
+
+    def acknowledged(self, came: Mapping[int, int]) -> None:
+        """The frames of so many pages, which came at which ms, are safely in the log. About 1 us a timestamp."""
+        now = time.time()
+        for milliseconds, pages in came.items():
+            self._metrics.page_latency.observe(max(0.0, now - milliseconds / 1000), pages)
+
+    def stopped(self, partition: int) -> None:
+        """Another process reads this partition from now on."""
+        self._before_ms.pop(partition, None)
+        self._metrics.forget(partition)
+
+    def lag(self, source: Source) -> None:
+        """Say how much waits, and for how long, at most once in EVERY_S."""
+        now = time.monotonic()
+        if now < self._next:
+            return
+        self._next = now + EVERY_S
+        for partition, pages in source.lag().items():
+            now_ms = time.time_ns() // 1_000_000
+            if not pages or partition not in self._before_ms:
+                self._before_ms[partition] = now_ms
+            self._metrics.source_lag.labels(partition).set(pages)
+            waited_ms = max(0, now_ms - self._before_ms[partition])
+            self._metrics.source_lag_seconds.labels(partition).set(waited_ms / 1000)

@@ -1,0 +1,80 @@
+"""Observing: what the judge's metrics say of its state and of its verdicts, a batch at a time."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from stream.judge.state import JudgeState
+from stream.model import Verdict
+from stream.telemetry.metrics import INDEX_PART, Metrics, cluster_sizes
+
+EVERY_S = 1.0
+"""Between two looks at what is held: about 50 us, more where there are many segments."""
+
+
+class Observing:
+    """Sets the metrics of one judge. For the judge's thread."""
+
+    def __init__(self, state: JudgeState, metrics: Metrics) -> None:
+        self._state = state
+        self._metrics = metrics
+        self._next = 0.0
+        self._candidates = self._rejected = 0
+
+    def held(self) -> None:
+        """Set what the state holds and where it stands, at most once in EVERY_S."""
+        now = time.monotonic()
+        if now >= self._next:
+            self._next = now + EVERY_S
+            self._positions()
+            self._index()
+            self._clusters()
+
+    def judged(self, verdicts: Sequence[Verdict]) -> None:
+        """Count how near the near duplicates are. About 0.1 us a verdict."""
+        near = [verdict for verdict in verdicts if verdict.verdict == "near_duplicate"]
+        metrics = self._metrics
+        metrics.distance.observe_all(Counter(verdict.distance or 0 for verdict in near))
+        metrics.similarity.observe_all(Counter(each.similarity for each in near if each.similarity is not None))
+
+    def committed(self, kinds: Mapping[str, int], appended: Mapping[int, int]) -> None:
+        """Verdicts of these kinds are committed; `appended`: how many pages' frames came to the log at which ms.
+
+        May be called in another thread than the rest."""
+        now = time.time()
+        for kind, number in kinds.items():
+            self._metrics.verdicts.labels(kind).inc(number)
+        for milliseconds, number in appended.items():
+            self._metrics.latency.observe(max(0.0, now - milliseconds / 1000), number)
+
+    def _positions(self) -> None:
+        metrics, acceptor = self._metrics, self._state.acceptor
+        metrics.position.set(acceptor.next_frame)
+        metrics.ordinal.set(acceptor.ordinal)
+        metrics.gaps.set(len(acceptor.gaps))
+        for (_, partition), offset in acceptor.positions.items():
+            metrics.source_position.labels(partition).set(offset)
+        metrics.stream_time.set((self._state.resolver.stream_time or 0) / 1000)
+
+    def _index(self) -> None:
+        metrics, index = self._metrics, self._state.index
+        metrics.entries.set(len(index))
+        metrics.segments.set(index.segments)
+        for part, size in self._state.resolver.nbytes().items():
+            gauge = metrics.index_bytes if part in INDEX_PART.values else metrics.state_bytes
+            gauge.labels(part.replace(" ", "_")).set(size)
+        metrics.candidates.inc(index.candidates - self._candidates)
+        metrics.rejected.inc(index.rejected - self._rejected)
+        self._candidates, self._rejected = index.candidates, index.rejected
+        metrics.window_span.set(self._state.resolver.window_span_ms / 1000)
+
+    def _clusters(self) -> None:
+        metrics, resolver = self._metrics, self._state.resolver
+        live, largest = resolver.live_pages, resolver.largest_cluster
+        metrics.live_pages.set(live)
+        metrics.largest_cluster.set(largest)
+        metrics.largest_share.set(largest / live if live else 0)
+        for size, number in cluster_sizes(resolver.cluster_sizes).items():
+            metrics.clusters.labels(size).set(number)

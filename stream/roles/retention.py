@@ -1,0 +1,55 @@
+"""Retention: how long it takes until the log no longer has the first frame that a restart would need.
+
+A thread of its own asks, since a broker that is away would make the judge wait.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+
+from stream.closing import Closing
+from stream.errors import SimstreamError
+from stream.log.base import FINGERPRINTS, Log
+from stream.roles.context import Context
+from stream.roles.keeper import Unkept
+
+ASK_EVERY_S = 30.0
+_log = logging.getLogger("simstream.judge")
+
+
+class Retention(Closing):
+    """Sets the metrics of the log's beginning."""
+
+    def __init__(self, log: Log, keeper: Unkept, context: Context) -> None:
+        self._log = log
+        self._keeper = keeper
+        self._metrics = context.metrics
+        self._retention_s: float | None = None
+        self._closed = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="retention", daemon=True)
+        self._thread.start()
+        self._metrics.retention.set_function(self._margin_s)
+        self._metrics.snapshot_position.set_function(lambda: keeper.kept)
+
+    def close(self) -> None:
+        """See Closing. Does not wait for an answer that is still to come."""
+        self._closed.set()
+
+    def _margin_s(self) -> float:
+        """Without a frame to be read behind the snapshot there is nothing that could be lost."""
+        appended_ms = self._keeper.needs_since_ms
+        if self._retention_s is None or appended_ms is None:
+            return float("inf")
+        return appended_ms / 1000 + self._retention_s - time.time()
+
+    def _run(self) -> None:
+        while not self._closed.is_set():
+            try:
+                kept_for = self._log.retention_ms(FINGERPRINTS)
+                self._retention_s = None if kept_for is None else kept_for / 1000
+                self._metrics.log_begins.set(self._log.low_watermarks(FINGERPRINTS)[0])
+            except SimstreamError as error:
+                _log.debug("nobody says how long the log is kept: %s", error.what)
+            self._closed.wait(ASK_EVERY_S)

@@ -1,0 +1,45 @@
+"""How much memory this process holds, and how much it may."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+PROCESS = Path("/proc/self/status")
+MACHINE = Path("/proc/meminfo")
+LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
+"""Where a container's limit stands, under both versions of Linux's control groups."""
+_KINDS = {"RssAnon": "own", "RssFile": "mapped"}
+
+
+def held() -> Iterator[tuple[str, int]]:
+    """Bytes in memory by kind: `own`, and `mapped` from files, which the system takes back where it is short.
+
+    Without the processes that extract HTML. Nothing where the system does not say (it is no Linux).
+    """
+    for name, size in _kilobytes(PROCESS):
+        if name in _KINDS:
+            yield _KINDS[name], size
+
+
+def limit() -> int:
+    """The container's limit in bytes, or the machine's memory where that is less; 0 where nobody says."""
+    found = [size for name, size in _kilobytes(MACHINE) if name == "MemTotal"]
+    for path in LIMITS:
+        text = _read(path).strip()
+        if text.isdigit():
+            found.append(int(text))
+    return min(found, default=0)
+
+
+def _kilobytes(path: Path) -> Iterator[tuple[str, int]]:
+    for name, size in re.findall(r"^(\w+):\s+(\d+) kB$", _read(path), re.MULTILINE):
+        yield name, int(size) * 1024
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="ascii", errors="replace")
+    except OSError:
+        return ""

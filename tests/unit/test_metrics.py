@@ -1,0 +1,100 @@
+"""Metrics: what each says of itself, how many series there can be, and the README's table of them."""
+
+from __future__ import annotations
+
+import random
+import re
+from pathlib import Path
+
+import pytest
+
+from stream.telemetry import table
+from stream.telemetry.histogram import Histogram
+from stream.telemetry.metrics import PARTITION, SIZE, Metrics, Rising, cluster_sizes
+
+README = Path(__file__).parents[2] / "README.md"
+
+
+def test_the_readme_has_the_table_of_the_code() -> None:
+    text = README.read_text(encoding="utf-8")
+    assert table.put_into(text) == text, "run: python -m stream.telemetry.table --write README.md"
+
+
+def test_a_document_without_the_marks_is_refused() -> None:
+    with pytest.raises(ValueError, match="are not there"):
+        table.put_into("# Something else\n")
+
+
+def test_every_metric_is_named_as_prometheus_asks_for() -> None:
+    for metric in Metrics().described:
+        assert re.fullmatch(r"simstream_[a-z_]+", metric.name)
+        assert metric.name.endswith("_total") == (metric.kind == "counter"), metric.name
+        assert metric.sentence.endswith("."), metric.name
+        if metric.unit in ("seconds", "bytes", "ratio", "bits"):
+            assert f"_{metric.unit}" in metric.name, metric.name
+        assert not re.search(r"_(ms|milliseconds|kb|mb|percent|minutes)(_|$)", metric.name)
+
+
+def test_no_label_can_grow_without_bound() -> None:
+    for metric in Metrics().described:
+        for label in metric.labels:
+            assert label.values or label.bound, f"{metric.name} says not what {label.name} may be"
+            assert label.name not in ("url", "host", "id", "page", "cluster")
+
+
+def test_the_number_of_series_is_what_the_description_says() -> None:
+    metrics, partitions = Metrics(), 40
+    for number in range(partitions):
+        for gauge in (metrics.source_lag, metrics.source_lag_seconds, metrics.source_position):
+            gauge.labels(number).set(1)
+    fixed = sum(each.series for each in metrics.described if PARTITION not in each.labels)
+    by_partition = sum(each.series for each in metrics.described if PARTITION in each.labels)
+    lines = [line for line in metrics.text().decode().splitlines() if line.startswith("simstream_")]
+    assert len(lines) <= fixed + partitions * by_partition
+    assert fixed < 400
+    assert by_partition == 3
+
+
+def test_a_partition_that_went_has_no_series_any_more() -> None:
+    metrics = Metrics()
+    metrics.source_lag.labels(3).set(5)
+    metrics.forget(3)
+    metrics.forget(4)
+    assert 'partition="3"' not in metrics.text().decode()
+
+
+def test_a_histogram_in_bulk_is_the_same_as_one_by_one() -> None:
+    chosen = random.Random(3)
+    values = [round(chosen.uniform(-1, 12), 1) for _ in range(500)]
+    values += [0.0, 1.0, 2.0, 10.0]  # on the bounds
+    slow, quick = Histogram("h", "h", (0, 1, 2, 10)), Histogram("h", "h", (0, 1, 2, 10))
+    for value in values:
+        slow.observe(value)
+    quick.observe_all({value: values.count(value) for value in set(values)})
+    [one], [other] = slow.collect(), quick.collect()
+    assert [(each.labels, each.value) for each in one.samples[:-1]] == [
+        (each.labels, each.value) for each in other.samples[:-1]
+    ]
+    counts = {each.labels.get("le"): each.value for each in one.samples if each.name == "h_bucket"}
+    for bound in (0, 1, 2, 10):
+        assert counts[str(float(bound))] == sum(value <= bound for value in values)
+    assert counts["+Inf"] == len(values)
+    assert one.samples[-1].value == pytest.approx(other.samples[-1].value)
+
+
+def test_totals_that_others_count_are_carried_over_once() -> None:
+    metrics = Metrics()
+    rising = Rising(metrics.transactions)
+    for totals in ({"committed": 2}, {"committed": 2, "fenced": 1}, {"committed": 7, "fenced": 1}):
+        rising.follow(totals)
+    read = metrics.registry.get_sample_value
+    assert read("simstream_transactions_total", {"result": "committed"}) == 7
+    assert read("simstream_transactions_total", {"result": "fenced"}) == 1
+    assert read("simstream_transactions_total", {"result": "aborted"}) == 0
+
+
+def test_every_cluster_is_in_one_class() -> None:
+    sizes = {1: 10, 2: 5, 3: 1, 4: 1, 5: 2, 9: 1, 10: 3, 99: 1, 100: 1, 999: 1, 1000: 1, 70_000: 1}
+    counts = cluster_sizes(sizes)
+    assert tuple(counts) == SIZE.values
+    assert counts == {"1": 10, "2": 5, "3-4": 2, "5-9": 3, "10-99": 4, "100-999": 2, "1000+": 2}
