@@ -30,6 +30,7 @@ _DURATIONS = {
     "stop_timeout": "stop_timeout_s",
     "gap_patience": "gap_patience_s",
     "snapshot_every": "snapshot_every_s",
+    "stuck_after": "stuck_after_s",
 }
 _UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
@@ -88,6 +89,10 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     give_up_after: str = "5m"
     stop_timeout: str = "30s"
     gap_patience: str = "30s"
+    stuck_after: str = "60s"
+    """A loop that has not turned for so long fails /health/live."""
+    log_format: Literal["text", "json"] = "text"
+    """How `serve` writes its log: a line for a person, or a JSON object a line."""
     frame: FrameSettings = FrameSettings()
     extract: ExtractSettings = ExtractSettings()
     dead_letters: DeadLetterSettings = DeadLetterSettings()
@@ -113,6 +118,11 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def gap_patience_s(self) -> float:
         """How long a gap in the log may stay open before the judge is not ready, in seconds."""
         return duration_ms("gap_patience", self.gap_patience) / 1000
+
+    @property
+    def stuck_after_s(self) -> float:
+        """`stuck_after` in seconds."""
+        return duration_ms("stuck_after", self.stuck_after) / 1000
 
     @property
     def snapshot_every_s(self) -> float:

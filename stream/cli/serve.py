@@ -15,6 +15,7 @@ from stream import __version__
 from stream.cli.options import judging_options, log_options, open_log, settle
 from stream.cli.progress import say
 from stream.errors import Unavailable, UsageError
+from stream.telemetry.logging import log_to_stderr
 
 if TYPE_CHECKING:
     from stream.log.base import Log
@@ -39,7 +40,7 @@ def command(roles: str, leading: str | None, config: str | None, **flags: Any) -
     """Read pages, judge them, publish one verdict each; ends on SIGTERM or Ctrl-C once all is committed."""
     chosen = _roles(roles, leading)
     settings = settle(config, **flags)
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)-7s %(name)s: %(message)s")
+    log_to_stderr(settings.log_format)
     serve(settings, chosen)
 
 
@@ -56,9 +57,10 @@ def _roles(roles: str, leading: str | None) -> tuple[str, ...]:
 def serve(settings: Settings, chosen: tuple[str, ...]) -> None:
     """Run the roles until a signal or an error."""
     from stream.roles.context import Context
+    from stream.telemetry.health import Health
     from stream.telemetry.http import HttpServer
 
-    context = Context(settings)
+    context = Context(settings, health=Health(settings.stuck_after_s))
     for name in (signal.SIGTERM, signal.SIGINT):
         signal.signal(name, lambda *_: context.stop.set())
     with (

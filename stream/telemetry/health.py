@@ -1,4 +1,4 @@
-"""Health: which roles run, which are ready, and why not."""
+"""Health: which roles have started, which still turn, which are ready, and why not."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ UNREADY_AFTER_S = 10.0
 
 
 PATIENCE_S = 60.0
-"""A role is live as long as its loop turns at least once in so many seconds."""
+"""A role is live as long as its loop turns at least once in so many seconds, where nothing else is set."""
 STARTING = "starting"
 REPLAYING = "replaying"
 STANDBY = "standby"
@@ -38,16 +38,20 @@ class Told(TypedDict):
 
 
 class Health:
-    """What every role last said about itself. Safe to use from all threads."""
+    """What every role last said about itself. Safe to use from all threads.
 
-    def __init__(self) -> None:
+    `patience_s`: a role is live as long as its loop turns at least once in so many seconds.
+    """
+
+    def __init__(self, patience_s: float = PATIENCE_S) -> None:
+        self._patience_s = patience_s
         self._lock = threading.Lock()
         self._roles: dict[str, _Role] = {}
 
     def starting(self, role: str, patience_s: float = 0.0) -> None:
         """Expect a role. It may take `patience_s` seconds longer than others until it first turns."""
         with self._lock:
-            self._roles[role] = _Role(STARTING, False, STARTING, time.monotonic(), PATIENCE_S + patience_s)
+            self._roles[role] = _Role(STARTING, False, STARTING, time.monotonic(), self._patience_s + patience_s)
 
     def is_starting(self, role: str) -> bool:
         """Whether a role has not begun to work: nothing of its is under way."""
@@ -57,12 +61,19 @@ class Health:
     def turn(self, role: str, ready: bool = True, why: str = "", state: str = WORKING) -> None:
         """A role's loop turned, and is ready or not; `why` may also say what a ready one does."""
         with self._lock:
-            self._roles[role] = _Role(state, ready, why, time.monotonic(), PATIENCE_S)
+            self._roles[role] = _Role(state, ready, why, time.monotonic(), self._patience_s)
 
     def beat(self, role: str) -> None:
         """A role is alive without having changed its mind, for instance while it waits."""
         with self._lock:
             self._roles[role].turned = time.monotonic()
+
+    def started(self) -> tuple[bool, str]:
+        """Whether every role has begun: its log answered, its state is loaded. It may still replay, or stand by."""
+        with self._lock:
+            late = [name for name, role in self._roles.items() if role.state == STARTING]
+            known = bool(self._roles)
+        return known and not late, f"starting: {', '.join(late)}" if late else "started" if known else STARTING
 
     def live(self) -> tuple[bool, str]:
         """Whether every role's loop turns, and which does not."""
@@ -77,13 +88,13 @@ class Health:
         A standby that follows closely counts as ready: it is there to take over, and a rollout that waits for
         readiness would otherwise wait for the judge that it is about to replace.
         """
-        edge = time.monotonic() - UNREADY_AFTER_S
+        now = time.monotonic()
         with self._lock:
             waiting = [f"{name}: {role.why}" for name, role in self._roles.items() if not role.ready]
             waiting += [
                 f"{name}: waits for an answer"
                 for name, role in self._roles.items()
-                if role.ready and role.turned < edge
+                if role.ready and now - role.turned > min(UNREADY_AFTER_S, role.patience_s)
             ]
             said = [f"{name}: {role.why}" for name, role in self._roles.items() if role.ready and role.why]
             known = bool(self._roles)

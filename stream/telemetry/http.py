@@ -1,4 +1,4 @@
-"""The HTTP port: /metrics, /health (what every role says, as JSON), /health/live and /health/ready.
+"""The HTTP port: /metrics, /health (what every role says, as JSON), /health/live, /health/ready, /health/started.
 
 Nothing of any page.
 """
@@ -53,11 +53,15 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(200, CONTENT_TYPE, self.metrics.text())
         elif self.path == "/health":
             self._answer(200, "application/json", msgspec.json.encode(self._health()) + b"\n")
-        elif self.path in ("/health/live", "/health/ready"):
-            good, text = self.health.live() if self.path.endswith("live") else self.health.ready()
+        elif self.path in ("/health/live", "/health/ready", "/health/started"):
+            health = self.health
+            asked = {"live": health.live, "ready": health.ready, "started": health.started}
+            good, text = asked[self.path.rpartition("/")[2]]()
             self._answer(200 if good else 503, "text/plain; charset=utf-8", f"{text}\n".encode())
         else:
-            self._answer(404, "text/plain; charset=utf-8", b"/metrics /health /health/live /health/ready\n")
+            self._answer(
+                404, "text/plain; charset=utf-8", b"/metrics /health /health/live /health/ready /health/started\n"
+            )
 
     def _health(self) -> dict[str, object]:
         (live, _), (ready, why) = self.health.live(), self.health.ready()

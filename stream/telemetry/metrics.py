@@ -75,7 +75,7 @@ class Metrics:
         self.source_lag_seconds = make.gauge(
             "source_lag_seconds",
             "seconds",
-            "The longest that a page may have waited to be read: since the page before it came; 0 where none waits.",
+            "The longest that a page may wait to be read: since the one before it came; 0 where none waits.",
             PARTITION,
         )
         self.page_latency = make.histogram(

@@ -79,3 +79,25 @@ def test_a_beat_keeps_a_role_live_and_as_it_was(clock: Clock) -> None:
         health.beat("judge")
     assert health.live()[0]
     assert health.ready() == (False, "judge: replaying")
+
+
+@pytest.mark.usefixtures("clock")
+def test_started_is_when_every_role_has_begun_whatever_it_does() -> None:
+    health = Health()
+    assert health.started() == (False, "starting")
+    health.starting("fingerprint")
+    health.starting("judge")
+    health.turn("judge", False, "replaying, 9 frames to go", module.REPLAYING)
+    assert health.started() == (False, "starting: fingerprint")
+    health.turn("fingerprint", False, "the log does not answer")
+    assert health.started() == (True, "started")
+
+
+def test_the_patience_with_a_loop_can_be_set(clock: Clock) -> None:
+    health = Health(patience_s=5)
+    health.starting("judge", patience_s=60)
+    clock.now += 64
+    assert health.live()[0], "a start may take longer"
+    health.turn("judge")
+    clock.now += 6
+    assert health.live() == (False, "stuck: judge")

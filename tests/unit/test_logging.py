@@ -1,0 +1,92 @@
+"""The service's log: one event a line, fields where they apply, and a flood of one fault is bounded."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+from collections.abc import Iterator
+
+import pytest
+
+from stream.telemetry import logging as module
+from stream.telemetry.logging import JsonLines, OneLine, Repeated
+
+
+class Clock:
+    """A clock that a test moves; what it formats is of no moment."""
+
+    def __init__(self) -> None:
+        self.now = 1_000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+def logger(formatter: logging.Formatter, *filters: logging.Filter) -> tuple[logging.Logger, io.StringIO]:
+    out = io.StringIO()
+    handler = logging.StreamHandler(out)
+    handler.setFormatter(formatter)
+    for each in filters:
+        handler.addFilter(each)
+    made = logging.Logger("simstream.judge")
+    made.addHandler(handler)
+    return made, out
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[Clock]:
+    clock = Clock()
+    monkeypatch.setattr(module, "time", clock)
+    return clock
+
+
+def test_an_event_is_one_line_of_json_with_the_fields_that_apply() -> None:
+    log, out = logger(JsonLines())
+    log.warning("frame %d was ignored: %s", 7, "gap", extra={"frame": 7, "reason": "gap"})
+    log.info("第一页 %r", "line\nbreak")
+    first, second = (json.loads(line) for line in out.getvalue().splitlines())
+    assert first["level"] == "warning"
+    assert (first["frame"], first["reason"], first["message"]) == (7, "gap", "frame 7 was ignored: gap")
+    assert first["time"].endswith("Z")
+    assert "frame" not in second
+    assert second["message"].startswith("第一页")
+
+
+def test_an_error_keeps_its_traceback_in_one_line_of_json() -> None:
+    log, out = logger(JsonLines())
+    try:
+        raise ValueError("broken")
+    except ValueError:
+        log.exception("it failed")
+    [line] = out.getvalue().splitlines()
+    assert "ValueError: broken" in json.loads(line)["error"]
+
+
+def test_text_stays_one_line_whatever_a_page_is_called() -> None:
+    log, out = logger(OneLine("%(levelname)s %(message)s"))
+    log.warning("the oldest is %s", "a\nERROR b")
+    assert out.getvalue() == "WARNING the oldest is a\\nERROR b\n"
+
+
+def test_a_flood_of_one_fault_is_bounded_and_counted_and_hides_no_other(clock: Clock) -> None:
+    log, out = logger(OneLine("%(message)s"), Repeated(most=3, seconds=60))
+    for number in range(500):
+        log.warning("frame %d was ignored", number)
+    log.warning("another fault")
+    lines = out.getvalue().splitlines()
+    assert lines[:2] == ["frame 0 was ignored", "frame 1 was ignored"]
+    assert lines[2].startswith("frame 2 was ignored (more like it")
+    assert lines[3:] == ["another fault"]
+    clock.now += 61
+    log.warning("frame %d was ignored", 500)
+    assert out.getvalue().splitlines()[4] == "frame 500 was ignored (and 497 more like it)"
+
+
+def test_kinds_without_number_take_no_memory_without_bound(clock: Clock) -> None:
+    quiet = Repeated(most=1, seconds=60)
+    log, out = logger(OneLine("%(message)s"), quiet)
+    for number in range(3 * module.MOST_KINDS):
+        log.warning(f"kind {number}")
+    assert len(quiet._kinds) <= module.MOST_KINDS
+    assert len(out.getvalue().splitlines()) == 3 * module.MOST_KINDS
