@@ -146,6 +146,7 @@ class Following:
         return behind
 
     def _say_standby(self, published: Position | None, settled: bool, answers: bool) -> None:
+        self._judging.observe()
         behind = self._behind(published)
         ready = settled and answers and behind <= CLOSE_BY and not self._keeper.why
         why = f"standby: follows, {behind} frames behind" if answers else "standby: the log does not answer"

@@ -24,7 +24,12 @@ class Observing:
         self._candidates = self._rejected = 0
 
     def held(self) -> None:
-        """Set what the state holds and where it stands, at most once in EVERY_S."""
+        """Set where the state stands and, at most once in EVERY_S, what it holds."""
+        metrics, acceptor = self._metrics, self._state.acceptor
+        metrics.position.set(acceptor.next_frame)
+        metrics.ordinal.set(acceptor.ordinal)
+        metrics.gaps.set(len(acceptor.gaps))
+        metrics.live_pages.set(self._state.resolver.live_pages)
         now = time.monotonic()
         if now >= self._next:
             self._next = now + EVERY_S
@@ -50,11 +55,8 @@ class Observing:
             self._metrics.latency.observe(max(0.0, now - milliseconds / 1000), number)
 
     def _positions(self) -> None:
-        metrics, acceptor = self._metrics, self._state.acceptor
-        metrics.position.set(acceptor.next_frame)
-        metrics.ordinal.set(acceptor.ordinal)
-        metrics.gaps.set(len(acceptor.gaps))
-        for (_, partition), offset in acceptor.positions.items():
+        metrics = self._metrics
+        for (_, partition), offset in self._state.acceptor.positions.items():
             metrics.source_position.labels(partition).set(offset)
         metrics.stream_time.set((self._state.resolver.stream_time or 0) / 1000)
 
@@ -73,7 +75,6 @@ class Observing:
     def _clusters(self) -> None:
         metrics, resolver = self._metrics, self._state.resolver
         live, largest = resolver.live_pages, resolver.largest_cluster
-        metrics.live_pages.set(live)
         metrics.largest_cluster.set(largest)
         metrics.largest_share.set(largest / live if live else 0)
         for size, number in cluster_sizes(resolver.cluster_sizes).items():

@@ -8,8 +8,9 @@ from pathlib import Path
 
 PROCESS = Path("/proc/self/status")
 MACHINE = Path("/proc/meminfo")
-LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
-"""Where a container's limit stands, under both versions of Linux's control groups."""
+GROUPS = Path("/proc/self/cgroup")
+LIMITS = {"": ("/sys/fs/cgroup", "memory.max"), "memory": ("/sys/fs/cgroup/memory", "memory.limit_in_bytes")}
+"""By the controllers of a group: where limits stand under both versions of Linux's control groups."""
 _KINDS = {"RssAnon": "own", "RssFile": "mapped"}
 
 
@@ -24,12 +25,16 @@ def held() -> Iterator[tuple[str, int]]:
 
 
 def limit() -> int:
-    """The container's limit in bytes, or the machine's memory where that is less; 0 where nobody says."""
+    """The container's or service's limit in bytes, or the machine's memory where that is less; 0: nobody says."""
     found = [size for name, size in _kilobytes(MACHINE) if name == "MemTotal"]
-    for path in LIMITS:
-        text = _read(path).strip()
-        if text.isdigit():
-            found.append(int(text))
+    for line in _read(GROUPS).splitlines():
+        _, controllers, group = line.split(":", 2)
+        if controllers in LIMITS:
+            folder, name = LIMITS[controllers]
+            for place in {folder, folder + group}:  # within a container its own group is the uppermost
+                text = _read(Path(place, name)).strip()
+                if text.isdigit():
+                    found.append(int(text))
     return min(found, default=0)
 
 

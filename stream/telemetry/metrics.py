@@ -181,7 +181,10 @@ class Metrics:
             "similarity_ratio", "ratio", "Similarity of near duplicates to the page that they name.", SIMILARITIES
         )
         self.distance = make.histogram(
-            "distance_bits", "bits", "Distance of near duplicates to the page that they name.", DISTANCES
+            "hamming_distance",
+            "bits that differ",
+            "Distance of near duplicates to the page that they name.",
+            DISTANCES,
         )
         self.candidates = make.counter(
             "candidates", "entries", "Entries within the distance, before the sketch decided."

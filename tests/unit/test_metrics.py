@@ -30,7 +30,7 @@ def test_every_metric_is_named_as_prometheus_asks_for() -> None:
         assert re.fullmatch(r"simstream_[a-z_]+", metric.name)
         assert metric.name.endswith("_total") == (metric.kind == "counter"), metric.name
         assert metric.sentence.endswith("."), metric.name
-        if metric.unit in ("seconds", "bytes", "ratio", "bits"):
+        if metric.unit in ("seconds", "bytes", "ratio"):
             assert f"_{metric.unit}" in metric.name, metric.name
         assert not re.search(r"_(ms|milliseconds|kb|mb|percent|minutes)(_|$)", metric.name)
 

@@ -1,0 +1,140 @@
+"""Draws the dashboard's panels from a running Prometheus: what Grafana would show, as a picture for the README.
+
+    python -m deploy.grafana.picture --prometheus 127.0.0.1:9090 --minutes 10 deploy/grafana/dashboard.svg
+
+Asks exactly the queries of simstream.json. Needs matplotlib (`pip install 'simstream[evaluate]'`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+import urllib.parse
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+from matplotlib.axes import Axes
+from matplotlib.ticker import FuncFormatter
+
+DASHBOARD = Path(__file__).with_name("simstream.json")
+ACROSS = 3
+POINTS = 200
+MOST_LINES = 8
+"""Lines of a panel that are named; more would hide it."""
+
+
+def ask(address: str, expression: str, begin: float, end: float) -> list[dict[str, Any]]:
+    """What an expression gave between two times, in POINTS steps."""
+    step = max(1.0, (end - begin) / POINTS)
+    parameters = {"query": expression, "start": begin, "end": end, "step": step}
+    url = f"http://{address}/api/v1/query_range?{urllib.parse.urlencode(parameters)}"
+    with urllib.request.urlopen(url, timeout=60) as answer:
+        found: list[dict[str, Any]] = json.load(answer)["data"]["result"]
+    return found
+
+
+def filled(expression: str, job: str = ".*", rate_interval: str = "15s") -> str:
+    """An expression with the dashboard's variables in place, as Grafana sends it."""
+    return expression.replace("$job", job).replace("$__rate_interval", rate_interval)
+
+
+def rows(dashboard: dict[str, Any]) -> list[tuple[str, list[dict[str, Any]]]]:
+    """The panels by row, in the order of the dashboard."""
+    out: list[tuple[str, list[dict[str, Any]]]] = []
+    for panel in dashboard["panels"]:
+        if panel["type"] == "row":
+            out.append((panel["title"], []))
+        else:
+            out[-1][1].append(panel)
+    return out
+
+
+def draw(address: str, minutes: float, file: Path, rate_interval: str) -> None:
+    """All panels into one picture."""
+    end = time.time()
+    begin = end - 60 * minutes
+    found = rows(json.loads(DASHBOARD.read_text(encoding="utf-8")))
+    heights = [height for _, panels in found for height in [0.22] + [2.0] * -(-len(panels) // ACROSS)]
+    plt.rcParams.update(
+        {"font.size": 7, "svg.fonttype": "path", "axes.spines.top": False, "axes.spines.right": False}
+    )
+    figure = plt.figure(figsize=(13, sum(heights) * 1.12), layout="constrained")
+    grid = figure.add_gridspec(len(heights), ACROSS, height_ratios=heights)
+    line = 0
+    for title, panels in found:
+        head = figure.add_subplot(grid[line, :])
+        head.axis("off")
+        head.text(0, 0, title, fontsize=11, fontweight="bold", transform=head.transAxes)
+        line += 1
+        for number, panel in enumerate(panels):
+            axes = figure.add_subplot(grid[line + number // ACROSS, number % ACROSS])
+            draw_panel(axes, panel, lines(address, panel, begin, end, rate_interval))
+            axes.set_xlim(0, minutes)
+        line += -(-len(panels) // ACROSS)
+    figure.savefig(file, dpi=80)
+
+
+def lines(
+    address: str, panel: dict[str, Any], begin: float, end: float, rate_interval: str
+) -> list[tuple[str, list[float], list[float]]]:
+    """The panel's lines: name, minutes, values."""
+    out = []
+    for target in panel["targets"]:
+        for series in ask(address, filled(target["expr"], rate_interval=rate_interval), begin, end):
+            name = target["legendFormat"]
+            for label, value in series["metric"].items():
+                name = name.replace("{{" + label + "}}", value)
+            points = [((when - begin) / 60, float(value)) for when, value in series["values"]]
+            points = [point for point in points if abs(point[1]) != float("inf")]
+            out.append((name, [point[0] for point in points], [point[1] for point in points]))
+    return out
+
+
+def draw_panel(axes: Axes, panel: dict[str, Any], found: list[tuple[str, list[float], list[float]]]) -> None:
+    """One panel: its lines, or areas upon one another."""
+    defaults = panel["fieldConfig"]["defaults"]
+    axes.set_title(panel["title"], loc="left", fontsize=8)
+    if defaults["custom"]["stacking"]["mode"] == "normal" and found:
+        times = sorted({when for _, whens, _ in found for when in whens})
+        values = [[dict(zip(whens, ys, strict=True)).get(when, 0.0) for when in times] for _, whens, ys in found]
+        axes.stackplot(times, values, labels=[name for name, _, _ in found], alpha=0.7)
+    else:
+        for name, whens, ys in found:
+            axes.plot(whens, ys, label=name, linewidth=1)
+    axes.set_ylim(bottom=0)
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: told(value, defaults["unit"])))
+    axes.grid(alpha=0.25)
+    handles, names = axes.get_legend_handles_labels()
+    drawn = [(handle, name) for handle, name in zip(handles, names, strict=True) if name][:MOST_LINES]
+    if not any(whens for _, whens, _ in found):
+        axes.text(0.5, 0.5, "no data", ha="center", va="center", transform=axes.transAxes, color="gray")
+    elif drawn:
+        axes.legend(*zip(*drawn, strict=True), fontsize=5.5, loc="upper left", ncols=2, framealpha=0.6)
+
+
+def told(value: float, unit: str) -> str:
+    """A value with its unit, for an axis."""
+    if unit == "percentunit":
+        return f"{100 * value:.3g} %"
+    if unit == "s":
+        return f"{value:.3g} s" if value >= 1 or value == 0 else f"{1000 * value:.3g} ms"
+    for limit, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(value) >= limit:
+            return f"{value / limit:.3g} {letter}{'B' if unit == 'bytes' else ''}"
+    return f"{value:.3g}{' /s' if unit == 'cps' else ''}"
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--prometheus", default="127.0.0.1:9090", metavar="HOST:PORT")
+    parser.add_argument("--minutes", type=float, default=10.0)
+    parser.add_argument("--rate-interval", default="15s", help="what Grafana puts for $__rate_interval")
+    parser.add_argument("file", type=Path)
+    options = parser.parse_args()
+    draw(options.prometheus, options.minutes, options.file, options.rate_interval)

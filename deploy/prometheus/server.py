@@ -1,0 +1,124 @@
+"""A real Prometheus on loopback, for tests and for drawing the dashboard: start, ask, stop.
+
+    with Prometheus(folder, targets={"simstream": ["127.0.0.1:9464"]}) as prometheus:
+        prometheus.ask("up")
+
+Needs Debian's package `prometheus` (with promtool), and nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+from deploy.kafka.broker import free_port
+
+HERE = Path(__file__).parent
+PROGRAMS = ("prometheus", "promtool")
+PACKAGE = "prometheus"
+START_S = 60.0
+Series = dict[str, Any]
+
+
+def missing_packages() -> list[str]:
+    """What would have to be installed; nothing where all is there."""
+    return [] if all(shutil.which(name) for name in PROGRAMS) else [PACKAGE]
+
+
+class Prometheus:
+    """One process with its data in `folder`, which scrapes `targets`, by job, every `every` (such as 15s)."""
+
+    def __init__(
+        self, folder: Path, targets: Mapping[str, Sequence[str]], rules: str = "", every: str = "1s"
+    ) -> None:
+        self._folder = folder
+        (folder / "rules.yml").write_text(rules or (HERE / "alerts.yml").read_text(encoding="utf-8"))
+        (folder / "prometheus.yml").write_text(_configuration(targets, every))
+        self.address = f"127.0.0.1:{free_port()}"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        with (self._folder / "prometheus.log").open("wb") as log:
+            self._process = subprocess.Popen(
+                [
+                    "prometheus",
+                    f"--config.file={self._folder / 'prometheus.yml'}",
+                    f"--storage.tsdb.path={self._folder / 'data'}",
+                    f"--web.listen-address={self.address}",
+                    "--query.lookback-delta=1m",
+                ],
+                stdout=log,
+                stderr=log,
+            )
+        end = time.monotonic() + START_S
+        while not self._is_ready():
+            if self._process.poll() is not None or time.monotonic() > end:
+                self.__exit__()
+                raise RuntimeError((self._folder / "prometheus.log").read_text(errors="replace")[-3000:])
+            time.sleep(0.1)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._process is not None:
+            self._process.terminate()
+            self._process.wait(30)
+
+    def ask(self, expression: str) -> list[Series]:
+        """What an expression gives now. Raises ValueError where it cannot be understood."""
+        found: list[Series] = self.get("query", query=expression)["result"]
+        return found
+
+    def over(self, expression: str, begin: float, end: float, step: float) -> list[Series]:
+        """What it gave from one time to another, in seconds since 1970."""
+        found: list[Series] = self.get("query_range", query=expression, start=begin, end=end, step=step)["result"]
+        return found
+
+    def rules(self) -> list[dict[str, Any]]:
+        """All recording and alerting rules, with the state of each."""
+        return [rule for group in self.get("rules")["groups"] for rule in group["rules"]]
+
+    def firing(self) -> set[str]:
+        """The names of the alerts that fire now."""
+        return {rule["name"] for rule in self.rules() if rule.get("state") == "firing"}
+
+    def metrics(self) -> set[str]:
+        """The names of all series."""
+        return set(self.get("label/__name__/values"))
+
+    def get(self, path: str, **parameters: object) -> Any:
+        """Ask the HTTP API."""
+        url = f"http://{self.address}/api/v1/{path}?{urllib.parse.urlencode(parameters)}"
+        try:
+            with urllib.request.urlopen(url, timeout=30) as answer:
+                return json.load(answer)["data"]
+        except urllib.error.HTTPError as error:
+            raise ValueError(f"{parameters}: {error.read().decode(errors='replace')}") from error
+
+    def _is_ready(self) -> bool:
+        try:
+            with urllib.request.urlopen(f"http://{self.address}/-/ready", timeout=5) as answer:
+                return bool(answer.status == 200)
+        except OSError:
+            return False
+
+
+def _configuration(targets: Mapping[str, Sequence[str]], every: str) -> str:
+    """JSON is YAML, too."""
+    jobs = [
+        {"job_name": job, "static_configs": [{"targets": list(addresses)}]} for job, addresses in targets.items()
+    ]
+    return json.dumps(
+        {
+            "global": {"scrape_interval": every, "scrape_timeout": every, "evaluation_interval": every},
+            "rule_files": ["rules.yml"],
+            "scrape_configs": jobs,
+        }
+    )

@@ -1,0 +1,292 @@
+"""A real Prometheus over real processes: rules and dashboard ask for what exists, and faults make alerts fire."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+import secrets
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import msgspec
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+
+from deploy.grafana import dashboard, picture
+from deploy.kafka.broker import Broker
+from deploy.prometheus import server
+from deploy.prometheus.server import Prometheus
+from stream.log.base import FINGERPRINTS, PAGES, Log
+from stream.wire import frame as frames
+from tests.e2e import pages
+from tests.e2e.harness import PATIENCE, ROOT, Program, Service, read_topic
+from tests.kafka_fixtures import Place
+
+RULES = ROOT / "deploy" / "prometheus"
+QUICKER = {"[15m]": "[10s]", "[1d]": "[5m]", "> 60\n": "> 2\n", "> 300\n": "> 200\n"}
+"""What makes the rules fire within a test: spans and limits of time are cut, and nothing has to last."""
+ONLY_BY_SERIES = {"SimstreamMemory"}
+"""Alerts whose fault is not caused here: see alerts_test.yml."""
+SLOW = 300
+"""Pages of HTML that take a few seconds to be read."""
+FLOOD = 2_500
+"""Pages of one template, alike and not identical: they take a judge some seconds, and make a cluster too large."""
+NEW = 400
+
+
+def installed() -> None:
+    missing = server.missing_packages()
+    if missing:
+        advice = f"a real Prometheus needs: apt-get install --no-install-recommends {' '.join(missing)}"
+        if os.environ.get("CI") == "true":
+            pytest.fail(advice)
+        pytest.skip(advice)
+
+
+def promtool(*arguments: str, stdin: bytes = b"") -> str:
+    """What promtool says; it must end with 0."""
+    installed()
+    done = subprocess.run(["promtool", *arguments], cwd=RULES, input=stdin, capture_output=True, check=False)
+    said = (done.stdout + done.stderr).decode()
+    assert done.returncode == 0, said
+    return said
+
+
+def alerts() -> list[str]:
+    return re.findall(r"- alert: (\w+)", (RULES / "alerts.yml").read_text(encoding="utf-8"))
+
+
+def test_configuration_and_rules_are_valid() -> None:
+    assert "SUCCESS" in promtool("check", "config", "prometheus.yml")
+    assert "SUCCESS" in promtool("check", "rules", "alerts.yml")
+
+
+def test_series_that_fire_each_alert_and_series_that_do_not() -> None:
+    assert "SUCCESS" in promtool("test", "rules", "alerts_test.yml")
+    tested = (RULES / "alerts_test.yml").read_text(encoding="utf-8")
+    for name in alerts():
+        assert f"alertname: {name}}}" in tested, f"no series is close to {name} without firing it"
+        assert re.search(rf"alertname: {name}\n\s+exp_alerts:", tested), f"no series fires {name}"
+
+
+def test_each_alert_has_its_paragraph_in_the_runbook() -> None:
+    rules = (RULES / "alerts.yml").read_text(encoding="utf-8")
+    runbook = (ROOT / "deploy" / "RUNBOOK.md").read_text(encoding="utf-8")
+    for name in alerts():
+        assert f"runbook: deploy/RUNBOOK.md#{name.lower()}\n" in rules, name
+        paragraph = re.search(rf"^## {name}\n(.*?)(?=^## |\Z)", runbook, re.MULTILINE | re.DOTALL)
+        assert paragraph, f"the runbook has no paragraph {name}"
+        for part in ("**What it means.**", "**How to see it.**", "**What to do.**", "```\n", "**Seen to fire**"):
+            assert part in paragraph[1], f"{name}: {part}"
+
+
+def test_the_dashboard_is_made_of_its_panels() -> None:
+    assert dashboard.FILE.read_text(encoding="utf-8") == dashboard.dashboard(), "python -m deploy.grafana.dashboard"
+    titles = [title for title, _ in picture.rows(json.loads(dashboard.dashboard()))]
+    assert titles == ["Flow", "Latency", "Index", "Quality", "Faults"]
+
+
+class Scene:
+    """A fingerprinter and a judge on Kafka, a fingerprinter on a folder, and a Prometheus that scrapes them."""
+
+    def __init__(self, folder: Path, cache: Path, broker: Broker, stack: ExitStack) -> None:
+        self.folder = folder
+        self.broker = broker
+        self._stack = stack
+        prefix = f"t{secrets.token_hex(4)}"
+        self.program = Program(folder, cache, Place(broker.address, prefix))
+        self.beside = Program(folder, cache, Place(str(folder / "log"), "simstream"))
+        self.program.good("topics", "create", "--partitions", 2)
+        self.beside.good("topics", "create")
+        self.prefix = prefix
+        self.log: Log = stack.enter_context(self.program.place.open())
+        self.rng = random.Random(6)
+        self.sent = 0
+        alone = ("--roles", "fingerprint")
+        self.fingerprinter = self.start(self.program, *alone, SIMSTREAM_FRAME_MAX_PAGES="5")
+        self.wedged = self.start(self.beside, *alone)
+        self.judge: Service | None = None
+        port = server.free_port()
+        targets = {
+            "simstream": [address(self.fingerprinter), f"127.0.0.1:{port}"],
+            "simstream-folder": [address(self.wedged)],
+        }
+        rules = (RULES / "alerts.yml").read_text(encoding="utf-8")
+        for before, after in QUICKER.items():
+            assert before in rules, f"the rules have no {before!r} any more"
+            rules = rules.replace(before, after)
+        rules = re.sub(r"for: \w+", "for: 0s", rules)
+        self.prometheus = stack.enter_context(Prometheus(folder, targets, rules, every="1s"))
+        self.judge_port = port
+
+    def start(self, program: Program, *arguments: object, **variables: str) -> Service:
+        return self._stack.enter_context(program.serve(*arguments, **variables))
+
+    def start_judge(self) -> Service:
+        """Its state has a folder, and the first snapshot is far away."""
+        where = ("--roles", "judge", "--state", self.folder / "state", "--http-port", self.judge_port)
+        self.judge = self.start(self.program, *where, SIMSTREAM_SNAPSHOT_EVERY="1h", SIMSTREAM_GAP_PATIENCE="1s")
+        return self.judge
+
+    def send(self, texts: list[str], kind: str = "text", age_s: float = 0.0) -> None:
+        """Pages that came to the broker so long ago."""
+        with self.log.appender(PAGES) as appender:
+            for text in texts:
+                self.sent += 1
+                page = json.dumps({"id": f"page {self.sent}", kind: text}).encode()
+                came = int(1000 * (time.time() - age_s))
+                appender.append(page, f"page {self.sent}".encode(), timestamp=came)
+            appender.flush(PATIENCE)
+
+    def fires(self, *names: str) -> None:
+        """Wait until each of these has fired at least once."""
+        end = time.monotonic() + PATIENCE
+        while not set(names) <= self.fired():
+            assert time.monotonic() < end, f"{set(names) - self.fired()} did not fire; firing: {self.fired()}"
+            time.sleep(0.2)
+
+    def ends(self, *names: str) -> None:
+        """Wait until none of these fires any more."""
+        end = time.monotonic() + PATIENCE
+        while found := self.prometheus.firing() & set(names):
+            assert time.monotonic() < end, f"{found} did not end with the cause"
+            time.sleep(0.2)
+
+    def fired(self) -> set[str]:
+        """The alerts that have fired so far."""
+        found = self.prometheus.ask('count by (alertname) (max_over_time(ALERTS{alertstate="firing"}[1h]))')
+        return {series["metric"]["alertname"] for series in found}
+
+
+def address(service: Service) -> str:
+    return f"127.0.0.1:{service.port}"
+
+
+@pytest.fixture(scope="module")
+def scene(broker: Broker, cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+    installed()
+    with ExitStack() as stack:
+        yield Scene(tmp_path_factory.mktemp("scene"), cache, broker, stack)
+
+
+def committed(scene: Scene) -> Callable[[], bool]:
+    assert scene.judge is not None
+    judge = scene.judge
+    return lambda: judge.metric('simstream_transactions_total{result="committed"}') > 0
+
+
+@pytest.mark.kafka
+class TestScene:
+    """One scene, in the order of these tests: what works is looked at first, then it is broken piece by piece."""
+
+    def test_without_a_judge_and_with_a_backlog_of_one_template(self, scene: Scene) -> None:
+        alter(scene, FINGERPRINTS, "retention.ms", "3600000")
+        html = [f"<article><p>{pages.text(scene.rng, 2_000)}</p></article>" for _ in range(SLOW)]
+        scene.send(html, "html", age_s=120)
+        template = pages.text(scene.rng, 200)
+        scene.send([pages.edited(scene.rng, template, 1) for _ in range(FLOOD)])
+        scene.fires("SimstreamNoJudge", "SimstreamSourceLag")
+        fingerprinter = scene.fingerprinter
+        fingerprinter.until(
+            lambda: fingerprinter.metric("simstream_frame_latency_seconds_count") == SLOW + FLOOD,
+            "it is at the end",
+        )
+        judge = scene.start_judge()
+        judge.until(lambda: judge.metric("simstream_next_ordinal") == SLOW + FLOOD, "it has judged all")
+        scene.fires("SimstreamLogLag", "SimstreamRetentionNear", "SimstreamSnapshotOld", "SimstreamLargeCluster")
+
+    def test_what_works_fires_nothing_else(self, scene: Scene) -> None:
+        caused = {"SimstreamNoJudge", "SimstreamSourceLag", "SimstreamLogLag"}
+        caused |= {"SimstreamRetentionNear", "SimstreamSnapshotOld", "SimstreamLargeCluster"}
+        at_first = {"SimstreamDown", "SimstreamNotReady"}  # until the judge was there, and had begun
+        assert scene.fired() <= caused | at_first
+        scene.ends("SimstreamSourceLag", "SimstreamLogLag", *at_first)
+
+    def test_every_query_of_rules_and_dashboard_finds_what_it_names(self, scene: Scene) -> None:
+        near = pages.text(scene.rng)
+        scene.send([pages.edited(scene.rng, near, 1) for _ in range(40)])
+        assert scene.judge is not None
+        scene.judge.until(committed(scene), "it publishes")
+        scene.judge.until(
+            lambda: bool(scene.prometheus.ask("rate(simstream_similarity_ratio_count[20s]) > 0")), "near pages came"
+        )
+        there = scene.prometheus.metrics()
+        rules = [rule["query"] for rule in scene.prometheus.rules()]
+        assert len(rules) == len(alerts()) + 2
+        asked = [picture.filled(target["expr"]) for target in targets()]
+        assert len(asked) > 40
+        for expression in rules + asked:
+            named = set(re.findall(r"\b(?:job:)?(?:simstream|process)_[a-z0-9_:]+", expression))
+            assert named or "up{" in expression, expression
+            assert named <= there, f"{named - there} is asked for and not there: {expression}"
+            scene.prometheus.ask(expression)
+            for selector in re.findall(r"\b(?:simstream_\w+|up)\{[^}]*\}", expression):
+                assert scene.prometheus.get("series", **{"match[]": selector}), f"no series is like {selector}"
+        for expression in asked:
+            assert scene.prometheus.ask(expression), f"a panel would be empty: {expression}"
+
+    def test_the_exposition_keeps_to_prometheus_practice(self, scene: Scene) -> None:
+        assert scene.judge is not None
+        text = scene.judge.get("/metrics")[1]
+        promtool("check", "metrics", stdin=text.encode())
+        series = [line for line in text.splitlines() if line.startswith("simstream_")]
+        assert len(series) < 400
+
+    def test_unreadable_pages_strange_frames_a_gap_and_a_rival(self, scene: Scene) -> None:
+        assert scene.judge is not None
+        with scene.log.appender(PAGES) as appender:
+            for _ in range(200):
+                appender.append(b'{"text": ')
+            appender.flush(PATIENCE)
+        scene.fires("SimstreamDeadLetters")
+        rival = Producer(
+            {
+                "bootstrap.servers": scene.broker.address.removeprefix("kafka://"),
+                "transactional.id": f"{scene.prefix}.judge",
+            }
+        )
+        rival.init_transactions(30)
+        scene.send([pages.text(scene.rng)])
+        scene.fires("SimstreamFenced")
+        last = frames.decode(read_topic(scene.log, FINGERPRINTS)[-1].value or b"")
+        behind = msgspec.structs.replace(last.header, start=last.header.to + 1_000, to=last.header.to + 1_001)
+        with scene.log.appender(FINGERPRINTS) as appender:
+            appender.append(b"no frame", partition=0)
+            appender.append(frames.encode(behind, frames.take(last.columns, 0, 0)), partition=0)
+        scene.fires("SimstreamFramesIgnored", "SimstreamGapOpen", "SimstreamNotReady")
+
+    def test_nothing_but_new_pages_after_copies(self, scene: Scene) -> None:
+        scene.send([pages.text(scene.rng) for _ in range(NEW)])
+        scene.fires("SimstreamNearDuplicateShare")
+
+    def test_a_loop_that_hangs_and_a_process_that_dies(self, scene: Scene) -> None:
+        pipe = scene.folder / "pipe"
+        os.mkfifo(pipe)
+        pipe.replace(scene.folder / "log" / "topics.json")  # a read of it never ends
+        scene.fires("SimstreamNoPoll")
+        scene.wedged.kill()
+        scene.fires("SimstreamDown")
+
+    def test_all_alerts_but_those_of_the_runbook_have_fired(self, scene: Scene) -> None:
+        assert scene.fired() == set(alerts()) - ONLY_BY_SERIES
+
+
+def alter(scene: Scene, topic: str, setting: str, value: str) -> None:
+    """Change a topic's setting, as an operator would."""
+    entry = ConfigEntry(setting, value, incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ResourceType.TOPIC, f"{scene.prefix}.{topic}", incremental_configs=[entry])
+    admin = AdminClient({"bootstrap.servers": scene.broker.address.removeprefix("kafka://")})
+    for future in admin.incremental_alter_configs([resource]).values():
+        future.result()
+
+
+def targets() -> list[dict[str, str]]:
+    """All queries of the dashboard."""
+    made = json.loads(dashboard.FILE.read_text(encoding="utf-8"))
+    return [target for _, panels in picture.rows(made) for panel in panels for target in panel["targets"]]
