@@ -8,6 +8,8 @@ SimstreamError                what happened, and what to do about it
 ├── PageUnknown               exit 1: no page of this id, or none with a verdict
 ├── LogError                  exit 1: the log, local or Kafka
 │   ├── BrokerUnreachable     no broker answered in time
+│   ├── NotAdmitted           brokers do not let this client in: TLS or SASL
+│   ├── NotPermitted          an access control list does not grant what a role has to do
 │   ├── TopicMissing          a topic does not exist
 │   ├── TopicRecreated        a topic is not the one that this process began with
 │   ├── RecordTooLarge        the topic does not admit a record of this size
@@ -78,6 +80,14 @@ class LogError(SimstreamError):
 
 class BrokerUnreachable(LogError):
     """No broker answered in time."""
+
+
+class NotAdmitted(LogError):
+    """Brokers do not let this client in: a password, a certificate or a protocol is wrong."""
+
+
+class NotPermitted(LogError):
+    """The brokers' access control lists do not grant what has to be done."""
 
 
 class TopicMissing(LogError):

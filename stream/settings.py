@@ -1,7 +1,7 @@
 """Settings: flags, then SIMSTREAM_* variables, then simstream.toml, then defaults; each knows where it came from.
 
 A dotted name is one setting: `frame.max_pages` is `[frame] max_pages` in the file and
-`SIMSTREAM_FRAME_MAX_PAGES` in the environment.
+`SIMSTREAM_FRAME_MAX_PAGES` in the environment. `[kafka]` is the client's own, see `kafka_settings`.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 import msgspec
 from msgspec import Meta
 
+from stream import kafka_settings
 from stream.errors import InputMissing, SettingsError
 
 FILE = "simstream.toml"
@@ -98,6 +99,10 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     dead_letters: DeadLetterSettings = DeadLetterSettings()
     cluster_alert: ClusterAlertSettings = ClusterAlertSettings()
     kafka: dict[str, str | int | float | bool] = {}
+    """Its values may be secret: only `kafka_settings.shown` may be printed."""
+
+    def __repr__(self) -> str:
+        return f"Settings(log={self.log!r}, prefix={self.prefix!r}, ...)"  # never `kafka`
 
     @property
     def window_ms(self) -> int | None:
@@ -189,7 +194,12 @@ def resolve(
     for name, value in flags.items():
         if value is not None:
             values[name], origin[name] = value, f"flag --{name.replace('_', '-').replace('.', '-')}"
-    settings = _convert(values, origin)
+    kafka = kafka_settings.from_table(values.pop("kafka", {}), origin.pop("kafka", "").removeprefix("file "))
+    kafka |= kafka_settings.from_variables(environ)
+    origin |= {f"kafka.{name}": given.origin for name, given in kafka.items()}
+    settings = msgspec.structs.replace(
+        _convert(values, origin), kafka={name: given.value for name, given in kafka.items()}
+    )
     _check_durations(settings, origin)
     return Resolved(settings, origin)
 
@@ -198,7 +208,8 @@ def unknown_variables(environ: Mapping[str, str] | None = None) -> list[str]:
     """The SIMSTREAM_* variables that nothing reads, sorted: most likely misspelt."""
     environ = os.environ if environ is None else environ
     known = {_variable(name) for name in names()} | _OTHER_VARIABLES
-    return sorted(name for name in environ if name.startswith(_VARIABLES) and name not in known)
+    unknown = [name for name in environ if name.startswith(_VARIABLES) and name not in known]
+    return sorted(name for name in unknown if not kafka_settings.is_variable(name))
 
 
 def _variable(name: str) -> str:
@@ -261,8 +272,6 @@ def _advice(name: str) -> str:
             return f"use {' or '.join(str(value) for value in values)}"
         case msgspec.inspect.StrType(pattern=str()):
             return "use letters, digits, '.', '_' and '-', at most 180"
-        case msgspec.inspect.DictType():
-            return "give a table of the Kafka client's settings"
         case _:
             return "give text"
 

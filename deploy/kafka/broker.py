@@ -28,7 +28,17 @@ from typing import Self
 
 from deploy.kafka.jars import HERE, BrokerError, Say, download, missing_packages, say_on_stderr
 
-__all__ = ["HERE", "Broker", "BrokerError", "Node", "free_port", "is_taken", "missing_packages", "say_on_stderr"]
+__all__ = [
+    "HERE",
+    "Broker",
+    "BrokerError",
+    "Node",
+    "answers_on",
+    "free_port",
+    "is_taken",
+    "missing_packages",
+    "say_on_stderr",
+]
 HEAP = "512m"
 QUICK = ["-XX:TieredStopAtLevel=1"]
 """Starts in half the time and is slower from then on."""
@@ -184,9 +194,27 @@ class Broker:
         text = (HERE / "server.properties").read_text()
         for name, value in self._fields().items():
             text = text.replace("{" + name + "}", str(value))
+        text += self._more_config()
         config = self.data / "server.properties"
         config.write_text(text)
         return config
+
+    def _more_config(self) -> str:
+        """What comes after the common settings; of two lines with one name the later counts."""
+        return ""
+
+    def _format_options(self) -> list[str]:
+        """What else the tool that formats the data is told."""
+        return []
+
+    def _answers(self) -> bool:
+        """Whether it answers a request; the port opens before that."""
+        try:
+            port = self.port if "broker" in self.node.roles else self._controller_port
+            with socket.create_connection(("127.0.0.1", port), timeout=1) as wire:
+                return answers_on(wire)
+        except OSError:
+            return False
 
     def _fields(self) -> dict[str, object]:
         """What `server.properties` leaves open."""
@@ -212,23 +240,23 @@ class Broker:
         identity = self.node.identity or uuid.uuid4().bytes
         java = ["java", *QUICK, f"-Dlog4j2.configurationFile={HERE / 'log4j2.properties'}", "-cp", f"{jars}/*"]
         java += ["kafka.tools.StorageTool", "format", f"--cluster-id={_base64(identity)}", "-c", str(config)]
+        java += self._format_options()
         done = subprocess.run(java, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise BrokerError(f"Kafka could not format {self.data}: {(done.stdout + done.stderr)[-2000:]}")
 
     def wait(self, patience: float = 60.0) -> None:
         """Until it answers; raises BrokerError as `start`."""
-        port = self.port if "broker" in self.node.roles else self._controller_port
         end = time.monotonic() + patience
         while time.monotonic() < end:
             if self.pid is None:
                 break
-            if _answers(port):
+            if self._answers():
                 return
             time.sleep(0.1)
         tail = (self.data / "broker.log").read_text(errors="replace")[-2000:]
         self.kill()
-        raise BrokerError(f"the broker on port {port} did not start: {tail}")
+        raise BrokerError(f"the broker on port {self.port} did not start: {tail}")
 
     def _signal(self, what: signal.Signals) -> None:
         if self.pid is not None:
@@ -253,16 +281,12 @@ def _base64(identity: bytes) -> str:
     return base64.urlsafe_b64encode(identity).rstrip(b"=").decode()
 
 
-def _answers(port: int) -> bool:
-    """Whether an ApiVersions request (key 18, version 0) gets an answer: the port opens before that."""
+def answers_on(wire: socket.socket) -> bool:
+    """Whether an ApiVersions request (key 18, version 0) gets an answer on this connection. Raises OSError."""
     request = b"\x00\x12\x00\x00\x00\x00\x00\x01\xff\xff"
-    try:
-        with socket.create_connection(("127.0.0.1", port), timeout=1) as wire:
-            wire.settimeout(2)
-            wire.sendall(len(request).to_bytes(4, "big") + request)
-            return len(wire.recv(4)) == 4
-    except OSError:
-        return False
+    wire.settimeout(2)
+    wire.sendall(len(request).to_bytes(4, "big") + request)
+    return len(wire.recv(4)) == 4
 
 
 def main() -> int:

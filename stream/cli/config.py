@@ -7,9 +7,9 @@ from typing import Any
 import click
 
 from stream.cli.options import judging_options, log_options
+from stream.kafka_settings import Given, shown
 from stream.settings import Resolved, default_cache, names, resolve, unknown_variables
 
-_SECRET = ("password", "secret", "token", "key")
 Row = tuple[str, str, str]
 
 
@@ -21,8 +21,8 @@ def command(config: str | None, **flags: Any) -> None:
     rows = [*_rows(resolve(flags, file=config))]
     rows += [("ignored", variable, "no such setting") for variable in unknown_variables()]
     widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
-    for name, shown, source in rows:
-        click.echo(f"{name:<{widths[0]}}  {shown:<{widths[1]}}  {source}")
+    for name, value, source in rows:
+        click.echo(f"{name:<{widths[0]}}  {value:<{widths[1]}}  {source}")
 
 
 def _rows(resolved: Resolved) -> list[Row]:
@@ -38,8 +38,8 @@ def _rows(resolved: Resolved) -> list[Row]:
             value, source = fallback[name]
         rows.append((name, "-" if value is None else str(value), source))
     for name, value in settings.kafka.items():
-        hidden = any(word in name for word in _SECRET)
-        rows.append((f"kafka.{name}", "(hidden)" if hidden else str(value), origin.get("kafka", "")))
+        given = Given(value, origin[f"kafka.{name}"])
+        rows.append((f"kafka.{name}", shown(name, given), given.origin))
     return rows
 
 

@@ -12,6 +12,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 
 from stream.errors import DeliveryFailed, LogError, RecordTooLarge
 from stream.log.base import FINGERPRINTS, PAGES, Appender
+from stream.log.kafka_access import MISSING
 from stream.log.kafka_cluster import AWAY, Cluster, logger, make
 from stream.log.kafka_topics import admitted_bytes
 
@@ -180,6 +181,8 @@ class KafkaAppender(Appender):
             return
         if error.code() in AWAY and self._topic == PAGES:
             self._failed = self._cluster.unreachable()
+        elif error.code() in MISSING:
+            self._failed = self._cluster.named(KafkaException(error), self._topic, "Write")
         else:
             self._failed = DeliveryFailed(
                 f"Kafka did not take a record of {self._name}: {error.str()}",

@@ -15,8 +15,10 @@ from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCol
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]  # exported undeclared
 
 from stream.errors import BrokerUnreachable, LogError, SettingsError, TopicMissing
+from stream.kafka_settings import without_secrets
 from stream.log.base import LogOptions, TopicInfo
 from stream.log.hints import how_to_create
+from stream.log.kafka_access import MISSING, Admission, not_permitted
 
 
 class Seldom(logging.Filter):
@@ -112,6 +114,7 @@ class Cluster:
         self._admin: AdminClient | None = None
         self._lock = threading.Lock()
         self._told = False
+        self._admission = Admission(servers)
 
     def name(self, topic: str) -> str:
         """The full name."""
@@ -126,23 +129,33 @@ class Cluster:
         """The admin client, made at the first call. Raises SettingsError."""
         with self._lock:
             if self._admin is None:
-                # Nobody polls it, so its log lines would pile up: none are made.
-                self._admin = make(AdminClient, self.config("admin", {"log_level": 0}, {}))
+                # It is polled only while an answer is awaited: its log lines would pile up, so none are made.
+                fixed = {"error_cb": self._admission.note}
+                self._admin = make(AdminClient, self.config("admin", {"log_level": 0}, fixed))
             return self._admin
 
-    def asked(self, ask: Callable[[float], T], topic: str | None = None, patience: float | None = None) -> T:
+    def asked(
+        self,
+        ask: Callable[[float], T],
+        topic: str | None = None,
+        patience: float | None = None,
+        operation: str = "Describe",
+        group: str | None = None,
+    ) -> T:
         """What `ask` returns, which is called with the seconds that are left; up to the log's patience it is called
         again while no broker answers, or not the right one.
 
-        A question may take longer than SOCKET_MS, or meet a broker that has just lost what it led. Raises
-        BrokerUnreachable, TopicMissing, LogError."""
+        A question may take longer than SOCKET_MS, or meet a broker that has just lost what it led. `operation` is
+        what it needs a permission for, on the topic or the group. Raises BrokerUnreachable, NotAdmitted,
+        NotPermitted, TopicMissing, LogError."""
         end = time.monotonic() + (self.options.patience if patience is None else patience)
         while True:
             try:
                 return ask(max(0.1, end - time.monotonic()))
             except KafkaException as error:
                 if error.args[0].code() not in AWAY or time.monotonic() + PAUSE > end:
-                    raise self.named(error, topic) from None
+                    raise self.named(error, topic, operation, group) from None
+            self.check_admission()
             time.sleep(PAUSE)
 
     def describe(self, topics: Sequence[str]) -> dict[str, TopicInfo]:
@@ -201,12 +214,22 @@ class Cluster:
         return {where.partition: self.answer(future).offset for where, future in futures.items()}
 
     def answer(self, future: Future[Any]) -> Any:
-        """What the broker answers; a long silence is said, the first time. Raises KafkaException."""
-        try:
-            return future.result(SILENT_AFTER)
-        except TimeoutError:
-            self.say_waiting()
-            return future.result()
+        """What the broker answers; a long silence is said, the first time. Raises KafkaException, NotAdmitted."""
+        silent_at = time.monotonic() + SILENT_AFTER
+        while True:
+            try:
+                found = future.result(PAUSE)
+                self._admission.admitted()
+                return found
+            except TimeoutError:
+                self.check_admission()
+            if time.monotonic() > silent_at:
+                self.say_waiting()
+
+    def check_admission(self) -> None:
+        """Raise NotAdmitted where the brokers do not let us in, and never did."""
+        self.admin().poll(0)
+        self._admission.check()
 
     def say_waiting(self) -> None:
         """Say, once, that no broker answers."""
@@ -214,9 +237,19 @@ class Cluster:
             self._told = True
             _waiting.warning("no broker answers at %s; waiting up to %g s", self.servers, self.options.patience)
 
-    def named(self, error: KafkaException, topic: str | None = None) -> LogError:
-        """A client's error as one of ours."""
+    def named(
+        self,
+        error: KafkaException,
+        topic: str | None = None,
+        operation: str = "Describe",
+        group: str | None = None,
+    ) -> LogError:
+        """A client's error as one of ours. `group` may be a transactional id; see `asked` for `operation`."""
         cause: KafkaError = error.args[0]
+        if cause.code() in MISSING:
+            on_topic = cause.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED or group is None
+            name = self.name(topic or "*") if on_topic else group or ""
+            return not_permitted(cause, self.options.client, name, operation)
         if cause.code() in AWAY:
             return self.unreachable()
         if topic is not None and cause.code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC):
@@ -229,9 +262,10 @@ class Cluster:
 
     def unreachable(self) -> BrokerUnreachable:
         """The error for no answer."""
+        why = f" ({self._admission.why})" if self._admission.why else ""
         return BrokerUnreachable(
-            f"no Kafka broker answered at {self.servers} within {self.options.patience:g} s",
-            "is it running, and is the address right?",
+            f"no Kafka broker answered at {self.servers} within {self.options.patience:g} s{why}",
+            "is it running, and are the address and [kafka] right?",
         )
 
 
@@ -246,7 +280,7 @@ def make(client: Any, config: dict[str, Any]) -> Any:
         return client(config)
     except (KafkaException, TypeError, ValueError) as error:
         cause = error.args[0]
-        what = cause.str() if isinstance(cause, KafkaError) else str(cause)
+        what = without_secrets(cause.str() if isinstance(cause, KafkaError) else str(cause), config)
         raise SettingsError(f"the Kafka client refuses its settings: {what}", "look at [kafka]") from None
 
 

@@ -108,7 +108,8 @@ class KafkaElection(Election):
         """Keep what no waiting mends, for whoever asks next; a broker that is away is no such thing."""
         logger.debug("election: %s", error.str())
         if error.fatal() or error.code() in REFUSED:
-            self._error = self._cluster.named(KafkaException(error), FINGERPRINTS)
+            group = group_of(self._cluster)
+            self._error = self._cluster.named(KafkaException(error), FINGERPRINTS, "Read", group)
 
     def _on_assign(self, consumer: Any, partitions: list[TopicPartition]) -> None:
         """Elected, where a partition comes with it. Nothing is loaded here: that would hold up the whole group."""

@@ -37,7 +37,7 @@ def ask_group(
                 return call(consumer, max(0.5, min(STEP, end - time.monotonic())))
             except KafkaException as error:
                 if error.args[0].code() not in AWAY:
-                    raise cluster.named(error, POSITIONS) from None
+                    raise cluster.named(error, POSITIONS, "Read", group) from None
             if time.monotonic() > end:
                 raise cluster.unreachable()
             time.sleep(PAUSE)

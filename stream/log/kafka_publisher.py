@@ -12,6 +12,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 
 from stream.errors import LogError, PositionMissing
 from stream.log.base import POSITION_KEY, POSITIONS, VERDICTS, Outgoing, Publisher
+from stream.log.kafka_access import MISSING
 from stream.log.kafka_claim import Claim, taken_over
 from stream.log.kafka_cluster import AWAY, SOCKET_MS, Cluster, make, note_error
 from stream.log.kafka_reader import has_records, last_record
@@ -252,6 +253,10 @@ class KafkaPublisher(Publisher):
     def _judge(self, caught: KafkaException) -> None:
         """Return where the same call may be repeated, raise what else is to be done."""
         error: KafkaError = caught.args[0]
+        if error.code() in MISSING:
+            if error.txn_requires_abort():
+                self._abort()
+            raise self._cluster.named(caught, VERDICTS, "Write", f"{self._cluster.options.prefix}.judge") from None
         if _ended(error):
             raise _FencedError from caught
         if error.txn_requires_abort():

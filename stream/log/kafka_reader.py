@@ -12,6 +12,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from stream.errors import BrokerUnreachable, LogError
 from stream.log.base import Reader
+from stream.log.kafka_access import MISSING
 from stream.log.kafka_cluster import Cluster, make, note_error
 from stream.log.kafka_same import SameTopics
 from stream.model import Record
@@ -157,8 +158,8 @@ class KafkaReader(Reader):
             elif error.code() in OUT_OF_RANGE:
                 self._same.check_now()  # a topic made anew explains it better
                 raise self._removed(message)
-            elif error.fatal():
-                raise self._cluster.named(KafkaException(error), self._topic)
+            elif error.fatal() or error.code() in MISSING:
+                raise self._cluster.named(KafkaException(error), self._topic, "Read")
         return records
 
     def _begin(self, start: int | Literal["end"]) -> dict[int, int]:

@@ -12,6 +12,7 @@ from confluent_kafka.admin import AdminClient
 
 from stream.errors import LogError, LogLocked, SimstreamError
 from stream.log.base import FINGERPRINTS, PAGES, Polled, Source, Start
+from stream.log.kafka_access import MISSING
 from stream.log.kafka_cluster import Cluster, logger, make, member_name, note_error
 from stream.log.kafka_groups import ask_group
 from stream.log.kafka_reader import DEFAULTS, FIXED, OUT_OF_RANGE, STEP, consume, to_record
@@ -190,7 +191,12 @@ class KafkaSource(Source):
             return []
         wanted = [TopicPartition(self._name, partition) for partition in partitions]
         asked = consumer or self._consumer
-        committed = self._cluster.asked(lambda left: asked.committed(wanted, timeout=left), PAGES)
+        committed = self._cluster.asked(
+            lambda left: asked.committed(wanted, timeout=left),
+            PAGES,
+            operation="Read",
+            group=group_of(self._cluster),
+        )
         usable = {c.partition: c.offset for c in committed if c.offset >= 0 and c.metadata == self._metadata}
         missing = [partition for partition in partitions if partition not in usable]
         lows = self._cluster.offsets_of(PAGES, missing, "first") if missing else {}
@@ -207,8 +213,8 @@ class KafkaSource(Source):
                 f"{self._name} has no offset {self._next.get(partition)} in partition {partition} any more",
                 "pages were removed before they were read; see: simstream source skip",
             )
-        elif error.fatal():
-            raise self._cluster.named(KafkaException(error), PAGES)
+        elif error.fatal() or error.code() in MISSING:
+            raise self._cluster.named(KafkaException(error), PAGES, "Read", group_of(self._cluster))
         else:
             logger.debug("reading %s: %s", self._name, error.str())
 
@@ -279,7 +285,7 @@ def set_group_offsets(cluster: Cluster, offsets: Mapping[int, int | None]) -> No
     except KafkaException as error:
         if error.args[0].code() in (KafkaError.UNKNOWN_MEMBER_ID, KafkaError.NON_EMPTY_GROUP):
             raise group_busy(group, 1) from None
-        raise cluster.named(error, PAGES) from None
+        raise cluster.named(error, PAGES, "Read", group) from None
 
 
 def group_busy(group: str, members: int) -> LogLocked:

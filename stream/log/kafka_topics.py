@@ -84,12 +84,14 @@ def _count_brokers(cluster: Cluster) -> int:
     try:
         return len(cluster.admin().list_topics(timeout=min(SILENT_AFTER, patience)).brokers)
     except KafkaException as error:
+        cluster.check_admission()
         if error.args[0].code() not in AWAY or patience <= SILENT_AFTER:
             raise cluster.named(error) from None
     cluster.say_waiting()
     try:
         return len(cluster.admin().list_topics(timeout=patience - SILENT_AFTER).brokers)
     except KafkaException as error:
+        cluster.check_admission()
         raise cluster.named(error) from None
 
 
@@ -101,7 +103,7 @@ def topic_settings(cluster: Cluster, topic: str) -> dict[str, str]:
         [future] = cluster.admin().describe_configs([resource], request_timeout=patience).values()
         return future.result()
 
-    found = cluster.asked(ask, topic)
+    found = cluster.asked(ask, topic, operation="DescribeConfigs")
     return {name: str(entry.value) for name, entry in found.items()}
 
 
@@ -122,7 +124,7 @@ def _create(cluster: Cluster, topic: str, count: int, brokers: int) -> TopicRepo
         futures[cluster.name(topic)].result()
     except KafkaException as error:
         if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-            raise cluster.named(error, topic) from None
+            raise cluster.named(error, topic, "Create") from None
         return TopicReport(cluster.name(topic), False)
     _wait_for(cluster, topic)
     return TopicReport(cluster.name(topic), True)
@@ -168,4 +170,4 @@ def group_state(cluster: Cluster, group: str) -> Any:
     def ask(patience: float) -> Any:
         return cluster.admin().describe_consumer_groups([group], request_timeout=patience)[group].result()
 
-    return cluster.asked(ask)
+    return cluster.asked(ask, group=group)

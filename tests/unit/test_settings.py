@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from stream.errors import InputMissing, SettingsError
+from stream.kafka_settings import Given, shown, without_secrets
 from stream.settings import Settings, duration_ms, names, resolve, unknown_variables
 
 
@@ -146,3 +147,78 @@ def test_a_file_that_is_no_toml_is_named(file: Path, content: bytes) -> None:
     file.write_bytes(content)
     with pytest.raises(SettingsError, match=r"simstream\.toml cannot be read as TOML"):
         resolve({}, {})
+
+
+SECRET = "correct-horse-7"
+
+
+def test_a_secret_is_read_from_the_file_that_a_setting_or_a_variable_names(file: Path) -> None:
+    (file.parent / "secret").write_text(f"{SECRET}\n")
+    for text in (
+        '[kafka]\n"sasl.password.file" = "secret"',
+        '[kafka]\n"sasl.password" = {file = "secret"}',
+        '[kafka]\nsasl.password.file = "secret"\n',
+    ):
+        file.write_text(text)
+        settings, origin = resolve({}, {})
+        assert settings.kafka == {"sasl.password": SECRET}
+        assert origin["kafka.sasl.password"] == "file simstream.toml, from secret"
+    file.unlink()
+    named = {"SIMSTREAM_KAFKA_SASL_PASSWORD_FILE": str(file.parent / "secret")}
+    assert resolve({}, named).settings.kafka == {"sasl.password": SECRET}
+    assert unknown_variables(named) == []
+
+
+def test_variables_win_over_the_table_one_setting_of_the_client_at_a_time(file: Path) -> None:
+    file.write_text('[kafka]\nsecurity.protocol = "SSL"\n"sasl.username" = "a"')
+    settings, origin = resolve({}, {"SIMSTREAM_KAFKA_SASL_USERNAME": "b", "SIMSTREAM_KAFKA_LOG_LEVEL": "3"})
+    assert settings.kafka == {"security.protocol": "SSL", "sasl.username": "b", "log_level": "3"}
+    assert origin["kafka.sasl.username"] == "variable SIMSTREAM_KAFKA_SASL_USERNAME"
+
+
+@pytest.mark.parametrize(
+    ("content", "wrong"),
+    [
+        (None, "No such file"),
+        ("", "is empty"),
+        ("\n", "is empty"),
+        ("x" * 70_000, "has more than"),
+        (b"\xff", "no text"),
+    ],
+)
+def test_a_file_that_holds_no_secret_is_named_and_not_shown(
+    file: Path, content: str | bytes | None, wrong: str
+) -> None:
+    if content is not None:
+        (file.parent / "secret").write_bytes(content if isinstance(content, bytes) else content.encode())
+    file.write_text('[kafka]\n"sasl.password.file" = "secret"')
+    with pytest.raises(SettingsError, match=wrong) as caught:
+        resolve({}, {})
+    assert "xxx" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        f'"sasl.password" = ["{SECRET}"]',
+        f'"sasl.password" = "{SECRET}"\n"sasl.password.file" = "secret"',
+        f'"sasl.password" = 2020-01-01\n"ssl.key.pem" = "{SECRET}"',
+    ],
+)
+def test_an_error_about_the_table_shows_none_of_its_values(file: Path, table: str) -> None:
+    (file.parent / "secret").write_text(SECRET)
+    file.write_text(f"[kafka]\n{table}")
+    with pytest.raises(SettingsError) as caught:
+        resolve({}, {})
+    assert "kafka.sasl.password" in str(caught.value)
+    assert SECRET not in str(caught.value)
+
+
+def test_what_is_printed_of_settings_has_no_secret() -> None:
+    settings = Settings(kafka={"sasl.password": SECRET, "ssl.key.pem": SECRET})
+    assert SECRET not in repr(settings)
+    assert SECRET not in without_secrets(f"no such value {SECRET}", settings.kafka)
+    for name in ("sasl.password", "ssl.key.password", "ssl.key.pem", "sasl.oauthbearer.client.secret"):
+        assert shown(name, Given(SECRET, "")) == "(hidden)"
+    assert shown("sasl.username", Given("a", "file f, from g")) == "(hidden)"
+    assert shown("ssl.key.location", Given("/a", "")) == "/a"
