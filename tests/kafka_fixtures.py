@@ -56,15 +56,20 @@ class Place:
             time.sleep(0.05)
 
 
-@pytest.fixture(scope="session")
-def broker() -> Iterator[Broker]:
-    """A real broker for the whole session; a test that kills it starts it again."""
+def need_broker() -> None:
+    """Skip where no broker can run; in CI, fail."""
     missing = missing_packages()
     if missing:
         advice = f"a broker needs: apt-get install {' '.join(missing)}"
         if os.environ.get("CI") == "true":
             pytest.fail(advice)
         pytest.skip(advice)
+
+
+@pytest.fixture(scope="session")
+def broker() -> Iterator[Broker]:
+    """A real broker for the whole session; a test that kills it starts it again."""
+    need_broker()
     with Broker() as running:
         yield running
 

@@ -249,8 +249,8 @@ class LogOptions:
     """What a log needs to know beside its address."""
 
     prefix: str = "simstream"
-    client: Mapping[str, str | int | float | bool] = field(default_factory=dict)
-    """Settings passed through to the Kafka client (`[kafka]` in the file)."""
+    client: Mapping[str, str | int | float | bool] = field(default_factory=dict, repr=False)
+    """Settings passed through to the Kafka client (`[kafka]` in the file); some are secret."""
     patience: float = 30.0
     """Seconds that an unreachable broker is waited for before BrokerUnreachable."""
     max_record_bytes: int = 1 << 20

@@ -33,6 +33,8 @@ class KafkaLog(Log):
         """`servers`: `HOST:PORT,...`. Connects when something is asked for. Raises SettingsError."""
         if not servers:
             raise SettingsError("the address kafka:// names no broker", "give kafka://HOST:PORT")
+        if "@" in servers:  # not shown: a password may stand before it
+            raise SettingsError("the address names a user", "give kafka://HOST:PORT, and who you are in [kafka]")
         self._cluster = Cluster(servers, options or LogOptions())
 
     def create_topics(self, partitions: int | None = None) -> list[TopicReport]:

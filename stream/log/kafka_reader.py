@@ -12,7 +12,6 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from stream.errors import BrokerUnreachable, LogError
 from stream.log.base import Reader
-from stream.log.kafka_access import MISSING
 from stream.log.kafka_cluster import Cluster, make, note_error
 from stream.log.kafka_same import SameTopics
 from stream.model import Record
@@ -158,7 +157,8 @@ class KafkaReader(Reader):
             elif error.code() in OUT_OF_RANGE:
                 self._same.check_now()  # a topic made anew explains it better
                 raise self._removed(message)
-            elif error.fatal() or error.code() in MISSING:
+            elif error.fatal() or error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+                # The group is a name that the client asks for; nothing here uses one.
                 raise self._cluster.named(KafkaException(error), self._topic, "Read")
         return records
 

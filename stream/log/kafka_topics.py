@@ -24,7 +24,7 @@ from stream.log.base import (
     TopicReport,
     largest_record,
 )
-from stream.log.kafka_cluster import AWAY, SILENT_AFTER, Cluster
+from stream.log.kafka_cluster import Cluster
 
 DEFAULT_PARTITIONS = 8
 LEAST_REPLICAS = 2
@@ -79,20 +79,12 @@ def create_topics(cluster: Cluster, partitions: int | None) -> list[TopicReport]
 
 
 def _count_brokers(cluster: Cluster) -> int:
-    """Raises BrokerUnreachable after the log's patience."""
-    patience = cluster.options.patience
-    try:
-        return len(cluster.admin().list_topics(timeout=min(SILENT_AFTER, patience)).brokers)
-    except KafkaException as error:
-        cluster.check_admission()
-        if error.args[0].code() not in AWAY or patience <= SILENT_AFTER:
-            raise cluster.named(error) from None
-    cluster.say_waiting()
-    try:
-        return len(cluster.admin().list_topics(timeout=patience - SILENT_AFTER).brokers)
-    except KafkaException as error:
-        cluster.check_admission()
-        raise cluster.named(error) from None
+    """Raises BrokerUnreachable after the log's patience, NotAdmitted."""
+
+    def ask(patience: float) -> int:
+        return len(cluster.answer(cluster.admin().describe_cluster(request_timeout=patience)).nodes)
+
+    return cluster.asked(ask)
 
 
 def topic_settings(cluster: Cluster, topic: str) -> dict[str, str]:

@@ -1,0 +1,119 @@
+"""What each kind of user has to be allowed on Kafka, and no more.
+
+    python -m deploy.kafka.acls --prefix simstream --bootstrap-server HOST:PORT --user judge=User:judge
+
+prints the `kafka-acls` commands; the table in deploy/SECURITY.md is made from the same list.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from deploy.kafka.jars import say_on_stderr
+
+TOPIC, GROUP, TRANSACTION = "topic", "group", "transactional-id"
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """Operations on one thing, whose name is PREFIX.`name`; of a prefix where it is empty: all that begins so."""
+
+    kind: str
+    name: str
+    operations: tuple[str, ...]
+    why: str
+
+    def full_name(self, prefix: str) -> str:
+        """As Kafka knows it."""
+        return f"{prefix}.{self.name}"
+
+    def command(self, prefix: str, principal: str, servers: str = "HOST:PORT") -> str:
+        """The `kafka-acls` call that grants it."""
+        pattern = "" if self.name else " --resource-pattern-type prefixed"
+        operations = "".join(f" --operation {operation}" for operation in self.operations)
+        return (
+            f"kafka-acls --bootstrap-server {servers} --command-config admin.properties --add "
+            f"--allow-principal {principal}{operations} --{self.kind} {self.full_name(prefix)}{pattern}"
+        )
+
+
+QUIET = Grant(GROUP, "reader", ("Describe",), "nothing; but the client asks, and brokers log that it may not")
+GRANTS: dict[str, tuple[Grant, ...]] = {
+    "fingerprint": (
+        Grant(TOPIC, "pages", ("Read",), "what it fingerprints"),
+        Grant(
+            TOPIC, "fingerprints", ("Read", "Write", "DescribeConfigs"), "its frames; the log's recipe; its limit"
+        ),
+        Grant(TOPIC, "dead-letters", ("Write", "DescribeConfigs"), "pages that nobody can read"),
+        Grant(GROUP, "fingerprint", ("Read",), "shares and commits"),
+        QUIET,
+    ),
+    "judge": (
+        Grant(TOPIC, "fingerprints", ("Read",), "what it judges"),
+        Grant(
+            TOPIC, "verdicts", ("Read", "Write", "DescribeConfigs"), "what it publishes; whether anything is there"
+        ),
+        Grant(TOPIC, "positions", ("Read", "Write"), "how far it has published"),
+        Grant(GROUP, "judge", ("Read",), "the election"),
+        Grant(GROUP, "judge-claim", ("Read",), "who began to publish last"),
+        QUIET,
+        Grant(TRANSACTION, "judge", ("Describe", "Write"), "verdicts and position in one transaction"),
+    ),
+    "feed": (Grant(TOPIC, "pages", ("Write", "DescribeConfigs"), "a crawler's pages; the largest that fits"),),
+    "reader": (
+        Grant(TOPIC, "verdicts", ("Read",), "verdicts; a consumer group of yours needs Read on it, too"),
+        QUIET,
+    ),
+    "operator": (
+        Grant(TOPIC, "", ("Create", "Describe", "DescribeConfigs", "Read"), "topics create, status, explain"),
+        Grant(TOPIC, "fingerprints", ("Write",), "source skip"),
+        Grant(GROUP, "", ("Describe", "Read"), "status, source rewind"),
+    ),
+}
+"""Per kind of user. Read and Write on a topic include Describe."""
+
+
+def commands(role: str, prefix: str, principal: str, servers: str = "HOST:PORT") -> list[str]:
+    """The calls that grant a role all it needs."""
+    return [grant.command(prefix, principal, servers) for grant in GRANTS[role]]
+
+
+def table() -> str:
+    """The list as a table in Markdown."""
+    lines = ["| who | may | on | for |", "|---|---|---|---|"]
+    for role, grants in GRANTS.items():
+        for grant in grants:
+            name = f"PREFIX.{grant.name}" if grant.name else "PREFIX.*"
+            lines.append(f"| {role} | {', '.join(grant.operations)} | {grant.kind} `{name}` | {grant.why} |")
+    return "\n".join(lines)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the commands for the roles that are asked for, or for all."""
+    parser = argparse.ArgumentParser(description="The kafka-acls commands that simstream's users need.")
+    parser.add_argument("--prefix", default="simstream")
+    parser.add_argument("--bootstrap-server", default="HOST:PORT")
+    parser.add_argument("--user", action="append", metavar="ROLE=PRINCIPAL", help="default: each ROLE=User:ROLE")
+    parser.add_argument("--table", action="store_true", help="the list itself, as Markdown")
+    options = parser.parse_args(arguments)
+    users = [one.partition("=")[::2] for one in options.user or [f"{role}=User:{role}" for role in GRANTS]]
+    if unknown := sorted({role for role, _ in users} - GRANTS.keys()):
+        say_on_stderr(f"there is no role {unknown[0]!r}: use {', '.join(GRANTS)}")
+        return 2
+    _print([table()] if options.table else _all_commands(users, options.prefix, options.bootstrap_server))
+    return 0
+
+
+def _all_commands(users: Iterable[tuple[str, str]], prefix: str, servers: str) -> list[str]:
+    return [line for role, principal in users for line in commands(role, prefix, principal, servers)]
+
+
+def _print(lines: Iterable[str]) -> None:
+    sys.stdout.writelines(f"{line}\n" for line in lines)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,330 @@
+"""The whole service over a real broker that demands TLS and proof of who one is, and grants only what is listed."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import subprocess
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
+
+from deploy.kafka import acls
+from deploy.kafka.acls import GRANTS, GROUP, QUIET, TOPIC, TRANSACTION, Grant
+from deploy.kafka.jars import download
+from deploy.kafka.secured import ADMIN, SecuredBroker, authority_of_a_stranger
+from stream.errors import NotPermitted
+from stream.log.base import FINGERPRINTS, PAGES, VERDICTS, Log, Outgoing
+from stream.log.committed import committed
+from tests.e2e import pages
+from tests.e2e.harness import Done, Program, all_verdicts
+from tests.kafka_fixtures import Place, need_broker
+
+pytestmark = pytest.mark.kafka
+KINDS = {TOPIC: ResourceType.TOPIC, GROUP: ResourceType.GROUP, TRANSACTION: ResourceType.TRANSACTIONAL_ID}
+OPERATIONS = {
+    "Read": AclOperation.READ,
+    "Write": AclOperation.WRITE,
+    "Create": AclOperation.CREATE,
+    "Describe": AclOperation.DESCRIBE,
+    "DescribeConfigs": AclOperation.DESCRIBE_CONFIGS,
+}
+COUNT = 60
+NOT_USED_HERE = {QUIET, *[one for one in GRANTS["fingerprint"] if one.name == "dead-letters"]}
+
+
+@pytest.fixture(scope="module")
+def secured() -> Iterator[SecuredBroker]:
+    need_broker()
+    with SecuredBroker({role: f"pw-{role}-{secrets.token_hex(8)}" for role in (*GRANTS, "all")}) as running:
+        yield running
+
+
+@pytest.fixture
+def prefix(secured: SecuredBroker) -> Iterator[str]:
+    """A fresh prefix; what was granted in a test ends with it."""
+    yield f"s{secrets.token_hex(4)}"
+    revoke_all(secured)
+
+
+def everything(user: str | None = None) -> AclBindingFilter:
+    pattern = ResourcePatternType.ANY
+    return AclBindingFilter(
+        ResourceType.ANY, None, pattern, user and f"User:{user}", None, AclOperation.ANY, AclPermissionType.ANY
+    )
+
+
+def revoke_all(secured: SecuredBroker) -> None:
+    admin = AdminClient(secured.admin())
+    for future in admin.delete_acls([everything()]).values():
+        future.result()
+
+
+def bindings(grants: Iterable[Grant], prefix: str, user: str) -> list[AclBinding]:
+    return [
+        AclBinding(
+            KINDS[one.kind],
+            one.full_name(prefix),
+            ResourcePatternType.LITERAL if one.name else ResourcePatternType.PREFIXED,
+            f"User:{user}",
+            "*",
+            OPERATIONS[operation],
+            AclPermissionType.ALLOW,
+        )
+        for one in grants
+        for operation in one.operations
+    ]
+
+
+def allow(secured: SecuredBroker, prefix: str, *roles: str, user: str | None = None) -> None:
+    """Grant these roles what is listed, each to the user of its name, or all to one."""
+    wanted = [one for role in roles for one in bindings(GRANTS[role], prefix, user or role)]
+    grant(secured, list(dict.fromkeys(wanted)))
+
+
+def grant(secured: SecuredBroker, wanted: list[AclBinding]) -> None:
+    admin = AdminClient(secured.admin())
+    for future in admin.create_acls(wanted).values() if wanted else ():
+        future.result()
+
+
+def toml(folder: Path, name: str, client: Mapping[str, str]) -> str:
+    """A settings file with these settings of the client."""
+    path = folder / f"{name}.toml"
+    path.write_text(
+        "[kafka]\n" + "".join(f"{json.dumps(key)} = {json.dumps(value)}\n" for key, value in client.items())
+    )
+    return str(path)
+
+
+def variables(client: Mapping[str, str]) -> dict[str, str]:
+    """The same as variables."""
+    return {f"SIMSTREAM_KAFKA_{name.upper().replace('.', '_')}": value for name, value in client.items()}
+
+
+def as_user(secured: SecuredBroker, folder: Path, user: str) -> tuple[str, str]:
+    """`--config FILE` of a user whose password stands in a file of its own."""
+    (folder / f"{user}.secret").write_text(secured.users[user] + "\n")
+    return "--config", toml(folder, user, secured.by_password(user) | {"sasl.password.file": f"{user}.secret"})
+
+
+def by_scram(secured: SecuredBroker, folder: Path, cache: Path, prefix: str) -> Program:
+    return Program(folder, cache, Place(secured.address, prefix))
+
+
+def by_certificate(secured: SecuredBroker, folder: Path, cache: Path, prefix: str) -> Program:
+    return Program(folder, cache, Place(secured.mutual_address, prefix))
+
+
+def as_admin(secured: SecuredBroker, prefix: str) -> Log:
+    return Place(secured.mutual_address, prefix).open(client=secured.by_certificate(ADMIN))
+
+
+def published(secured: SecuredBroker, prefix: str) -> int:
+    with as_admin(secured, prefix) as log:
+        return len(all_verdicts(log))
+
+
+def test_each_role_works_by_password_with_no_more_than_its_listed_permissions(
+    secured: SecuredBroker, prefix: str, tmp_path: Path, cache: Path
+) -> None:
+    allow(secured, prefix, *GRANTS)
+    program = by_scram(secured, tmp_path, cache, prefix)
+    user = {role: as_user(secured, tmp_path, role) for role in GRANTS}
+    program.good("topics", "create", "--partitions", 2, *user["operator"])
+    program.good("feed", pages.write(tmp_path / "pages.jsonl", COUNT), *user["feed"])
+    state = ("--state", tmp_path / "state")
+    with (
+        program.serve("--roles", "fingerprint", *user["fingerprint"]) as fingerprinter,
+        program.serve("--roles", "judge", *state, *user["judge"]) as judge,
+    ):
+        judge.until(lambda: published(secured, prefix) == COUNT, "every page has its verdict")
+        program.good("status", *user["operator"])
+            for service in (fingerprinter, judge):
+            assert service.end() == 0, service.output
+            assert_no_secret(secured, service.output)
+    lines = program.good("verdicts", "--json", *user["reader"]).splitlines()
+    assert len(lines) == COUNT
+    some = next(one["id"] for one in map(json.loads, lines) if one["verdict"] == "near_duplicate")
+    assert some in program.good("explain", some, *user["operator"])
+    program.good("source", "rewind", *user["operator"])
+
+
+def test_the_whole_service_works_by_client_certificate_set_by_variables(
+    secured: SecuredBroker, prefix: str, tmp_path: Path, cache: Path
+) -> None:
+    allow(secured, prefix, *GRANTS, user="all")
+    program = by_certificate(secured, tmp_path, cache, prefix)
+    me = variables(secured.by_certificate("all"))
+    program.good("topics", "create", "--partitions", 1, **me)
+    program.good("feed", pages.write(tmp_path / "pages.jsonl", COUNT), **me)
+    with program.serve(**me) as service:
+        service.until(lambda: published(secured, prefix) == COUNT, "every page has its verdict")
+        program.good("status", **me)
+        assert service.end() == 0
+    lines = program.good("verdicts", "--json", **me).splitlines()
+    assert len(lines) == COUNT
+    assert json.loads(lines[0])["id"] in program.good("explain", json.loads(lines[0])["id"], **me)
+
+
+def test_whoever_is_not_let_in_is_told_why_in_one_line_at_once(
+    secured: SecuredBroker, prefix: str, tmp_path: Path, cache: Path
+) -> None:
+    password = {"sasl.password": secured.users["all"]}
+    good = secured.by_password("all") | password
+    stranger = authority_of_a_stranger(tmp_path / "stranger")
+    forged = stranger.sign("all")
+    by_certificate_of = {"ssl.certificate.location": str(forged.certificate), "ssl.key.location": str(forged.key)}
+    only_trusting = {"security.protocol": "SSL", "ssl.ca.location": good["ssl.ca.location"]}
+    wrong_name = secured.address.replace("localhost", "127.0.0.1")
+    untrusted, no_tls = "is not trusted", "do not agree on TLS"
+    for address, client, said in (
+        (secured.address, good | {"sasl.password": "wrong-guess-1"}, "does not accept this user"),
+        (secured.address, good | {"sasl.username": "nobody"}, "does not accept this user"),
+        (secured.address, good | {"ssl.ca.location": str(stranger.certificate)}, untrusted),
+        (wrong_name, good, untrusted),
+        (secured.mutual_address, secured.by_certificate("all") | by_certificate_of, no_tls),
+        (secured.mutual_address, only_trusting, no_tls),
+    ):
+        program = Program(tmp_path, cache, Place(address, prefix))
+        done = program.on_log("topics", "create", **variables(client))
+        assert_one_line(secured, done, 1, said)
+    wrong = variables(good | {"sasl.password": "wrong-guess-1"})
+    program = by_scram(secured, tmp_path, cache, prefix)
+    with program.serve(**wrong) as service:
+        assert service.wait() == 1
+        assert "does not accept this user" in service.output.splitlines()[-1]
+        assert "Traceback" not in service.output
+        assert "wrong-guess-1" not in service.output
+
+
+def take_frames(log: Log) -> None:
+    """What a fingerprinter does with a broker, to the end: read, write, commit."""
+    with log.appender(PAGES) as pages_in:
+        pages_in.append(b"{}")
+
+
+def elect(log: Log) -> None:
+    with log.election() as election:
+        wait_for(lambda: election.elected)
+
+
+def read_pages(log: Log) -> None:
+    with log.source() as source:
+        wait_for(lambda: bool(source.poll(10, 0.1).started))
+
+
+def write_frame(log: Log) -> None:
+    with log.appender(FINGERPRINTS) as out:
+        out.append(b"x", partition=0)
+
+
+def publish(log: Log) -> None:
+    with log.publisher() as publisher:
+        publisher.start()
+        publisher.publish([Outgoing(b"a", b"{}", ())], b"position")
+
+
+def read_verdicts(log: Log) -> None:
+    list(committed(log, VERDICTS, 10))
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < end
+
+
+ROLES = {"fingerprint": [read_pages, write_frame], "judge": [elect, publish], "feed": [take_frames], "reader": [read_verdicts]}
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_whatever_single_permission_is_missing_is_named_and_all_together_are_enough(
+    secured: SecuredBroker, prefix: str, role: str
+) -> None:
+    with as_admin(secured, prefix) as log:
+        log.create_topics(1)
+    client = secured.by_password(role) | {"sasl.password": secured.users[role]}
+    place = Place(secured.address, prefix)
+    refused = set()
+    for taken in [None, *GRANTS[role]]:
+        rest = [one for one in GRANTS[role] if one != taken]
+        revoke_all(secured)
+        grant(secured, bindings(rest, prefix, role))
+        try:
+            with place.open(client=client) as log:
+                for work in ROLES[role]:
+                    work(log)
+        except NotPermitted as error:
+            assert taken is not None, error
+            assert f"on the {taken.kind} {taken.full_name(prefix)}" in error.what
+            assert f"--allow-principal User:{role} --operation " in error.todo
+            refused.add(taken)
+    assert set(GRANTS[role]) - refused <= NOT_USED_HERE
+
+
+def test_a_role_that_lacks_a_permission_ends_in_one_line_that_names_it(
+    secured: SecuredBroker, prefix: str, tmp_path: Path, cache: Path
+) -> None:
+    with as_admin(secured, prefix) as log:
+        log.create_topics(1)
+    grant(secured, bindings([one for one in GRANTS["judge"] if one.kind != TRANSACTION], prefix, "judge"))
+    program = by_scram(secured, tmp_path, cache, prefix)
+    with program.serve("--roles", "judge", *as_user(secured, tmp_path, "judge")) as service:
+        assert service.wait() == 1
+        last = service.output.splitlines()[-1]
+        said = f"on the transactional-id {prefix}.judge: grant it: kafka-acls --add --allow-principal User:judge"
+        assert last.startswith("simstream: Kafka does not permit Write ")
+        assert said in last
+        assert "Traceback" not in service.output
+        assert_no_secret(secured, service.output)
+
+
+def assert_one_line(secured: SecuredBroker, done: Done, code: int, said: str) -> None:
+    error = done.stderr.decode()
+    assert done.returncode == code, error
+    assert len(error.splitlines()) == 1, error
+    assert error.startswith("simstream: ")
+    assert said in error
+    assert_no_secret(secured, error + done.stdout.decode())
+
+
+def assert_no_secret(secured: SecuredBroker, output: str) -> None:
+    for password in [*secured.users.values(), "wrong-guess-1"]:
+        assert password not in output
+
+
+def test_the_printed_commands_are_what_kafkas_own_tool_takes(
+    secured: SecuredBroker, prefix: str, tmp_path: Path
+) -> None:
+    (tmp_path / "admin.properties").write_text(
+        f"security.protocol=SSL\nssl.truststore.type=PEM\nssl.truststore.location={secured.authority.certificate}\n"
+        f"ssl.keystore.type=PEM\nssl.keystore.location={secured.authority.sign(ADMIN).both}\n"
+    )
+    servers = secured.mutual_address.removeprefix("kafka://")
+    chosen = [GRANTS["operator"][0], GRANTS["judge"][-1]]
+    for one in chosen:
+        tool, *arguments = one.command(prefix, "User:x", servers).split()
+        assert tool == "kafka-acls"
+        java = ["java", "-XX:TieredStopAtLevel=1", "-cp", f"{download()}/*", "org.apache.kafka.tools.AclCommand"]
+        done = subprocess.run([*java, *arguments], capture_output=True, text=True, cwd=tmp_path, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+    admin = AdminClient(secured.admin())
+    there = admin.describe_acls(everything("x")).result()
+    assert set(there) == set(bindings(chosen, prefix, "x"))
+
+
+def test_the_table_of_permissions_in_the_document_is_the_list_itself() -> None:
+    document = (Path(acls.__file__).parents[1] / "SECURITY.md").read_text(encoding="utf-8")
+    assert acls.table() in document
