@@ -103,7 +103,7 @@ def decode(path: Path, data: bytes) -> Manifest:
     header.check_format(path, body)
     try:
         manifest = msgspec.msgpack.decode(memoryview(body)[header.SIZE :], type=Manifest)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise damaged(path, f"it cannot be read: {str(error)[:100]}") from error
     if not all(NAME.fullmatch(each.file) for each in manifest.files()):
         raise damaged(path, "it names files that cannot be part of it")

@@ -9,6 +9,7 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaException
 
 from stream.log.base import POSITIONS
+from stream.log.kafka_access import MISSING
 from stream.log.kafka_cluster import AWAY, Cluster, make, note_error
 from stream.log.kafka_election import group_of as judges_of
 from stream.log.kafka_topics import group_state
@@ -38,11 +39,19 @@ def ask_group(
             except KafkaException as error:
                 if error.args[0].code() not in AWAY:
                     raise cluster.named(error, POSITIONS, "Read", group) from None
+                _raise_refusal(cluster, consumer, group)
             if time.monotonic() > end:
                 raise cluster.unreachable()
             time.sleep(PAUSE)
     finally:
         consumer.close()
+
+
+def _raise_refusal(cluster: Cluster, consumer: Any, group: str) -> None:
+    """Raise NotPermitted where the coordinator refused: the client says so on the side, and goes on asking."""
+    message = consumer.poll(0)
+    if message is not None and message.error() is not None and message.error().code() in MISSING:
+        raise cluster.named(KafkaException(message.error()), POSITIONS, "Read", group)
 
 
 def judges(cluster: Cluster) -> tuple[Member, ...]:

@@ -105,8 +105,8 @@ def decode(data: bytes) -> Frame:
         raise FrameDamaged("a frame's checksum does not agree")
     try:
         header = msgspec.msgpack.decode(data[_PREFIX.size : _PREFIX.size + head_length], type=Header)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise FrameDamaged(f"a frame's header cannot be read ({error})") from error
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise FrameDamaged(f"a frame's header cannot be read ({str(error)[:100]})") from error
     if flags != (_FIRST if header.first else 0) | (_LOST if header.lost else 0):
         raise FrameDamaged("a frame's flags contradict its header")
     columns = _read(data, _PREFIX.size + head_length, pages, header.sketch_words)

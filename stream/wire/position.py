@@ -33,9 +33,10 @@ def decode(data: bytes) -> Position:
     """Raises WrongLog where this version cannot read it."""
     try:
         position = _decoder.decode(data)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise WrongLog(
-            f"the published position cannot be read ({error})", "look which version of simstream wrote it"
+            f"the published position cannot be read ({str(error)[:100]})",
+            "look which version of simstream wrote it",
         ) from error
     if position.version != 1:
         raise WrongLog(

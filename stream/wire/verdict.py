@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from stream.errors import LogDamaged
 from stream.model import Verdict
 
 _json = msgspec.json.Encoder().encode
@@ -39,8 +40,13 @@ def encode(v: Verdict) -> bytes:
 
 
 def decode(data: bytes) -> Verdict:
-    """Raises msgspec.MsgspecError where the bytes are no verdict."""
-    return _decoder.decode(data)
+    """Raises LogDamaged where the bytes are no verdict."""
+    try:
+        return _decoder.decode(data)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise LogDamaged(
+            f"a record of verdicts is no verdict ({str(error)[:100]})", "look who else writes to that topic"
+        ) from error
 
 
 def similarity(agreement: int, bits: int) -> float | None:
