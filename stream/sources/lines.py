@@ -16,6 +16,8 @@ _BOM = b"\xef\xbb\xbf"
 _BUFFER_BYTES = 1 << 18
 _ZSTD_STEP_BYTES = 512
 """A block of a few bytes may unpack to 128 KB: in steps of this size a bomb gets no more than 16 MB at once."""
+_XZ_MEMORY_BYTES = 128 << 20
+"""`xz -9` needs half of that; a file may ask for 4 GB in five bytes. Zstandard refuses more than this by itself."""
 
 
 class Counted(io.RawIOBase):
@@ -43,7 +45,7 @@ def unpacked(handle: io.RawIOBase, path: str) -> io.BufferedReader:
     if path.endswith(".gz"):
         return io.BufferedReader(gzip.GzipFile(fileobj=packed), _BUFFER_BYTES)
     if path.endswith(".xz"):
-        return io.BufferedReader(lzma.LZMAFile(packed), _BUFFER_BYTES)
+        return io.BufferedReader(_Xz(packed), _BUFFER_BYTES)
     if path.endswith(".zst"):
         return io.BufferedReader(_Zstd(packed), _BUFFER_BYTES)
     return packed
@@ -75,6 +77,46 @@ def lines(stream: io.BufferedReader, path: str, max_bytes: int) -> Iterator[tupl
 def _pass_over(stream: io.BufferedReader, step: int) -> None:
     while (part := stream.readline(max(step, 4096))) and not part.endswith(b"\n"):
         pass
+
+
+class _Xz(io.RawIOBase):
+    """Streams of xz one after another in bounded memory, which the standard library's own file does not offer."""
+
+    def __init__(self, handle: IO[bytes]) -> None:
+        self._handle = handle
+        self._unpacker = lzma.LZMADecompressor(memlimit=_XZ_MEMORY_BYTES)
+        self._inside = self._begun = False
+        self._packed = b""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        while True:
+            packed = b""
+            if self._unpacker.needs_input:
+                packed = self._packed or self._handle.read(_BUFFER_BYTES)
+                self._packed = b""
+                if not packed and not self._inside:
+                    return 0
+                if not packed:
+                    raise EOFError("an xz stream breaks off")
+                if self._begun and not self._inside:
+                    packed = packed.lstrip(b"\0")  # the format allows zeros between streams
+            if data := self._step(packed, len(buffer)):
+                buffer[: len(data)] = data
+                return len(data)
+
+    def _step(self, packed: bytes, most: int) -> bytes:
+        if not packed and self._unpacker.needs_input:
+            return b""
+        self._begun = self._inside = True
+        data = self._unpacker.decompress(packed, most)
+        if self._unpacker.eof:
+            self._packed = self._unpacker.unused_data
+            self._unpacker = lzma.LZMADecompressor(memlimit=_XZ_MEMORY_BYTES)
+            self._inside = False
+        return data
 
 
 class _Zstd(io.RawIOBase):

@@ -1,0 +1,85 @@
+"""Small files that ask for much memory, read by a process that has little."""
+
+from __future__ import annotations
+
+import gzip
+import lzma
+import os
+import subprocess
+import sys
+import zlib
+from pathlib import Path
+
+import pytest
+import zstandard
+
+from tests.e2e.harness import ROOT
+
+ROOM_BYTES = 300 << 20
+"""Of address space, beyond what the process has once all is imported."""
+CHILD = """
+import resource, sys
+from stream.errors import InputError
+from stream.sources.read import read_pages
+from stream.wire.page import PageLimits, decode
+import lzma, gzip, zstandard  # before memory is short
+has = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+room = has + int(sys.argv[1])
+resource.setrlimit(resource.RLIMIT_AS, (room, room))
+limits = PageLimits(1 << 20)
+for path in sys.argv[2:]:
+    try:
+        print(path, *[decode(record, limits).reason or "good" for record in read_pages([path])])
+    except InputError as error:
+        print(path, error)
+"""
+GOOD = b'{"text":"a"}\n'
+
+
+def xz_with_a_dictionary_of_4_gb() -> bytes:
+    """The size of the dictionary is one byte of the first block's header, which has a checksum of its own."""
+    data = bytearray(lzma.compress(GOOD))
+    size = (data[12] + 1) * 4
+    assert bytes(data[14:16]) == b"\x21\x01"
+    data[16] = 40
+    data[12 + size - 4 : 12 + size] = zlib.crc32(data[12 : 12 + size - 4]).to_bytes(4, "little")
+    return bytes(data)
+
+
+def zst_with_a_window_of_2_gb() -> bytes:
+    packer = zstandard.ZstdCompressor(write_content_size=False).compressobj()
+    data = bytearray(packer.compress(GOOD) + packer.flush())
+    assert not data[4] & 0x20, "the frame names its window"
+    data[5] = (31 - 10) << 3
+    return bytes(data)
+
+
+def nested_gzip() -> bytes:
+    """A bomb within a bomb: only the outer one is unpacked."""
+    return gzip.compress(gzip.compress(b"\0" * (64 << 20)), mtime=0)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits of address space are Linux's")
+def test_what_unpacks_to_too_much_or_asks_for_too_much_is_refused_within_little_memory(tmp_path: Path) -> None:
+    files = {
+        "dictionary.jsonl.xz": xz_with_a_dictionary_of_4_gb(),
+        "window.jsonl.zst": zst_with_a_window_of_2_gb(),
+        "nested.jsonl.gz": nested_gzip(),
+        "deep.jsonl": b'{"x":' * 150_000 + b"\n" + b"[" * 900_000 + b"\n" + GOOD,
+    }
+    for name, data in files.items():
+        (tmp_path / name).write_bytes(data)
+    done = subprocess.run(
+        [sys.executable, "-c", CHILD, str(ROOM_BYTES), *files],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    said = dict(line.split(" ", 1) for line in done.stdout.splitlines())
+    assert "is damaged or cut off after line 0" in said["dictionary.jsonl.xz"]
+    assert "is damaged or cut off after line 0" in said["window.jsonl.zst"]
+    assert said["nested.jsonl.gz"].startswith("bad_json")
+    assert said["deep.jsonl"] == "bad_json bad_json good"
