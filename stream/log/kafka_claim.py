@@ -24,6 +24,9 @@ from stream.log.base import POSITIONS
 from stream.log.kafka_cluster import Cluster
 from stream.log.kafka_groups import ask_group
 
+SHORT = 1.0
+"""Seconds that a first question may take before it is asked again."""
+
 
 def claim_group(cluster: Cluster) -> str:
     """The group whose offset holds the sign; it has no members."""
@@ -41,7 +44,13 @@ class Claim:
     def make(self) -> None:
         """Be the last who started. A few ms. Raises BrokerUnreachable, LogError."""
         mine = [TopicPartition(self._cluster.name(POSITIONS), 0, 0, self._sign)]
-        self._ask(lambda consumer, _: consumer.commit(offsets=mine, asynchronous=False))
+
+        def claim(consumer: Any, timeout: float) -> None:
+            # First something that ends in time: a commit waits most of a minute where the group is forbidden.
+            consumer.committed(self._where(), timeout=min(timeout, SHORT))
+            consumer.commit(offsets=mine, asynchronous=False)
+
+        self._ask(claim)
 
     def check(self) -> None:
         """Raise TakenOver where another publisher started later; claim anew where no claim is left.
