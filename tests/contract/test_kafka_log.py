@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 
 from deploy.kafka.broker import Broker
 from stream.errors import BrokerUnreachable, LogError, RecordTooLarge, SettingsError
-from stream.log import kafka_cluster, kafka_topics, open_log
+from stream.log import kafka_cluster, open_log
 from stream.log.base import FINGERPRINTS, PAGES, POSITIONS, VERDICTS, Log, LogOptions, Outgoing
 from stream.log.kafka_cluster import Cluster
 from stream.log.kafka_publisher import KafkaPublisher
@@ -37,8 +37,7 @@ def set_limit(place: Place, topic: str, limit: int) -> None:
 def test_a_broker_that_stays_silent_is_said_once_while_it_is_waited_for(
     use: Callable[[Log], object], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (kafka_cluster, kafka_topics):
-        monkeypatch.setattr(module, "SILENT_AFTER", 0.2)
+    monkeypatch.setattr(kafka_cluster, "SILENT_AFTER", 0.2)
     log = open_log(NOWHERE, LogOptions(patience=0.5))
     for _ in range(2):
         with pytest.raises(BrokerUnreachable):
