@@ -28,7 +28,7 @@ test: $(VENV)/.test kernels jars  ## All tests; a real Kafka broker where Java 1
 	@echo "== tests"
 	$(BIN)/python -m pytest $(TESTS)
 
-chaos: $(VENV)/.test kernels jars  ## The long chaos suite: faults on real brokers (SEED=, ROUNDS=, SECONDS=, ONLY=kills; half an hour).
+chaos: $(VENV)/.test kernels jars  ## The long chaos suite: faults on real brokers (SEED=, ROUNDS=, SECONDS=, ONLY=kills; half an hour or more).
 	$(BIN)/python -m tests.chaos $(if $(SEED),--seed $(SEED)) $(if $(ROUNDS),--rounds $(ROUNDS)) \
 		$(if $(SECONDS),--seconds $(SECONDS)) $(foreach name,$(ONLY),--only $(name))
 

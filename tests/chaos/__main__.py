@@ -10,6 +10,7 @@ import argparse
 import os
 import random
 import secrets
+import signal
 import sys
 import tempfile
 import time
@@ -26,7 +27,7 @@ from tests.chaos.scenarios import SCENARIOS, Scenario
 def options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description="Faults on real brokers, seeded.")
     parser.add_argument("--seed", type=int, help="repeat a run (default: drawn, and printed)")
-    parser.add_argument("--rounds", type=int, default=2, help="how often every scenario is run (default: 2)")
+    parser.add_argument("--rounds", type=int, default=1, help="how often every scenario is run (default: 1)")
     parser.add_argument("--seconds", type=float, default=3_600, help="begin no scenario after so long")
     parser.add_argument("--only", action="append", metavar="NAME", help="only this scenario; may be repeated")
     parser.add_argument("--short", action="store_true", help="as much of each as `make test` does")
@@ -35,7 +36,7 @@ def options(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """0 where all held, 1 at the first failure, 2 where it cannot begin."""
+    """0 where all held, 1 at the first failure, 2 where it cannot begin. Asked to end, it ends all that it began."""
     chosen = options(arguments)
     if chosen.list:
         for scenario in SCENARIOS:
@@ -47,6 +48,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     seed = secrets.randbelow(1 << 31) if chosen.seed is None else chosen.seed
     print(f"chaos: seed {seed}; the same again: {again(chosen, seed)}", flush=True)
+    for ending in (signal.SIGTERM, signal.SIGINT):  # also where a shell's `&` made it ignored
+        signal.signal(ending, lambda number, _: sys.exit(128 + number))
     return run(chosen, seed)
 
 
