@@ -36,7 +36,7 @@ def options(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """0 where all held, 1 at the first failure, 2 where it cannot begin. Asked to end, it ends all that it began."""
+    """0 where all held, 1 at the first failure, 2 where it cannot begin. Asked to end, it ends what it began."""
     chosen = options(arguments)
     if chosen.list:
         for scenario in SCENARIOS:
