@@ -262,7 +262,7 @@ def test_pods_run_commands_that_exist_and_have_what_they_mount() -> None:
             there |= {"state"}
         mounted = {mount["mountPath"] for mount in container["volumeMounts"]}
         assert {mount["name"] for mount in container["volumeMounts"]} == there
-        assert {"/etc/simstream", "/tmp"} <= mounted
+        assert {"/etc/simstream", "/etc/kafka", "/tmp"} <= mounted
         if "--state" in container["args"]:
             assert container["args"][container["args"].index("--state") + 1] in mounted
         assert spec["securityContext"]["runAsNonRoot"]
@@ -273,10 +273,10 @@ def test_pods_run_commands_that_exist_and_have_what_they_mount() -> None:
 
 def test_the_settings_of_the_pods_are_settings(tmp_path: Path) -> None:
     text = named("ConfigMap", "simstream")["data"]["simstream.toml"]
-    for name in ("username", "password"):
+    for name in ("username", "password", "ca.crt"):
         (tmp_path / name).write_text(f"{name} of a test")
     file = tmp_path / "simstream.toml"
-    file.write_text(text.replace("/etc/kafka-user", str(tmp_path)))
+    file.write_text(text.replace("/etc/kafka", str(tmp_path)))
     settings = check_settings({}, file)
     assert (settings.http_host, settings.http_port) == ("0.0.0.0", PORT)
     assert settings.kafka["security.protocol"] == "SASL_SSL"
@@ -307,7 +307,7 @@ def test_probes_ask_for_what_the_health_port_answers() -> None:
             for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
                 assert container[probe]["httpGet"]["port"] == "http"
                 asked.add(container[probe]["httpGet"]["path"])
-        assert len(asked) >= 3
+        assert len(asked) == 4
         for path in asked:
             with urllib.request.urlopen(f"http://127.0.0.1:{server.port}{path}", timeout=10) as answer:
                 assert answer.status == 200
@@ -341,4 +341,4 @@ def test_fingerprinters_scale_by_the_lag_of_their_own_group_up_to_the_partitions
     topics = next(container["args"] for kind, _, container in pods() if kind == "Job")
     assert scaled["maxReplicaCount"] == int(topics[topics.index("--partitions") + 1])
     authentication = named("TriggerAuthentication", trigger["authenticationRef"]["name"])
-    assert {one["parameter"] for one in authentication["spec"]["secretTargetRef"]} == {"username", "password"}
+    assert {one["parameter"] for one in authentication["spec"]["secretTargetRef"]} == {"username", "password", "ca"}
