@@ -15,7 +15,7 @@ SEED ?=
 ROUNDS ?=
 ONLY ?=
 
-.PHONY: help demo test chaos lint bench evaluate broker clean
+.PHONY: help demo test chaos fuzz audit lint bench evaluate broker clean
 .DEFAULT_GOAL := help
 
 help:  ## This list.
@@ -31,6 +31,13 @@ test: $(VENV)/.test kernels jars  ## All tests; a real Kafka broker where Java 1
 chaos: $(VENV)/.test kernels jars  ## The long chaos suite: faults on real brokers (SEED=, ROUNDS=, SECONDS=, ONLY=kills; half an hour or more).
 	$(BIN)/python -m tests.chaos $(if $(SEED),--seed $(SEED)) $(if $(ROUNDS),--rounds $(ROUNDS)) \
 		$(if $(SECONDS),--seconds $(SECONDS)) $(foreach name,$(ONLY),--only $(name))
+
+fuzz: $(VENV)/.test kernels  ## Hostile bytes for every reader, until SECONDS (600) are over (ONLY=frames for one, SEED= repeats).
+	$(BIN)/python -m tests.fault.fuzz $(if $(SEED),--seed $(SEED)) $(if $(SECONDS),--seconds $(SECONDS)) \
+		$(foreach name,$(ONLY),--only $(name))
+
+audit: $(VENV)/.test  ## Licences into LICENSES.md; known vulnerabilities of the locked versions (needs api.osv.dev, else fails).
+	$(BIN)/python -m deploy.audit
 
 lint: $(VENV)/.test  ## ruff, mypy --strict, import-linter.
 	$(BIN)/ruff check .

@@ -24,6 +24,7 @@ from deploy.kafka import acls
 from deploy.kafka.acls import GRANTS, GROUP, QUIET, TOPIC, TRANSACTION, Grant
 from deploy.kafka.jars import download
 from deploy.kafka.secured import ADMIN, SecuredBroker, authority_of_a_stranger
+from stream.cli.main import invoke
 from stream.errors import NotPermitted
 from stream.log.base import FINGERPRINTS, PAGES, VERDICTS, Log, Outgoing
 from stream.log.committed import committed
@@ -152,6 +153,8 @@ def test_each_role_works_by_password_with_no_more_than_its_listed_permissions(
         judge.until(lambda: published(secured, prefix) == COUNT, "every page has its verdict")
         program.good("status", *user["operator"])
         for service in (fingerprinter, judge):
+            for path in ("/metrics", "/health", "/health/live", "/health/ready", "/nothing"):
+                assert_no_secret(secured, service.get(path)[1])
             assert service.end() == 0, service.output
             assert_no_secret(secured, service.output)
     lines = program.good("verdicts", "--json", *user["reader"]).splitlines()
@@ -200,7 +203,7 @@ def test_whoever_is_not_let_in_is_told_why_in_one_line_at_once(
         program = Program(tmp_path, cache, Place(address, prefix))
         done = program.on_log("topics", "create", **variables(client))
         assert_one_line(secured, done, 1, said)
-    wrong = variables(good | {"sasl.password": "wrong-guess-1"})
+    wrong = variables(good | {"sasl.password": "wrong-guess-1", "debug": "all"})
     program = by_scram(secured, tmp_path, cache, prefix)
     with program.serve(**wrong) as service:
         assert service.wait() == 1
@@ -252,6 +255,52 @@ ROLES: dict[str, list[Callable[[Log], None]]] = {
     "reader": [read_verdicts],
 }
 """What each does with a broker."""
+
+
+SECRET = "distinctive-7f3a"
+SECRET_SETTINGS = (
+    "sasl.password",
+    "ssl.key.password",
+    "ssl.key.pem",
+    "ssl.keystore.password",
+    "sasl.oauthbearer.client.secret",
+    "sasl.oauthbearer.config",
+    "sasl.jaas.config",
+    "no.such.token",
+)
+
+
+@pytest.mark.parametrize("by", ["variable", "variable of a file", "table", "table of a file", "wrong table"])
+def test_a_secret_is_shown_by_nothing_whatever_setting_it_is_in(
+    secured: SecuredBroker,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    by: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "secret").write_text(SECRET)
+    for name in SECRET_SETTINGS:
+        client = secured.by_password("all") | {"sasl.password": secured.users["all"]}
+        client |= {f"{name}.file": "secret"} if "file" in by else {name: SECRET}
+        if "file" in by:
+            client.pop(name, None)
+        given = variables(client) if by.startswith("variable") else {}
+        content = toml(tmp_path, "simstream", {} if given else client)
+        if by == "wrong table":
+            Path(content).write_text(f'[kafka]\n"{name}" = ["{SECRET}"]\n')
+        with monkeypatch.context() as patched:
+            for variable, value in given.items():
+                patched.setenv(variable, value)
+            codes = [
+                invoke(["config", "--debug"]),
+                invoke(["topics", "create", "--log", secured.address, "--debug"]),
+            ]
+        assert codes == ([2, 2] if by == "wrong table" else [0, codes[1]]), name
+        assert codes[1] in (1, 2), name
+        said = "".join(capfd.readouterr())
+        assert f"kafka.{name}" in said
+        assert SECRET not in said, name
 
 
 @pytest.mark.parametrize("role", ROLES)

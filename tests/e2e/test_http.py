@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import json
+import socket
 from collections import Counter
+from contextlib import ExitStack
 from pathlib import Path
+
+import pytest
 
 from tests.e2e import pages
 from tests.e2e.harness import Program, by_ordinal, watching
+
+HOSTILE = (b"", b"GET /metrics HT", b"GET / HTTP/1.1\r\nX: ", b"\x16\x03\x01\x02", b"POST / HTTP/1.1\r\nA: b\r\n")
+"""Beginnings of requests."""
 
 
 def test_the_counters_agree_with_what_was_fed(program: Program, tmp_path: Path) -> None:
@@ -78,3 +85,25 @@ def test_a_port_that_is_taken_is_a_usage_error_in_one_line(on_folder: Program) -
         done = on_folder.on_log("serve", "--http-port", service.port)
     assert done.returncode == 2
     assert done.stderr.decode().splitlines()[-1].startswith(f"simstream: port {service.port} on 127.0.0.1")
+
+
+def test_hostile_clients_cost_neither_probes_nor_verdicts(program: Program, tmp_path: Path) -> None:
+    program.good("topics", "create", "--partitions", 1)
+    program.good("feed", pages.write(tmp_path / "pages.jsonl", 60))
+    with program.place.open() as log, watching(log) as watcher, program.serve() as service:
+        with ExitStack() as held:
+            for number in range(150):  # more than it serves at once: none of them ever ends its request
+                wire = held.enter_context(socket.create_connection(("127.0.0.1", service.port), timeout=30))
+                wire.sendall(HOSTILE[number % len(HOSTILE)])
+            assert service.get("/health/live")[0] == 200
+            watcher.wait(60, service)
+            service.ready()
+            known = json.loads(watcher.records[0].value or b"")
+            for path in ("/metrics", "/health", "/", f"/{known['id']}", "/health/../metrics"):
+                text = service.get(path)[1]
+                assert known["id"] not in text
+                assert str(known["fingerprint"]) not in text
+        with pytest.raises(ConnectionRefusedError):  # who listens everywhere would listen here, too
+            socket.create_connection(("127.0.0.2", service.port), timeout=30)
+        assert service.end() == 0
+        assert "Traceback" not in service.output

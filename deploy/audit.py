@@ -1,0 +1,151 @@
+"""What this project depends on: licences, and known vulnerabilities of the versions that the tests run with.
+
+    python -m deploy.audit            # writes LICENSES.md, then asks the advisory database; `make audit`
+
+Ends with 0 where nothing is known, 1 where something is, and 3 where the database did not answer: then nothing was
+checked.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import json
+import re
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+LOCK = ROOT / "requirements-test.txt"
+LICENSES = ROOT / "LICENSES.md"
+SERVICE = "https://api.osv.dev/v1/querybatch"
+PROJECT = "simstream"
+NOT_CHECKED = 3
+TIMEOUT_S = 30.0
+_SHORT = {
+    "Apache": "Apache-2.0",
+    "Apache 2.0": "Apache-2.0",
+    "Apache License 2.0": "Apache-2.0",
+    "Apache Software License": "Apache-2.0",
+    "BSD License": "BSD",
+    "BSD 2-Clause License": "BSD-2-Clause",
+    "MIT License": "MIT",
+    "Mozilla Public License 2.0 (MPL 2.0)": "MPL-2.0",
+    "Python Software Foundation License": "PSF-based",
+}
+_HEAD = """# Licences
+
+simstream itself is under Apache-2.0 (`LICENSE`). These are the packages that it runs with, and those that its
+tests, tools and pictures need besides, with the licences that they declare; `make audit` writes this file anew.
+"""
+
+
+def pinned(lock: Path = LOCK) -> dict[str, str]:
+    """Name and version of each package in the lock file."""
+    lines = (line.partition("#")[0].strip() for line in lock.read_text(encoding="utf-8").splitlines())
+    return dict(line.split(";")[0].strip().split("==", 1) for line in lines if "==" in line)  # type: ignore[arg-type]
+
+
+def needed(project: str = PROJECT) -> dict[str, str]:
+    """By normalised name, all that the installed project needs to run, with theirs in turn, as they are spelt."""
+    found: dict[str, str] = {}
+    open_ends = [project]
+    while open_ends:
+        for requirement in importlib.metadata.requires(open_ends.pop()) or ():
+            name, _, condition = requirement.partition(";")
+            name = re.split(r"[\s<>=!~(\[]", name.strip(), maxsplit=1)[0]
+            if "extra" in condition or normal(name) in found or not is_installed(name):
+                continue
+            found[normal(name)] = name
+            open_ends.append(name)
+    return found
+
+
+def is_installed(name: str) -> bool:
+    """Whether a package is there."""
+    try:
+        importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return False
+    return True
+
+
+def normal(name: str) -> str:
+    """A package's name as indexes compare it."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def licence(name: str) -> str:
+    """What an installed package declares: its expression, its short licence field, or its classifiers."""
+    facts = importlib.metadata.metadata(name)
+    classifiers = [
+        one.rpartition("::")[2].strip() for one in facts.get_all("Classifier") or () if "License ::" in one
+    ]
+    field = facts.get("License-Expression") or facts.get("License") or ""
+    if not field or "\n" in field or len(field) > 60:
+        field = " OR ".join(_SHORT.get(one, one) for one in classifiers)
+    return _SHORT.get(field, field)
+
+
+def table() -> str:
+    """LICENSES.md, of what is installed."""
+    running = needed()
+    others = {normal(name): name for name in pinned() if normal(name) not in running and is_installed(name)}
+    return "\n".join([_HEAD, *_rows("To run", running), "", *_rows("For tests, tools and pictures", others), ""])
+
+
+def _rows(title: str, names: dict[str, str]) -> list[str]:
+    rows = [f"| {names[key]} | {licence(names[key]) or 'not declared'} |" for key in sorted(names)]
+    return [f"## {title}", "", "| package | licence |", "|---|---|", *rows]
+
+
+def vulnerabilities(packages: dict[str, str], service: str = SERVICE) -> list[tuple[str, str, str]]:
+    """Package, version and identifier of all that the database knows.
+
+    Raises OSError, ValueError and KeyError where it does not answer as it should.
+    """
+    names = list(packages)
+    ecosystem = [{"package": {"name": normal(n), "ecosystem": "PyPI"}, "version": packages[n]} for n in names]
+    request = urllib.request.Request(
+        service, json.dumps({"queries": ecosystem}).encode(), {"Content-Type": "application/json"}
+    )
+    with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:
+        results: list[dict[str, Any]] = json.load(answer)["results"]
+    if len(results) != len(names):
+        raise ValueError("it answered something else")
+    return [
+        (n, packages[n], one["id"])
+        for n, found in zip(names, results, strict=True)
+        for one in found.get("vulns", ())
+    ]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Write the licences, ask for vulnerabilities; the exit code."""
+    parser = argparse.ArgumentParser(description="Licences and known vulnerabilities of the dependencies.")
+    parser.add_argument("--service", default=SERVICE, help="the advisory database (default: %(default)s)")
+    parser.add_argument("--licenses", type=Path, default=LICENSES)
+    options = parser.parse_args(arguments)
+    options.licenses.write_text(table(), encoding="utf-8")
+    packages = pinned()
+    try:
+        found = vulnerabilities(packages, options.service)
+    except (OSError, ValueError, KeyError) as error:
+        what = f"NOT CHECKED for vulnerabilities: {options.service} did not answer ({error})"
+        _say([f"{what}. Run it where it can be reached."])
+        return NOT_CHECKED
+    _say([f"{name} {version}: {identifier}" for name, version, identifier in found])
+    _say([f"{len(packages)} packages, {len(found)} known vulnerabilities"])
+    return 1 if found else 0
+
+
+def _say(lines: Iterable[str]) -> None:
+    sys.stdout.writelines(f"audit: {line}\n" for line in lines)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
