@@ -54,7 +54,7 @@ class Near(NamedTuple):
     matches: Span
     """Entries of the index."""
     twins: list[int]
-    """Those of the same fingerprint and sketch."""
+    """Those of its own fingerprint, sketch, length and bucket."""
     fellows: Span | None
     """Keys of the batch's own pages: places in `groups`."""
     groups: NDArray[np.uint32]
@@ -156,15 +156,22 @@ class Closest:
             found = self._index.query(
                 batch.fingerprints[at:], batch.sketches[at:], batch.short[at:], in_order=False
             )
-            same = np.flatnonzero((found.distance == 0) & (found.agreement == self._policy.sketch_bits))
-            numbers = np.searchsorted(found.starts, same, side="right") - 1
-            twins: dict[int, list[int]] = {}
-            for number, entry in zip(numbers.tolist(), found.entry[same].tolist(), strict=True):
-                twins.setdefault(number, []).append(entry)
+            twins = self._twins(batch, at, found)
             starts = found.starts.tolist()
             for i in range(found.done):
                 yield Span(found, starts[i], starts[i + 1]), twins.get(i, [])
             at += found.done
+
+    def _twins(self, batch: Batch, at: int, found: Matches) -> dict[int, list[int]]:
+        """The entries of the very key and bucket of each page from `at` on that has any."""
+        same = np.flatnonzero((found.distance == 0) & (found.agreement == self._policy.sketch_bits))
+        numbers = np.searchsorted(found.starts, same, side="right") - 1
+        own = batch.short[at + numbers] == found.short[same].astype(np.bool_)
+        own &= batch.buckets[at + numbers] == found.bucket[same]
+        twins: dict[int, list[int]] = {}
+        for number, entry in zip(numbers[own].tolist(), found.entry[same[own]].tolist(), strict=True):
+            twins.setdefault(number, []).append(entry)
+        return twins
 
     def _fellows(self, batch: Batch) -> Iterator[tuple[Span | None, NDArray[np.uint32]]]:
         """Per page the keys of the batch that it is near to, of those that can have an entry when it is judged:

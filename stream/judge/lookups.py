@@ -50,6 +50,6 @@ def matches(
 
 def earlier(store: Store, identity: bytes) -> LivePage | None:
     """The live version of the page with this identity, which its next one would be compared with."""
-    [rows] = store.known(np.frombuffer(identity, np.uint64).reshape(1, 2))
-    row = store.live_version(identity, rows)
-    return store.live_page(row) if row else None
+    [known] = store.known(np.frombuffer(identity, np.uint64).reshape(1, 2))
+    version = store.live_version(identity, known)
+    return store.live_page(version.row) if version else None

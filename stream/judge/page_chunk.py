@@ -73,6 +73,18 @@ class Chunk:
         fields = self.fields(place)
         return page(fields, self.raw_id(fields))
 
+    def some(self, places: NDArray[np.int64]) -> Records:
+        """The records (n,) of these places. Raises StateDamaged."""
+        if len(places) and int(places.max()) >= self.count:
+            raise ValueError(f"there is no record {places.max()} in chunk {self.slot}")
+        raw = self.source.pieces("records", self.layout.size, places)
+        records: Records = raw.reshape(-1).view(self.layout.dtype)
+        if self.source.verify:
+            wrong = kernels.damaged(self.as_words(records))
+            if wrong >= 0:
+                raise self.source.damaged(f"the checksum of its record {places[wrong]} does not agree")
+        return records
+
     def records(self) -> Records:
         """All records (count,). Raises StateDamaged."""
         records = self.source.array("records", self.layout.dtype)[: self.count]

@@ -28,6 +28,9 @@ class Source(Protocol):
     def read(self, name: str, start: int, size: int) -> bytes:
         """So many bytes of an array from `start` on. Raises StateDamaged where there are fewer."""
 
+    def pieces(self, name: str, size: int, places: NDArray[np.int64]) -> NDArray[np.uint8]:
+        """The n pieces (n, size) at so many times `size` from the start. Raises StateDamaged as `read`."""
+
     def array(self, name: str, dtype: np.dtype[Any]) -> NDArray[Any]:
         """All of an array, flat."""
 
@@ -53,6 +56,13 @@ class Held:
         found = bytes(self._bytes[name][start : start + size])
         if len(found) < size:
             raise self.damaged("it is cut off")
+        return found
+
+    def pieces(self, name: str, size: int, places: NDArray[np.int64]) -> NDArray[np.uint8]:
+        whole = _flat(self.arrays[name])
+        if len(places) and size * (int(places.max()) + 1) > len(whole):
+            raise self.damaged("it is cut off")
+        found: NDArray[np.uint8] = whole[: len(whole) // size * size].reshape(-1, size)[places]
         return found
 
     def array(self, name: str, dtype: np.dtype[Any]) -> NDArray[Any]:
@@ -100,6 +110,10 @@ class Stored:
         if len(found) < size:
             raise self.damaged("it is cut off")
         return found
+
+    def pieces(self, name: str, size: int, places: NDArray[np.int64]) -> NDArray[np.uint8]:
+        found = bytearray().join(self.read(name, size * place, size) for place in places.tolist())
+        return np.frombuffer(found, np.uint8).reshape(-1, size)
 
     def array(self, name: str, dtype: np.dtype[Any]) -> NDArray[Any]:
         offset, nbytes = self._extents[name]

@@ -94,14 +94,22 @@ class Pages:
         """One record with its id. 2 to 5 us."""
         return self._chunks.of(cold).page(int(cold) & 0xFFFF)
 
+    def records(self, colds: NDArray[np.uint32]) -> Records:
+        """The records (n,) of n numbers, with the fields of `page_record.Layout`.
+
+        Cost: some .1 us each in memory, a system call on disk, and 10 us for each chunk that has any.
+        """
+        slots, places = colds >> np.uint32(16), (colds & np.uint32(0xFFFF)).astype(np.int64)
+        out: Records = np.empty(len(colds), self._chunks.layout.dtype)
+        for slot in np.unique(slots).tolist():
+            here = slots == slot
+            out[here] = self._chunks.of(slot << 16).some(places[here])
+        return out
+
     def id(self, cold: int) -> str:
         """A page's id alone."""
         chunk = self._chunks.of(cold)
         return chunk.raw_id(chunk.fields(int(cold) & 0xFFFF)).decode()
-
-    def identity_is(self, cold: int, identity: bytes) -> bool:
-        """Whether a page has this identity; half the cost of `read`."""
-        return self._chunks.of(cold).fields(int(cold) & 0xFFFF).identity == identity
 
     def order(self, cold: int) -> int:
         """A number that ascends with the records' ordinals, from memory; until `compact` moves one of them."""

@@ -15,17 +15,17 @@ from stream.files import Part
 from stream.files.layer import Files
 from stream.files.sealed import Sealed
 from stream.index.index import Index
-from stream.judge import lookups, store_check
+from stream.judge import lookups, store_check, store_parts
 from stream.judge.arrivals import Arrival, arrivals, ids_of
 from stream.judge.batch import Batch
 from stream.judge.candidates import WIDE, Candidate, LivePage, compare
 from stream.judge.closest import Best, Closest, Near
 from stream.judge.lookups import Match
 from stream.judge.nearby import nearby
-from stream.judge.pages import PageRecord
 from stream.judge.sizes import Alert, Grown
 from stream.judge.store import Store
-from stream.judge.verdicts import Verdicts
+from stream.judge.verdicts import Membership, Verdicts
+from stream.judge.versions import Version
 from stream.model import U64, Columns, Kind, Source, Verdict
 from stream.text.policy import Policy
 from stream.wire.frame import take
@@ -79,15 +79,15 @@ class Resolver:
 
     def nbytes(self) -> dict[str, int]:
         """Memory by part, in bytes."""
-        return self._store.nbytes()
+        return store_parts.nbytes(self._store)
 
     def parts(self) -> list[Part]:
         """All state but for `stream_time` and `live_pages`, for a snapshot; between two calls of `judge`."""
-        return self._store.parts()
+        return store_parts.parts(self._store)
 
     def restore(self, parts: Sequence[Part], stream_time: int | None, live_pages: int) -> None:
         """Take over what `parts` gave, before anything is judged. Raises StateDamaged."""
-        self._store.restore(parts, stream_time, live_pages)
+        store_parts.restore(self._store, parts, stream_time, live_pages)
 
     def check(self) -> None:
         """Whether all parts of the state agree with one another; linear. Raises StateDamaged."""
@@ -95,7 +95,7 @@ class Resolver:
 
     def on_disk(self, files: Files, found: Iterable[Sealed]) -> None:
         """These files hold immutable parts from now on: read them there."""
-        self._store.on_disk(files, found)
+        store_parts.on_disk(self._store, files, found)
 
     def close(self) -> None:
         """End the thread that merges, and close files."""
@@ -179,41 +179,35 @@ class Resolver:
         """The live version of the page with this identity, which its next one would be compared with."""
         return lookups.earlier(self._store, identity)
 
-    def _other(self, page: Arrival, known: list[int]) -> Verdict:
+    def _other(self, page: Arrival, known: Sequence[Version]) -> Verdict:
         """A page with nothing to compare: it may end its earlier version, and matches nothing."""
         if page.kind in (Kind.TOO_SHORT, Kind.WITHDRAWN):
             earlier = self._store.live_version(page.identity, known)
             if earlier:
-                self._store.leave(earlier, page.identity)
+                self._store.leave(earlier.row, page.identity)
         word = {Kind.UNREADABLE: "unreadable", Kind.WITHDRAWN: "withdrawn"}.get(Kind(page.kind), "too_short")
         return self._verdicts.of(page, word)
 
-    def _readable(self, page: Arrival, known: list[int], near: Near, batch: Batch) -> Verdict:
+    def _readable(self, page: Arrival, known: Sequence[Version], near: Near, batch: Batch) -> Verdict:
         store = self._store
         store.advance(page.time)
         earlier = store.live_version(page.identity, known)
-        before = store.record(earlier) if earlier else None
-        same = self._compare(before, page) if before is not None else None
-        if earlier and same is None:
-            store.leave(earlier, page.identity)
-        best, ties = self._closest.choose(page, near, batch, earlier if same else 0)
-        entry = store.entry_of(near.number, near.twins) if self._any else 0
+        pair = compare(page, earlier, self.policy) if earlier else None
+        if earlier and pair and pair.fails is not None:
+            store.leave(earlier.row, page.identity)
+            earlier = None
+        best, ties = self._closest.choose(page, near, batch, earlier.row if earlier else 0)
+        entry = store.entry_of(near.twins) if self._any else 0
         tied, merged = store.tie(ties) if ties else (None, [])
-        if same is not None and before is not None and tied is not None:
-            cluster = store.renew(near.number, entry, earlier, before.age, tied)
+        if earlier and pair and tied is not None:
+            age, best, word = earlier.age, Best(0, pair.distance, pair.agreement), "unchanged"
+            cluster = store.renew(near.number, entry, earlier.row, age, tied)
         else:
+            age, word = page.ordinal, "near_duplicate" if best else "new"
             cluster = store.add(near.number, entry, tied)
-        word = "unchanged" if same else "near_duplicate" if best else "new"
-        if same is not None:
-            best = Best(0, *same)
-        verdict = self._verdicts.of(page, word, cluster, merged, best)
+        verdict = self._verdicts.of(page, word, Membership(cluster, age, merged), best)
         if store.is_late(page.time):
             store.leave(batch.rows[near.number].item(), page.identity)
         else:
             store.look(cluster)
         return verdict
-
-    def _compare(self, other: PageRecord, page: Arrival) -> tuple[int, int] | None:
-        """Distance and agreement of two pages, or None where they are no match."""
-        pair = compare(page, other, self.policy)
-        return (pair.distance, pair.agreement) if pair.fails is None else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from stream.judge.arrivals import Arrival
 from stream.judge.closest import Best
@@ -11,6 +12,16 @@ from stream.judge.store import Store
 from stream.model import Verdict
 from stream.text.policy import Policy
 from stream.wire.verdict import similarity
+
+
+class Membership(NamedTuple):
+    """Where a page that was judged is now."""
+
+    cluster: Cluster
+    age: int
+    """The ordinal at which it joined."""
+    merged: Sequence[int]
+    """Ids of the clusters that its own took in."""
 
 
 class Verdicts:
@@ -25,20 +36,20 @@ class Verdicts:
         self,
         page: Arrival,
         word: str,
-        cluster: Cluster | None = None,
-        merged: Sequence[int] = (),
+        member: Membership | None = None,
         match: Best | None = None,
     ) -> Verdict:
-        """The verdict `word`; `cluster` is the one that the page is in now, and `merged` what it took in.
+        """The verdict `word`; `member` None: the page is in no cluster.
 
         `match` is named where the word is near_duplicate, and gives distance and similarity where there is one.
         """
         store = self._store
         cluster_id = canonical = named = None
-        if cluster is not None and word == "new":
-            cluster_id, canonical = str(page.ordinal), page.id
-        elif cluster is not None:
-            cluster_id, canonical = str(store.clusters.id(cluster)), store.id_of(store.clusters.oldest(cluster))
+        if member and member.cluster < 0:  # it is alone: no record needs to be read
+            cluster_id, canonical = str(member.age), page.id
+        elif member:
+            cluster_id = str(store.clusters.id(member.cluster))
+            canonical = store.id_of(store.clusters.oldest(member.cluster))
         if match and word == "near_duplicate":
             named = store.id_of(match.row)
         return Verdict(
@@ -51,8 +62,8 @@ class Verdicts:
             similarity=similarity(match.agreement, self._sketch_bits) if match else None,
             cluster_id=cluster_id,
             canonical=canonical,
-            merged_clusters=tuple(map(str, merged)),
-            fingerprint=f"{page.fingerprint:016x}" if cluster is not None else None,
+            merged_clusters=tuple(map(str, member.merged)) if member else (),
+            fingerprint=f"{page.fingerprint:016x}" if member else None,
             policy=self._policy_id,
             ordinal=page.ordinal,
             time=page.time,

@@ -187,7 +187,13 @@ class Twins(RuleBasedStateMachine):
             cold, record = self.colds[row], self.live[row]
             assert self.pages.read(cold) == record
             assert self.pages.id(cold) == record.id
-            assert self.pages.identity_is(cold, record.identity)
+        self.many_at_once(rows)
+
+    def many_at_once(self, rows: list[int]) -> None:
+        found = self.pages.records(np.array([self.colds[row] for row in rows], np.uint32))
+        assert [r["identity"].tobytes() for r in found] == [self.live[row].identity for row in rows]
+        for name in ("ordinal", "age", "time", "fingerprint", "short", "row"):
+            assert found[name].tolist() == [getattr(self.live[row], name) for row in rows]
 
     @invariant()
     def order_is_that_of_ordinals(self) -> None:

@@ -1,0 +1,62 @@
+"""A store as the parts of a snapshot, and a store made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from stream.errors import StateDamaged
+from stream.files import Part, sealed
+from stream.files.layer import Files
+from stream.files.sealed import Sealed
+from stream.index.index import Index
+from stream.judge.pages import Pages
+from stream.judge.store import DELETE, Store
+
+
+def parts(store: Store) -> list[Part]:
+    """All of it but `stream_time` and `live_pages`, between batches."""
+    return [
+        *store.index.parts(),
+        *store.rows.parts(),
+        *store.clusters.parts(),
+        store.directory.part(),
+        *store.pages.parts(),
+    ]
+
+
+def restore(store: Store, parts: Sequence[Part], stream_time: int | None, live_pages: int) -> None:
+    """Take over what `parts` gave, in a store of which nothing was used. Raises StateDamaged."""
+    named = {part.name: part for part in parts}
+    try:
+        store.rows.restore(named)
+        store.clusters.restore(named)
+        store.directory.restore(named["directory"])
+    except KeyError as error:
+        raise StateDamaged(f"the state lacks {error}", DELETE) from None
+    store.index.restore(part for part in parts if part.kind in Index.KINDS)
+    store.pages.restore(part for part in parts if part.kind in Pages.KINDS)
+    store.stream_time, store.live_pages = stream_time, live_pages
+    sizes = store.clusters.sizes()
+    store.sizes.restore(sizes, live_pages - int(sizes.sum(dtype=np.int64)))
+
+
+def on_disk(store: Store, files: Files, found: Iterable[Sealed]) -> None:
+    """These files hold immutable parts from now on: read them there, and let go of the memory."""
+    for each in found:
+        if each.kind in Pages.KINDS:
+            store.pages.on_disk(each)
+        elif each.kind in Index.KINDS:
+            store.index.mapped(each.name, sealed.open(files, each.path, verify=False).arrays)
+
+
+def nbytes(store: Store) -> dict[str, int]:
+    """Memory by part, in bytes."""
+    return {
+        **store.index.nbytes(),
+        "rows and chains": store.rows.nbytes(),
+        "clusters": store.clusters.nbytes(),
+        "directory": store.directory.nbytes(),
+        "page store": store.pages.nbytes(),
+    }

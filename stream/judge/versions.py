@@ -1,0 +1,63 @@
+"""Versions: the live pages that successors come for, read for a whole batch at once and without their ids."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream.judge.directory import Directory
+from stream.judge.pages import PageRecord, Pages
+from stream.judge.rows import Rows
+from stream.model import U64
+
+NONE: Final[tuple[Version, ...]] = ()
+
+
+class Version(NamedTuple):
+    """What is to be known of a page when its next version comes; as `candidates.Compared`, of its row and age."""
+
+    row: int
+    identity: bytes
+    age: int
+    fingerprint: int
+    sketch: int
+    short: bool
+
+    @classmethod
+    def of(cls, record: PageRecord, row: int) -> Version:
+        """Of a page's record."""
+        return cls(row, record.identity, record.age, record.fingerprint, record.sketch, record.short)
+
+
+def versions(directory: Directory, rows: Rows, pages: Pages, identities: U64) -> list[Sequence[Version]]:
+    """For each of n identities (n, 2) the pages that may be its live one: nearly always that or none.
+
+    They are as they are now: ask whether they have changed. Raises StateDamaged.
+    """
+    starts, found = directory.candidates(identities)
+    if not len(found):
+        return [NONE] * len(identities)
+    known = _read(rows, pages, found)
+    ends = starts.tolist()
+    return [known[ends[i] : ends[i + 1]] for i in range(len(identities))]
+
+
+def _read(rows: Rows, pages: Pages, found: NDArray[np.uint32]) -> list[Version]:
+    records = pages.records(rows.table.column("cold")[found])
+    identities, sketches = records["identity"].tobytes(), records["sketch"].tobytes()
+    width = records["sketch"].shape[1] * 8
+    columns = (found, records["age"], records["fingerprint"], records["short"] != 0)
+    return [
+        Version(
+            row,
+            identities[16 * i : 16 * i + 16],
+            age,
+            fingerprint,
+            int.from_bytes(sketches[width * i : width * i + width], "little"),
+            short,
+        )
+        for i, (row, age, fingerprint, short) in enumerate(zip(*(c.tolist() for c in columns), strict=True))
+    ]
