@@ -1,16 +1,15 @@
 """The closest: which live page is the best match of each page of a batch, and which clusters its matches tie.
 
-The index answers for many pages at once, in columns. What an answer means is looked up when its page is judged, by
-a kernel over the judge's columns: an entry may have lost its pages since, or have got others.
+The index answers for many pages at once, in columns. What an answer means is looked up when its page is judged: an
+entry may have lost its pages since, or have got others. Many matches are looked at in a kernel, few one by one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stream.index.index import Index
 from stream.index.keys import Keys
@@ -22,12 +21,16 @@ from stream.judge.store import Store
 from stream.kernels.choose import AGREEMENT, DISTANCE, ROW, SEEN, Founded, choose, choose_founded
 from stream.text.policy import Policy
 
-STEP: Final = 256
+STEP = 256
 """Pages of a batch that are compared at once with one another and those before them: with all of these under `any`,
 but under `canonical` only with canonical ones, so that pages alike cost the same however many they are."""
 FEW = 8
-"""Up to so many matches of a page are looked at one by one."""
+"""Up to so many matches of a page are looked at one by one: calling the kernel costs as much."""
 NO_TIES: Final = np.empty(0, np.int64)
+
+Chosen = tuple["Best | None", set[Cluster]]
+Triple = tuple[int, int, int]
+"""(entry, distance, agreement)"""
 
 
 class Best(NamedTuple):
@@ -38,30 +41,35 @@ class Best(NamedTuple):
     agreement: int
 
 
-class Span(NamedTuple):
-    """The matches of one page among those of others."""
+class Answer:
+    """What pages of a batch are near to, from page `first` to `end`."""
 
-    found: Matches
-    start: int
-    end: int
+    __slots__ = ("end", "first", "found", "starts")
 
+    def __init__(self, first: int, found: Matches) -> None:
+        self.first = first
+        self.end = first + found.done
+        self.found = found
+        self.starts: list[int] = found.starts.tolist()
 
-class Near(NamedTuple):
-    """What one page of a batch is near to."""
+    def span(self, number: int) -> tuple[int, int]:
+        """Where the matches of a page begin and end."""
+        at = number - self.first
+        return self.starts[at], self.starts[at + 1]
 
-    number: int
-    """The page's place in the batch."""
-    matches: Span
-    """Entries of the index."""
-    twins: list[int]
-    """Those of its own fingerprint, sketch, length and bucket."""
-    fellows: Span | None
-    """Keys of the batch's own pages: places in `groups`."""
-    groups: NDArray[np.uint32]
+    def triples(self, start: int, end: int) -> Iterator[Triple]:
+        """Those from `start` to `end` as integers."""
+        found = self.found
+        columns = found.entry[start:end], found.distance[start:end], found.agreement[start:end]
+        return zip(*(column.tolist() for column in columns), strict=True)
 
 
 class Closest:
-    """Finds and chooses for the batches of one store under one policy."""
+    """Finds and chooses for the batches of one store under one policy.
+
+    Pages of a batch are asked for in their order, each when those before it are live and it is not yet.
+    Memory: one answer of the index and one of a step, each at most a million matches, or those of one page.
+    """
 
     def __init__(self, policy: Policy, store: Store) -> None:
         self._policy = policy
@@ -69,19 +77,23 @@ class Closest:
         self._index: Index = store.index
         self._any = policy.link == "any"
 
-    def nearby(self, batch: Batch) -> Iterator[Near]:
-        """What each page of a batch is near to; ask for a page only after those before it were judged.
+    def begin(self, batch: Batch) -> None:
+        """From now on it is this batch's pages that are asked for."""
+        self._batch = batch
+        self._entries = self._fellows = Answer(0, NOTHING)
+        self._twins: dict[int, list[int]] = {}
+        """Per page of `_entries` those of its own fingerprint, sketch, length and bucket."""
+        self._groups = batch.heads
+        """What the matches of `_fellows` are places in."""
 
-        Memory: one answer of the index and one of a step, each at most a million matches, or those of one page.
-        """
-        entries, fellows = self._entries(batch), self._fellows(batch)
-        for number in range(len(batch)):
-            matches, twins = next(entries)
-            yield Near(number, matches, twins, *next(fellows))
+    def twin(self, number: int) -> int:
+        """An entry with a live page, and the very key and bucket of page `number`; 0 for none."""
+        self._near(number)
+        return next((entry for entry in self._twins.get(number, ()) if self._store.earliest(entry)), 0)
 
-    def choose(self, page: Compared, near: Near, batch: Batch, same: int) -> tuple[Best | None, set[Cluster]]:
-        """The best match, and the clusters that the page ties together; `same` is the row of the earlier version
-        that it matches, 0 for none.
+    def choose(self, page: Compared, number: int, same: int) -> Chosen:
+        """The best match of page `number`, and the clusters that it ties; `same` is the row of the earlier version
+        that it matches, 0 for none: then who is best does not matter.
 
         All pages of one entry match one another, so under `any` they share a cluster, and the earliest of them
         stands for all.
@@ -89,7 +101,7 @@ class Closest:
         store = self._store
         if same and not self._any:
             return None, {store.clusters.of(same)}
-        best, ties = self._found(near, batch)
+        best, ties = self._found(number, same)
         for heir in store.promoted:
             if store.rows.is_live(heir):
                 best = self._with_heir(page, heir, best)
@@ -99,18 +111,26 @@ class Closest:
             ties = {store.clusters.of(best.row)}
         return best, ties
 
-    def _found(self, near: Near, batch: Batch) -> tuple[Best | None, set[Cluster]]:
+    def _found(self, number: int, same: int) -> Chosen:
         """The best of what is live now of the index's entries and the batch's, and under `any` the clusters."""
-        (_, start, end), fellows = near.matches, near.fellows
-        size = end - start + (fellows.end - fellows.start if fellows else 0)
-        if not size:
+        near, (fellows, first, last) = self._near(number), self._near_fellows(number)
+        start, end = near.span(number)
+        size = end - start + last - first
+        if not size or (size == 1 and same and end > start and self._is_own(near.found, start, same)):
             return None, set()
-        return self._of_few(near, batch) if size <= FEW else self._of_many(near, batch, size)
+        if size > FEW:
+            return self._of_many(near.found, (start, end), fellows.found, (first, last))
+        found = near.triples(start, end) if end > start else ()
+        founded = self._founded(fellows.triples(first, last)) if last > first else ()
+        return self._of_few((*found, *founded))
 
-    def _of_few(self, near: Near, batch: Batch) -> tuple[Best | None, set[Cluster]]:
-        """One after another: calling the kernel costs as much as some matches."""
+    def _is_own(self, found: Matches, at: int, row: int) -> bool:
+        """Whether a match is nothing but a page's earlier version, or copies of it, whose cluster is the same."""
+        return self._store.earliest(found.entry[at].item()) == row
+
+    def _of_few(self, matches: Iterable[Triple]) -> Chosen:
         store, best, ties = self._store, None, set()
-        for entry, distance, agreement in _one_by_one(near, batch):
+        for entry, distance, agreement in matches:
             if row := store.earliest(entry):
                 found = Best(row, distance, agreement)
                 if best is None or self._is_closer(found, best):
@@ -119,20 +139,26 @@ class Closest:
                     ties.add(store.clusters.of(row))
         return best, ties
 
-    def _of_many(self, near: Near, batch: Batch, size: int) -> tuple[Best | None, set[Cluster]]:
-        """At most `size` matches in a kernel."""
-        (found, start, end), fellows = near.matches, near.fellows
+    def _of_many(self, found: Matches, span: tuple[int, int], fellows: Matches, others: tuple[int, int]) -> Chosen:
         live, chosen = self._store.columns(), np.full(3, -1, np.int64)
+        size = span[1] - span[0] + others[1] - others[0]
         seen, ties = np.zeros(SEEN, np.int64), np.empty(size, np.int64) if self._any else NO_TIES
-        count = choose(found.entry, found.distance, found.agreement, start, end, live, chosen, seen, ties, 0)
-        if fellows:
-            own, start, end = fellows
-            founded = Founded(near.groups, batch.heads, batch.following, batch.rows)
-            count = choose_founded(
-                own.entry, own.distance, own.agreement, start, end, founded, live, chosen, seen, ties, count
-            )
+        count = choose(found.entry, found.distance, found.agreement, *span, live, chosen, seen, ties, 0)
+        if others[1] > others[0]:
+            founded = Founded(self._groups, self._batch.heads, self._batch.following, self._batch.rows)
+            columns = fellows.entry, fellows.distance, fellows.agreement
+            count = choose_founded(*columns, *others, founded, live, chosen, seen, ties, count)
         agreement, distance, row = chosen[AGREEMENT].item(), chosen[DISTANCE].item(), chosen[ROW].item()
         return Best(row, distance, agreement) if agreement >= 0 else None, set(ties[:count].tolist())
+
+    def _founded(self, matches: Iterable[Triple]) -> Iterator[Triple]:
+        """The entries that the batch has founded in groups that match."""
+        batch = self._batch
+        for place, distance, agreement in matches:
+            number = batch.heads[self._groups[place]].item()
+            while number:
+                yield batch.rows[number - 1].item(), distance, agreement
+                number = batch.following[number - 1].item()
 
     def _with_heir(self, page: Compared, row: int, best: Best | None) -> Best | None:
         """The best so far, or the page of this row where it is a better match."""
@@ -149,67 +175,50 @@ class Closest:
             return one.distance < other.distance
         return self._store.ordinal_rank(one.row) < self._store.ordinal_rank(other.row)
 
-    def _entries(self, batch: Batch) -> Iterator[tuple[Span, list[int]]]:
-        """Per page the index's matches, and the twins among them; asked for as many at once as its limit allows."""
-        at = 0
-        while at < len(batch):
-            found = self._index.query(
-                batch.fingerprints[at:], batch.sketches[at:], batch.short[at:], in_order=False
-            )
-            twins = self._twins(batch, at, found)
-            starts = found.starts.tolist()
-            for i in range(found.done):
-                yield Span(found, starts[i], starts[i + 1]), twins.get(i, [])
-            at += found.done
+    def _near(self, number: int) -> Answer:
+        """The index's answer that has page `number`; as many pages are asked for at once as its limit allows."""
+        if number >= self._entries.end:
+            batch = self._batch
+            asked = batch.fingerprints[number:], batch.sketches[number:], batch.short[number:]
+            self._entries = Answer(number, self._index.query(*asked, in_order=False))
+            self._find_twins()
+        return self._entries
 
-    def _twins(self, batch: Batch, at: int, found: Matches) -> dict[int, list[int]]:
-        """The entries of the very key and bucket of each page from `at` on that has any."""
+    def _find_twins(self) -> None:
+        batch, found, first = self._batch, self._entries.found, self._entries.first
         same = np.flatnonzero((found.distance == 0) & (found.agreement == self._policy.sketch_bits))
-        numbers = np.searchsorted(found.starts, same, side="right") - 1
-        own = batch.short[at + numbers] == found.short[same].astype(np.bool_)
-        own &= batch.buckets[at + numbers] == found.bucket[same]
-        twins: dict[int, list[int]] = {}
+        numbers = first + np.searchsorted(found.starts, same, side="right") - 1
+        own = batch.short[numbers] == found.short[same].astype(np.bool_)
+        own &= batch.buckets[numbers] == found.bucket[same]
+        self._twins = {}
         for number, entry in zip(numbers[own].tolist(), found.entry[same[own]].tolist(), strict=True):
-            twins.setdefault(number, []).append(entry)
-        return twins
+            self._twins.setdefault(number, []).append(entry)
 
-    def _fellows(self, batch: Batch) -> Iterator[tuple[Span | None, NDArray[np.uint32]]]:
-        """Per page the keys of the batch that it is near to, of those that can have an entry when it is judged:
-        that have one when its step begins, or are the keys of pages of the step."""
+    def _near_fellows(self, number: int) -> tuple[Answer, int, int]:
+        """The keys of the batch that page `number` is near to, of those that can have an entry when it is judged:
+        that have one when a step begins, or are the keys of pages of the step."""
+        batch = self._batch
         if len(batch) == 1:
-            yield None, batch.heads
-            return
-        firsts, short = np.array(batch.firsts, np.int64), batch.short.view(np.uint8)
-        for first in range(0, len(batch), STEP):
-            at, end = first, min(first + STEP, len(batch))
-            having = np.flatnonzero(batch.heads).astype(np.uint32)
-            groups = np.union1d(having, np.array(batch.groups[at:end], np.uint32))
-            pages = firsts[groups]
-            keys = Keys(batch.fingerprints[pages], batch.sketches[pages], short[pages])
-            while at < end:
-                asked = Keys(batch.fingerprints[at:end], batch.sketches[at:end], short[at:end])
-                found = self._index.join(asked, keys, in_order=False)
-                starts = found.starts.tolist()
-                for i in range(found.done):
-                    start, stop = starts[i], starts[i + 1]
-                    alone = stop - start == 1 and not batch.entry_of(batch.groups[at + i])  # its own key
-                    yield None if alone else Span(found, start, stop), groups
-                at += found.done
+            return self._fellows, 0, 0
+        if number >= self._fellows.end:
+            self._fellows = self._join(number, min(number + STEP, len(batch)))
+        start, end = self._fellows.span(number)
+        alone = end - start == 1 and not batch.entry_of(batch.groups[number])  # its own key is always there
+        return self._fellows, start, start if alone else end
+
+    def _join(self, start: int, end: int) -> Answer:
+        batch, short = self._batch, self._batch.short.view(np.uint8)
+        having = np.flatnonzero(batch.heads).astype(np.uint32)
+        self._groups = np.union1d(having, np.array(batch.groups[start:end], np.uint32))
+        pages = np.array(batch.firsts, np.int64)[self._groups]
+        keys = Keys(batch.fingerprints[pages], batch.sketches[pages], short[pages])
+        asked = Keys(batch.fingerprints[start:end], batch.sketches[start:end], short[start:end])
+        return Answer(start, self._index.join(asked, keys, in_order=False))
 
 
-def _one_by_one(near: Near, batch: Batch) -> Iterator[tuple[int, int, int]]:
-    """(entry, distance, agreement) of the index's entries and the batch's."""
-    if near.matches.end > near.matches.start:
-        yield from _triples(near.matches)
-    if near.fellows:
-        for place, distance, agreement in _triples(near.fellows):
-            number = batch.heads[near.groups[place]].item()
-            while number:
-                yield batch.rows[number - 1].item(), distance, agreement
-                number = batch.following[number - 1].item()
+def _no_matches() -> Matches:
+    none, small = np.empty(0, np.int64), np.empty(0, np.uint8)
+    return Matches(0, np.zeros(1, np.int64), none, small, np.empty(0, np.uint16), small, none)
 
 
-def _triples(span: Span) -> Iterator[tuple[int, int, int]]:
-    (found, start, end) = span
-    columns = found.entry[start:end], found.distance[start:end], found.agreement[start:end]
-    return zip(*(column.tolist() for column in columns), strict=True)
+NOTHING: Final = _no_matches()

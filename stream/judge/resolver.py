@@ -6,6 +6,7 @@ the index answers are entries, and which of their pages are live is decided here
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
@@ -19,7 +20,7 @@ from stream.judge import lookups, store_check, store_parts
 from stream.judge.arrivals import Arrival, arrivals, ids_of
 from stream.judge.batch import Batch
 from stream.judge.candidates import WIDE, Candidate, LivePage, compare
-from stream.judge.closest import Best, Closest, Near
+from stream.judge.closest import Best, Closest
 from stream.judge.lookups import Match
 from stream.judge.nearby import nearby
 from stream.judge.sizes import Alert, Grown
@@ -120,13 +121,13 @@ class Resolver:
     ) -> list[Verdict]:
         readable = columns.kind == Kind.READABLE
         short = columns.words < self.policy.short_words
-        batch = self._begin(columns, time, ordinal, short, readable)
-        near = iter(self._closest.nearby(batch))
+        self._begin(columns, time, ordinal, short, readable)
+        numbers = itertools.count()
         known = self._store.known(columns.identity)
         verdicts = []
         for page, rows in zip(arrivals(columns, time, short, ordinal, sources), known, strict=True):
             if page.kind == Kind.READABLE:
-                verdicts.append(self._readable(page, rows, next(near), batch))
+                verdicts.append(self._readable(page, rows, next(numbers)))
             else:
                 verdicts.append(self._other(page, rows))
         self._store.settle()
@@ -139,7 +140,7 @@ class Resolver:
         ordinal: int,
         short: NDArray[np.bool_],
         readable: NDArray[np.bool_],
-    ) -> Batch:
+    ) -> None:
         """The readable pages as a batch, each with a row."""
         ids, id_ends = columns.ids, columns.id_ends
         if not readable.all():
@@ -156,7 +157,7 @@ class Resolver:
             id_ends=id_ends,
         )
         self._store.begin(batch)
-        return batch
+        self._closest.begin(batch)
 
     def match(self, fingerprints: U64, sketches: U64, words: NDArray[np.uint32]) -> list[Match]:
         """The pages that one page would match, closest first: its fingerprint (1,), sketch (1, S), words (1,).
@@ -188,26 +189,27 @@ class Resolver:
         word = {Kind.UNREADABLE: "unreadable", Kind.WITHDRAWN: "withdrawn"}.get(Kind(page.kind), "too_short")
         return self._verdicts.of(page, word)
 
-    def _readable(self, page: Arrival, known: Sequence[Version], near: Near, batch: Batch) -> Verdict:
-        store = self._store
+    def _readable(self, page: Arrival, known: Sequence[Version], number: int) -> Verdict:
+        """A page that is compared; `number` is its place in the batch."""
+        store, closest = self._store, self._closest
         store.advance(page.time)
         earlier = store.live_version(page.identity, known)
         pair = compare(page, earlier, self.policy) if earlier else None
         if earlier and pair and pair.fails is not None:
             store.leave(earlier.row, page.identity)
             earlier = None
-        best, ties = self._closest.choose(page, near, batch, earlier.row if earlier else 0)
-        entry = store.entry_of(near.twins) if self._any else 0
+        best, ties = closest.choose(page, number, earlier.row if earlier else 0)
+        entry = closest.twin(number) if self._any else 0
         tied, merged = store.tie(ties) if ties else (None, [])
         if earlier and pair and tied is not None:
             age, best, word = earlier.age, Best(0, pair.distance, pair.agreement), "unchanged"
-            cluster = store.renew(near.number, entry, earlier.row, age, tied)
+            cluster = store.renew(number, entry, earlier.row, age, tied)
         else:
             age, word = page.ordinal, "near_duplicate" if best else "new"
-            cluster = store.add(near.number, entry, tied)
+            cluster = store.add(number, entry, tied)
         verdict = self._verdicts.of(page, word, Membership(cluster, age, merged), best)
         if store.is_late(page.time):
-            store.leave(batch.rows[near.number].item(), page.identity)
+            store.leave_at_once(number)
         else:
             store.look(cluster)
         return verdict

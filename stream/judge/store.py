@@ -130,10 +130,6 @@ class Store:
         """The row of the indexed live page of least ordinal that has this entry; 0 for none."""
         return self.rows.earliest(entry)
 
-    def entry_of(self, twins: Iterable[int]) -> int:
-        """The first of some entries that has a live page; 0 for none."""
-        return next((entry for entry in twins if self.rows.earliest(entry)), 0)
-
     def advance(self, time: int) -> None:
         """Advance stream time to a readable page's time; pages that the window leaves behind go."""
         if self.stream_time is None or time > self.stream_time:
@@ -213,6 +209,11 @@ class Store:
         self._forget(row, identity)
         if self.canonical_only and indexed and size > 1:
             self._changes.promote(self.clusters.oldest(cluster))
+
+    def leave_at_once(self, number: int) -> None:
+        """As `leave`, of page `number` of the batch."""
+        batch = self._changes.batch
+        self.leave(batch.rows[number].item(), batch.identity(number))
 
     def settle(self) -> None:
         """Hand on what has stayed of the batch, and take from index, directory and page store what has left."""

@@ -29,7 +29,8 @@ class Verdicts:
 
     def __init__(self, policy: Policy, store: Store) -> None:
         self._policy_id = policy.id
-        self._sketch_bits = policy.sketch_bits
+        bits = policy.sketch_bits
+        self._similarity = [similarity(agreement, bits) for agreement in range(bits + 1)]
         self._store = store
 
     def of(
@@ -59,7 +60,7 @@ class Verdicts:
             reason=page.reason or None,
             near_duplicate_of=named,
             distance=match.distance if match else None,
-            similarity=similarity(match.agreement, self._sketch_bits) if match else None,
+            similarity=self._similarity[match.agreement] if match else None,
             cluster_id=cluster_id,
             canonical=canonical,
             merged_clusters=tuple(map(str, member.merged)) if member else (),
