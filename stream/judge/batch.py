@@ -29,7 +29,7 @@ class Batch:
     """Whether a page has the row of its earlier version."""
     groups: list[int] = field(default_factory=list)
     """Per page a number that pages of the same key and bucket share."""
-    firsts: list[int] = field(default_factory=list)
+    firsts: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
     """Per group its first page."""
     live: dict[bytes, int] = field(default_factory=dict)
     """Rows of the live pages by identity as far as the batch has changed them, 0 where one has left."""
@@ -50,12 +50,14 @@ class Batch:
         keys[:, 3:] = self.sketches
         raw, width = keys.tobytes(), keys.itemsize * keys.shape[1]
         seen: dict[bytes, int] = {}
+        firsts: list[int] = []
         for number in range(len(self)):
             key = raw[width * number : width * (number + 1)]
             group = seen.setdefault(key, len(seen))
-            if group == len(self.firsts):
-                self.firsts.append(number)
+            if group == len(firsts):
+                firsts.append(number)
             self.groups.append(group)
+        self.firsts = np.array(firsts, np.int64)
         self.heads, self.following = np.zeros(len(seen), np.uint32), np.zeros(len(self), np.uint32)
         self._identities = self.identities.tobytes()
 

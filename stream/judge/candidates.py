@@ -9,6 +9,8 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import NamedTuple, Protocol
 
+import msgspec
+
 from stream.judge.pages import PageRecord
 from stream.text.policy import Policy
 
@@ -75,7 +77,7 @@ class LivePage(NamedTuple):
         return self.record.short
 
 
-class Pair(NamedTuple):
+class Pair(msgspec.Struct, frozen=True, gc=False):
     """Two pages side by side; `fails` is the first limit that they do not keep to, None where they match."""
 
     distance: int

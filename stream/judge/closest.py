@@ -7,8 +7,9 @@ entry may have lost its pages since, or have got others. Many matches are looked
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Final, NamedTuple
+from typing import Final
 
+import msgspec
 import numpy as np
 
 from stream.index.index import Index
@@ -26,14 +27,14 @@ STEP = 256
 but under `canonical` only with canonical ones, so that pages alike cost the same however many they are."""
 FEW = 8
 """Up to so many matches of a page are looked at one by one: calling the kernel costs as much."""
-NO_TIES: Final = np.empty(0, np.int64)
+NONE: Final = np.empty(0, np.int64)
 
 Chosen = tuple["Best | None", set[Cluster]]
 Triple = tuple[int, int, int]
 """(entry, distance, agreement)"""
 
 
-class Best(NamedTuple):
+class Best(msgspec.Struct, frozen=True, gc=False):
     """The closest match: greatest agreement, then smallest distance, then least ordinal."""
 
     row: int
@@ -83,13 +84,13 @@ class Closest:
         self._entries = self._fellows = Answer(0, NOTHING)
         self._twins: dict[int, list[int]] = {}
         """Per page of `_entries` those of its own fingerprint, sketch, length and bucket."""
-        self._groups = batch.heads
+        self._groups = NONE
         """What the matches of `_fellows` are places in."""
 
     def twin(self, number: int) -> int:
-        """An entry with a live page, and the very key and bucket of page `number`; 0 for none."""
-        self._near(number)
-        return next((entry for entry in self._twins.get(number, ()) if self._store.earliest(entry)), 0)
+        """An entry with a live page, and the very key and bucket of page `number`; after `choose`; 0 for none."""
+        found = self._twins.get(number)
+        return next((entry for entry in found if self._store.earliest(entry)), 0) if found else 0
 
     def choose(self, page: Compared, number: int, same: int) -> Chosen:
         """The best match of page `number`, and the clusters that it ties; `same` is the row of the earlier version
@@ -142,7 +143,7 @@ class Closest:
     def _of_many(self, found: Matches, span: tuple[int, int], fellows: Matches, others: tuple[int, int]) -> Chosen:
         live, chosen = self._store.columns(), np.full(3, -1, np.int64)
         size = span[1] - span[0] + others[1] - others[0]
-        seen, ties = np.zeros(SEEN, np.int64), np.empty(size, np.int64) if self._any else NO_TIES
+        seen, ties = np.zeros(SEEN, np.int64), np.empty(size, np.int64) if self._any else NONE
         count = choose(found.entry, found.distance, found.agreement, *span, live, chosen, seen, ties, 0)
         if others[1] > others[0]:
             founded = Founded(self._groups, self._batch.heads, self._batch.following, self._batch.rows)
@@ -208,9 +209,10 @@ class Closest:
 
     def _join(self, start: int, end: int) -> Answer:
         batch, short = self._batch, self._batch.short.view(np.uint8)
-        having = np.flatnonzero(batch.heads).astype(np.uint32)
-        self._groups = np.union1d(having, np.array(batch.groups[start:end], np.uint32))
-        pages = np.array(batch.firsts, np.int64)[self._groups]
+        asked_for = batch.heads != 0
+        asked_for[batch.groups[start:end]] = True
+        self._groups = np.flatnonzero(asked_for)
+        pages = batch.firsts[self._groups]
         keys = Keys(batch.fingerprints[pages], batch.sketches[pages], short[pages])
         asked = Keys(batch.fingerprints[start:end], batch.sketches[start:end], short[start:end])
         return Answer(start, self._index.join(asked, keys, in_order=False))

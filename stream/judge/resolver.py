@@ -25,7 +25,7 @@ from stream.judge.lookups import Match
 from stream.judge.nearby import nearby
 from stream.judge.sizes import Alert, Grown
 from stream.judge.store import Store
-from stream.judge.verdicts import Membership, Verdicts
+from stream.judge.verdicts import Verdicts
 from stream.judge.versions import Version
 from stream.model import U64, Columns, Kind, Source, Verdict
 from stream.text.policy import Policy
@@ -207,7 +207,7 @@ class Resolver:
         else:
             age, word = page.ordinal, "near_duplicate" if best else "new"
             cluster = store.add(number, entry, tied)
-        verdict = self._verdicts.of(page, word, Membership(cluster, age, merged), best)
+        verdict = self._verdicts.of(page, word, cluster, age, merged, best)
         if store.is_late(page.time):
             store.leave_at_once(number)
         else:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from stream.judge.arrivals import Arrival
 from stream.judge.closest import Best
@@ -12,16 +11,6 @@ from stream.judge.store import Store
 from stream.model import Verdict
 from stream.text.policy import Policy
 from stream.wire.verdict import similarity
-
-
-class Membership(NamedTuple):
-    """Where a page that was judged is now."""
-
-    cluster: Cluster
-    age: int
-    """The ordinal at which it joined."""
-    merged: Sequence[int]
-    """Ids of the clusters that its own took in."""
 
 
 class Verdicts:
@@ -37,20 +26,23 @@ class Verdicts:
         self,
         page: Arrival,
         word: str,
-        member: Membership | None = None,
+        cluster: Cluster = 0,
+        age: int = 0,
+        merged: Sequence[int] = (),
         match: Best | None = None,
     ) -> Verdict:
-        """The verdict `word`; `member` None: the page is in no cluster.
+        """The verdict `word`; `cluster` is the page's own now, 0 for none, which it joined at the ordinal `age`.
+
+        `merged` are the ids of the clusters that this one took in.
 
         `match` is named where the word is near_duplicate, and gives distance and similarity where there is one.
         """
         store = self._store
         cluster_id = canonical = named = None
-        if member and member.cluster < 0:  # it is alone: no record needs to be read
-            cluster_id, canonical = str(member.age), page.id
-        elif member:
-            cluster_id = str(store.clusters.id(member.cluster))
-            canonical = store.id_of(store.clusters.oldest(member.cluster))
+        if cluster < 0:  # the page is alone: no record needs to be read
+            cluster_id, canonical = str(age), page.id
+        elif cluster:
+            cluster_id, canonical = str(store.clusters.id(cluster)), store.id_of(store.clusters.oldest(cluster))
         if match and word == "near_duplicate":
             named = store.id_of(match.row)
         return Verdict(
@@ -63,8 +55,8 @@ class Verdicts:
             similarity=self._similarity[match.agreement] if match else None,
             cluster_id=cluster_id,
             canonical=canonical,
-            merged_clusters=tuple(map(str, member.merged)) if member else (),
-            fingerprint=f"{page.fingerprint:016x}" if member else None,
+            merged_clusters=tuple(map(str, merged)) if merged else (),
+            fingerprint=f"{page.fingerprint:016x}" if cluster else None,
             policy=self._policy_id,
             ordinal=page.ordinal,
             time=page.time,

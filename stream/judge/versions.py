@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -16,7 +17,7 @@ from stream.model import U64
 NONE: Final[tuple[Version, ...]] = ()
 
 
-class Version(NamedTuple):
+class Version(msgspec.Struct, frozen=True, gc=False):
     """What is to be known of a page when its next version comes; as `candidates.Compared`, of its row and age."""
 
     row: int

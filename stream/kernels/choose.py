@@ -49,7 +49,7 @@ class Live(NamedTuple):
 class Founded(NamedTuple):
     """The entries that a batch has founded: lists by group, of numbers of pages and 1 more; 0 ends a list."""
 
-    groups: U32  # (m,) the groups that were asked for
+    groups: NDArray[np.int64]  # (m,) the groups that were asked for
     heads: U32  # by group
     following: U32  # by page
     rows: U32  # by page
