@@ -70,6 +70,8 @@ GRANTS: dict[str, tuple[Grant, ...]] = {
     "operator": (
         Grant(TOPIC, "", ("Create", "Describe", "DescribeConfigs", "Read"), "topics create, status, explain"),
         Grant(TOPIC, "fingerprints", ("Write",), "source skip"),
+        Grant(TOPIC, "pages", ("Write",), "dead-letters replay"),
+        Grant(TOPIC, "dead-letters", ("Write",), "dead-letters replay: what was sent again"),
         Grant(GROUP, "", ("Describe", "Read"), "status, source rewind"),
     ),
 }

@@ -129,7 +129,7 @@ class Cluster:
         """The admin client, made at the first call. Raises SettingsError."""
         with self._lock:
             if self._admin is None:
-                # It is polled only while an answer is awaited: its log lines would pile up, so none are made.
+                # It is polled only now and then: its log lines would pile up, so none are made.
                 fixed = {"error_cb": self._admission.note}
                 self._admin = make(AdminClient, self.config("admin", {"log_level": 0}, fixed))
             return self._admin
@@ -172,6 +172,7 @@ class Cluster:
         """The same without waiting; `described` makes something of the futures."""
         collection = TopicCollection([self.name(topic) for topic in topics])
         patience = self.options.patience if patience is None else patience
+        self.admin().poll(0)  # what it reports while a broker is away would pile up
         futures = self.admin().describe_topics(collection, request_timeout=patience)
         return {topic: futures[self.name(topic)] for topic in topics}
 

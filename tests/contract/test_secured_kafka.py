@@ -161,6 +161,11 @@ def test_each_role_works_by_password_with_no_more_than_its_listed_permissions(
     assert len(lines) == COUNT
     some = next(one["id"] for one in map(json.loads, lines) if one["verdict"] == "near_duplicate")
     assert some in program.good("explain", some, *user["operator"])
+    new = f"{prefix}-new"
+    grant(secured, [one for role in ("operator", "judge") for one in bindings(GRANTS[role], new, "operator")])
+    program.good("replay", "--to", new, *user["operator"])
+    assert published(secured, new) == COUNT
+    program.good("dead-letters", "replay", "--again", *user["operator"])
     program.good("source", "rewind", *user["operator"])
 
 

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from tests.fault.fuzz_targets import TARGETS
 from tests.fault.watchdog import watched
 
-EXAMPLES = 120
+EXAMPLES = 60
 SUPPRESSED = list(HealthCheck)
 
 
