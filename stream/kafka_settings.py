@@ -9,6 +9,7 @@ The same as variables: SIMSTREAM_KAFKA_SECURITY_PROTOCOL, SIMSTREAM_KAFKA_SASL_P
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,6 +28,8 @@ _OWN_FILES = frozenset(
     {"sasl.oauthbearer.assertion.private.key.file", "sasl.oauthbearer.assertion.jwt.template.file"}
 )
 """Settings of the client that end like that: it reads these files itself."""
+_SERVICE_LINK = re.compile("SERVICE_|PORT$|PORT_")
+"""Kubernetes gives each container such variables for a service that is called `simstream-kafka`."""
 _SECRET = ("password", "passphrase", "secret", "token", "key", "jaas", "credential", "oauthbearer.config", "pem")
 _NO_SECRET = (".location", ".file", ".type")
 
@@ -65,7 +68,7 @@ def from_variables(environ: Mapping[str, str]) -> dict[str, Given]:
 
 def is_variable(name: str) -> bool:
     """Whether a variable names a setting of the Kafka client."""
-    return name.startswith(VARIABLES) and name != VARIABLES
+    return name.startswith(VARIABLES) and name != VARIABLES and not _SERVICE_LINK.match(name, len(VARIABLES))
 
 
 def shown(name: str, given: Given) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import gzip
 import lzma
+import socket
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -29,6 +30,9 @@ from stream.judge.acceptor import Acceptor
 from stream.model import REASONS, Record
 from stream.settings import resolve
 from stream.sources.read import read_pages
+from stream.telemetry.health import Health
+from stream.telemetry.http import HttpLimits, HttpServer
+from stream.telemetry.metrics import Metrics
 from stream.text import decode as charsets
 from stream.text.extract import ExtractionPool
 from stream.wire import frame, page, position, verdict
@@ -370,6 +374,36 @@ def run_settings(data: bytes) -> None:
     assert not (where_it_belongs and "correct-horse" in said), said
 
 
+# The HTTP port
+
+REQUEST = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nAccept: text/plain\r\nConnection: keep-alive\r\n\r\n"
+
+
+def header_lines(count: int) -> bytes:
+    return b"GET / HTTP/1.1\r\n" + b"a: b\r\n" * count
+
+
+requests = damaged(REQUEST) | st.binary(max_size=100) | st.integers(0, 5_000).map(header_lines)
+
+
+@cache
+def server() -> HttpServer:
+    return HttpServer("127.0.0.1", 0, Metrics(), Health(), HttpLimits(connections=4, seconds=30.0))
+
+
+def run_http(request: bytes) -> None:
+    for sent in (request, b"GET /health/live HTTP/1.1\r\n\r\n"):
+        with socket.create_connection(("127.0.0.1", server().port), timeout=PATIENCE_S) as wire:
+            with contextlib.suppress(OSError):  # it need not read all of it
+                wire.sendall(sent)
+                wire.shutdown(socket.SHUT_WR)
+            with contextlib.suppress(ConnectionResetError):
+                answer = b""
+                while part := wire.recv(65_536):
+                    answer += part
+    assert answer.startswith(b"HTTP/1.0 200 ")
+
+
 def as_record(value: bytes) -> Record:
     return Record("p", 0, 1, None, value, (), 0)
 
@@ -385,5 +419,6 @@ TARGETS: dict[str, Target] = {
     "sealed": Target(st.deferred(sealed_footers), run_sealed),
     "index": Target(index_parts(), run_index),
     "inputs": Target(inputs, run_input),
+    "http": Target(requests, run_http),
     "settings": Target(damaged(SETTINGS), run_settings),
 }

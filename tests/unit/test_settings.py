@@ -169,6 +169,17 @@ def test_a_secret_is_read_from_the_file_that_a_setting_or_a_variable_names(file:
     assert unknown_variables(named) == []
 
 
+@pytest.mark.usefixtures("file")
+def test_variables_that_kubernetes_makes_of_a_service_of_that_name_are_no_settings() -> None:
+    links = {
+        "SIMSTREAM_KAFKA_SERVICE_HOST": "10.0.0.1",
+        "SIMSTREAM_KAFKA_PORT": "tcp://10.0.0.1:9092",
+        "SIMSTREAM_KAFKA_PORT_9092_TCP_ADDR": "10.0.0.1",
+    }
+    assert resolve({}, links).settings.kafka == {}
+    assert unknown_variables(links) == sorted(links)
+
+
 def test_variables_win_over_the_table_one_setting_of_the_client_at_a_time(file: Path) -> None:
     file.write_text('[kafka]\nsecurity.protocol = "SSL"\n"sasl.username" = "a"')
     settings, origin = resolve({}, {"SIMSTREAM_KAFKA_SASL_USERNAME": "b", "SIMSTREAM_KAFKA_LOG_LEVEL": "3"})
