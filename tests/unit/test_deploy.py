@@ -101,6 +101,15 @@ def test_what_the_image_copies_is_there_and_not_ignored() -> None:
     assert "!" not in "".join(allowed)
 
 
+def test_kernels_are_compiled_for_the_installed_package_not_for_the_sources_beside_the_script() -> None:
+    [folder] = [text.split()[-1] for text in of("COPY") if "deploy/warm.py" in text]
+    [sources] = [text.split()[-1] for text in of("COPY") if text.startswith("stream ")]
+    assert sources == "stream"  # in the working folder
+    assert folder.startswith("/")
+    assert folder.rstrip("/") not in of("WORKDIR")
+    assert f"python {folder}warm.py" in of("RUN")
+
+
 def test_the_image_runs_without_rights_and_names_settings_and_the_port_that_exist() -> None:
     assert of("USER") == ["65532:65532"]
     assert of("EXPOSE") == [str(PORT)]
