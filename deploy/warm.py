@@ -19,6 +19,8 @@ PAGES = 20_000
 """Enough for several segments, their merges and buckets that end."""
 AT_ONCE = 1_000
 STEP_MS = 60_000
+AGO = 4_500
+"""So far back lies the earlier version of a page: in a segment, of which merges then leave it out."""
 SYLLABLES = [first + last for first in "bcdfghjklm" for last in "aeiou"]
 
 
@@ -31,8 +33,8 @@ def pages(count: int) -> Iterator[dict[str, object]]:
         if number % 10 == 9:
             text = rng.choice(texts[-500:]) + " more"
         texts.append(text)
-        again = number % 13 == 12
-        yield {"id": f"p{number - 7 if again else number}", "text": text, "time": number * STEP_MS}
+        again = number >= AGO and number % 3 == 0
+        yield {"id": f"p{number - AGO if again else number}", "text": text, "time": number * STEP_MS}
 
 
 def main() -> int:
@@ -42,7 +44,7 @@ def main() -> int:
         with tempfile.TemporaryDirectory() as folder:
             made = list(pages(PAGES))
             for half in (made[: PAGES // 2], made[PAGES // 2 :]):  # the second from the state of the first
-                with Deduper(folder, link=link, window="48h", cache=cache) as deduper:
+                with Deduper(folder, link=link, window="200h", cache=cache) as deduper:
                     for start in range(0, len(half), AT_ONCE):
                         deduper.judge(half[start : start + AT_ONCE])
     return code
