@@ -208,10 +208,7 @@ ROWS: dict[str, tuple[Panel, ...]] = {
         Panel(
             "Memory",
             "bytes",
-            (
-                Query(_most("simstream_memory_bytes", "instance, kind"), "{{kind}} {{instance}}"),
-                Query(_most("simstream_memory_limit_bytes", "instance"), "limit {{instance}}"),
-            ),
+            (Query(_most("simstream_memory_bytes", "instance, kind"), "{{kind}} {{instance}}"),),
         ),
     ),
 }

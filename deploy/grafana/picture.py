@@ -1,6 +1,6 @@
 """Draws the dashboard's panels from a running Prometheus: what Grafana would show, as a picture for the README.
 
-    python -m deploy.grafana.picture --prometheus 127.0.0.1:9090 --minutes 10 deploy/grafana/dashboard.svg
+    python -m deploy.grafana.picture --prometheus 127.0.0.1:9090 --minutes 10 deploy/grafana/dashboard.png
 
 Asks exactly the queries of simstream.json. Needs matplotlib (`pip install 'simstream[evaluate]'`).
 """
@@ -21,6 +21,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter
+from PIL import Image
 
 DASHBOARD = Path(__file__).with_name("simstream.json")
 ACROSS = 3
@@ -78,6 +79,8 @@ def draw(address: str, minutes: float, file: Path, rate_interval: str) -> None:
             axes.set_xlim(0, minutes)
         line += -(-len(panels) // ACROSS)
     figure.savefig(file, dpi=80)
+    if file.suffix == ".png":
+        Image.open(file).convert("RGB").quantize(64).save(file, optimize=True)
 
 
 def lines(

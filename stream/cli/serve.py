@@ -14,7 +14,7 @@ import click
 from stream import __version__
 from stream.cli.options import judging_options, log_options, open_log, settle
 from stream.cli.progress import say
-from stream.errors import Unavailable, UsageError
+from stream.errors import SimstreamError, Unavailable, UsageError
 from stream.telemetry.logging import log_to_stderr
 
 if TYPE_CHECKING:
@@ -36,12 +36,19 @@ ROLES = ("fingerprint", "judge")
 @click.option("--state", metavar="DIR", help="Where the judge keeps its state (default: in memory alone).")
 @log_options
 @judging_options
-def command(roles: str, leading: str | None, config: str | None, **flags: Any) -> None:
+def command(roles: str, leading: str | None, config: str | None, **flags: Any) -> int:
     """Read pages, judge them, publish one verdict each; ends on SIGTERM or Ctrl-C once all is committed."""
     chosen = _roles(roles, leading)
     settings = settle(config, **flags)
     log_to_stderr(settings.log_format)
-    serve(settings, chosen)
+    try:
+        serve(settings, chosen)
+    except SimstreamError as error:
+        if settings.log_format == "text":
+            raise
+        _log.error("%s: %s", error.what, error.todo)  # so that the last line, too, is an event
+        return error.exit_code
+    return 0
 
 
 def _roles(roles: str, leading: str | None) -> tuple[str, ...]:
@@ -94,7 +101,11 @@ def service(
     workers = settings.extract.workers if "fingerprint" in chosen else 0
     timeout_s = settings.extract.timeout_s
     with Fingerprinter(
-        recipe, settings.cache_folder, workers=workers, timeout_s=timeout_s, say=say
+        recipe,
+        settings.cache_folder,
+        workers=workers,
+        timeout_s=timeout_s,
+        say=say if settings.log_format == "text" else _log.info,
     ) as fingerprinter:
         policy = make_policy(
             recipe,

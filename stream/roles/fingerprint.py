@@ -145,6 +145,7 @@ class FingerprintRole:
                 flow.running = False
             self._commits.pop(partition, None)
         for start in polled.started:
+            self._intake.started(start)
             if flow := self._flows.get(start.partition):
                 flow.running = False
             self._flows[start.partition] = Flow(start.partition, start.offset, start.first)

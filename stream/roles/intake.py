@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Mapping
 
-from stream.log.base import Source
+from stream.log.base import Source, Start
 from stream.roles.shares import Share
 from stream.telemetry.metrics import Metrics
 
+_log = logging.getLogger("simstream.fingerprint")
 EVERY_S = 0.5
 """Between two looks at the lag: about 10 us a partition."""
 
@@ -35,8 +37,14 @@ class Intake:
         for milliseconds, pages in came.items():
             self._metrics.page_latency.observe(max(0.0, now - milliseconds / 1000), pages)
 
+    def started(self, start: Start) -> None:
+        """This process reads this partition from now on."""
+        where = {"partition": start.partition, "offset": start.offset}
+        _log.info("reading partition %d from offset %d on", *where.values(), extra=where)
+
     def stopped(self, partition: int) -> None:
         """Another process reads this partition from now on."""
+        _log.info("partition %d is no longer read here", partition, extra={"partition": partition})
         self._before_ms.pop(partition, None)
         self._metrics.forget(partition)
 

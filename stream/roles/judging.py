@@ -102,6 +102,7 @@ class Judging(Closing):
                 pages,
                 100 * pages / live,
                 canonical,
+                extra={"cluster": cluster_id, "pages": pages, "ordinal": self._acceptor.ordinal},
             )
 
     def observe(self) -> None:
@@ -114,10 +115,8 @@ class Judging(Closing):
         self._begun = self._begun or reason is not Ignored.DAMAGED
         self._context.metrics.frames_ignored.labels(reason.value).inc()
         level = logging.INFO if reason is Ignored.REPEATED else logging.WARNING
-        _log.log(
-            level,
-            "frame %d of the log was ignored: %s",
-            record.offset,
-            reason.value,
-            extra={"frame": record.offset, "reason": reason.value},
-        )
+        where: dict[str, object] = {"frame": record.offset, "reason": reason.value}
+        if reason is not Ignored.DAMAGED:
+            header = frames.decode(record.value or b"").header
+            where |= {"partition": header.partition, "offset": header.start}
+        _log.log(level, "frame %d of the log was ignored: %s", record.offset, reason.value, extra=where)

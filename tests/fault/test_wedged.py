@@ -1,7 +1,10 @@
-"""A loop that no longer turns fails liveness, and so can be started again by whoever looks after the process."""
+"""A loop that no longer turns fails liveness, and so can be started again by whoever looks after the process.
+
+What is started again here writes its log as JSON: every line of it is an event."""
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -35,6 +38,13 @@ def test_a_wedged_loop_fails_liveness_and_started_again_it_is_live(tmp_path: Pat
         whole.write_bytes(content)
         whole.replace(catalog)
         service.kill()  # as a supervisor of processes does that has asked for liveness
-    with program.serve() as service:
-        service.ready()
+    with program.serve(SIMSTREAM_LOG_FORMAT="json") as service:
+        service.until(lambda: service.get("/health/ready")[0] == 200, "it is ready")
         assert service.get("/health/live") == (200, "live\n")
+        busy = program.on_log("serve", "--roles", "fingerprint", "--http-port", 0, SIMSTREAM_LOG_FORMAT="json")
+        assert busy.returncode == 1
+        assert service.end() == 0
+    for said in (service.output, busy.stderr.decode()):
+        events = [json.loads(line) for line in said.splitlines()]
+        assert all({"time", "level", "logger", "message"} <= event.keys() for event in events)
+    assert events[-1]["level"] == "error", "an error that ends the command is an event, too"
