@@ -46,6 +46,7 @@ def test_a_transaction_that_outlived_its_time_is_sent_again_once(kafka_place: Pl
         publisher.publish(batch(1), b"one")
         publisher.publish(batch(2), b"two")
         assert publisher.naps == 0
+        assert publisher.results == {"fenced": 1, "committed": 2}
     check_published(kafka_log, b"one", b"two")
 
 

@@ -205,6 +205,7 @@ def test_the_next_publisher_begins_at_the_last_position(log: Log) -> None:
     publisher.publish(batch(1), b"one")
     publisher.publish([], b"two")
     publisher.publish(batch(2), b"three")
+    assert publisher.results == {"committed": 3}
     assert publisher.start() == b"three"
     publisher.close()
     assert [r.value for r in read_all(log, POSITIONS, least=3)] == [b"one", b"two", b"three"]
@@ -432,6 +433,10 @@ def test_a_reader_has_passed_what_poll_has_returned(log: Log, topic: str) -> Non
             assert not reader.passed(ends)
             assert reader.poll(1, 15) == [record]
         assert reader.passed(ends)
+
+
+def test_frames_are_kept_for_ever_where_nobody_says_otherwise(log: Log) -> None:
+    assert log.retention_ms(FINGERPRINTS) is None
 
 
 def test_low_watermarks_are_those_of_every_partition(log: Log) -> None:

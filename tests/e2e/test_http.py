@@ -36,7 +36,15 @@ def test_the_counters_agree_with_what_was_fed(program: Program, tmp_path: Path) 
         assert dead == kinds["unreadable"] > 0
         assert 'simstream_frames_ignored_total{reason="damaged"} 0.0' in text
         assert service.metric('simstream_batch_seconds_count{stage="judge"}') > 0
-        assert service.metric("simstream_verdict_latency_seconds_count") > 0
+        for latency in ("frame", "verdict"):
+            name = f"simstream_{latency}_latency_seconds_count"
+            service.until(lambda name=name: service.metric(name) == 400, "every page's latency is measured")
+        assert service.metric("simstream_hamming_distance_count") == kinds["near_duplicate"] > 0
+        assert service.metric("simstream_similarity_ratio_count") == kinds["near_duplicate"]
+        assert service.metric("simstream_next_ordinal") == 400
+        assert service.metric("simstream_published_position") == service.metric("simstream_log_position")
+        service.until(lambda: service.metric("simstream_index_entries") > 0, "what is held was looked at")
+        assert service.metric('simstream_transactions_total{result="committed"}') > 0
         assert service.metric("simstream_ready") == 1
 
 

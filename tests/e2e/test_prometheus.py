@@ -23,11 +23,14 @@ from deploy.grafana import dashboard, picture
 from deploy.kafka.broker import Broker
 from deploy.prometheus import server
 from deploy.prometheus.server import Prometheus
+from stream import settings
 from stream.log.base import FINGERPRINTS, PAGES, Log
+from stream.telemetry.metrics import Metrics
 from stream.wire import frame as frames
 from tests.e2e import pages
 from tests.e2e.harness import PATIENCE, ROOT, Program, Service, read_topic
 from tests.kafka_fixtures import Place
+from tests.unit.test_deploy import check_command
 
 RULES = ROOT / "deploy" / "prometheus"
 QUICKER = {"[15m]": "[10s]", "[1d]": "[5m]", "> 60\n": "> 4\n", "> 300\n": "> 200\n"}
@@ -85,6 +88,21 @@ def test_each_alert_has_its_paragraph_in_the_runbook() -> None:
         assert paragraph, f"the runbook has no paragraph {name}"
         for part in ("**What it means.**", "**How to see it.**", "**What to do.**", "```\n", "**Seen to fire**"):
             assert part in paragraph[1], f"{name}: {part}"
+
+
+def test_the_runbook_names_commands_and_settings_that_exist() -> None:
+    runbook = (ROOT / "deploy" / "RUNBOOK.md").read_text(encoding="utf-8")
+    lines = [line for block in re.findall(r"```\n(.*?)```", runbook, re.DOTALL) for line in block.splitlines()]
+    commands = [line.split()[1:] for line in lines if line.startswith("simstream ")]
+    assert len(commands) >= 8
+    for command in commands:
+        where = ["--log", "kafka://host:9092", "--prefix", "simstream"]
+        check_command([each for word in command for each in (where if word == "WHERE" else [word])])
+    for name in re.findall(r"simstream_[a-z_]+[a-z]", runbook):
+        assert any(metric.name.startswith(name) for metric in Metrics().described), name
+    named = set(re.findall(r"`((?:extract|dead_letters)\.\w+|\w+_(?:after|every|bytes))`", runbook))
+    assert named >= {"stuck_after", "give_up_after", "snapshot_every"}
+    assert named <= set(settings.names())
 
 
 def test_the_dashboard_is_made_of_its_panels() -> None:

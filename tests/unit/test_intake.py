@@ -1,0 +1,61 @@
+"""How far behind the fingerprinter is: in pages and in seconds, by partition."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from stream.log import open_log
+from stream.log.base import PAGES, LogOptions, Source
+from stream.roles import intake as module
+from stream.roles.intake import Intake
+from stream.roles.shares import Flow, Share
+from stream.telemetry.metrics import Metrics
+from stream.wire.frame import Header
+
+AGE_S = 100.0
+
+
+def read(intake: Intake, source: Source, count: int) -> None:
+    """Read so many pages, as the role does."""
+    records = source.poll(count, 1.0).records or source.poll(count, 1.0).records
+    assert len(records) == count
+    header = Header("recipe", "pages", "id", 0, records[0].offset, records[-1].offset + 1, 3)
+    intake.read(
+        Share(Flow(0, header.to, False), header, records, [], sum(len(each.value or b"") for each in records))
+    )
+    intake.lag(source)
+
+
+def test_lag_in_seconds_is_the_age_of_what_waits_and_0_where_nothing_waits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "EVERY_S", 0.0)
+    metrics = Metrics()
+    intake = Intake(metrics)
+
+    def lag(unit: str) -> float:
+        found = metrics.registry.get_sample_value(f"simstream_source_lag_{unit}", {"partition": "0"})
+        assert found is not None
+        return found
+
+    with open_log(str(tmp_path / "log"), LogOptions()) as log:
+        log.create_topics(1)
+        with log.appender(PAGES) as appender:
+            for number in range(10):
+                appender.append(b"{}", b"%d" % number, timestamp=int(1000 * (time.time() - AGE_S)))
+            with log.source() as source:
+                read(intake, source, 4)
+                assert lag("pages") == 6
+                assert AGE_S <= lag("seconds") < AGE_S + 60
+                read(intake, source, 6)
+                assert lag("pages") == lag("seconds") == 0
+                # A page that comes after a look that found nothing cannot have waited longer than since that look.
+                appender.append(b"{}", b"late", timestamp=int(1000 * (time.time() - AGE_S)))
+                intake.lag(source)
+                assert lag("pages") == 1
+                assert lag("seconds") < AGE_S
+        assert metrics.registry.get_sample_value("simstream_pages_consumed_total") == 10
+        assert metrics.registry.get_sample_value("simstream_consumed_bytes_total") == 20
