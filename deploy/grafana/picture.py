@@ -56,10 +56,9 @@ def rows(dashboard: dict[str, Any]) -> list[tuple[str, list[dict[str, Any]]]]:
     return out
 
 
-def draw(address: str, minutes: float, file: Path, rate_interval: str) -> None:
+def draw(address: str, minutes: float, until: float, file: Path, rate_interval: str) -> None:
     """All panels into one picture."""
-    end = time.time()
-    begin = end - 60 * minutes
+    begin = until - 60 * minutes
     found = rows(json.loads(DASHBOARD.read_text(encoding="utf-8")))
     heights = [height for _, panels in found for height in [0.22] + [2.0] * -(-len(panels) // ACROSS)]
     plt.rcParams.update(
@@ -75,12 +74,12 @@ def draw(address: str, minutes: float, file: Path, rate_interval: str) -> None:
         line += 1
         for number, panel in enumerate(panels):
             axes = figure.add_subplot(grid[line + number // ACROSS, number % ACROSS])
-            draw_panel(axes, panel, lines(address, panel, begin, end, rate_interval))
+            draw_panel(axes, panel, lines(address, panel, begin, until, rate_interval))
             axes.set_xlim(0, minutes)
         line += -(-len(panels) // ACROSS)
     figure.savefig(file, dpi=80)
     if file.suffix == ".png":
-        Image.open(file).convert("RGB").quantize(64).save(file, optimize=True)
+        Image.open(file).convert("RGB").quantize(200).save(file, optimize=True)
 
 
 def lines(
@@ -126,6 +125,8 @@ def told(value: float, unit: str) -> str:
     if unit == "percentunit":
         return f"{100 * value:.3g} %"
     if unit == "s":
+        if value >= 7200:
+            return f"{value / 3600:.3g} h"
         return f"{value:.3g} s" if value >= 1 or value == 0 else f"{1000 * value:.3g} ms"
     for limit, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if abs(value) >= limit:
@@ -137,7 +138,8 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--prometheus", default="127.0.0.1:9090", metavar="HOST:PORT")
     parser.add_argument("--minutes", type=float, default=10.0)
+    parser.add_argument("--until", type=float, default=time.time(), help="seconds since 1970; now without it")
     parser.add_argument("--rate-interval", default="15s", help="what Grafana puts for $__rate_interval")
     parser.add_argument("file", type=Path)
     options = parser.parse_args()
-    draw(options.prometheus, options.minutes, options.file, options.rate_interval)
+    draw(options.prometheus, options.minutes, options.until, options.file, options.rate_interval)

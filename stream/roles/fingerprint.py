@@ -119,6 +119,7 @@ class FingerprintRole:
             raise error
         _log.warning("%s; starting again from the committed offsets", error)
         self._context.metrics.restarts.inc()
+        self._context.metrics.last_poll.labels(NAME).set_to_current_time()
         self._context.health.turn(NAME, False, f"the log takes no frames: {error.what}")
         self._context.stop.wait(min(LONGEST_PAUSE_S, 0.1 + failing / 2))
 
@@ -195,6 +196,7 @@ class FingerprintRole:
         while not future.done():
             wait_for([future], timeout=1.0)
             self._context.health.beat(NAME)
+            self._context.metrics.last_poll.labels(NAME).set_to_current_time()
 
     def _count(self, made: Made) -> None:
         metrics = self._context.metrics

@@ -81,7 +81,6 @@ class Publishing:
         if self._keeper.wanted > self._handed_over:
             self._hand_over(outbox, [])
         self._judging.observe()
-        self._context.metrics.last_poll.labels(NAME).set_to_current_time()
         self._context.health.turn(NAME, *self._state(outbox, self._reader.answers()))
 
     def _measure(self) -> None:
@@ -89,6 +88,7 @@ class Publishing:
         metrics = self._context.metrics
         metrics.log_lag_seconds.set(0 if self._last_ms is None else max(0.0, time.time() - self._last_ms / 1000))
         metrics.published.set(self._published)
+        metrics.last_poll.labels(NAME).set_to_current_time()
         self._transactions.follow(self._publisher.results)
 
     def _hand_over(
