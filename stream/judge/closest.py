@@ -116,6 +116,8 @@ class Closest:
         """The best of what is live now of the index's entries and the batch's, and under `any` the clusters."""
         near, (fellows, first, last) = self._near(number), self._near_fellows(number)
         start, end = near.span(number)
+        if not self._any and last - first > FEW and not self._any_founded(fellows.found, first, last):
+            last = first
         size = end - start + last - first
         if not size or (size == 1 and same and end > start and self._is_own(near.found, start, same)):
             return None, set()
@@ -128,6 +130,10 @@ class Closest:
     def _is_own(self, found: Matches, at: int, row: int) -> bool:
         """Whether a match is nothing but a page's earlier version, or copies of it, whose cluster is the same."""
         return self._store.earliest(found.entry[at].item()) == row
+
+    def _any_founded(self, found: Matches, first: int, last: int) -> bool:
+        """Whether any of the matching groups has an entry: under `canonical` hardly one has."""
+        return bool(self._batch.heads[self._groups[found.entry[first:last]]].any())
 
     def _of_few(self, matches: Iterable[Triple]) -> Chosen:
         store, best, ties = self._store, None, set()

@@ -109,6 +109,30 @@ def test_every_plan_that_may_be_chosen_gives_the_same_answer(distance: int) -> N
         assert got == first, plan
 
 
+@pytest.mark.parametrize("crowd", [0, 15_000], ids=["among strangers", "in a crowd"])
+@pytest.mark.parametrize("plan", [p for p in PLANS if p and p.tables], ids=str)
+def test_near_copies_are_found_among_strangers_and_in_a_crowd(plan: Plan, crowd: int) -> None:
+    """Few near copies are probed for; where many are under the same prefixes, the whole of table 0 is gone over."""
+    distance = min(plan.complete_for, 8)
+    copies = near_copies(7, distance, LANES)
+    rng = np.random.default_rng(8)
+    alike = np.full(crowd, copies[0])
+    for _ in range(3):
+        alike ^= np.uint64(1) << rng.integers(0, 64, crowd, np.uint64)
+    known = np.concatenate([copies, copies[::3], alike, random_words(9, 20_000 - crowd)])
+    own, none, queries = numbers(len(known)), np.empty((len(known), 0), np.uint64), copies[::4]
+    index = Index(plan, 0, distance, 0, memtable_limit=1)
+    index.add(own, known, none, None, None)
+    found = index.query(queries, none[: len(queries)], limit=10**8, in_order=False)
+    assert index.segments == 1
+    for query, answer in zip(queries, answers(found), strict=True):
+        distances = np.bitwise_count(known ^ query)
+        near = distances <= distance
+        assert sorted((e, d) for e, d, _ in answer) == sorted(
+            zip(own[near].tolist(), distances[near].tolist(), strict=True)
+        )
+
+
 @pytest.mark.parametrize("plan", PLANS, ids=str)
 def test_random_fingerprints_match_themselves_alone(plan: Plan | None) -> None:
     distance = min(plan.complete_for, 6) if plan else 6
