@@ -131,7 +131,8 @@ class Index(Closing):
         Where the query or the entry is short the strict limits count. Stops before the query that would bring more
         than `limit` matches in total, but answers at least one: call again with the rest, from `done` on. A
         query's matches are ordered by entry number; not `in_order` they are not, which spares .1 us a match.
-        Memory: at most about 40 bytes x `limit` for each of the few segments.
+        Memory: at most about 40 bytes x `limit` for each of the few segments; more only for one query that has more
+        matches than that.
         Errors: what a merge in the background raised.
         """
         self._shelf.raise_failure()
