@@ -20,6 +20,7 @@ from stream.judge.candidates import Compared, compare
 from stream.judge.clusters import Cluster
 from stream.judge.store import Store
 from stream.kernels.choose import AGREEMENT, DISTANCE, ROW, SEEN, Founded, choose, choose_founded
+from stream.model import U64
 from stream.text.policy import Policy
 
 STEP = 256
@@ -84,6 +85,8 @@ class Closest:
         self._entries = self._fellows = Answer(0, NOTHING)
         self._twins: dict[int, list[int]] = {}
         """Per page of `_entries` those of its own fingerprint, sketch, length and bucket."""
+        self._heirs: U64 = np.empty(0, np.uint64)
+        """The fingerprints of the first of `Store.promoted`, which only grows within a batch."""
         self._groups = NONE
         """What the matches of `_fellows` are places in."""
 
@@ -103,9 +106,8 @@ class Closest:
         if same and not self._any:
             return None, {store.clusters.of(same)}
         best, ties = self._found(number, same)
-        for heir in store.promoted:
-            if store.rows.is_live(heir):
-                best = self._with_heir(page, heir, best)
+        for heir in self._heirs_near(page) if store.promoted else ():
+            best = self._with_heir(page, heir, best)
         if same:
             ties.add(store.clusters.of(same))
         elif best is not None and not self._any:
@@ -166,6 +168,15 @@ class Closest:
             while number:
                 yield batch.rows[number - 1].item(), distance, agreement
                 number = batch.following[number - 1].item()
+
+    def _heirs_near(self, page: Compared) -> Iterator[int]:
+        """The live pages promoted in this batch whose fingerprints are within the distance."""
+        store, known = self._store, len(self._heirs)
+        if len(store.promoted) > known:
+            more = [store.record(heir).fingerprint for heir in store.promoted[known:]]
+            self._heirs = np.concatenate([self._heirs, np.array(more, np.uint64)])
+        near = np.bitwise_count(self._heirs ^ np.uint64(page.fingerprint)) <= self._policy.distance
+        return (store.promoted[i] for i in np.flatnonzero(near).tolist() if store.rows.is_live(store.promoted[i]))
 
     def _with_heir(self, page: Compared, row: int, best: Best | None) -> Best | None:
         """The best so far, or the page of this row where it is a better match."""
