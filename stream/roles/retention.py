@@ -16,6 +16,7 @@ from stream.roles.context import Context
 from stream.roles.keeper import Unkept
 
 ASK_EVERY_S = 30.0
+CLOSE_S = 1.0
 _log = logging.getLogger("simstream.judge")
 
 
@@ -34,8 +35,9 @@ class Retention(Closing):
         self._metrics.snapshot_position.set_function(lambda: keeper.kept)
 
     def close(self) -> None:
-        """See Closing. Does not wait for an answer that is still to come."""
+        """See Closing. Waits no longer than CLOSE_S for an answer that is still to come."""
         self._closed.set()
+        self._thread.join(CLOSE_S)
 
     def _margin_s(self) -> float:
         """Without a frame to be read behind the snapshot there is nothing that could be lost."""
