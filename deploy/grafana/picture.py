@@ -2,8 +2,8 @@
 
     python -m deploy.grafana.picture --prometheus 127.0.0.1:9090 --minutes 10 deploy/grafana/dashboard.png
 
-Asks exactly the queries of simstream.json; `tests/bench/dashboard.py` makes a run worth looking at. Needs matplotlib
-(`pip install 'simstream[evaluate]'`).
+Asks exactly the queries of simstream.json; `tests/bench/dashboard.py` makes a run worth looking at. Needs
+matplotlib (`pip install 'simstream[evaluate]'`).
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
     SIMSTREAM_CORPORA=FOLDER python -m tests.bench.dashboard --minutes 6 deploy/grafana/dashboard.png
 
-Two judges, one of which follows. Pages come at some 30 to 55 a second, with a burst after half of the time; from two
-thirds on they are mostly copies. The window is two thirds. One page in a hundred is broken, another too short.
+Two judges, one of which follows. Pages come at some 30 to 55 a second, with a burst after half of the time; from
+two thirds on they are mostly copies. The window is two thirds. One page in a hundred is broken, another too short.
 """
 
 from __future__ import annotations
