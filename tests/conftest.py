@@ -9,12 +9,17 @@ from pathlib import Path
 
 import jieba
 import pytest
+from hypothesis import HealthCheck, settings
 
 from stream.text.dictionary import Dictionary, load
 from tests import corpora
 
 # The broker's fixtures know themselves what they need and when to skip.
 pytest_plugins = ["tests.kafka_fixtures"] if importlib.util.find_spec("tests.kafka_fixtures") else []
+
+# How long an example takes says nothing on a machine that others use, too.
+settings.register_profile("shared", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("shared")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
