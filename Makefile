@@ -69,8 +69,8 @@ clean:  ## Remove the virtual environment; the cache folder stays.
 
 .PHONY: kernels jars
 kernels:
-	@echo "== kernels: compiled on first use, about a minute in an empty cache"
-	@$(BIN)/python -c "from stream import fingerprint; fingerprint(['warm'])"
+	@echo "== kernels: compiled on first use, two minutes or so in an empty cache"
+	@$(BIN)/python deploy/warm.py >/dev/null
 
 jars:
 	@echo "== broker: jars from Maven Central into $(CACHE), once (about 55 MB)"

@@ -128,6 +128,8 @@ def told(value: float, unit: str) -> str:
     if unit == "s":
         if value >= 7200:
             return f"{value / 3600:.3g} h"
+        if value >= 600:
+            return f"{value / 60:.3g} min"
         return f"{value:.3g} s" if value >= 1 or value == 0 else f"{1000 * value:.3g} ms"
     for limit, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if abs(value) >= limit:
