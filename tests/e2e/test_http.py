@@ -95,10 +95,11 @@ def test_a_port_that_is_taken_is_a_usage_error_in_one_line(on_folder: Program) -
     assert done.stderr.decode().splitlines()[-1].startswith(f"simstream: port {service.port} on 127.0.0.1")
 
 
-def test_hostile_clients_cost_neither_probes_nor_verdicts(program: Program, tmp_path: Path) -> None:
-    program.good("topics", "create", "--partitions", 1)
-    program.good("feed", pages.write(tmp_path / "pages.jsonl", 60))
-    with program.place.open() as log, watching(log) as watcher, program.serve() as service:
+def test_hostile_clients_cost_neither_probes_nor_verdicts(on_folder: Program, tmp_path: Path) -> None:
+    assert on_folder.place is not None
+    on_folder.good("topics", "create", "--partitions", 1)
+    on_folder.good("feed", pages.write(tmp_path / "pages.jsonl", 60))
+    with on_folder.place.open() as log, watching(log) as watcher, on_folder.serve() as service:
         with ExitStack() as held:
             for number in range(150):  # more than it serves at once: none of them ever ends its request
                 wire = held.enter_context(socket.create_connection(("127.0.0.1", service.port), timeout=30))
