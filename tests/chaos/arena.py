@@ -27,6 +27,8 @@ from tests.kafka_fixtures import Place
 
 PATIENCE = 90.0
 """Seconds that anything is waited for, whatever has been done to the service."""
+STOP_S = PATIENCE - 10.0
+"""Seconds that a process may take to end: a group that never rests lets members go late."""
 QUICK_GROUPS = {"session.timeout.ms": 1_500, "heartbeat.interval.ms": 400}
 """So that a killed member is missed at once; the broker for tests admits it."""
 
@@ -95,7 +97,8 @@ class Arena:
     def serve(self, roles: str = "all", *flags: object, via: str = "", **variables: Any) -> Service:
         """Start a process of these roles, `via` another address where one is given."""
         program = Program(self.folder, self.cache, Place(via or self.place.address, self.place.prefix))
-        chosen = {f"SIMSTREAM_{name.upper()}": str(value) for name, value in variables.items()}
+        chosen = {"SIMSTREAM_STOP_TIMEOUT": f"{STOP_S:g}s"}
+        chosen |= {f"SIMSTREAM_{name.upper()}": str(value) for name, value in variables.items()}
         service = self._stack.enter_context(program.serve("--roles", roles, *flags, **chosen))
         self.running.append(service)
         return service
@@ -109,7 +112,7 @@ class Arena:
         """Ask a process to end, which it must do well."""
         self.running.remove(service)
         assert service.port  # it listens to signals by then
-        assert service.end() == 0, service.output[-3000:]
+        assert service.end(timeout=PATIENCE) == 0, service.output[-3000:]
         assert "Traceback" not in service.output, service.output[-3000:]
 
     def failed(self, service: Service) -> str:
