@@ -7,11 +7,13 @@ Goes round the targets with ever new seeds until time is over, prints how many i
 from __future__ import annotations
 
 import argparse
+import gc
 import random
 import resource
 import sys
 import time
 from collections import Counter
+from pathlib import Path
 
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
@@ -54,7 +56,10 @@ def _fuzz(targets: dict[str, Target], first: int, seconds: float) -> int:
             print(f"memory grew from {settled} to {used} KB", file=sys.stderr)
             return 1
     counts = ", ".join(f"{name} {count:,}" for name, count in given_to.items())
-    print(f"{time.monotonic() - began:.0f} s, {turn} rounds, inputs: {counts}; memory {settled:,} to {used:,} KB")
+    gc.collect()
+    left = int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() >> 10
+    print(f"{time.monotonic() - began:.0f} s, {turn} rounds, inputs: {counts}")
+    print(f"memory at its highest {settled:,} KB after the first round, {used:,} in all; {left:,} KB at the end")
     return 0
 
 
