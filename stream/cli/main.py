@@ -26,6 +26,8 @@ COMMANDS = {
     "explain": "Why a page got its verdict: words, candidates, rules, texts.",
     "fingerprint": "Print each page's fingerprint.",
     "tokens": "Show how text is cut into tokens, or words and their weights.",
+    "find-all": "All near pairs of a list of fingerprints, as simhash-cpp does it.",
+    "find-clusters": "All clusters of a list of fingerprints, likewise.",
     "evaluate": "What recipes find and what they confuse, with pictures.",
     "train-idf": "Make an IDF table, the words' weights, from your own pages.",
     "status": "Which role waits for what, and what needs a person.",
@@ -36,8 +38,6 @@ COMMANDS = {
     "config": "Show every setting and where its value came from.",
 }
 LATER = {
-    "find-all": "all near pairs of a list of fingerprints",
-    "find-clusters": "all clusters of a list of fingerprints",
     "plan": "table designs for a size, a distance and memory",
 }
 

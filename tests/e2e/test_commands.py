@@ -102,6 +102,15 @@ def test_fingerprint_prints_hex_and_id(alone: Program) -> None:
     assert done.stdout.decode() == f"{value}\ta\n{'-' * 16}\tb\n{value}\tc\ufffdd\n"
 
 
+def test_near_pairs_go_from_stdin_to_stdout_and_all_that_is_said_to_stderr(alone: Program) -> None:
+    done = alone.run("find-all", "-b", 6, "-d", 3, "-i", "-", "-o", "-", stdin=b"7\n1\n4096\n")
+    assert (done.returncode, done.stdout) == (0, b"[1, 7]\n[1, 4096]\n")
+    assert done.stderr.startswith(b"simstream: 3 fingerprints read, 3 of them distinct\n")
+    done = alone.run("find-clusters", "-b", 6, "-d", 3, "-i", "-", "-o", "-", stdin=b"7\n1\n4096\n")
+    assert (done.returncode, done.stdout) == (0, b"[1, 7, 4096]\n")
+    assert alone.run("find-all").returncode == 2
+
+
 def test_tokens_are_those_of_jieba(alone: Program) -> None:
     text = "他来到了网易杭研大厦"
     assert alone.run("tokens", text).stdout.decode().strip() == "他 / 来到 / 了 / 网易 / 杭研 / 大厦"

@@ -1,0 +1,40 @@
+"""`simstream find-all`: all near pairs of a list of fingerprints, as simhash-cpp's `simhash-find-all`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Final
+
+from stream.cli.find import as_command, find
+
+if TYPE_CHECKING:
+    from stream.model import U64
+
+USAGE: Final = """\
+Usage: simstream find-all --blocks BLOCKS --distance DISTANCE --input INPUT --output OUTPUT
+
+Read fingerprints, one decimal number a line; write every pair of them that differs in at most DISTANCE bits, one
+JSON array a line, in order. Each fingerprint counts once.
+
+  -b, --blocks BLOCKS        More than DISTANCE, at most 64; changes no result
+  -d, --distance DISTANCE    Greatest number of bits that differ
+  -i, --input INPUT          A file, or - for stdin
+  -o, --output OUTPUT        A file, or - for stdout
+  -h, --help                 This page
+
+Exit codes: 1 bad option or line, 2 no blocks, 3 no distance, 4 no input, 5 no output, 6 blocks not more than
+distance, 7 input cannot be read, 8 output cannot be written."""
+
+
+@as_command("find-all")
+def command(arguments: tuple[str, ...]) -> int:
+    """Every pair of fingerprints that are near one another."""
+    return find(arguments, USAGE, "finding pairs", _lines)
+
+
+def _lines(column: U64, distance: int, heard: Callable[[int], None]) -> Iterator[bytes]:
+    from stream.tools.find_pairs import near_pairs
+
+    for part in near_pairs(column, distance, heard):
+        pairs = zip(column[part.left].tolist(), column[part.right].tolist(), strict=True)
+        yield "".join([f"[{left}, {right}]\n" for left, right in pairs]).encode()

@@ -1,0 +1,60 @@
+"""Lists of fingerprints in text: one decimal unsigned 64-bit number a line."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import IO, Final
+
+import numpy as np
+
+from stream.errors import InputError
+from stream.model import U64
+
+_PART_BYTES: Final = 1 << 22
+_PLAIN: Final = b"0123456789\r\n"
+_NUMBER: Final = re.compile(rb"[ \t\n\v\f\r]*([+-]?)([0-9]+)")
+_MOST: Final = (1 << 64) - 1
+
+
+def read_fingerprints(handle: IO[bytes], name: str, heard: Callable[[int], None] = lambda lines: None) -> U64:
+    """All numbers (n,) of an open file, in its order.
+
+    A line is read as C's `strtoull` reads it: blanks before the number and anything after it are passed over, and
+    with a minus sign it is subtracted from 2^64. `heard` is told how many lines were read.
+    Errors: InputError, which names the first line without a number or with one beyond 64 bits.
+    Cost: about 0.3 us a line; 8 bytes a line, and twice that while the parts become one.
+    """
+    parts: list[U64] = []
+    lines = 0
+    try:
+        while part := handle.readlines(_PART_BYTES):
+            parts.append(_numbers(part, name, lines))
+            lines += len(part)
+            heard(lines)
+    except OSError as error:
+        raise InputError(f"{name} cannot be read on ({error.strerror})", "look after the disk") from error
+    return np.concatenate([np.empty(0, np.uint64), *parts])
+
+
+def _numbers(part: list[bytes], name: str, before: int) -> U64:
+    if not b"".join(part).translate(None, _PLAIN):
+        try:
+            return np.fromiter(map(int, part), np.uint64, len(part))
+        except (ValueError, OverflowError):
+            pass  # a blank line, or one that is too large: the slow way says which
+    values = (_number(line, name, number) for number, line in enumerate(part, before + 1))
+    return np.fromiter(values, np.uint64, len(part))
+
+
+def _number(line: bytes, name: str, number: int) -> int:
+    found = _NUMBER.match(line)
+    # 20 digits are enough for 64 bits; int() refuses some thousands of them in another way.
+    digits = found[2].lstrip(b"0") if found else b""
+    if found is None or len(digits) > 20 or int(digits or b"0") > _MOST:
+        shown = line[:40].decode("utf-8", "replace").strip()
+        raise InputError(
+            f"line {number} of {name} is no unsigned 64-bit number ({shown!r})", "give one decimal number a line"
+        )
+    value = int(digits or b"0")
+    return -value & _MOST if found[1] == b"-" else value
