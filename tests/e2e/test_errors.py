@@ -60,7 +60,7 @@ def some(alone: Program) -> Path:
         (["serve", "--bytes", "00-7f"], "matchers"),
         (["serve", "--http-port", "70000"], "http_port"),
         (["serve", "--threads", "0"], "threads"),
-        (["serve", "--log", "http://x"], "http://x"),
+        (["serve", "--http-port", "0", "--log", "http://x"], "http://x"),
         (["serve", "--prefix", "a b"], "prefix"),
         (["topics", "create", "--partitions", "0"], "partitions"),
         (["tokens", "x", "--mode", "fast"], "fast"),
