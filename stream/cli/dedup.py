@@ -3,36 +3,89 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from stream.cli.options import judging_options, make_deduper, settle
 from stream.cli.output import written
 from stream.cli.progress import say, with_progress
+from stream.errors import InputError
+
+if TYPE_CHECKING:
+    from stream.cli.dedup_outputs import Extras
+    from stream.deduper import Deduper
+    from stream.settings import Settings
 
 
 @click.command("dedup")
 @click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")
 @click.option("-o", "--output", metavar="FILE", default="-", help="Where the JSON lines go (default: stdout).")
+@click.option("--keep", metavar="FILE", help="The input lines of each cluster's canonical page, as they are.")
+@click.option("--pairs", metavar="FILE", help="Each near duplicate and the page it is closest to, as JSON lines.")
+@click.option("--clusters", metavar="FILE", help="Each cluster of two pages and more, as JSON lines.")
+@click.option(
+    "--against",
+    metavar="INPUT",
+    multiple=True,
+    help="Pages to compare with, which get no verdict; may be repeated.",
+)
 @click.option("--threads", metavar="N", help="Threads that fingerprint (default: 2).")
 @judging_options
-def command(inputs: tuple[str, ...], output: str, config: str | None, **flags: Any) -> None:
+def command(
+    inputs: tuple[str, ...],
+    output: str,
+    keep: str | None,
+    pairs: str | None,
+    clusters: str | None,
+    against: tuple[str, ...],
+    config: str | None,
+    **flags: Any,
+) -> None:
     """One JSON verdict for each page of INPUT..., in input order.
 
     INPUT is JSONL (.jsonl, also .gz .xz .zst; - is stdin), an HTML file, or a folder of HTML files.
     """
     settings = settle(config, **flags)
+    from stream.cli.dedup_outputs import CLUSTERS, KEEP, PAIRS, Extras, check
     from stream.sources.read import size_of
     from stream.wire import verdict as wire
 
-    size_of(inputs)  # an input that cannot be read is said before anything is built
+    size_of([*inputs, *against])  # an input that cannot be read is said before anything is built
+    named = {KEEP: keep, PAIRS: pairs, CLUSTERS: clusters}
+    places = {option: path for option, path in named.items() if path is not None}
+    check(inputs, against, {"--output": output, **places})
     kinds: Counter[str] = Counter()
-    with make_deduper(settings) as deduper, written(output, inputs) as out:
-        records = with_progress(inputs, settings.max_record_bytes, "judging")
-        for verdict in deduper.stream(records, threads=settings.threads):
-            out.write(wire.encode(verdict) + b"\n")
-            kinds[verdict.verdict] += 1
+    with make_deduper(settings) as deduper, ExitStack() as stack:
+        extras = Extras(inputs, settings.max_record_bytes, places)
+        if against:
+            _compare_with(against, deduper, extras, settings)
+        out = stack.enter_context(written(output, inputs))
+        extras.begin({option: stack.enter_context(written(path, inputs)) for option, path in places.items()})
+        broken: InputError | None = None
+        try:
+            records = extras.noted(with_progress(inputs, settings.max_record_bytes, "judging"))
+            for verdict in deduper.stream(records, threads=settings.threads):
+                out.write(wire.encode(verdict) + b"\n")
+                kinds[verdict.verdict] += 1
+                extras.take(verdict)
+        except InputError as error:
+            broken = error  # what was read before the damage counts
+        extras.finish()
+        if broken is not None:
+            raise broken
     if output != "-":
         counts = ", ".join(f"{number:,} {kind}" for kind, number in kinds.most_common())
         say(f"{kinds.total():,} verdicts in {output}: {counts or 'no page'}")
+
+
+def _compare_with(against: tuple[str, ...], deduper: Deduper, extras: Extras, settings: Settings) -> None:
+    """Make the pages of a corpus live."""
+    kinds: Counter[str] = Counter()
+    records = extras.noted(with_progress(against, settings.max_record_bytes, "reading what to compare with"))
+    for verdict in deduper.stream(records, threads=settings.threads):
+        kinds[verdict.verdict] += 1
+        extras.take(verdict)
+    left_out = kinds["too_short"] + kinds["unreadable"]
+    say(f"{kinds.total():,} pages to compare with, {left_out:,} of them too short or unreadable")

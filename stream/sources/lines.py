@@ -51,8 +51,10 @@ def unpacked(handle: io.RawIOBase, path: str) -> io.BufferedReader:
     return packed
 
 
-def lines(stream: io.BufferedReader, path: str, max_bytes: int) -> Iterator[tuple[int, bytes]]:
-    """Number (from 1) and bytes of each line that is not blank, without its end.
+def lines(
+    stream: io.BufferedReader, path: str, max_bytes: int, *, ends: bool = False
+) -> Iterator[tuple[int, bytes]]:
+    """Number (from 1) and bytes of each line that is not blank, without its end, or with it where `ends`.
 
     Of a line longer than `max_bytes` come its first `max_bytes + 1` bytes or one more, so that its length shows;
     the rest is passed over. A byte-order mark before the first line is dropped. Raises InputError where the file
@@ -66,9 +68,9 @@ def lines(stream: io.BufferedReader, path: str, max_bytes: int) -> Iterator[tupl
                 _pass_over(stream, max_bytes)
             if number == 1:
                 line = line.removeprefix(_BOM)
-            line = line.removesuffix(b"\n").removesuffix(b"\r")
-            if line and not line.isspace():
-                yield number, line
+            bare = line.removesuffix(b"\n").removesuffix(b"\r")
+            if bare and not bare.isspace():
+                yield number, line if ends else bare
     except (EOFError, OSError, zlib.error, lzma.LZMAError) as error:
         what = f"{path} is damaged or cut off after line {number} ({error})"
         raise InputError(what, "get the file again; the pages up to that line were read") from error

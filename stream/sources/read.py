@@ -83,6 +83,25 @@ def size_of(inputs: Sequence[str]) -> int | None:
     return None if STDIN in inputs else sum(file.bytes for file in _files_of(inputs))
 
 
+def refuse_unlined(inputs: Sequence[str]) -> None:
+    """Raise UsageError for an input whose pages are no lines that can be read twice; as `read_pages` for others."""
+    for file in _files_of(inputs):
+        if file.is_html or not os.path.isfile(file.path):
+            what = f"the pages of {shown_path(file.path)} are no lines that can be read twice"
+            raise UsageError(what, f"name files that end in {', '.join(JSONL)}, also packed")
+
+
+def raw_lines(inputs: Sequence[str], max_record_bytes: int) -> Iterator[bytes]:
+    """The lines of JSONL files behind the records of `read_pages`, one for one, byte for byte with their ends.
+
+    A line longer than `max_record_bytes` is cut. Raises as iterating over `read_pages` does.
+    """
+    for file in _files_of(inputs):
+        with _opened(file.path) as handle:
+            source = unpacked(Counted(handle), file.path)
+            yield from (line for _, line in lines(source, file.path, max_record_bytes, ends=True))
+
+
 def jsonl_records(handle: IO[bytes], path: str, max_record_bytes: int) -> Iterator[Record]:
     """The pages of an open JSONL file, which stays open; `path` names it, and its ending the compression."""
     return _jsonl(Counted(handle), path, max_record_bytes)

@@ -28,9 +28,13 @@ class Forest:
             np.minimum.at(self._parent, high, low)
             left, right = self._roots(low), self._roots(high)
 
+    def roots(self) -> NDArray[np.int64]:
+        """The root (n,) of each place's tree: its least place."""
+        return self._roots(np.arange(len(self._parent)))
+
     def trees(self) -> Iterator[NDArray[np.int64]]:
         """The places (m,) of each tree of two and more, ascending; trees by their least place."""
-        roots = self._roots(np.arange(len(self._parent)))
+        roots = self.roots()
         order = np.argsort(roots, kind="stable")
         begins = np.flatnonzero(np.diff(roots[order], prepend=-1))
         ends = np.append(begins[1:], len(order))

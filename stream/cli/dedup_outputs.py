@@ -1,0 +1,113 @@
+"""What `dedup` writes beside its verdicts: --keep, --pairs and --clusters."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import BinaryIO, Final
+
+import msgspec
+
+from stream.cli.output import refuse_input
+from stream.cli.progress import say
+from stream.errors import InputError, UsageError
+from stream.model import Kind, Record, Verdict
+from stream.sources.read import raw_lines, refuse_unlined
+from stream.tools.dedup_groups import Groups
+from stream.wire.page import PageLimits, decode
+
+KEEP, PAIRS, CLUSTERS = "--keep", "--pairs", "--clusters"
+_JSON: Final = msgspec.json.Encoder().encode
+
+
+class Pair(msgspec.Struct):
+    """A near duplicate and the page that it is closest to: a line of JSON, in the order of `evaluate`'s pairs."""
+
+    a: str
+    b: str
+    distance: int | None
+    similarity: float | None
+
+
+class Extras:
+    """Follows a run of verdicts and writes what else was asked for, which `options` name.
+
+    `inputs` are those whose pages are kept; memory is that of `Groups` where something needs it, else none.
+    """
+
+    def __init__(self, inputs: Sequence[str], max_record_bytes: int, options: Iterable[str]) -> None:
+        self._inputs, self._limit = inputs, max_record_bytes
+        self._groups = Groups() if {KEEP, CLUSTERS} & set(options) else None
+        self._files: Mapping[str, BinaryIO] = {}
+        self._flying: deque[Record] = deque()
+        """Records that have been read and not judged."""
+        self._first = self._pages = 0
+
+    def noted(self, records: Iterable[Record]) -> Iterator[Record]:
+        """The records, of which some are remembered until their verdicts come."""
+        if self._groups is None:
+            yield from records
+            return
+        for record in records:
+            self._flying.append(record)
+            yield record
+
+    def take(self, verdict: Verdict) -> None:
+        """The next verdict; of a page of the corpus until `begin` is called."""
+        self._pages += 1
+        if self._groups is not None:
+            self._groups.take(verdict, self._gone(verdict, self._flying.popleft()))
+        if verdict.near_duplicate_of is not None and (out := self._files.get(PAIRS)):
+            pair = Pair(verdict.near_duplicate_of, verdict.id, verdict.distance, verdict.similarity)
+            out.write(_JSON(pair) + b"\n")
+
+    def begin(self, files: Mapping[str, BinaryIO]) -> None:
+        """What comes now is of the inputs, and what came before of a corpus that they are compared with.
+
+        `files`: where each option's lines go.
+        """
+        self._first, self._files = self._pages, files
+
+    def finish(self) -> None:
+        """Write what is known only at the end. Raises InputError where an input has changed meanwhile."""
+        if self._groups is None:
+            return
+        if out := self._files.get(CLUSTERS):
+            out.writelines(_JSON(group) + b"\n" for group in self._groups.groups(self._first))
+        if out := self._files.get(KEEP):
+            say(f"{self._keep(self._groups, out):,} of {self._pages - self._first:,} pages kept")
+
+    def _keep(self, groups: Groups, out: BinaryIO) -> int:
+        wanted = groups.canonical(self._first)
+        if not len(wanted):
+            return 0
+        kept = iter(wanted.tolist())
+        following = next(kept)
+        for ordinal, line in enumerate(raw_lines(self._inputs, self._limit), self._first):
+            if ordinal == following:
+                out.write(line if line.endswith(b"\n") else line + b"\n")
+                following = next(kept, None)
+                if following is None:
+                    return len(wanted)
+        raise InputError("an input became shorter while it was judged", "judge it again when nobody writes to it")
+
+    def _gone(self, verdict: Verdict, record: Record) -> bool:
+        if verdict.reason == "http_status":
+            return decode(record, PageLimits(max_record_bytes=self._limit)).kind is Kind.TOO_SHORT
+        return verdict.verdict in ("too_short", "withdrawn")
+
+
+def check(inputs: Sequence[str], against: Sequence[str], outputs: Mapping[str, str]) -> None:
+    """Raise UsageError where inputs and outputs do not go together, before anything is read.
+
+    `outputs`: each option's path, that of the verdicts among them.
+    """
+    if KEEP in outputs:
+        refuse_unlined(inputs)
+    if "-" in against and "-" in inputs:
+        raise UsageError("stdin is both the input and what it is compared with", "name a file for one of them")
+    for path in set(outputs.values()):
+        refuse_input(path, [*inputs, *against])
+        options = [option for option, other in outputs.items() if other == path]
+        if len(options) > 1 and path != "/dev/null":
+            raise UsageError(f"{' and '.join(options)} go to the same place, {path}", "name one for each")
