@@ -61,7 +61,7 @@ evaluate: $(VENV)/.test kernels  ## Every figure of quality, from the labelled p
 EVALUATE = $(BIN)/simstream evaluate $(foreach name,lctt_revisions msdocs_revisions news_xwlb,$(CORPORA)/zh_$(name)/docs.jsonl.xz) \
 	--pairs $(CORPORA)/zh_lctt_revisions/pairs.jsonl.xz --pairs $(CORPORA)/zh_msdocs_revisions/pairs.jsonl.xz --strip-front-matter
 
-broker: $(VENV)/.test jars  ## A real one-node Kafka broker on 127.0.0.1:9092 until Ctrl-C, to try the service with.
+broker: $(VENV)/.run jars  ## A real one-node Kafka broker on 127.0.0.1:9092 until Ctrl-C, to try the service with.
 	$(BIN)/python -m deploy.kafka.broker
 
 clean:  ## Remove the virtual environment; the cache folder stays.

@@ -29,6 +29,7 @@ def command(follow: bool, as_json: bool, config: str | None, **flags: Any) -> No
     from stream.log.committed import committed
 
     with open_log(settle(config, **flags)) as log:
+        log.topic(VERDICTS)  # no header where there is none
         if not as_json:
             click.echo(table.header())
         for records in _endless(log) if follow else committed(log, VERDICTS, A_POLL):

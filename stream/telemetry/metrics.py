@@ -24,6 +24,7 @@ SIZES = {1: "1", 2: "2", 4: "3-4", 9: "5-9", 99: "10-99", 999: "100-999"}
 """Classes of clusters, by the most pages that they may have; larger ones are LARGER."""
 LARGER = "1000+"
 ROLE = Label("role", ("fingerprint", "judge"))
+ELECTED = Label("role", ("judge",))
 PARTITION = Label("partition", bound="one a partition of `pages`")
 VERDICT = Label("verdict", VERDICTS)
 DEAD_REASON = Label("reason", tuple(reason for reason in REASONS[1:] if reason not in NO_DEAD_LETTER))
@@ -117,7 +118,7 @@ class Metrics:
             "elections_lost", "elections", "Times that this judge was elected and then no longer."
         )
         self.elected = make.gauge(
-            "role_elected", "1 or 0", "1 where this process's role is the elected one, 0 on standby.", ROLE
+            "role_elected", "1 or 0", "1 where this process's judge is the elected one, 0 on standby.", ELECTED
         )
         self.gaps = make.gauge(
             "source_gaps", "partitions", "Source partitions with an open gap before the log's frames."

@@ -145,7 +145,9 @@ def test_a_service_without_a_broker_gives_up_with_1(alone: Program) -> None:
 )
 def test_a_missing_topic_ends_with_1_and_the_command_that_makes_it(program: Program, command: list[str]) -> None:
     (program.folder / "some.jsonl").write_text('{"id":"a","text":"x"}\n')
-    assert "topics create" in one_line(program.on_log(*command), 1)
+    done = program.on_log(*command)
+    assert "topics create" in one_line(done, 1)
+    assert not done.stdout, "nothing of a result is begun"
 
 
 def test_debug_gives_the_traceback_and_the_line(alone: Program) -> None:
