@@ -59,7 +59,9 @@ def is_folder(folder: Path) -> None:
 
 def nothing_in(folder: Path) -> InputMissing:
     """The error for a folder without a snapshot."""
-    return InputMissing(f"{folder} has no snapshot", "a judge writes one after `snapshot_every` (by default 5m), and when it stops")
+    return InputMissing(
+        f"{folder} has no snapshot", "a judge writes one after `snapshot_every` (by default 5m), and when it stops"
+    )
 
 
 def inspect(folder: Path, files: Files | None = None) -> Inspected:
