@@ -32,22 +32,29 @@ def command(
     """
     import msgspec
 
+    from stream.errors import BrokerUnreachable
     from stream.log.hints import where
-    from stream.tools.status import Looking
+    from stream.tools.status import Asked, Looking
     from stream.tools.status_asked import ask_processes, snapshots_in
 
     settings = settle(config, state=state, **flags)
     how = where(settings.log, settings.prefix, settings.publish_to)
-    with open_log(settings) as log:
-        looking = Looking(log, settings.log, settings.prefix, how, settings.publish_to)
-        looking.look(gaps, settings.state)
-    looking.add(ask_processes(addresses), snapshots_in(settings.state) if settings.state else [])
+    asked = Asked(settings.log, settings.prefix)
+    try:
+        with open_log(settings) as log:
+            asked = looking = Looking(log, settings.log, settings.prefix, how, settings.publish_to)
+            looking.look(gaps, settings.state)
+    except BrokerUnreachable as error:
+        if not addresses and not settings.state:
+            raise
+        asked.unreached(error)
+    asked.add(ask_processes(addresses), snapshots_in(settings.state) if settings.state else [])
     if as_json:
-        sys.stdout.buffer.write(msgspec.json.encode(looking.status) + b"\n")
+        sys.stdout.buffer.write(msgspec.json.encode(asked.status) + b"\n")
         sys.stdout.flush()
     else:
-        _print(looking.status)
-    if looking.status.wrong:
+        _print(asked.status)
+    if asked.status.wrong:
         click.get_current_context().exit(1)
 
 
@@ -67,7 +74,17 @@ def _print(status: Status) -> None:
 
 def _lines(status: Status) -> list[tuple[str, str]]:
     lines = [("log", f"{status.log}, prefix {status.prefix}")]
-    lines += [("topic", _topic(one.name, one.partitions, one.first, one.end)) for one in status.topics]
+    if status.reached:
+        lines += _of_the_log(status)
+    for process in status.processes:
+        lines.append(("process", f"{process.address}: {process.error or process.why}"))
+    for snapshot in status.snapshots:
+        lines.append(("snapshot", snapshot.error or _snapshot(snapshot.frame, snapshot.ordinal, snapshot.age_s)))
+    return lines
+
+
+def _of_the_log(status: Status) -> list[tuple[str, str]]:
+    lines = [("topic", _topic(one.name, one.partitions, one.first, one.end)) for one in status.topics]
     lines.append(("recipe", status.recipe or "none: the log has no frame yet"))
     if (published := status.published) is not None:
         where = f"up to frame {published.frame:,}, ordinal {published.ordinal:,}, policy {published.policy}"
@@ -81,10 +98,6 @@ def _lines(status: Status) -> list[tuple[str, str]]:
     lines += [("fingerprinter", name) for name in status.fingerprinters or ["none runs"]]
     if status.gaps is not None and not status.gaps:
         lines.append(("gaps", "none"))
-    for process in status.processes:
-        lines.append(("process", f"{process.address}: {process.error or process.why}"))
-    for snapshot in status.snapshots:
-        lines.append(("snapshot", snapshot.error or _snapshot(snapshot.frame, snapshot.ordinal, snapshot.age_s)))
     return lines
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
-from stream.errors import TopicMissing
+from stream.errors import BrokerUnreachable, TopicMissing
 from stream.log.base import FINGERPRINTS, PAGES, POSITIONS, TOPICS, VERDICTS, Log
 from stream.log.committed import committed
 from stream.roles.first_frame import first_header
@@ -57,6 +57,8 @@ class Status(msgspec.Struct):
 
     log: str
     prefix: str
+    reached: bool = True
+    """Whether the log answered; where not, nothing of it is known."""
     topics: list[Topic] = []
     source: list[Lag] = []
     recipe: str | None = None
@@ -73,35 +75,16 @@ class Status(msgspec.Struct):
     wrong: list[Wrong] = []
 
 
-class Looking:
-    """Gathers a `Status`. `how` completes a command line with the flags that name the log; `judged` is the prefix
-    of verdicts and positions where it is another."""
+class Asked:
+    """Gathers what is known of a service without its log: what processes and the state folder say."""
 
-    def __init__(self, log: Log, address: str, prefix: str, how: str, judged: str | None = None) -> None:
-        self._log = log
-        self._judged = judged or prefix
-        self._how = how
+    def __init__(self, address: str, prefix: str) -> None:
         self.status = Status(address, prefix)
 
-    def look(self, gaps: bool = False, state: str | None = None) -> None:
-        """Ask the log. With `gaps` it is read, from the snapshot in `state` on where there is one.
-
-        Raises BrokerUnreachable and other errors of the log, StateError."""
-        status = self.status
-        missing = self._look_at_topics()
-        if missing:
-            self._wrong(f"there is no topic {', '.join(missing)}", f"simstream topics create {self._how}")
-            return
-        running = self._log.running()
-        status.fingerprinters = list(running.fingerprinters)
-        status.judges = [Judge(member.name, member.elected) for member in running.judges]
-        status.last_publisher = running.publisher
-        header = first_header(self._log)
-        status.recipe = header.recipe if header else None
-        self._look_at_source()
-        self._look_at_publishing()
-        if gaps and header is not None:
-            self._look_for_gaps(state)
+    def unreached(self, error: BrokerUnreachable) -> None:
+        """Nothing of the log is known, since no broker answered."""
+        self.status.reached = False
+        self._wrong(error.what, error.todo)
 
     def add(self, processes: list[Process], snapshots: list[Snapshot]) -> None:
         """What the processes and the state folder said."""
@@ -124,6 +107,40 @@ class Looking:
                 f"every snapshot is ahead of the published position (frame {min(frames)}, {published.frame})",
                 "is it the state of this log? remove the folder, and the log is judged again",
             )
+
+    def _wrong(self, what: str, todo: str) -> None:
+        self.status.wrong.append(Wrong(what, todo))
+
+
+class Looking(Asked):
+    """Gathers a `Status`. `how` completes a command line with the flags that name the log; `judged` is the prefix
+    of verdicts and positions where it is another."""
+
+    def __init__(self, log: Log, address: str, prefix: str, how: str, judged: str | None = None) -> None:
+        super().__init__(address, prefix)
+        self._log = log
+        self._judged = judged or prefix
+        self._how = how
+
+    def look(self, gaps: bool = False, state: str | None = None) -> None:
+        """Ask the log. With `gaps` it is read, from the snapshot in `state` on where there is one.
+
+        Raises BrokerUnreachable and other errors of the log, StateError."""
+        status = self.status
+        missing = self._look_at_topics()
+        if missing:
+            self._wrong(f"there is no topic {', '.join(missing)}", f"simstream topics create {self._how}")
+            return
+        running = self._log.running()
+        status.fingerprinters = list(running.fingerprinters)
+        status.judges = [Judge(member.name, member.elected) for member in running.judges]
+        status.last_publisher = running.publisher
+        header = first_header(self._log)
+        status.recipe = header.recipe if header else None
+        self._look_at_source()
+        self._look_at_publishing()
+        if gaps and header is not None:
+            self._look_for_gaps(state)
 
     def _look_at_topics(self) -> list[str]:
         """Say which are there; the names of those that are not."""
@@ -197,6 +214,3 @@ class Looking:
                 f"partition {partition} has a gap: the log waits for pages from {where} on",
                 f"stop the fingerprinters, then: simstream source rewind {self._how}",
             )
-
-    def _wrong(self, what: str, todo: str) -> None:
-        self.status.wrong.append(Wrong(what, todo))

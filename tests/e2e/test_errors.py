@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -133,6 +134,21 @@ def test_an_unreachable_broker_ends_with_1_and_its_address(alone: Program) -> No
         for done in pool.map(lambda command: alone.run(*command, *NOWHERE), commands):
             assert "127.0.0.1:1" in one_line(done, 1)
     assert time.monotonic() - began < 40
+
+
+def test_status_asks_the_processes_also_where_no_broker_answers(alone: Program) -> None:
+    with ThreadPoolExecutor(2) as pool:
+        as_json, shown = pool.map(
+            lambda more: alone.run("status", "--http", "127.0.0.1:2", *more, *NOWHERE), [["--json"], []]
+        )
+    assert (as_json.returncode, shown.returncode) == (1, 1)
+    found = json.loads(as_json.stdout)
+    assert not found["reached"]
+    assert "no Kafka broker answered at 127.0.0.1:1" in found["wrong"][0]["what"]
+    assert found["wrong"][1]["what"].startswith("nothing answers at 127.0.0.1:2")
+    text = shown.stdout.decode()
+    assert "process " in text
+    assert "none" not in text, "of the log nothing is known"
 
 
 def test_a_service_without_a_broker_gives_up_with_1(alone: Program) -> None:
