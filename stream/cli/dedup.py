@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from stream.cli.options import judging_options, make_deduper, settle
+from stream.cli.options import field_options, judging_options, make_deduper, settle
 from stream.cli.output import written
 from stream.cli.progress import say, with_progress
 from stream.errors import InputError
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from stream.cli.dedup_outputs import Extras
     from stream.deduper import Deduper
     from stream.settings import Settings
+    from stream.sources.fields import Fields
 
 
 @click.command("dedup")
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     help="Pages to compare with, which get no verdict; may be repeated.",
 )
 @click.option("--threads", metavar="N", help="Threads that fingerprint (default: 2).")
+@field_options
 @judging_options
 def command(
     inputs: tuple[str, ...],
@@ -40,15 +42,19 @@ def command(
     pairs: str | None,
     clusters: str | None,
     against: tuple[str, ...],
+    text_field: str | None,
+    id_field: str | None,
     config: str | None,
     **flags: Any,
 ) -> None:
     """One JSON verdict for each page of INPUT..., in input order.
 
-    INPUT is JSONL (.jsonl, also .gz .xz .zst; - is stdin), an HTML file, or a folder of HTML files.
+    INPUT is JSONL (.jsonl; - is stdin) or CSV (.csv; both also .gz .xz .zst), an HTML file, or a folder of HTML
+    files.
     """
     settings = settle(config, **flags)
     from stream.cli.dedup_outputs import CLUSTERS, KEEP, PAIRS, Extras, check
+    from stream.sources.fields import Fields
     from stream.sources.read import size_of
     from stream.wire import verdict as wire
 
@@ -56,16 +62,17 @@ def command(
     named = {KEEP: keep, PAIRS: pairs, CLUSTERS: clusters}
     places = {option: path for option, path in named.items() if path is not None}
     check(inputs, against, {"--output": output, **places})
+    fields = Fields(text_field, id_field)
     kinds: Counter[str] = Counter()
     with make_deduper(settings) as deduper, ExitStack() as stack:
         extras = Extras(inputs, settings.max_record_bytes, places)
         if against:
-            _compare_with(against, deduper, extras, settings)
+            _compare_with(against, deduper, extras, settings, fields)
         out = stack.enter_context(written(output, inputs))
         extras.begin({option: stack.enter_context(written(path, inputs)) for option, path in places.items()})
         broken: InputError | None = None
         try:
-            records = extras.noted(with_progress(inputs, settings.max_record_bytes, "judging"))
+            records = extras.noted(with_progress(inputs, settings.max_record_bytes, "judging", fields))
             for verdict in deduper.stream(records, threads=settings.threads):
                 out.write(wire.encode(verdict) + b"\n")
                 kinds[verdict.verdict] += 1
@@ -80,10 +87,13 @@ def command(
         say(f"{kinds.total():,} verdicts in {output}: {counts or 'no page'}")
 
 
-def _compare_with(against: tuple[str, ...], deduper: Deduper, extras: Extras, settings: Settings) -> None:
+def _compare_with(
+    against: tuple[str, ...], deduper: Deduper, extras: Extras, settings: Settings, fields: Fields
+) -> None:
     """Make the pages of a corpus live."""
     kinds: Counter[str] = Counter()
-    records = extras.noted(with_progress(against, settings.max_record_bytes, "reading what to compare with"))
+    title = "reading what to compare with"
+    records = extras.noted(with_progress(against, settings.max_record_bytes, title, fields))
     for verdict in deduper.stream(records, threads=settings.threads):
         kinds[verdict.verdict] += 1
         extras.take(verdict)

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from stream.cli.options import recipe_option, settle
+from stream.cli.options import field_options, recipe_option, settle
 from stream.cli.progress import say, with_progress
 from stream.cli.table import printable
 
@@ -14,12 +14,21 @@ from stream.cli.table import printable
 @click.command("fingerprint")
 @click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")
 @click.option("--bits", is_flag=True, help="64 characters 0 and 1 instead of 16 hex digits.")
+@field_options
 @recipe_option
-def command(inputs: tuple[str, ...], bits: bool, config: str | None, **flags: Any) -> None:
+def command(
+    inputs: tuple[str, ...],
+    bits: bool,
+    text_field: str | None,
+    id_field: str | None,
+    config: str | None,
+    **flags: Any,
+) -> None:
     """HEX<TAB>ID for each page of INPUT...; hyphens where there is nothing to compare."""
     settings = settle(config, **flags)
     from stream.deduper import batches
     from stream.model import Kind
+    from stream.sources.fields import Fields
     from stream.sources.read import size_of
     from stream.text.fingerprinter import Fingerprinter
     from stream.text.recipe_file import load_recipe
@@ -29,10 +38,11 @@ def command(inputs: tuple[str, ...], bits: bool, config: str | None, **flags: An
     limits = PageLimits(max_record_bytes=settings.max_record_bytes)
     recipe = load_recipe(settings.recipe)
     workers, timeout_s = settings.extract.workers, settings.extract.timeout_s
+    fields = Fields(text_field, id_field)
     with Fingerprinter(
         recipe, settings.cache_folder, workers=workers, timeout_s=timeout_s, say=say
     ) as fingerprinter:
-        for batch in batches(with_progress(inputs, settings.max_record_bytes, "fingerprinting")):
+        for batch in batches(with_progress(inputs, settings.max_record_bytes, "fingerprinting", fields)):
             pages = [decode(record, limits) for record in batch]
             prints = fingerprinter.columns(pages).fingerprint.tolist()
             for page, value in zip(pages, prints, strict=True):

@@ -32,6 +32,10 @@ _JUDGING = [
     click.option("--window", metavar="72h", help="Forget pages older than this, by stream time."),
     click.option("--link", metavar="any|canonical", help="What clusters are tied by."),
 ]
+_FIELDS = [
+    click.option("--text-field", metavar="NAME", help="Field of JSONL or CSV that has the text (default: text)."),
+    click.option("--id-field", metavar="NAME", help="Field of JSONL or CSV that has the id (default: id)."),
+]
 _LOG = [
     click.option("--log", metavar="ADDRESS", help="kafka://HOST:PORT,… or a directory."),
     click.option("--prefix", metavar="NAME", help="First part of the topics' names."),
@@ -58,6 +62,11 @@ def recipe_option(function: F) -> F:
 def judging_options(function: F) -> F:
     """--recipe, --distance, --similarity, --window, --link and --config."""
     return _apply([*_JUDGING, *_CONFIG], function)
+
+
+def field_options(function: F) -> F:
+    """--text-field and --id-field."""
+    return _apply(_FIELDS, function)
 
 
 def log_options(function: F) -> F:

@@ -11,6 +11,7 @@ import click
 
 if TYPE_CHECKING:
     from stream.model import Record
+    from stream.sources.fields import Fields
 
 
 def say(sentence: str) -> None:
@@ -19,12 +20,17 @@ def say(sentence: str) -> None:
 
 
 def with_progress(
-    inputs: Sequence[str], max_record_bytes: int, title: str, *, transient: bool = False
+    inputs: Sequence[str],
+    max_record_bytes: int,
+    title: str,
+    fields: Fields | None = None,
+    *,
+    transient: bool = False,
 ) -> Iterator[Record]:
     """The records of all inputs, under a bar on stderr where that is a terminal, which stays unless `transient`."""
     from stream.sources.read import read_pages, size_of
 
-    reader = read_pages(inputs, max_record_bytes)
+    reader = read_pages(inputs, max_record_bytes, fields)
     if not sys.stderr.isatty():
         yield from reader
         return

@@ -12,6 +12,8 @@ from typing import IO
 from stream.errors import InputError
 
 COMPRESSIONS = (".gz", ".xz", ".zst")
+DAMAGE = (EOFError, OSError, zlib.error, lzma.LZMAError)
+"""What reading from a damaged file may raise."""
 _BOM = b"\xef\xbb\xbf"
 _BUFFER_BYTES = 1 << 18
 _ZSTD_STEP_BYTES = 512
@@ -71,9 +73,14 @@ def lines(
             bare = line.removesuffix(b"\n").removesuffix(b"\r")
             if bare and not bare.isspace():
                 yield number, line if ends else bare
-    except (EOFError, OSError, zlib.error, lzma.LZMAError) as error:
-        what = f"{path} is damaged or cut off after line {number} ({error})"
-        raise InputError(what, "get the file again; the pages up to that line were read") from error
+    except DAMAGE as error:
+        raise cut_off(path, number, error) from error
+
+
+def cut_off(path: str, line: int, error: BaseException) -> InputError:
+    """What to say of a file that could not be read beyond a line."""
+    what = f"{path} is damaged or cut off after line {line} ({error})"
+    return InputError(what, "get the file again; the pages up to that line were read")
 
 
 def _pass_over(stream: io.BufferedReader, step: int) -> None:

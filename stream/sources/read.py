@@ -1,4 +1,4 @@
-"""Input files as records of pages: JSONL, HTML files, folders of HTML.
+"""Input files as records of pages: JSONL, CSV, HTML files, folders of HTML.
 
 A record's topic is its file, its partition 0, its offset the line - 1 (0 for HTML), its timestamp NO_TIME: files
 have no time of their own, so a page that keeps NO_TIME had none that could be read. Its key is the page's id,
@@ -15,28 +15,35 @@ from typing import IO, BinaryIO, NamedTuple, Self
 
 from stream.errors import InputError, InputMissing, Unavailable, UsageError
 from stream.model import Record
+from stream.sources.csv_rows import csv_pages
+from stream.sources.fields import Fields
 from stream.sources.lines import COMPRESSIONS, Counted, lines, unpacked
 from stream.wire.page import NO_TIME, own_name
 
 STDIN = "-"
 HTML = (".html", ".htm", ".xhtml")
 JSONL = (".jsonl", ".ndjson", ".json")
+CSV = ".csv"
 _WEB_ARCHIVES = (".warc", ".arc")
-_ACCEPTED = f"name {', '.join(JSONL)} (also with {', '.join(COMPRESSIONS)}), {', '.join(HTML)}, a folder or -"
+_ACCEPTED = (
+    f"name {', '.join(JSONL)}, {CSV} (also with {', '.join(COMPRESSIONS)}), {', '.join(HTML)}, a folder or -"
+)
 _HTML_HEADERS = (("content-type", b"text/html"),)
 
 
 class _File(NamedTuple):
     path: str
-    is_html: bool
+    kind: str
+    """`HTML[0]`, `JSONL[0]` or `CSV`."""
     bytes: int
 
 
 class PageReader:
     """Iterates over the records of all inputs, in their order; see `read_pages`."""
 
-    def __init__(self, inputs: Sequence[str], max_record_bytes: int) -> None:
+    def __init__(self, inputs: Sequence[str], max_record_bytes: int, fields: Fields) -> None:
         self._files = _files_of(inputs)
+        self._fields = fields
         self._limit = max_record_bytes
         self._done = 0
         self._open: Counted | None = None
@@ -57,25 +64,25 @@ class PageReader:
     def _all(self) -> Iterator[Record]:
         for file in self._files:
             if file.path == STDIN:
-                yield from jsonl_records(sys.stdin.buffer, STDIN, self._limit)
+                yield from _jsonl(Counted(sys.stdin.buffer), STDIN, self._limit, self._fields)
                 continue
             with _opened(file.path) as handle:
                 self._open = Counted(handle)
-                reader = _html if file.is_html else _jsonl
-                yield from reader(self._open, file.path, self._limit)
+                yield from _READERS[file.kind](self._open, file.path, self._limit, self._fields)
                 self._open = None
             self._done += file.bytes
 
 
-def read_pages(inputs: Sequence[str], max_record_bytes: int = 1 << 20) -> PageReader:
+def read_pages(inputs: Sequence[str], max_record_bytes: int = 1 << 20, fields: Fields | None = None) -> PageReader:
     """The pages of files, folders (`.html`, `.htm`, `.xhtml` in byte order of their relative paths) and `-`.
 
     A line or file longer than `max_record_bytes` comes with a little more than that, enough for `decode` to
-    call it too large. Memory does not grow with the inputs, but for the list of a folder's paths. Raises at
-    once InputMissing or UsageError for an input that cannot be read and for a folder without such files,
-    while iterating InputError for one that is damaged.
+    call it too large. `fields`: what JSONL and CSV call a page's fields. Memory does not grow with the inputs,
+    but for the list of a folder's paths. Raises at once InputMissing or UsageError for an input that cannot be
+    read and for a folder without such files, while iterating InputError for one that is damaged, and UsageError
+    for CSV without the columns that are needed.
     """
-    return PageReader(inputs, max_record_bytes)
+    return PageReader(inputs, max_record_bytes, fields or Fields())
 
 
 def size_of(inputs: Sequence[str]) -> int | None:
@@ -86,7 +93,7 @@ def size_of(inputs: Sequence[str]) -> int | None:
 def refuse_unlined(inputs: Sequence[str]) -> None:
     """Raise UsageError for an input whose pages are no lines that can be read twice; as `read_pages` for others."""
     for file in _files_of(inputs):
-        if file.is_html or not os.path.isfile(file.path):
+        if file.kind != JSONL[0] or not os.path.isfile(file.path):
             what = f"the pages of {shown_path(file.path)} are no lines that can be read twice"
             raise UsageError(what, f"name files that end in {', '.join(JSONL)}, also packed")
 
@@ -104,24 +111,37 @@ def raw_lines(inputs: Sequence[str], max_record_bytes: int) -> Iterator[bytes]:
 
 def jsonl_records(handle: IO[bytes], path: str, max_record_bytes: int) -> Iterator[Record]:
     """The pages of an open JSONL file, which stays open; `path` names it, and its ending the compression."""
-    return _jsonl(Counted(handle), path, max_record_bytes)
+    return _jsonl(Counted(handle), path, max_record_bytes, Fields())
 
 
-def _jsonl(handle: Counted, path: str, limit: int) -> Iterator[Record]:
+def _jsonl(handle: Counted, path: str, limit: int, fields: Fields) -> Iterator[Record]:
+    source = lines(unpacked(handle, path), path, limit)
+    pages = ((number, fields.mapped(line) if len(line) <= limit else line) for number, line in source)
+    return _records(pages, path, limit)
+
+
+def _csv(handle: Counted, path: str, limit: int, fields: Fields) -> Iterator[Record]:
+    return _records(csv_pages(unpacked(handle, path), path, limit, fields), path, limit)
+
+
+def _records(pages: Iterator[tuple[int, bytes]], path: str, limit: int) -> Iterator[Record]:
     topic, prefix = shown_path(path), os.fsencode(path) + b":"
-    for number, line in lines(unpacked(handle, path), path, limit):
+    for number, line in pages:
         key = own_name(line) if len(line) <= limit else None
         if key is None:
             key = prefix + str(number).encode()
         yield Record(topic, 0, number - 1, key, line, (), NO_TIME)
 
 
-def _html(handle: Counted, path: str, limit: int) -> Iterator[Record]:
+def _html(handle: Counted, path: str, limit: int, _fields: Fields) -> Iterator[Record]:
     try:
         value = unpacked(handle, path).read(limit + 1)
     except OSError as error:
         raise InputError(f"{path} cannot be read on ({error.strerror})", "look after the disk") from error
     yield Record(shown_path(path), 0, 0, os.fsencode(path), value, _HTML_HEADERS, NO_TIME)
+
+
+_READERS = {HTML[0]: _html, JSONL[0]: _jsonl, CSV: _csv}
 
 
 def shown_path(path: str) -> str:
@@ -145,7 +165,7 @@ def _files_of(inputs: Sequence[str]) -> list[_File]:
     files: list[_File] = []
     for path in inputs:
         if path == STDIN:
-            files.append(_File(STDIN, False, 0))
+            files.append(_File(STDIN, JSONL[0], 0))
         elif os.path.isdir(path):
             files.extend(_folder(path))
         else:
@@ -162,11 +182,13 @@ def _named(path: str) -> _File:
         raise InputMissing(f"{shown_path(path)} cannot be read", "check its permissions")
     name = path.lower()
     if name.endswith(HTML):
-        return _File(path, True, size)
+        return _File(path, HTML[0], size)
     for ending in COMPRESSIONS:
         name = name.removesuffix(ending)
     if name.endswith(JSONL):
-        return _File(path, False, size)
+        return _File(path, JSONL[0], size)
+    if name.endswith(CSV):
+        return _File(path, CSV, size)
     if name.endswith(_WEB_ARCHIVES):
         raise Unavailable(f"{shown_path(path)} is a web archive, and these are not read yet", _ACCEPTED)
     raise UsageError(f"{shown_path(path)} is no kind of file that is read", _ACCEPTED)

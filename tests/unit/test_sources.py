@@ -178,9 +178,9 @@ def test_a_missing_input_is_told_before_anything_is_read(tmp_path: Path) -> None
 
 
 def test_a_file_of_no_known_kind_is_refused_with_what_is_accepted(tmp_path: Path) -> None:
-    (tmp_path / "pages.csv").touch()
+    (tmp_path / "pages.tsv").touch()
     with pytest.raises(UsageError, match=r"\.jsonl.*\.zst.*\.xhtml"):
-        read_pages([str(tmp_path / "pages.csv")])
+        read_pages([str(tmp_path / "pages.tsv")])
 
 
 def test_web_archives_are_said_to_come_later(tmp_path: Path) -> None:

@@ -1,0 +1,153 @@
+"""Fields of other names in JSONL, and CSV: what page a line or a row is."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import tracemalloc
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stream.cli.main import invoke
+from stream.errors import InputError, UsageError
+from stream.model import Kind, Page
+from stream.sources.csv_rows import csv_pages
+from stream.sources.fields import Fields
+from stream.sources.read import read_pages
+from stream.wire.page import PageLimits, decode
+
+LIMIT = 1000
+MAPPED = Fields(text="body", id="doc")
+
+
+def pages_of(path: Path, data: bytes, fields: Fields | None = None) -> list[Page]:
+    path.write_bytes(data)
+    return [decode(record, PageLimits(LIMIT)) for record in read_pages([str(path)], LIMIT, fields)]
+
+
+def test_a_named_field_is_the_text_or_id_and_counts_alone(tmp_path: Path) -> None:
+    lines = [
+        {"doc": 7, "id": "no", "body": "正文", "text": "no", "html": "no", "url": "u", "time": 5, "more": [1]},
+        {"doc": "b", "text": "no"},
+        {"id": "no", "url": "v", "body": "x"},
+        {"doc": True, "body": "x"},
+        {"doc": "e", "body": "\ud800"},
+    ]
+    data = b"\n".join([*(json.dumps(line).encode() for line in lines), b"{broken", b"[1]"])
+    first, second, third, fourth, fifth, *others = pages_of(tmp_path / "p.jsonl", data, MAPPED)
+    assert (first.id, first.text, first.raw, first.url, first.time) == ("7", "正文", None, "u", 5)
+    assert (second.id, second.reason) == ("b", "no_text")
+    assert (third.id, third.text) == ("v", "x")
+    assert fourth.reason == "wrong_type"
+    assert (fifth.id, fifth.text) == ("e", "\ud800")
+    assert [page.reason for page in others] == ["bad_json", "bad_json"]
+
+
+def test_lines_come_byte_for_byte_where_nothing_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "p.jsonl"
+    path.write_bytes(b'{ "id":"a" , "text":"x","more":1}')
+    [record] = read_pages([str(path)])
+    assert record.value == path.read_bytes()
+
+
+@pytest.mark.parametrize("ending", [".csv", ".CSV", ".csv.gz"])
+def test_a_row_is_a_page_whatever_its_quotes_hold(tmp_path: Path, ending: str) -> None:
+    data = (
+        b"\xef\xbb\xbfid,text,time,status,url,more\r\n"
+        b'a,"one, ""two""\r\n\r\nthree",2026-03-01T00:00:00Z,200,u,x\r\n'
+        b"\r\n"
+        b",plain,5,404,,\n"
+        b"c\n"
+        b'd,"\xff",1\n'
+        b'e,stray " quote\nf,one more "\n'
+        b"last,no end,,,,,too,many"
+    )
+    path = tmp_path / f"p{ending}"
+    pages = pages_of(path, gzip.compress(data) if ending.endswith("gz") else data)
+    assert [(page.id, page.offset) for page in pages] == [
+        ("a", 1),
+        (f"{path}:6", 5),
+        ("c", 6),
+        (f"{path}:8", 7),
+        (f"{path}:9", 8),
+        ("last", 10),
+    ]
+    assert pages[0].text == 'one, "two"\r\n\r\nthree'
+    assert (pages[0].url, pages[0].time) == ("u", 1_772_323_200_000)
+    assert (pages[1].kind, pages[1].time) == (Kind.TOO_SHORT, 5)
+    assert pages[2].reason == "no_text"
+    assert [page.reason for page in pages[3:5]] == ["bad_json", "bad_json"]
+
+
+CELLS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=20)
+
+
+@given(st.lists(st.tuples(CELLS, CELLS), max_size=8), st.sampled_from(["\n", "\r\n"]))
+def test_what_the_standard_library_writes_is_read_again(rows: list[tuple[str, str]], end: str) -> None:
+    written = io.StringIO(newline="")
+    writer = csv.writer(written, lineterminator=end, quoting=csv.QUOTE_ALL)
+    writer.writerows([("id", "text"), *rows])
+    stream = io.BufferedReader(io.BytesIO(written.getvalue().encode()))  # type: ignore[arg-type]
+    found = [json.loads(value) for _, value in csv_pages(stream, "p.csv", LIMIT, Fields())]
+    assert found == [{"id": page_id, "text": text} for page_id, text in rows]
+
+
+def test_columns_have_other_names_where_they_are_named(tmp_path: Path) -> None:
+    [page] = pages_of(tmp_path / "p.csv", b"doc,text,body\n7,no,yes\n", MAPPED)
+    assert (page.id, page.text) == ("7", "yes")
+
+
+@pytest.mark.parametrize(
+    ("first", "fields", "option"),
+    [
+        (b"id,body", Fields(), "--text-field"),
+        (b"", Fields(), "--text-field"),
+        (b"id,text", Fields(text="body"), "--text-field"),
+        (b"id,text", Fields(id="doc"), "--id-field"),
+    ],
+)
+def test_a_column_that_is_missing_is_named_before_any_page(
+    tmp_path: Path, first: bytes, fields: Fields, option: str
+) -> None:
+    with pytest.raises(UsageError, match=option):
+        pages_of(tmp_path / "p.csv", first + b"\na,b\n", fields)
+
+
+def test_a_row_that_is_too_long_costs_one_page(tmp_path: Path) -> None:
+    long = b'b,"' + b"x,\n" * LIMIT + b'"\n'
+    pages = pages_of(tmp_path / "p.csv", b"id,text\na,one\n" + long + b"c,two\n")
+    assert [(page.text, page.reason) for page in pages] == [("one", ""), (None, "too_large"), ("two", "")]
+    assert pages[2].offset == 3 + LIMIT
+
+
+def test_quotes_that_never_close_are_an_error_in_bounded_memory(tmp_path: Path) -> None:
+    path = tmp_path / "p.csv"
+    path.write_bytes(b'id,text\na,one\nb,"' + (b"x" * 50_000 + b"\n") * 320)
+    tracemalloc.start()
+    reader = read_pages([str(path)], LIMIT)
+    assert decode(next(reader), PageLimits(LIMIT)).id == "a"
+    with pytest.raises(InputError, match="begins on line 3"):
+        next(reader)
+    assert tracemalloc.get_traced_memory()[1] < 4 << 20
+    tracemalloc.stop()
+
+
+def test_dedup_takes_csv_and_names_and_keeps_no_lines_of_it(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SIMSTREAM_CACHE", str(cache))
+    text = "The night train now stops at the mill village again after forty years, and the baker opens before dawn."
+    Path("p.csv").write_text(f'doc,body\na,"{text}"\n')
+    Path("q.jsonl").write_text(json.dumps({"doc": "b", "body": text}))
+    assert invoke(["dedup", "p.csv", "q.jsonl", "--text-field", "body", "--id-field", "doc", "-o", "out"]) == 0
+    verdicts = [json.loads(line) for line in Path("out").read_text().splitlines()]
+    assert [(v["id"], v["near_duplicate_of"]) for v in verdicts] == [("a", None), ("b", "a")]
+    capsys.readouterr()
+    assert invoke(["dedup", "p.csv", "--keep", "kept"]) == 2
+    assert "no lines that can be read twice" in capsys.readouterr().err
