@@ -47,7 +47,8 @@ tests, tools and pictures need besides, with the licences that they declare; `ma
 def pinned(lock: Path = LOCK) -> dict[str, str]:
     """Name and version of each package in the lock file."""
     lines = (line.partition("#")[0].strip() for line in lock.read_text(encoding="utf-8").splitlines())
-    return dict(line.split(";")[0].strip().split("==", 1) for line in lines if "==" in line)  # type: ignore[arg-type]
+    pins = (line.partition(";")[0].strip().partition("==") for line in lines if "==" in line)
+    return {name: version for name, _, version in pins}
 
 
 def needed(project: str = PROJECT) -> dict[str, str]:

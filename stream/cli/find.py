@@ -23,6 +23,16 @@ OPTIONS: Final = ("input", "output", "blocks", "distance", "help")
 BAD_OPTION, NO_BLOCKS, NO_DISTANCE, NO_INPUT, NO_OUTPUT, FEW_BLOCKS, UNREADABLE, UNWRITABLE = range(1, 9)
 """The exit codes; a line that is no number, and more than 64 blocks, end with 1, too."""
 MOST_BLOCKS: Final = 64
+USAGE: Final = """\
+  -b, --blocks BLOCKS        More than DISTANCE, at most 64; changes no result
+  -d, --distance DISTANCE    Greatest number of bits that differ
+  -i, --input INPUT          A file, or - for stdin
+  -o, --output OUTPUT        A file, or - for stdout
+  -h, --help                 This page
+
+Exit codes: 1 bad option or line, 2 no blocks, 3 no distance, 4 no input, 5 no output, 6 blocks not more than
+distance, 7 input cannot be read, 8 output cannot be written."""
+"""What both commands say of their options, behind what each is for."""
 _UNSIGNED: Final = re.compile(r"\s*\+?([0-9]+)")
 
 Lines = Callable[["U64", int, Callable[[int], None]], Iterable[bytes]]
@@ -85,13 +95,13 @@ def refusal(wish: Wish) -> tuple[int, str] | None:
 
 
 def find(arguments: Sequence[str], usage: str, title: str, lines: Lines) -> int:
-    """Run one of the two commands; returns its exit code."""
+    """Run one of the two commands, of which `usage` says what it is for; returns its exit code."""
     try:
         wish = parse(arguments)
     except ValueError as error:
         return _fail(BAD_OPTION, str(error))
     if wish.help:
-        click.echo(usage)
+        click.echo(f"{usage}\n{USAGE}")
         return 0
     if refused := refusal(wish):
         return _fail(*refused)

@@ -15,15 +15,7 @@ Usage: simstream find-clusters --blocks BLOCKS --distance DISTANCE --input INPUT
 
 Read fingerprints, one decimal number a line; write what is connected by pairs that differ in at most DISTANCE
 bits: the members of each cluster of two and more as one JSON array a line, in order. Each fingerprint counts once.
-
-  -b, --blocks BLOCKS        More than DISTANCE, at most 64; changes no result
-  -d, --distance DISTANCE    Greatest number of bits that differ
-  -i, --input INPUT          A file, or - for stdin
-  -o, --output OUTPUT        A file, or - for stdout
-  -h, --help                 This page
-
-Exit codes: 1 bad option or line, 2 no blocks, 3 no distance, 4 no input, 5 no output, 6 blocks not more than
-distance, 7 input cannot be read, 8 output cannot be written."""
+"""
 
 
 @as_command("find-clusters")
