@@ -87,6 +87,7 @@ ROWS: dict[str, tuple[Panel, ...]] = {
         ),
     ),
     "Latency": (
+        Panel("From page to committed verdict", "s", _quantiles("simstream_end_to_end_latency_seconds")),
         Panel("From page to frame in the log", "s", _quantiles("simstream_frame_latency_seconds")),
         Panel("From frame to committed verdict", "s", _quantiles("simstream_verdict_latency_seconds")),
         Panel(
@@ -117,6 +118,12 @@ ROWS: dict[str, tuple[Panel, ...]] = {
                 Query(_most("simstream_index_bytes", "part"), "{{part}}"),
                 Query(_most("simstream_state_bytes", "part"), "{{part}}"),
             ),
+            True,
+        ),
+        Panel(
+            "Bytes by permuted table",
+            "bytes",
+            (Query(_most("simstream_index_table_bytes", "table"), "{{table}}"),),
             True,
         ),
         Panel("Segments", "short", (Query(_most("simstream_index_segments", "instance"), "{{instance}}"),)),

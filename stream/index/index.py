@@ -23,6 +23,7 @@ from stream.index.held import Held
 from stream.index.keys import Flags, Keys, Rule, frozen
 from stream.index.matches import Matches
 from stream.index.memtable import Memtable
+from stream.index.packed import TableSize
 from stream.index.plan import Plan
 from stream.index.segment import DELETE, KIND, Run, Segment
 from stream.index.shelf import Shelf
@@ -283,6 +284,15 @@ class Index(Closing):
             for part, size in segment.nbytes().items():
                 sizes[part] += size
         return {**sizes, "memtable": self._memtable.nbytes(), "released": self._held.nbytes()}
+
+    def by_table(self) -> dict[str, TableSize]:
+        """What each table holds in all segments together; segments may have different numbers of tables."""
+        found: dict[str, TableSize] = {}
+        for segment in self._shelf.segments.values():
+            for table, held in segment.by_table().items():
+                before = found.get(table, TableSize(0, 0))
+                found[table] = TableSize(before.entries + held.entries, before.bytes + held.bytes)
+        return found
 
     def _seal(self, more: Fresh) -> None:
         """Make segments of the live entries of the memtable and more, one for each bucket."""

@@ -10,7 +10,7 @@ overlap, and need no more than to leave out the rows and prefixes of the others.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,9 +25,18 @@ from stream.kernels.packed import BITS, ROTATION, locate_packed, pack, probe_pac
 from stream.kernels.permute import rotate
 from stream.model import U64
 
+SCANNED = "scanned"
+"""What stands for a table where there is none: fingerprints that are scanned."""
 Arrays = Mapping[str, NDArray[Any]]
 Pause = Callable[[], None]
 """Called between the steps of long work; may do other work, or raise to end it."""
+
+
+class TableSize(NamedTuple):
+    """What one table holds; `bytes` with its directory."""
+
+    entries: int
+    bytes: int
 
 
 class Tables(Protocol):
@@ -39,6 +48,8 @@ class Tables(Protocol):
         """All n fingerprints, in order; linear."""
 
     def arrays(self) -> Arrays: ...
+
+    def by_table(self) -> dict[str, TableSize]: ...
 
 
 class Column:
@@ -61,6 +72,10 @@ class Column:
     def arrays(self) -> Arrays:
         """`fingerprints`."""
         return {"fingerprints": self._values}
+
+    def by_table(self) -> dict[str, TableSize]:
+        """All of it, under SCANNED."""
+        return {SCANNED: TableSize(len(self._values), self._values.nbytes)}
 
 
 class Packed:
@@ -125,6 +140,16 @@ class Packed:
     def arrays(self) -> Arrays:
         """`high`, `low`, `directory`: all tables one after another."""
         return {"high": self._high, "low": self._low, "directory": self._directory}
+
+    def by_table(self) -> dict[str, TableSize]:
+        """What each table holds, by its number."""
+        sizes = 2 ** self.layout[:, BITS] + 1
+        entries = self._directory[np.cumsum(sizes) - 1] - self._directory[np.cumsum(sizes) - sizes]
+        each = self._high.itemsize + self._low.itemsize
+        return {
+            str(table): TableSize(number, number * each + size * self._directory.itemsize)
+            for table, (number, size) in enumerate(zip(entries.tolist(), sizes.tolist(), strict=True))
+        }
 
 
 def build(column: U64, plan: Plan, distance: int, pause: Pause) -> Tables:

@@ -14,7 +14,7 @@ from stream.files import Part
 from stream.index import packed
 from stream.index.answers import Hits
 from stream.index.keys import frozen
-from stream.index.packed import Arrays, Pause, Tables
+from stream.index.packed import Arrays, Pause, Tables, TableSize
 from stream.index.plan import Plan, choose
 from stream.model import U64
 
@@ -89,6 +89,10 @@ class Segment:
         """Bytes of tables, sketches and rows."""
         tables = sum(array.nbytes for array in self.tables.arrays().values())
         return {"tables": tables, "sketches": self.sketches.nbytes, "rows": self.rows.nbytes}
+
+    def by_table(self) -> dict[str, TableSize]:
+        """What each of its tables holds."""
+        return self.tables.by_table()
 
     def part(self) -> Part:
         """As it is written to disk."""

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from stream.judge.state import JudgeState
 from stream.model import Verdict
-from stream.telemetry.metrics import INDEX_PART, Metrics, cluster_sizes
+from stream.telemetry.metrics import INDEX_PART, TABLE, Metrics, cluster_sizes
 
 EVERY_S = 1.0
 """Between two looks at what is held: about 50 us, more where there are many segments."""
@@ -44,15 +44,17 @@ class Observing:
         metrics.distance.observe_all(Counter(verdict.distance or 0 for verdict in near))
         metrics.similarity.observe_all(Counter(each.similarity for each in near if each.similarity is not None))
 
-    def committed(self, kinds: Mapping[str, int], appended: Mapping[int, int]) -> None:
-        """Verdicts of these kinds are committed; `appended`: how many pages' frames came to the log at which ms.
+    def committed(self, kinds: Mapping[str, int], appended: Mapping[int, int], came: Mapping[int, int]) -> None:
+        """Verdicts of these kinds are committed; how many pages' frames came to the log, and how many pages into
+        the source topic, at which ms.
 
         May be called in another thread than the rest."""
         now = time.time()
         for kind, number in kinds.items():
             self._metrics.verdicts.labels(kind).inc(number)
-        for milliseconds, number in appended.items():
-            self._metrics.latency.observe(max(0.0, now - milliseconds / 1000), number)
+        for histogram, times in ((self._metrics.latency, appended), (self._metrics.whole_latency, came)):
+            for milliseconds, number in times.items():
+                histogram.observe(max(0.0, now - milliseconds / 1000), number)
 
     def _positions(self) -> None:
         metrics = self._metrics
@@ -67,6 +69,11 @@ class Observing:
         for part, size in self._state.resolver.nbytes().items():
             gauge = metrics.index_bytes if part in INDEX_PART.values else metrics.state_bytes
             gauge.labels(part.replace(" ", "_")).set(size)
+        tables = index.by_table()
+        for table in TABLE.values:  # a merge may end the last segment that had it
+            entries, size = tables.get(table, (0, 0))
+            metrics.table_entries.labels(table).set(entries)
+            metrics.table_bytes.labels(table).set(size)
         metrics.candidates.inc(index.candidates - self._candidates)
         metrics.rejected.inc(index.rejected - self._rejected)
         self._candidates, self._rejected = index.candidates, index.rejected

@@ -24,7 +24,9 @@ _log = logging.getLogger("simstream.judge")
 
 
 class Batch(NamedTuple):
-    """Verdicts and the position after them, with their number by kind, and by the ms at which their frames came.
+    """Verdicts and the position after them, with their number by kind, and how many came at which ms.
+
+    `appended`: their frames into the log; `came`: their pages into the source topic.
 
     Without verdicts only the position moves, to `frame`, the next one of the log.
     """
@@ -33,6 +35,7 @@ class Batch(NamedTuple):
     position: bytes
     kinds: Counter[str]
     appended: Mapping[int, int]
+    came: Mapping[int, int]
     frame: int = 0
     seconds: float = 0.0
     """How long publishing took, once it is done."""

@@ -15,6 +15,7 @@ from stream.roles.judging import Judging
 from stream.roles.keeper import Unkept
 from stream.roles.outbox import Batch, Outbox
 from stream.telemetry.metrics import Rising
+from stream.wire import frame as frames
 from stream.wire import position as positions
 from stream.wire import verdict as wire
 
@@ -63,18 +64,21 @@ class Publishing:
         began = time.perf_counter()
         verdicts: list[Verdict] = []
         appended: Counter[int] = Counter()
+        came: Counter[int] = Counter()
         if records:
             self._keeper.saw(records[0].offset, records[0].timestamp)
         for record in records:
             judged = self._judging.take(record)
             verdicts += judged
-            appended[record.timestamp] += len(judged)
+            if judged:
+                appended[record.timestamp] += len(judged)
+                came.update(frames.came(record.value or b"", len(judged)))
         self._judging.name_outgrown()
         self._last_ms = records[-1].timestamp if records else None
         if verdicts:
             self._context.metrics.batch.labels("judge").observe(time.perf_counter() - began)
             self._judging.observing.judged(verdicts)
-            self._hand_over(outbox, verdicts, appended)
+            self._hand_over(outbox, verdicts, appended, came)
         outbox.check()
         self._measure()
         self._keeper.turn(self._judging.next_frame, self._judging.ordinal, self._published)
@@ -92,11 +96,15 @@ class Publishing:
         self._transactions.follow(self._publisher.results)
 
     def _hand_over(
-        self, outbox: Outbox, verdicts: Sequence[Verdict], appended: Mapping[int, int] = MappingProxyType({})
+        self,
+        outbox: Outbox,
+        verdicts: Sequence[Verdict],
+        appended: Mapping[int, int] = MappingProxyType({}),
+        came: Mapping[int, int] = MappingProxyType({}),
     ) -> None:
         position = positions.encode(self._judging.position(self._log_id))
         self._handed_over = self._judging.next_frame
-        outbox.put(Batch(_outgoing(verdicts), position, _kinds(verdicts), appended, self._handed_over))
+        outbox.put(Batch(_outgoing(verdicts), position, _kinds(verdicts), appended, came, self._handed_over))
 
     def _look_for_a_newer(self, publisher: Publisher, election: Election) -> None:
         """Raise TakenOver where the election is lost and another one has begun to publish.
@@ -117,7 +125,7 @@ class Publishing:
     def _committed(self, batch: Batch) -> None:
         """Called by the outbox once a batch is committed."""
         self._context.metrics.batch.labels("publish").observe(batch.seconds)
-        self._judging.observing.committed(batch.kinds, batch.appended)
+        self._judging.observing.committed(batch.kinds, batch.appended, batch.came)
         self._published = batch.frame
 
     def _waiting(self, outbox: Outbox) -> None:

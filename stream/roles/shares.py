@@ -94,7 +94,8 @@ class ShareMaker:
         for begin, end in frames.cuts(columns, self._frame.max_pages, self._frame.max_bytes):
             to = header.to if end == len(columns) else int(columns.offset[end - 1]) + 1
             first = header.first and begin == 0
-            part = msgspec.structs.replace(header, start=start, to=to, first=first)
+            came = frames.arrivals([record.timestamp for record in share.records[begin:end]])
+            part = msgspec.structs.replace(header, start=start, to=to, first=first, came=came)
             encoded.append(frames.encode(part, frames.take(columns, begin, end)))
             start = to
         pairs = zip(share.records, share.pages, strict=True)

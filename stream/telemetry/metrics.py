@@ -11,6 +11,8 @@ from collections.abc import Mapping
 
 from prometheus_client import Counter, ProcessCollector, generate_latest
 
+from stream.index.packed import SCANNED
+from stream.index.plan import MOST_TABLES
 from stream.judge.acceptor import Ignored
 from stream.model import REASONS
 from stream.telemetry import memory
@@ -31,6 +33,7 @@ DEAD_REASON = Label("reason", tuple(reason for reason in REASONS[1:] if reason n
 IGNORED_REASON = Label("reason", tuple(reason.value for reason in Ignored))
 RESULT = Label("result", ("committed", "found", "aborted", "fenced"))
 STAGE = Label("stage", ("decode", "fingerprint", "judge", "publish", "snapshot", "snapshot_write"))
+TABLE = Label("table", (SCANNED, *(str(table) for table in range(MOST_TABLES))))
 INDEX_PART = Label("part", ("tables", "sketches", "rows", "memtable", "released"))
 STATE_PART = Label("part", ("rows_and_chains", "clusters", "directory", "page_store"))
 SIZE = Label("size", (*SIZES.values(), LARGER))
@@ -79,16 +82,22 @@ class Metrics:
             "The longest that a page may wait to be read: since the one before it came; 0 where none waits.",
             PARTITION,
         )
+        self.whole_latency = make.histogram(
+            "end_to_end_latency_seconds",
+            "seconds",
+            "From a page's record in `pages` (its timestamp) to the commit of its verdict.",
+            SECONDS,
+        )
         self.page_latency = make.histogram(
             "frame_latency_seconds",
             "seconds",
-            "From a page's record in `pages` (its timestamp) to the acknowledgement of its frame.",
+            "From a page's record in `pages` (its timestamp) to the acknowledgement of its frame, the first part.",
             SECONDS,
         )
         self.latency = make.histogram(
             "verdict_latency_seconds",
             "seconds",
-            "From a page's frame in the log to the commit of its verdict; with the one above, end to end.",
+            "From a page's frame in the log to the commit of its verdict, the second part.",
             SECONDS,
         )
         self.batch = make.histogram(
@@ -154,6 +163,12 @@ class Metrics:
         self.segments = make.gauge("index_segments", "segments", "Sealed segments of the index.")
         self.index_bytes = make.gauge(
             "index_bytes", "bytes", "Held by the index, in memory or mapped, by part.", INDEX_PART
+        )
+        self.table_entries = make.gauge(
+            "index_table_entries", "entries", "Entries of sealed segments, by permuted table.", TABLE
+        )
+        self.table_bytes = make.gauge(
+            "index_table_bytes", "bytes", "Held by each permuted table with its directory.", TABLE
         )
         self.state_bytes = make.gauge(
             "state_bytes", "bytes", "Held by the judge beside the index, by part.", STATE_PART

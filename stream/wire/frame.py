@@ -12,7 +12,9 @@ About 70 bytes a page beside its id and URL.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import groupby
 from typing import Any
 
 import mmh3
@@ -27,6 +29,8 @@ MAGIC = b"smfr"
 VERSION = 1
 _FIRST, _LOST = 1, 2
 _PREFIX = struct.Struct("<4sHHQII")
+MOST_RUNS = 32
+"""Runs of arrivals in one header: at most about 350 bytes a frame."""
 _CHECKED = 16  # the checksum covers everything from here on
 _PAGE_BYTES = 8 + 8 + 16 + 8 + 4 + 4 + 4 + 1 + 1
 
@@ -47,6 +51,12 @@ class Header(msgspec.Struct, frozen=True, array_like=True):
     sketch_words: int
     first: bool = False
     lost: bool = False
+    came: tuple[tuple[int, int], ...] = ()
+    """When its pages came into the source topic: runs of (ms of their records, pages), in the order of the pages.
+
+    Only for measuring; no verdict depends on it. Frames of earlier versions have none, and those versions read past
+    it.
+    """
 
 
 class Frame(msgspec.Struct, frozen=True):
@@ -103,15 +113,20 @@ def decode(data: bytes) -> Frame:
         raise FrameDamaged(f"a record is no frame of version {VERSION}")
     if checksum(memoryview(data)[_CHECKED:]) != stored:
         raise FrameDamaged("a frame's checksum does not agree")
-    try:
-        header = msgspec.msgpack.decode(data[_PREFIX.size : _PREFIX.size + head_length], type=Header)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise FrameDamaged(f"a frame's header cannot be read ({str(error)[:100]})") from error
+    header = _header(data)
     if flags != (_FIRST if header.first else 0) | (_LOST if header.lost else 0):
         raise FrameDamaged("a frame's flags contradict its header")
     columns = _read(data, _PREFIX.size + head_length, pages, header.sketch_words)
     _check(header, columns)
     return Frame(header, columns, stored)
+
+
+def _header(data: bytes) -> Header:
+    length = _PREFIX.unpack_from(data)[4]
+    try:
+        return msgspec.msgpack.decode(memoryview(data)[_PREFIX.size : _PREFIX.size + length], type=Header)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise FrameDamaged(f"a frame's header cannot be read ({str(error)[:100]})") from error
 
 
 def _read(data: bytes, at: int, pages: int, sketch_words: int) -> Columns:
@@ -146,6 +161,9 @@ def _read(data: bytes, at: int, pages: int, sketch_words: int) -> Columns:
 def _check(header: Header, c: Columns) -> None:
     if not 0 <= header.start <= header.to or header.partition < 0:
         raise FrameDamaged("a frame's offsets are no range")
+    counts = [pages for _, pages in header.came]
+    if header.came and (min(counts) < 1 or sum(counts) != len(c)):
+        raise FrameDamaged("a frame's times of arrival are not those of its pages")
     if header.lost and len(c):
         raise FrameDamaged("a frame of lost offsets has pages")
     if not len(c):
@@ -187,6 +205,31 @@ def take(columns: Columns, start: int, stop: int) -> Columns:
 
 def _span(ends: NDArray[np.uint32], start: int, stop: int) -> tuple[int, int]:
     return (int(ends[start - 1]) if start else 0), (int(ends[stop - 1]) if stop else 0)
+
+
+def arrivals(milliseconds: Sequence[int]) -> tuple[tuple[int, int], ...]:
+    """`Header.came` of successive pages whose records have these timestamps, in at most MOST_RUNS runs.
+
+    Exact where so many are enough; else pages are taken together, each group with its earliest time.
+    """
+    runs = tuple((at, len(list(group))) for at, group in groupby(milliseconds))
+    if len(runs) <= MOST_RUNS:
+        return runs
+    size = -(-len(milliseconds) // MOST_RUNS)
+    groups = (milliseconds[begin : begin + size] for begin in range(0, len(milliseconds), size))
+    return tuple((min(group), len(group)) for group in groups)
+
+
+def came(data: bytes, pages: int) -> Counter[int]:
+    """How many of the last `pages` pages of a frame that `decode` can read came at which ms; empty if it is silent.
+
+    Cost: the header alone is read.
+    """
+    found: Counter[int] = Counter()
+    for milliseconds, number in reversed(_header(data).came):
+        found[milliseconds] += min(number, pages)
+        pages -= min(number, pages)
+    return +found
 
 
 def cuts(columns: Columns, max_pages: int, max_bytes: int) -> Iterator[tuple[int, int]]:

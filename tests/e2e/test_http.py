@@ -36,7 +36,7 @@ def test_the_counters_agree_with_what_was_fed(program: Program, tmp_path: Path) 
         assert dead == kinds["unreadable"] > 0
         assert 'simstream_frames_ignored_total{reason="damaged"} 0.0' in text
         assert service.metric('simstream_batch_seconds_count{stage="judge"}') > 0
-        for latency in ("frame", "verdict"):
+        for latency in ("frame", "verdict", "end_to_end"):
             name = f"simstream_{latency}_latency_seconds_count"
             service.until(lambda name=name: service.metric(name) == 400, "every page's latency is measured")
         assert service.metric("simstream_hamming_distance_count") == kinds["near_duplicate"] > 0

@@ -283,7 +283,8 @@ class TestScene:
         scene.send([pages.text(scene.rng)])
         scene.fires("SimstreamFenced")
         last = frames.decode(read_topic(scene.log, FINGERPRINTS)[-1].value or b"")
-        behind = msgspec.structs.replace(last.header, start=last.header.to + 1_000, to=last.header.to + 1_001)
+        start = last.header.to + 1_000
+        behind = msgspec.structs.replace(last.header, start=start, to=start + 1, came=())
         with scene.log.appender(FINGERPRINTS) as appender:
             appender.append(b"no frame", partition=0)
             appender.append(frames.encode(behind, frames.take(last.columns, 0, 0)), partition=0)

@@ -107,6 +107,19 @@ def test_sizes_are_geometric_and_an_older_bucket_becomes_one_segment() -> None:
     index.check()
 
 
+@pytest.mark.parametrize("distance", [3, 8])
+def test_what_each_table_holds_is_what_all_tables_hold(distance: int) -> None:
+    index = Index(None, 0, distance, 0, memtable_limit=500)
+    for first in range(0, 40_000, 2_000):
+        added(index, first, 2_000, bucket=first // 30_000)
+    parts = [part.facts for part in index.parts() if part.kind == "segment"]
+    tables = index.by_table()
+    assert sum(size.bytes for size in tables.values()) == index.nbytes()["tables"] > 0
+    first_or_scanned = sum(tables[name].entries for name in ("0", "scanned") if name in tables)
+    assert first_or_scanned == sum(facts["count"] for facts in parts)
+    assert len(tables.keys() - {"scanned"}) == max(facts["plan"]["tables"] for facts in parts) > 1
+
+
 def test_memory_stays_level_while_old_entries_leave_as_new_ones_come() -> None:
     index = Index(None, 0, 3, 0, memtable_limit=500)
     waiting, sizes, free = [], [], list(range(20_000))

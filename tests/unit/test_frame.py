@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import random
+import struct
+from itertools import pairwise
 
 import msgspec
 import numpy as np
@@ -150,6 +152,8 @@ def test_random_bytes_under_a_right_checksum_never_do_worse_than_frame_damaged()
         ({"partition": -1}, "range"),
         ({"lost": True}, "lost"),
         ({"sketch_words": 9}, "width"),
+        ({"came": ((7, 1),)}, "arrival"),
+        ({"came": ((7, 3), (8, -1))}, "arrival"),
         ({"sketch_words": 1}, "frame"),
     ],
 )
@@ -198,3 +202,47 @@ def test_what_is_taken_encodes_as_the_pages_alone(columns: Columns, data: st.Dat
     assert part.id_list() == columns.id_list()[start:stop]
     assert part.url_list() == columns.url_list()[start:stop]
     assert same(frames.decode(frames.encode(header_for(part), part)).columns, part)
+
+
+TIMES = st.lists(st.integers(-1, 60), min_size=1, max_size=120)
+
+
+@given(TIMES, st.integers(0, 130))
+def test_times_of_arrival_are_of_the_last_pages_and_never_later_than_they_were(times: list[int], last: int) -> None:
+    columns = small()[1]
+    columns = dataclasses.replace(
+        columns,
+        **{
+            name: np.zeros((len(times), *getattr(columns, name).shape[1:]), getattr(columns, name).dtype)
+            for name in ("kind", "reason", "time", "identity", "fingerprint", "sketch", "words", "id_ends", "url_ends")
+        },
+        offset=np.arange(len(times)),
+        ids=b"",
+        urls=b"",
+    )
+    runs = frames.arrivals(times)
+    header = msgspec.structs.replace(small()[0], start=0, to=len(times), came=runs)
+    encoded = frames.encode(header, columns)
+    assert frames.decode(encoded).header.came == runs
+    assert len(runs) <= frames.MOST_RUNS
+    wanted = times[len(times) - last :] if last < len(times) else times
+    found = sorted(frames.came(encoded, last).elements())
+    assert len(found) == len(wanted if last else [])
+    if sum(a != b for a, b in pairwise(times)) < frames.MOST_RUNS:
+        assert found == sorted(wanted if last else [])
+    assert all(run <= time for run, time in zip((at for at, n in runs for _ in range(n)), times, strict=True))
+
+
+def test_a_frame_of_a_version_that_knew_no_arrivals_is_read_and_says_nothing_of_them() -> None:
+    header, columns = small()
+    encoded = frames.encode(header, columns)
+    length = struct.unpack_from("<I", encoded, 16)[0]
+    fields = msgspec.msgpack.decode(encoded[24 : 24 + length])
+    assert fields.pop() == []
+    head = msgspec.msgpack.encode(fields)
+    padded = head + bytes(-(24 + len(head)) % 8)
+    rest = encoded[24 + length + -(24 + length) % 8 :]
+    body = struct.pack("<II", len(head), len(columns)) + padded + rest
+    earlier = struct.pack("<4sHHQ", b"smfr", 1, 1, frames.checksum(body)) + body
+    assert frames.decode(earlier).header == header
+    assert frames.came(earlier, 2) == {}

@@ -120,11 +120,11 @@ def _write_again(arena: Arena) -> int:
     for frame in arena.rng.choices([f for f in found if len(f.columns) > 1], k=5):
         middle = len(frame.columns) // 2
         start = int(frame.columns.offset[middle])
-        half = msgspec.structs.replace(frame.header, start=start, first=False)
+        half = msgspec.structs.replace(frame.header, start=start, first=False, came=())
         wanted.append(frames.encode(half, frames.take(frame.columns, middle, len(frame.columns))))
     for a, b in pairwise(found):
         if a.header.to == b.header.start and a.header.partition == b.header.partition and arena.rng.random() < 0.2:
-            header = msgspec.structs.replace(a.header, to=b.header.to)
+            header = msgspec.structs.replace(a.header, to=b.header.to, came=())
             wanted.append(frames.encode(header, joined(a.columns, b.columns)))
     arena.rng.shuffle(wanted)
     with arena.log.appender(FINGERPRINTS) as appender:
