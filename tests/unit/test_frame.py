@@ -210,12 +210,11 @@ TIMES = st.lists(st.integers(-1, 60), min_size=1, max_size=120)
 @given(TIMES, st.integers(0, 130))
 def test_times_of_arrival_are_of_the_last_pages_and_never_later_than_they_were(times: list[int], last: int) -> None:
     columns = small()[1]
+    names = ("kind", "reason", "time", "identity", "fingerprint", "sketch", "words", "id_ends", "url_ends")
+    olds = {name: getattr(columns, name) for name in names}
     columns = dataclasses.replace(
         columns,
-        **{
-            name: np.zeros((len(times), *getattr(columns, name).shape[1:]), getattr(columns, name).dtype)
-            for name in ("kind", "reason", "time", "identity", "fingerprint", "sketch", "words", "id_ends", "url_ends")
-        },
+        **{name: np.zeros((len(times), *old.shape[1:]), old.dtype) for name, old in olds.items()},
         offset=np.arange(len(times)),
         ids=b"",
         urls=b"",
