@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from stream import __version__
-from stream.errors import SimstreamError, Unavailable
+from stream.errors import SimstreamError
 
 COMMANDS = {
     "demo": "The whole service on a local log, over bundled pages or yours.",
@@ -28,6 +28,7 @@ COMMANDS = {
     "tokens": "Show how text is cut into tokens, or words and their weights.",
     "find-all": "All near pairs of a list of fingerprints, as simhash-cpp does it.",
     "find-clusters": "All clusters of a list of fingerprints, likewise.",
+    "plan": "Table designs for a size, a distance and a memory, with their cost.",
     "evaluate": "What recipes find and what they confuse, with pictures.",
     "train-idf": "Make an IDF table, the words' weights, from your own pages.",
     "status": "Which role waits for what, and what needs a person.",
@@ -36,9 +37,6 @@ COMMANDS = {
     "dead-letters": "Show pages that could not be read, and send them again.",
     "replay": "The log judged again under another policy, and what that changes.",
     "config": "Show every setting and where its value came from.",
-}
-LATER = {
-    "plan": "table designs for a size, a distance and memory",
 }
 
 
@@ -49,11 +47,6 @@ class Commands(click.Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name in LATER:
-            raise Unavailable(
-                f"`simstream {cmd_name}` ({LATER[cmd_name]}) is not part of this version",
-                "see `simstream --help` for what is",
-            )
         if cmd_name not in COMMANDS:
             return None
         command: click.Command = importlib.import_module(f"stream.cli.{cmd_name.replace('-', '_')}").command

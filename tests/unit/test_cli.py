@@ -9,7 +9,7 @@ import click
 import pytest
 
 from stream.cli import main, table
-from stream.cli.main import COMMANDS, LATER, invoke
+from stream.cli.main import COMMANDS, invoke
 from stream.errors import BrokerUnreachable, SettingsError
 from stream.wire import verdict as wire
 from tests.unit.test_verdict import EXAMPLE, verdict
@@ -54,13 +54,6 @@ def test_debug_shows_the_traceback_before_the_line(
     lines = capsys.readouterr().err.splitlines()
     assert lines[0].startswith("Traceback")
     assert lines[-1] == "simstream: what: todo"
-
-
-@pytest.mark.parametrize("name", sorted(LATER))
-def test_a_command_that_comes_later_ends_with_2_and_says_so(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert invoke([name]) == 2
-    assert f"`simstream {name}`" in capsys.readouterr().err
-    assert "not part of this version" not in COMMANDS.get(name, "")
 
 
 @pytest.mark.parametrize("name", sorted(COMMANDS))
