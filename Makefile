@@ -36,7 +36,7 @@ fuzz: $(VENV)/.test kernels  ## Hostile bytes for every reader, until SECONDS (6
 	$(BIN)/python -m tests.fault.fuzz $(if $(SEED),--seed $(SEED)) $(if $(SECONDS),--seconds $(SECONDS)) \
 		$(foreach name,$(ONLY),--only $(name))
 
-audit: $(VENV)/.test  ## Licences into LICENSES.md; known vulnerabilities of the locked versions (needs api.osv.dev, else fails).
+audit: $(VENV)/.test  ## Licences into LICENSES.md; known vulnerabilities of the locked versions (asks api.osv.dev, else the package index).
 	$(BIN)/python -m deploy.audit
 
 lint: $(VENV)/.test  ## ruff, mypy --strict, import-linter.

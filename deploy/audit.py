@@ -2,8 +2,9 @@
 
     python -m deploy.audit            # writes LICENSES.md, then asks the advisory database; `make audit`
 
-Ends with 0 where nothing is known, 1 where something is, and 3 where the database did not answer: then nothing was
-checked.
+Where the database does not answer, the package index is asked: it repeats the database's advisories, some indexes
+for a package's newest version alone. Ends with 0 where nothing is known, 1 where something is, and 3 where packages
+are left that nobody answered for; they are named.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,8 @@ ROOT = Path(__file__).resolve().parents[1]
 LOCK = ROOT / "requirements-test.txt"
 LICENSES = ROOT / "LICENSES.md"
 SERVICE = "https://api.osv.dev/v1/querybatch"
+INDEX = "https://pypi.org/pypi"
+AT_ONCE = 8
 PROJECT = "simstream"
 NOT_CHECKED = 3
 TIMEOUT_S = 30.0
@@ -104,8 +108,12 @@ def _rows(title: str, names: dict[str, str]) -> list[str]:
     return [f"## {title}", "", "| package | licence |", "|---|---|", *rows]
 
 
-def vulnerabilities(packages: dict[str, str], service: str = SERVICE) -> list[tuple[str, str, str]]:
-    """Package, version and identifier of all that the database knows.
+Advisory = tuple[str, str, str]
+"""Package, version, identifier."""
+
+
+def vulnerabilities(packages: dict[str, str], service: str = SERVICE) -> list[Advisory]:
+    """All that the database knows of these versions.
 
     Raises OSError, ValueError and KeyError where it does not answer as it should.
     """
@@ -125,23 +133,47 @@ def vulnerabilities(packages: dict[str, str], service: str = SERVICE) -> list[tu
     ]
 
 
+def advisories(packages: dict[str, str], index: str = INDEX) -> tuple[list[Advisory], list[str]]:
+    """What a package index says of these versions, and the names of those that it says nothing of."""
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        answers = list(pool.map(lambda name: _of_index(index, name, packages[name]), packages))
+    found = [(n, packages[n], one) for n, said in zip(packages, answers, strict=True) for one in said or ()]
+    return found, [n for n, said in zip(packages, answers, strict=True) if said is None]
+
+
+def _of_index(index: str, name: str, version: str) -> list[str] | None:
+    for page in (f"{name}/{version}", name):
+        try:
+            with urllib.request.urlopen(f"{index}/{page}/json", timeout=TIMEOUT_S) as answer:
+                said: dict[str, Any] = json.load(answer)
+            if said["info"]["version"] == version:
+                return [one["id"] for one in said["vulnerabilities"] if not one.get("withdrawn")]
+        except (OSError, ValueError, KeyError, TypeError):
+            continue
+    return None
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Write the licences, ask for vulnerabilities; the exit code."""
     parser = argparse.ArgumentParser(description="Licences and known vulnerabilities of the dependencies.")
     parser.add_argument("--service", default=SERVICE, help="the advisory database (default: %(default)s)")
+    parser.add_argument("--index", default=INDEX, help="the package index, asked instead (default: %(default)s)")
     parser.add_argument("--licenses", type=Path, default=LICENSES)
     options = parser.parse_args(arguments)
     options.licenses.write_text(table(), encoding="utf-8")
     packages = pinned()
+    silent: list[str] = []
     try:
         found = vulnerabilities(packages, options.service)
     except (OSError, ValueError, KeyError) as error:
-        what = f"NOT CHECKED for vulnerabilities: {options.service} did not answer ({error})"
-        _say([f"{what}. Run it where it can be reached."])
-        return NOT_CHECKED
-    _say([f"{name} {version}: {identifier}" for name, version, identifier in found])
-    _say([f"{len(packages)} packages, {len(found)} known vulnerabilities"])
-    return 1 if found else 0
+        _say([f"{options.service} did not answer ({error}): asking {options.index}"])
+        found, silent = advisories(packages, options.index)
+    _say(f"{name} {version}: {identifier}" for name, version, identifier in found)
+    _say([f"{len(packages) - len(silent)} packages checked, {len(found)} known vulnerabilities"])
+    if silent:
+        named = ", ".join(f"{name} {packages[name]}" for name in silent)
+        _say([f"NOT CHECKED, {len(silent)} packages: {named}. Run it where the database can be reached."])
+    return 1 if found else NOT_CHECKED if silent else 0
 
 
 def _say(lines: Iterable[str]) -> None:

@@ -6,7 +6,7 @@ import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -43,7 +43,13 @@ def service(body: object) -> Iterator[str]:
         def log_message(self, format: str, *args: object) -> None:
             pass
 
-    server = HTTPServer(("127.0.0.1", 0), Answer)
+    with serving(Answer) as url:
+        yield url
+
+
+@contextmanager
+def serving(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
     thread.start()
     try:
@@ -61,8 +67,50 @@ def test_the_exit_code_says_whether_anything_is_known(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], body: object, code: int, said: str
 ) -> None:
     with service(body) as url:
-        assert audit.main(["--service", url, "--licenses", str(tmp_path / "l.md")]) == code
+        nothing = ["--index", "http://127.0.0.1:9/", "--licenses", str(tmp_path / "l.md")]
+        assert audit.main(["--service", url, *nothing]) == code
     assert said in capsys.readouterr().out
+
+
+@contextmanager
+def index(newest: dict[str, tuple[str, list[dict[str, object]]]]) -> Iterator[str]:
+    """A package index that knows the newest version of each of these packages, and its advisories."""
+
+    class Answer(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            name = self.path.strip("/").removesuffix("/json")
+            self.send_response(200 if name in newest else 404)
+            self.end_headers()
+            version, known = newest.get(name, ("", []))
+            self.wfile.write(json.dumps({"info": {"version": version}, "vulnerabilities": known}).encode())
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    with serving(Answer) as url:
+        yield url.rstrip("/")
+
+
+def test_where_the_database_is_away_the_index_is_asked_and_what_it_does_not_know_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with service("x") as away:
+        pass
+    pins = audit.pinned()
+    known = {name: (version, []) for name, version in pins.items()}
+    known["numpy"] = (pins["numpy"], [{"id": "X-2", "withdrawn": None}, {"id": "X-3", "withdrawn": "2020"}])
+    arguments = ["--service", away, "--licenses", str(tmp_path / "l.md"), "--index"]
+    with index(known) as url:
+        assert audit.main([*arguments, url]) == 1
+    said = capsys.readouterr().out
+    assert "numpy" in said
+    assert "X-2" in said
+    assert "X-3" not in said
+    assert "NOT CHECKED" not in said
+    known["numpy"] = ("0.1", [])
+    with index(known) as url:
+        assert audit.main([*arguments, url]) == audit.NOT_CHECKED
+    assert f"NOT CHECKED, 1 packages: numpy {pins['numpy']}" in capsys.readouterr().out
 
 
 def test_a_database_that_cannot_be_reached_is_no_good_news(
@@ -70,5 +118,7 @@ def test_a_database_that_cannot_be_reached_is_no_good_news(
 ) -> None:
     with service("x") as url:
         pass
-    assert audit.main(["--service", url, "--licenses", str(tmp_path / "l.md")]) == audit.NOT_CHECKED
-    assert "NOT CHECKED" in capsys.readouterr().out
+    arguments = ["--service", url, "--index", url, "--licenses", str(tmp_path / "l.md")]
+    assert audit.main(arguments) == audit.NOT_CHECKED
+    assert "0 packages checked" in (said := capsys.readouterr().out)
+    assert "NOT CHECKED" in said
