@@ -29,6 +29,10 @@ SimstreamError                what happened, and what to do about it
 │   ├── StateUnwritable       the disk does not take a snapshot; the earlier ones are as they were
 │   │   └── StateFull         there is no room on it
 │   └── TakenOver             another judge has taken over
+├── ClientError               exit 1: a page that a program handed to the service
+│   ├── VerdictLate           no verdict came in time; the page may still be judged
+│   ├── ClientFull            too many pages are on their way, and none made room in time
+│   └── ClientClosed          the client was closed
 ├── FrameDamaged              a frame's checksum, version or layout is wrong
 └── Unavailable               exit 2: a part of the design that this version does not have yet
 """
@@ -167,6 +171,22 @@ class StateFull(StateUnwritable):
 
 class TakenOver(StateError):
     """Another judge publishes now."""
+
+
+class ClientError(SimstreamError):
+    """Something about a page that a program handed to the service."""
+
+
+class VerdictLate(ClientError):
+    """No verdict came in time."""
+
+
+class ClientFull(ClientError):
+    """As many pages are on their way as may be, and none made room in time."""
+
+
+class ClientClosed(ClientError):
+    """The client was closed; the page may still be judged."""
 
 
 class FrameDamaged(SimstreamError):

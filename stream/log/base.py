@@ -8,7 +8,7 @@ Two implementations keep it, `local` (a directory) and `kafka`, under one contra
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Literal, NamedTuple
@@ -75,6 +75,10 @@ class Polled:
     stopped: Sequence[int] = ()
 
 
+Placed = Callable[[int, int], None]
+"""Hears partition and offset of a record that was written; the offset is -1 where the log does not know it."""
+
+
 class Appender(Closing):
     """Appends records to one topic, in order, with a bounded number in flight.
 
@@ -92,12 +96,14 @@ class Appender(Closing):
         *,
         partition: int | None = None,
         timestamp: int | None = None,
+        placed: Placed | None = None,
     ) -> int:
         """Queue one record and return its number, counted from 1 in this appender.
 
         Without `partition` the key decides (murmur2, as Java's client does it). `timestamp` is in ms since
-        1970, now without it. Raises RecordTooLarge where the topic does not admit it (nothing is queued, the
-        appender stays usable), DeliveryFailed.
+        1970, now without it. `placed` is told where the record is once it is safely written, within this or a
+        later call of the appender; of a record that is not written it hears nothing. Raises RecordTooLarge where
+        the topic does not admit it (nothing is queued, the appender stays usable), DeliveryFailed.
         """
 
     @abstractmethod

@@ -11,7 +11,7 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from stream.errors import DeliveryFailed, LogError, RecordTooLarge
-from stream.log.base import FINGERPRINTS, PAGES, Appender
+from stream.log.base import FINGERPRINTS, PAGES, Appender, Placed
 from stream.log.kafka_access import MISSING
 from stream.log.kafka_cluster import AWAY, Cluster, logger, make
 from stream.log.kafka_topics import admitted_bytes
@@ -51,12 +51,13 @@ class KafkaAppender(Appender):
         *,
         partition: int | None = None,
         timestamp: int | None = None,
+        placed: Placed | None = None,
     ) -> int:
         """See Appender. Raises BrokerUnreachable where the queue stays full for the log's patience; nothing is
         queued then, and the appender stays usable."""
         self._raise_failed()
         number = self._count + 1
-        more: dict[str, Any] = {"on_delivery": partial(self._delivered, number)}
+        more: dict[str, Any] = {"on_delivery": partial(self._delivered, number, placed)}
         if partition is not None:
             more["partition"] = partition
         if timestamp is not None:
@@ -140,7 +141,7 @@ class KafkaAppender(Appender):
                 self._fail(error.args[0])
                 self._raise_failed()
 
-    def _delivered(self, number: int, error: KafkaError | None, _: object) -> None:
+    def _delivered(self, number: int, placed: Placed | None, error: KafkaError | None, message: Any) -> None:
         """The delivery report of one record; those of one partition come in order."""
         if error is not None:
             if error.code() not in TOO_LARGE or self._topic == FINGERPRINTS:
@@ -149,6 +150,9 @@ class KafkaAppender(Appender):
             refused = self._too_large(None)
             refused.number = number
             self._refused.append(refused)
+        elif placed is not None:
+            offset = message.offset()  # none is known of a record that was sent twice, and written once
+            placed(message.partition(), -1 if offset is None else offset)
         if number != self._run + 1:
             self._beyond.add(number)
             return

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 from stream.errors import DeliveryFailed, DiskFull, LogError, PositionMissing, RecordTooLarge
-from stream.log.base import POSITION_KEY, POSITIONS, VERDICTS, Appender, Outgoing, Publisher
+from stream.log.base import POSITION_KEY, POSITIONS, VERDICTS, Appender, Outgoing, Placed, Publisher
 from stream.log.local_catalog import Catalog
 from stream.log.local_files import GroupFile, Tally, TopicWriter
 from stream.log.local_groups import FILE_HEADER, HAS_POSITION, MIXED, decode_body, encode_group, encode_record
@@ -35,6 +35,8 @@ class LocalAppender(Appender):
         self._count = 0
         self._failed: DeliveryFailed | None = None
         self._keyless = itertools.count()
+        self._tally: Tally | None = None
+        """Where records are, once somebody wants to know."""
 
     def append(
         self,
@@ -44,6 +46,7 @@ class LocalAppender(Appender):
         *,
         partition: int | None = None,
         timestamp: int | None = None,
+        placed: Placed | None = None,
     ) -> int:
         """See Appender. A record that failed, on a full disk, is there neither as a whole nor in part."""
         if self._failed is not None:
@@ -60,6 +63,8 @@ class LocalAppender(Appender):
             raise too_large(self._name, len(record), self._limit)
         self._write(self._writer.write, encode_group([record], partition, 0, now))
         self._count += 1
+        if placed is not None:
+            placed(partition, self._offset(partition))
         return self._count
 
     def acknowledged(self) -> int:
@@ -85,6 +90,13 @@ class LocalAppender(Appender):
                 self._write(self._writer.sync)
         finally:
             self._writer.close()
+
+    def _offset(self, partition: int) -> int:
+        """Where the last record of a partition is. Counts what was appended since it was asked before."""
+        if self._tally is None:
+            self._tally = Tally(self._writer.path)
+        self._tally.advance()
+        return self._tally.records[partition] - 1
 
     def _write(self, call: Callable[..., None], *arguments: bytes) -> None:
         """Call the writer, whose failure ends this appender."""

@@ -135,6 +135,18 @@ def test_what_is_flushed_is_acknowledged_without_a_gap(log: Log) -> None:
         assert appender.acknowledged() == 500
 
 
+def test_an_appender_says_where_each_record_is(log: Log) -> None:
+    with log.appender(PAGES) as appender:
+        appender.append(b"before", b"k0")
+    places: dict[bytes, tuple[int, int]] = {}
+    with log.appender(PAGES) as appender:
+        for i in range(200):
+            value = b"%d" % i
+            appender.append(value, b"k%d" % i, placed=lambda *place, value=value: places.update({value: place}))
+        appender.flush(10)
+        assert {r.value: (r.partition, r.offset) for r in read_all(log, PAGES) if r.value != b"before"} == places
+
+
 def test_a_record_that_is_too_large_is_refused_and_the_appender_goes_on(place: Place) -> None:
     log = place.open(max_record_bytes=20_000)
     log.create_topics(1)

@@ -12,8 +12,15 @@ from tests.chaos.scenarios import SCENARIOS
 README = Path(__file__).parents[2] / "README.md"
 
 
+def example(what: str) -> str:
+    """The one Python example in which `what` stands."""
+    found = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
+    [code] = [code for code in found if what in code]
+    return code
+
+
 def test_the_python_example_prints_what_it_says() -> None:
-    [code] = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
+    code = example("Deduper()")
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         exec(compile(code, "README.md", "exec"), {})

@@ -1,0 +1,164 @@
+"""What both clients stand on: room, pages on their way, a thread that sends and a thread that listens."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+
+from stream.client.pages import Submitted, sendable
+from stream.client.pending import Entry, Pending
+from stream.client.room import Room
+from stream.client.sending import Sender
+from stream.closing import Closing
+from stream.errors import BrokerUnreachable, ClientClosed, ClientFull, SimstreamError
+from stream.log import open_log
+from stream.log.base import PAGES, VERDICTS, Log, LogOptions, Reader
+from stream.model import Verdict
+from stream.settings import resolve
+
+logger = logging.getLogger("simstream.client")
+PATIENCE = 15.0
+"""Seconds that a broker which does not answer is waited for."""
+FLUSH = 5.0
+"""Seconds that closing waits for acknowledgements."""
+LISTEN = 0.25
+"""Seconds of listening after which it is asked whether to stop."""
+LOOK_EVERY = 0.05
+"""Seconds between two looks at whose time is over."""
+
+
+def log_of(address: str | None, prefix: str | None, config: str | None) -> Log:
+    """The log that the arguments name, and what they leave open the settings: variables, then the file."""
+    settings = resolve({"log": address, "prefix": prefix}, file=config).settings
+    options = LogOptions(
+        prefix=settings.prefix,
+        client=settings.kafka,
+        patience=PATIENCE,
+        max_record_bytes=settings.max_record_bytes,
+        publish_to=settings.publish_to,
+    )
+    return open_log(settings.log, options)
+
+
+class Traffic(Closing):
+    """Pages on their way to the service and verdicts on their way back. Safe between threads.
+
+    Listening begins, at the end of `verdicts`, before the first page can be sent; one reader serves all.
+    """
+
+    def __init__(self, log: Log, in_flight: int, timeout: float) -> None:
+        """`in_flight`: pages that may be on their way at once; `timeout`: seconds that a verdict has, by default.
+
+        Raises TopicMissing, BrokerUnreachable, NotAdmitted, NotPermitted, and on a local log LogLocked where
+        another process writes to `pages`."""
+        self._log = log
+        self._timeout = timeout
+        self._in_flight = in_flight
+        self._room = Room(in_flight)
+        self._pending = Pending(log.topic(PAGES).name, self._room.leave)
+        self._reader: Reader = log.reader(VERDICTS, "end")
+        try:
+            self._sender = Sender(log, self._pending)
+        except BaseException:
+            self._reader.close()
+            raise
+        self._away = False
+        self._stop = threading.Event()
+        self._threads = [
+            self._thread(self._sender.run, "simstream-send"),
+            self._thread(self._listen, "simstream-listen"),
+        ]
+
+    def enter(self) -> Future[None]:
+        """A place for a page, once there is one; see Room."""
+        return self._room.enter()
+
+    def withdraw(self, place: Future[None]) -> None:
+        """Wait no longer for a place, or give one back that is not used."""
+        self._room.withdraw(place)
+
+    def full(self, seconds: float) -> ClientFull:
+        """The error for a place that was not to be had."""
+        return ClientFull(
+            f"{self._in_flight} pages are on their way, and none made room within {seconds:g} s",
+            "wait for verdicts before more is submitted; is the service running? see: simstream status",
+        )
+
+    def send(self, page: Submitted, timeout: float | None) -> Future[Verdict]:
+        """Send a page that has a place; the place is given back in its time, or at once where this raises."""
+        try:
+            seconds = self._timeout if timeout is None else timeout
+            entry = Entry(sendable(page), time.monotonic() + seconds)
+            self._pending.add(entry)
+        except BaseException:
+            self._room.leave()
+            raise
+        self._sender.put(entry)
+        return entry.future
+
+    def is_own_thread(self) -> bool:
+        """Whether a callback calls, which must not wait for room that only its own thread can make."""
+        return threading.current_thread() in self._threads
+
+    def close(self) -> None:
+        """Write what was submitted (FLUSH seconds at most), then end every future with ClientClosed."""
+        error = ClientClosed("the client was closed", "wait for the verdicts before closing it")
+        self._room.close(error)
+        self._sender.stop(FLUSH)
+        self._join(self._threads[0])
+        self._stop.set()
+        self._join(self._threads[1])
+        self._pending.close(error)
+        self._log.close()
+
+    def _join(self, thread: threading.Thread) -> None:
+        if thread is not threading.current_thread():
+            thread.join()
+
+    def _listen(self) -> None:
+        try:
+            look_at = 0.0
+            while not self._stop.is_set():
+                self._hear(min(LISTEN, max(0.0, look_at - time.monotonic())))
+                now = time.monotonic()
+                if now >= look_at:
+                    look_at = now + min(LISTEN, max(LOOK_EVERY, self._pending.expire()))
+        finally:
+            self._reader.close()
+
+    def _hear(self, timeout: float) -> None:
+        """What comes within `timeout` seconds. A broker that is away is waited for: the pages' own time runs."""
+        try:
+            records = self._reader.poll(1_000, timeout)
+        except BrokerUnreachable as error:
+            if not self._away:
+                logger.warning("%s", error)
+            self._away = True
+            self._stop.wait(LISTEN)
+            return
+        self._away = False
+        for record in records:
+            self._pending.heard(record)
+
+    def _thread(self, work: Callable[[], None], name: str) -> threading.Thread:
+        """A thread that does not keep alive a program which forgot to close the client."""
+        thread = threading.Thread(target=self._guarded, args=(work,), name=name, daemon=True)
+        thread.start()
+        return thread
+
+    def _guarded(self, work: Callable[[], None]) -> None:
+        """What ends a thread ends the client: nobody may wait for ever."""
+        try:
+            work()
+        except SimstreamError as error:
+            self._end(error)
+        except Exception as error:
+            logger.exception("the client failed")
+            self._end(ClientClosed(f"the client failed ({type(error).__name__}: {error})", "report it"))
+
+    def _end(self, error: SimstreamError) -> None:
+        self._room.close(error)
+        self._pending.close(error)

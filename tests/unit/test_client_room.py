@@ -1,0 +1,171 @@
+"""Room for pages on their way, and which verdict belongs to which of them."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from stream.client.pages import RawPage, sendable
+from stream.client.pending import Entry, Pending
+from stream.client.room import Room
+from stream.errors import ClientClosed, DeliveryFailed, UsageError, VerdictLate
+from stream.model import Record, Source, Verdict
+from stream.wire import verdict as wire
+
+TOPIC = "simstream.pages"
+
+
+def entry(name: str = "a", seconds: float = 60.0) -> Entry:
+    return Entry(sendable({"id": name, "text": "…"}), time.monotonic() + seconds)
+
+
+def verdict(offset: int, name: str = "a", topic: str = TOPIC) -> Record:
+    kind = Verdict(
+        name, None, "new", None, None, None, None, "1", name, (), "0" * 16, "0" * 8, 1, 1, Source(topic, 0, offset)
+    )
+    return Record("simstream.verdicts", 0, 7, name.encode(), wire.encode(kind))
+
+
+class Held:
+    """Pages on their way, and how many have given their room back."""
+
+    def __init__(self) -> None:
+        self.left = 0
+        self.pending = Pending(TOPIC, self._leave)
+
+    def _leave(self) -> None:
+        self.left += 1
+
+
+def test_who_finds_no_room_waits_in_line_and_may_give_up() -> None:
+    room = Room(1)
+    assert room.enter().done()
+    second, third, fourth = room.enter(), room.enter(), room.enter()
+    room.withdraw(third)
+    room.leave()
+    assert second.done()
+    assert not fourth.done()
+    room.leave()
+    assert fourth.done()
+    room.withdraw(fourth)  # it was given a place in the meantime: that is free again
+    assert room.enter().done()
+
+
+def test_a_place_that_was_cancelled_goes_to_the_next() -> None:
+    room = Room(1)
+    room.enter()
+    second, third = room.enter(), room.enter()
+    second.cancel()
+    room.leave()
+    assert third.done()
+
+
+def test_closing_tells_those_in_line() -> None:
+    room = Room(1)
+    room.enter()
+    waiting = room.enter()
+    room.close(ClientClosed("closed"))
+    for place in (waiting, room.enter()):
+        with pytest.raises(ClientClosed):
+            place.result(0)
+
+
+def test_a_verdict_ends_the_page_of_its_place_not_another_of_its_id() -> None:
+    held = Held()
+    pages = [entry(), entry()]
+    for offset, page in enumerate(pages):
+        held.pending.add(page)
+        held.pending.placed(page, 0, 10 + offset)
+    held.pending.heard(verdict(9))
+    held.pending.heard(verdict(11, topic="other.pages"))
+    assert not pages[0].future.done()
+    assert not pages[1].future.done()
+    held.pending.heard(verdict(11))
+    assert not pages[0].future.done()
+    assert pages[1].future.result(0).source.offset == 11
+    assert (held.left, len(held.pending)) == (1, 1)
+
+
+def test_a_verdict_that_comes_before_the_acknowledgement_is_kept_for_its_page() -> None:
+    held, page = Held(), entry()
+    held.pending.add(page)
+    for offset in (4, 5, 6):
+        held.pending.heard(verdict(offset))
+    assert not page.future.done()
+    held.pending.placed(page, 0, 5)
+    assert page.future.result(0).source.offset == 5
+    assert (held.left, len(held.pending)) == (1, 0)
+
+
+def test_room_is_given_back_once_the_future_is_over_and_nothing_waits_to_be_written() -> None:
+    held, page = Held(), entry(seconds=-1.0)
+    held.pending.add(page)
+    held.pending.expire()
+    with pytest.raises(VerdictLate):
+        page.future.result(0)
+    assert held.left == 0  # the record still waits to be written
+    held.pending.placed(page, 0, 5)
+    held.pending.heard(verdict(5))
+    held.pending.failed(page, DeliveryFailed("late news"))
+    assert held.left == 1
+
+
+def test_a_page_that_was_not_written_or_nobody_knows_where_ends_with_an_error() -> None:
+    held = Held()
+    pages = [entry(), entry("b")]
+    for page in pages:
+        held.pending.add(page)
+    held.pending.failed(pages[0], DeliveryFailed("no"))
+    held.pending.placed(pages[1], 0, -1)
+    for page in pages:
+        with pytest.raises(DeliveryFailed):
+            page.future.result(0)
+    assert held.left == 2
+
+
+def test_a_cancelled_future_is_left_alone_and_its_room_comes_back() -> None:
+    held, page = Held(), entry()
+    held.pending.add(page)
+    held.pending.placed(page, 0, 5)
+    page.future.cancel()
+    held.pending.heard(verdict(5))
+    assert page.future.cancelled()
+    assert held.left == 1
+
+
+def test_closing_ends_every_future_and_lets_nobody_in() -> None:
+    held, page = Held(), entry()
+    held.pending.add(page)
+    held.pending.close(ClientClosed("closed"))
+    with pytest.raises(ClientClosed):
+        page.future.result(0)
+    with pytest.raises(ClientClosed):
+        held.pending.add(entry())
+
+
+def test_a_record_that_is_no_verdict_is_passed_over() -> None:
+    held, page = Held(), entry()
+    held.pending.add(page)
+    held.pending.heard(Record("simstream.verdicts", 0, 7, b"a", b"{"))
+    assert not page.future.done()
+
+
+def test_a_page_is_keyed_by_its_id_else_by_its_url() -> None:
+    assert sendable({"id": "a", "url": "b", "text": ""}).key == b"a"
+    assert sendable({"url": "b", "text": ""}).key == b"b"
+    raw = sendable(RawPage("https://a.example/", b"<p>", "text/html; charset=gbk", time=5, status=404))
+    assert raw.key == raw.verdict_key == b"https://a.example/"
+    assert dict(raw.headers) == {
+        "content-type": b"text/html; charset=gbk",
+        "url": b"https://a.example/",
+        "time": b"5",
+        "status": b"404",
+    }
+    assert sendable({"id": "x" * 3000, "text": ""}).verdict_key.startswith(b"x" * 1024 + b"~")
+
+
+@pytest.mark.parametrize("page", [{"text": "…"}, {"id": 7}, {"id": "a", "text": object()}, "text"])
+def test_a_page_that_cannot_be_sent_is_refused_by_name(page: object) -> None:
+    with pytest.raises(UsageError):
+        sendable(page)  # type: ignore[arg-type]
