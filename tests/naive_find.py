@@ -19,3 +19,14 @@ def clusters(fingerprints: Iterable[int], distance: int) -> list[list[int]]:
         label = {value: new if own == old else own for value, own in label.items()}
     groups = ([value for value in sorted(label) if label[value] == own] for own in sorted(set(label.values())))
     return [group for group in groups if len(group) > 1]
+
+
+def nearest(queries: Iterable[int], corpus: Iterable[int], distance: int) -> list[list[int]]:
+    """[query, nearest, distance] of each distinct query with a match; of equally near ones the least."""
+    values, found = sorted(set(corpus)), []
+    for query in sorted(set(queries)):
+        near = [((query ^ value).bit_count(), value) for value in values]
+        bits, value = min(near, default=(65, 0))
+        if bits <= distance:
+            found.append([query, value, bits])
+    return found

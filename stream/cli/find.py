@@ -106,7 +106,7 @@ def find(arguments: Sequence[str], usage: str, title: str, lines: Lines) -> int:
     if refused := refusal(wish):
         return _fail(*refused)
     try:
-        source = _opened(wish.input)
+        source = opened(wish.input)
     except OSError as error:
         return _fail(UNREADABLE, f"{wish.input} cannot be read ({error.strerror}): check the path")
     with source as handle:
@@ -139,7 +139,8 @@ def _column(handle: IO[bytes], name: str) -> U64:
     return column
 
 
-def _opened(name: str) -> AbstractContextManager[IO[bytes]]:
+def opened(name: str) -> AbstractContextManager[IO[bytes]]:
+    """A file to read, or stdin for -; raises OSError."""
     if name == "-":
         return _kept_open(sys.stdin.buffer)
     if os.path.isdir(name):

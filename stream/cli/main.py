@@ -28,6 +28,7 @@ COMMANDS = {
     "tokens": "Show how text is cut into tokens, or words and their weights.",
     "find-all": "All near pairs of a list of fingerprints, as simhash-cpp does it.",
     "find-clusters": "All clusters of a list of fingerprints, likewise.",
+    "find-near": "Which fingerprints of one list have a match in another, of any length.",
     "plan": "Table designs for a size, a distance and a memory, with their cost.",
     "evaluate": "What recipes find and what they confuse, with pictures.",
     "train-idf": "Make an IDF table, the words' weights, from your own pages.",

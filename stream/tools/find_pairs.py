@@ -37,6 +37,17 @@ def distinct(fingerprints: U64) -> U64:
     return frozen(np.unique(fingerprints), np.uint64)
 
 
+def tables_over(column: U64, distance: int) -> Tables:
+    """Tables over a distinct ascending column (n,), complete for a distance from 0 to 64."""
+    plan = choose(distance, len(column)) if distance <= MAX_DISTANCE else SCAN
+    return build(column, plan, distance, lambda: None)
+
+
+def cores() -> int:
+    """How many this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def near_pairs(column: U64, distance: int, heard: Callable[[int], None] = lambda done: None) -> Iterator[Pairs]:
     """All pairs within `distance` (0 to 64) of a distinct ascending column (n,), each once, in order, in parts.
 
@@ -47,9 +58,8 @@ def near_pairs(column: U64, distance: int, heard: Callable[[int], None] = lambda
     """
     if len(column) < 2:
         return
-    plan = choose(distance, len(column)) if distance <= MAX_DISTANCE else SCAN
-    tables = build(column, plan, distance, lambda: None)
-    threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    tables = tables_over(column, distance)
+    threads = cores()
     waiting: deque[tuple[int, Future[tuple[int, Pairs]]]] = deque()
     starts = iter(range(0, len(column), QUERIES))
     with ThreadPoolExecutor(threads, thread_name_prefix="find") as pool:
