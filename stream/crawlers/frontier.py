@@ -1,0 +1,45 @@
+"""What a verdict means for a page's links. Knows nothing of Scrapy."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from stream.crawlers.options import Options
+from stream.model import Verdict
+
+
+class Decision(NamedTuple):
+    """What becomes of one page's links and items."""
+
+    duplicate: bool
+    """Whether the page is another's near duplicate."""
+    chain: int
+    """How many near duplicates in a row lead to its links, itself included."""
+    drop: bool = False
+    """Its links are dropped."""
+    priority: int = 0
+    """What is added to its links' priority."""
+
+
+def is_duplicate(verdict: Verdict) -> bool:
+    """Whether a page is much the same as an older one: also one that was fetched again, as it was."""
+    if verdict.verdict == "unchanged":
+        return verdict.canonical != verdict.id
+    return verdict.verdict == "near_duplicate"
+
+
+def decide(verdict: Verdict | None, chain: int, options: Options) -> Decision:
+    """`chain`: how many near duplicates in a row led to the page. Without a verdict the page is kept.
+
+    A page with nothing to compare (a bare list of links) neither counts nor ends a chain; any other ends it.
+    """
+    if verdict is None or verdict.verdict in ("too_short", "unreadable"):
+        return Decision(False, chain)
+    if not is_duplicate(verdict):
+        return Decision(False, 0)
+    chain += 1
+    if options.links == "follow" or chain <= options.duplicate_depth:
+        return Decision(True, chain)
+    if options.links == "drop":
+        return Decision(True, chain, drop=True)
+    return Decision(True, chain, priority=options.priority * (chain - options.duplicate_depth))

@@ -1,0 +1,106 @@
+"""Bench: a real crawl with and without simstream: `python -m tests.bench.crawl [--articles N] …`.
+
+A site on loopback (see crawl_site), Scrapy, a real broker and `simstream serve`, each in a process of its own.
+Every crawl follows all links until none is left; with simstream those of near duplicates are dropped.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from deploy.kafka.broker import Broker
+from stream.client import Client
+from tests.bench.crawl_site import Served, Size
+from tests.bench.crawl_text import article
+from tests.bench.service import Space, serving, space
+
+PATIENCE = 600.0
+
+
+@dataclass(frozen=True)
+class Crawled:
+    """What one crawl did."""
+
+    fetched: int
+    useless: int
+    articles: int
+    """Articles found, in whatever form."""
+    seconds: float
+    """From the spider's start to its end, by Scrapy."""
+    stats: dict[str, Any]
+
+    def count(self, name: str) -> int:
+        """One of Scrapy's stats."""
+        return int(self.stats.get(name, 0))
+
+
+def crawl(served: Served, *settings: str) -> Crawled:
+    """Crawl the site from its front page in a fresh process. `settings` are Scrapy's, NAME=VALUE."""
+    served.site.forget()
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "stats.json"
+        command = [sys.executable, "-m", "tests.bench.crawl_spider", served.start, str(out), *settings]
+        subprocess.run(command, check=True, timeout=PATIENCE)
+        stats = json.loads(out.read_text())
+    site = served.site
+    return Crawled(
+        len(site.fetched), site.useless(), len(site.articles_found()), stats["elapsed_time_seconds"], stats
+    )
+
+
+def saved(without: Crawled, with_: Crawled) -> float:
+    """The share of useless fetches that were not made."""
+    return 1 - with_.useless / without.useless
+
+
+def told(name: str, crawled: Crawled) -> str:
+    """One line about a crawl."""
+    return (
+        f"{name:<28}{crawled.fetched:>9,} fetched{crawled.useless:>8,} useless"
+        f"{crawled.articles:>7,} articles{crawled.seconds:>9.1f} s"
+    )
+
+
+def run(size: Size) -> None:
+    """Crawl without and with simstream, and compare."""
+    with Broker() as broker, Served(size) as served:
+        where = space(broker.address, 1)
+        settings = [f"SIMSTREAM_LOG={broker.address}", f"SIMSTREAM_PREFIX={where.prefix}"]
+        with serving(where) as service:
+            service.wait_ready()
+            _warm(where)
+            without = crawl(served)
+            with_ = crawl(served, *settings)
+            print(told("without simstream", without))
+            print(told("with simstream", with_))
+    if with_.articles != size.articles or without.articles != size.articles:
+        raise AssertionError(f"of {size.articles} articles {with_.articles} were found")
+    waited = with_.stats["simstream/waited_seconds"] / with_.count("simstream/pages")
+    print(f"{saved(without, with_):.1%} of useless fetches saved; a page waited {waited * 1000:.0f} ms")
+
+
+def _warm(where: Space) -> None:
+    """Judge pages that the site has not: what serves and judges has compiled its code then."""
+    with Client(f"kafka://{where.servers}", where.prefix, timeout=PATIENCE) as client:
+        texts = ["".join(f"<p>{text}</p>" for text in article(10_000 + number)[1]) for number in range(50)]
+        for future in [client.submit({"id": f"warm {i}", "html": text}) for i, text in enumerate(texts)]:
+            future.result()
+
+
+def main() -> None:
+    """Run it."""
+    parser = argparse.ArgumentParser(prog="python -m tests.bench.crawl", description=__doc__)
+    for name, value in Size().__dict__.items():
+        parser.add_argument(f"--{name.replace('_', '-')}", type=int, default=value)
+    run(Size(**vars(parser.parse_args())))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,189 @@
+"""A site with all that wastes a crawler's time, served on loopback.
+
+It has mirrors, printer versions, session ids, a calendar that goes on and on, and pages of one template. The first
+fetch of what a page holds is useful, in whatever form it comes; every other is useless.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import parse_qs, urlsplit
+
+from tests.bench.crawl_text import MONTHS, PLACES, article
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much of each there is."""
+
+    articles: int = 60
+    mirrors: int = 2
+    sessions: int = 3
+    """A visitor without a session id gets one in every link, and another on each page, up to so many."""
+    months: int = 60
+    """The calendar goes on; a crawl without simstream has to end somewhere, so here it does after so many."""
+    tags: int = 30
+    per_list: int = 10
+
+
+@dataclass
+class Page:
+    """What is at an address: what it holds, and its HTML's parts."""
+
+    content: str
+    title: str
+    paragraphs: list[str]
+    links: list[str] = field(default_factory=list)
+
+
+class Site:
+    """The pages behind every address, and what was fetched. Each host has all of them."""
+
+    def __init__(self, size: Size, hosts: list[str]) -> None:
+        self.size = size
+        self.hosts = hosts
+        self._lock = threading.Lock()
+        self.fetched: list[Page] = []
+
+    def get(self, host: int, target: str) -> Page | None:
+        """The page at a path with its query; None where there is none. Counts the fetch."""
+        page = self._page(host, target)
+        if page is not None:
+            with self._lock:
+                self.fetched.append(page)
+        return page
+
+    def forget(self) -> None:
+        """Count anew."""
+        with self._lock:
+            self.fetched = []
+
+    def articles_found(self) -> set[str]:
+        """The articles that were fetched, in whatever form."""
+        return {page.content for page in self.fetched if page.content.startswith("article ")}
+
+    def useless(self) -> int:
+        """How many fetches brought nothing new."""
+        return len(self.fetched) - len({page.content for page in self.fetched})
+
+    def _page(self, host: int, target: str) -> Page | None:
+        parts = urlsplit(target)
+        words = parts.path.strip("/").split("/")
+        session = int(parse_qs(parts.query).get("sid", ["0"])[0])
+        match words:
+            case [""]:
+                return self._home(host)
+            case ["list", number]:
+                return self._list(int(number))
+            case ["article", number]:
+                return self._article(int(number), session)
+            case ["print", number]:
+                title, paragraphs = article(int(number))
+                return Page(f"article {number}", f"Print: {title}", paragraphs, [f"/article/{number}", "/"])
+            case ["calendar", number]:
+                return self._month(int(number))
+            case ["tag", number]:
+                return self._tag(int(number))
+        return None
+
+    def _home(self, host: int) -> Page:
+        welcome = "Stories from the towns along the river, collected by their readers and told again every Sunday."
+        others = [f"http://{name}/" for name in self.hosts if name != self.hosts[host]]
+        return Page("home", "River stories", [welcome], ["/list/0", "/calendar/0", "/tag/0", *others])
+
+    def _list(self, number: int) -> Page:
+        first = number * self.size.per_list
+        shown = range(first, min(first + self.size.per_list, self.size.articles))
+        teasers = [article(one)[1][0].split(". ")[0] + "." for one in shown]
+        after = [f"/list/{number + 1}"] if first + self.size.per_list < self.size.articles else []
+        links = [f"/article/{one}" for one in shown if one % 3] + after  # every third is linked from its neighbour
+        return Page(f"list {number}", f"All stories, page {number + 1}", teasers, links)
+
+    def _article(self, number: int, session: int) -> Page:
+        title, paragraphs = article(number)
+        near = [one % self.size.articles for one in (number - 1, number + 1, number + 7)]
+        links = [f"/article/{one}" + (f"?sid={session}" if session else "") for one in near]
+        links += [f"/print/{number}", "/", f"/tag/{number % self.size.tags}", "/calendar/0"]
+        if session < self.size.sessions:
+            links.append(f"/article/{number}?sid={session + 1}")
+        return Page(f"article {number}", title, paragraphs, links)
+
+    def _month(self, number: int) -> Page:
+        when = f"{MONTHS[number % 12]} {2026 + number // 12}"
+        said = (
+            f"There are no public meetings in {when}. The council chamber is closed for visitors while the floor "
+            "is mended, and the reading room keeps its usual hours on weekdays. Proposals for meetings are taken "
+            "at the counter on the ground floor, or by letter, at least three weeks ahead."
+        )
+        links = [f"/calendar/{one}" for one in (number - 1, number + 1) if abs(one) <= self.size.months]
+        return Page("calendar", f"Calendar: {when}", [said], links)
+
+    def _tag(self, number: int) -> Page:
+        said = (
+            f"Nothing has been written about {PLACES[number % len(PLACES)]} yet. Would you like to be the first? "
+            "Send your story with your name and a picture to the editors, who read everything that reaches them "
+            "before the end of a month and answer within two weeks, whether they print it or not."
+        )
+        links = [f"/tag/{(number * 2 + one) % self.size.tags}" for one in (1, 2)]
+        return Page("tag", f"Tag {number}", [said], links)
+
+
+def html(page: Page, host: str) -> bytes:
+    """The page as its host dresses it."""
+    body = "".join(f"<p>{text}</p>" for text in page.paragraphs)
+    links = "".join(f'<li><a href="{link}">{link}</a></li>' for link in page.links)
+    return (
+        f"<!doctype html><html><head><meta charset=utf-8><title>{page.title} - {host}</title></head><body>"
+        f"<nav><a href='/'>Home</a> <a href='/list/0'>Stories</a></nav><main><h1>{page.title}</h1>{body}</main>"
+        f"<ul>{links}</ul><footer>Served by {host}</footer></body></html>"
+    ).encode()
+
+
+class Served:
+    """The site on loopback, the mirrors on addresses of their own."""
+
+    def __init__(self, size: Size) -> None:
+        self._servers = [
+            ThreadingHTTPServer((f"127.0.0.{host + 1}", 0), _handler(self, host))
+            for host in range(size.mirrors + 1)
+        ]
+        names = [f"{server.server_address[0]}:{server.server_address[1]}" for server in self._servers]
+        self.site = Site(size, names)
+        self._threads = [threading.Thread(target=server.serve_forever, args=(0.05,)) for server in self._servers]
+
+    @property
+    def start(self) -> str:
+        """The address of the original's front page."""
+        return f"http://{self.site.hosts[0]}/"
+
+    def __enter__(self) -> Served:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for server, thread in zip(self._servers, self._threads, strict=True):
+            server.shutdown()
+            thread.join()
+            server.server_close()
+
+
+def _handler(served: Served, host: int) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            page = served.site.get(host, self.path)
+            body = b"" if page is None else html(page, served.site.hosts[host])
+            self.send_response(404 if page is None else 200)
+            self.send_header("Content-Type", "text/html; charset=utf-8")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *arguments: object) -> None:
+            """Say nothing."""
+
+    return Handler

@@ -1,0 +1,107 @@
+"""A real crawl of a site full of duplicates, with a real broker and service: what is found, what is saved."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from deploy.kafka.broker import Broker
+from tests.bench.crawl import Crawled, crawl, saved, told
+from tests.bench.crawl_site import Served, Size
+from tests.e2e.harness import Program
+from tests.kafka_fixtures import Place
+
+pytestmark = pytest.mark.kafka
+SIZE = Size(articles=20, mirrors=1, sessions=2, months=10, tags=8)
+
+
+@pytest.fixture(scope="module")
+def site() -> Iterator[Served]:
+    with Served(SIZE) as served:
+        yield served
+
+
+@pytest.fixture(scope="module")
+def without(site: Served) -> Crawled:
+    """The crawl that knows nothing of simstream."""
+    return crawl(site)
+
+
+@pytest.fixture(scope="module")
+def place(broker: Broker, tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Iterator[Place]:
+    """A running service, for all crawls of this module."""
+    place = topics(broker)
+    with Program(tmp_path_factory.mktemp("crawl"), cache, place).serve() as service:
+        service.ready()
+        yield place
+        assert service.end() == 0
+
+
+def topics(broker: Broker) -> Place:
+    place = Place(broker.address, f"s{secrets.token_hex(4)}")
+    with place.open() as log:
+        log.create_topics(2)
+    return place
+
+
+def through(place: Place, *settings: str) -> list[str]:
+    return [f"SIMSTREAM_LOG={place.address}", f"SIMSTREAM_PREFIX={place.prefix}", "SIMSTREAM_WAIT=60", *settings]
+
+
+def test_every_article_is_found_and_most_useless_fetches_are_saved(
+    site: Served, without: Crawled, place: Place
+) -> None:
+    found = crawl(site, *through(place))
+    print(told("without", without))
+    print(told("with", found))
+    assert without.articles == found.articles == SIZE.articles
+    assert saved(without, found) > 0.6
+    assert found.count("simstream/pages") == found.fetched == found.count("item_scraped_count")
+    assert found.count("simstream/verdict/new") >= SIZE.articles
+    assert found.count("simstream/verdict/near_duplicate") > 0
+    assert found.count("simstream/links/dropped") > 0
+    assert found.count("simstream/no_verdict") == 0
+
+    again = crawl(site, *through(place))  # pages that are as they were are followed; what was a duplicate still is
+    assert again.articles == SIZE.articles
+    assert again.fetched == again.count("simstream/verdict/unchanged") + again.count(
+        "simstream/verdict/near_duplicate"
+    ) + again.count("simstream/verdict/too_short") + again.count("simstream/verdict/new")
+    assert saved(without, again) > 0.6
+
+
+def test_links_may_be_followed_to_a_depth_or_last(site: Served, without: Crawled, place: Place) -> None:
+    last = crawl(site, *through(place, "SIMSTREAM_LINKS=deprioritize", "SIMSTREAM_DUPLICATE_DEPTH=1"))
+    assert last.fetched == without.fetched
+    assert last.count("simstream/links/deprioritized") > 0
+    assert last.count("simstream/links/dropped") == 0
+
+
+def test_items_with_text_are_judged_by_the_pipeline(site: Served, without: Crawled, place: Place) -> None:
+    settings = through(place, "ITEM_PIPELINES=stream.crawlers.VerdictPipeline", "SIMSTREAM_DROP_ITEMS=1")
+    found = crawl(site, *settings)
+    assert found.fetched == without.fetched == found.count("simstream/pages")
+    assert found.count("item_dropped_count") == found.count("simstream/items/dropped") > 0
+    assert found.count("item_scraped_count") >= SIZE.articles
+
+
+def test_without_a_service_every_page_is_kept_and_the_crawl_ends(
+    site: Served, without: Crawled, broker: Broker
+) -> None:
+    found = crawl(site, *through(topics(broker), "SIMSTREAM_WAIT=0.5", "SIMSTREAM_IN_FLIGHT=50"))
+    assert (found.fetched, found.articles) == (without.fetched, SIZE.articles)
+    assert found.count("simstream/no_verdict") == found.fetched
+    assert found.count("simstream/pages") >= 50
+    assert found.count("simstream/no_room") == found.fetched - found.count("simstream/pages") > 0
+
+
+def test_without_its_topics_every_page_is_kept_and_it_is_said(
+    site: Served, without: Crawled, broker: Broker
+) -> None:
+    nowhere = Place(broker.address, f"s{secrets.token_hex(4)}")
+    found = crawl(site, *through(nowhere))
+    assert (found.fetched, found.articles) == (without.fetched, SIZE.articles)
+    assert found.count("simstream/unavailable/TopicMissing") == 1

@@ -1,0 +1,89 @@
+"""What a verdict means for a page's links, and the Scrapy settings that say so."""
+
+from __future__ import annotations
+
+import pytest
+from scrapy.http import HtmlResponse, Response
+from scrapy.settings import Settings
+
+from stream.crawlers.frontier import Decision, decide
+from stream.crawlers.middleware import page_of
+from stream.crawlers.options import Options, options_of
+from stream.errors import SettingsError
+from stream.model import Source, Verdict
+
+
+def verdict(kind: str, canonical: str | None = "a") -> Verdict:
+    return Verdict(
+        "b", None, kind, None, None, None, None, "1", canonical, (), None, "0" * 8, 1, 1, Source("pages", 0, 0)
+    )
+
+
+def test_links_of_a_near_duplicate_are_dropped() -> None:
+    assert decide(verdict("near_duplicate"), 0, Options()) == Decision(True, 1, drop=True)
+
+
+def test_a_page_without_a_verdict_is_kept() -> None:
+    assert decide(None, 2, Options()) == Decision(False, 2)
+
+
+def test_a_page_fetched_again_is_a_duplicate_only_where_it_was_one() -> None:
+    assert not decide(verdict("unchanged", canonical="b"), 0, Options()).duplicate
+    assert decide(verdict("unchanged", canonical="a"), 0, Options()).drop
+
+
+def test_a_new_page_ends_a_chain_and_one_with_nothing_to_compare_does_not() -> None:
+    assert decide(verdict("new"), 3, Options()).chain == 0
+    assert decide(verdict("too_short"), 3, Options()).chain == 3
+
+
+def test_a_chain_may_be_followed_to_a_depth() -> None:
+    options = Options(duplicate_depth=2)
+    drops = [decide(verdict("near_duplicate"), chain, options).drop for chain in range(4)]
+    assert drops == [False, False, True, True]
+
+
+def test_links_may_lose_priority_with_each_duplicate_in_a_row() -> None:
+    options = Options(links="deprioritize", priority=-10, duplicate_depth=1)
+    found = [decide(verdict("near_duplicate"), chain, options) for chain in range(3)]
+    assert [(decision.drop, decision.priority) for decision in found] == [(False, 0), (False, -10), (False, -20)]
+
+
+def test_links_may_be_followed_all_the_same() -> None:
+    assert decide(verdict("near_duplicate"), 5, Options(links="follow")) == Decision(True, 6)
+
+
+def test_settings_are_read_with_their_types() -> None:
+    settings = Settings({"SIMSTREAM_WAIT": "0.5", "SIMSTREAM_DROP_ITEMS": "1", "SIMSTREAM_LINKS": "follow"})
+    assert options_of(settings) == Options(wait=0.5, drop_items=True, links="follow")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("LINKS", "perhaps"),
+        ("WAIT", "soon"),
+        ("WAIT", "-1"),
+        ("WAIT", "nan"),
+        ("IN_FLIGHT", "0"),
+        ("PRIORITY", "x"),
+    ],
+)
+def test_a_wrong_setting_is_named(name: str, value: str) -> None:
+    with pytest.raises(SettingsError, match=f"SIMSTREAM_{name}"):
+        options_of(Settings({f"SIMSTREAM_{name}": value}))
+
+
+def test_a_response_becomes_a_page_as_it_was_fetched() -> None:
+    response = HtmlResponse(
+        "https://a.example/1#top", headers={"Content-Type": "Text/HTML; charset=GBK"}, body="页".encode("gbk")
+    )
+    page = page_of(response)
+    assert page is not None
+    assert (page.url, page.body, page.status) == ("https://a.example/1", "页".encode("gbk"), 200)
+    assert page.content_type == "text/html; charset=GBK"
+
+
+def test_what_is_no_text_or_empty_is_not_sent() -> None:
+    assert page_of(Response("https://a.example/1.png", headers={"Content-Type": "image/png"}, body=b"\x89")) is None
+    assert page_of(HtmlResponse("https://a.example/1", body=b"")) is None
