@@ -23,6 +23,7 @@ COMMANDS = {
     "topics": "Make the topics that the service needs.",
     "feed": "Send pages from files into the topic `pages`.",
     "verdicts": "Show verdicts as a table or as JSON lines.",
+    "news": "A page of stories, one card a cluster, that updates live.",
     "explain": "Why a page got its verdict: words, candidates, rules, texts.",
     "fingerprint": "Print each page's fingerprint.",
     "tokens": "Show how text is cut into tokens, or words and their weights.",

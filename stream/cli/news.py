@@ -1,0 +1,55 @@
+"""`simstream news`: the news feed, as JSON and as a web page that updates live."""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+from typing import Any
+
+import click
+
+from stream.cli.options import log_options, open_log
+from stream.errors import Unavailable, UsageError
+from stream.settings import Settings, resolve
+from stream.telemetry.logging import log_to_stderr
+
+PORT = 8300
+"""Where the page is unless a port is set: the default of `http_port` is for `serve`, which may run beside it."""
+
+
+@click.command("news")
+@click.option("--http-host", metavar="HOST", help="Where the page listens (default: 127.0.0.1).")
+@click.option("--http-port", metavar="PORT", help=f"Port of the page (default: {PORT}).")
+@click.option("--window", metavar="72h", help="Stories stay so long, by stream time (default: 72h).")
+@log_options
+@click.option("--config", metavar="FILE", help="Settings file (default: simstream.toml, if it is there).")
+def command(config: str | None, **flags: Any) -> None:
+    """Follow verdicts and pages, and show a card for each story: JSON and a web page, until Ctrl-C.
+
+    One process a log; what it knows is kept in a topic of its own, so a restart goes on from there.
+    """
+    settings = _settle(config, flags)
+    _check(settings)
+    log_to_stderr(settings.log_format, logging.INFO)
+    for noisy in ("faust", "mode", "aiokafka", "kafka"):
+        logging.getLogger(noisy).setLevel(logging.ERROR)
+    from stream.feeds.run import run
+
+    with open_log(settings, patience=settings.give_up_s) as log:
+        run(settings, log)
+
+
+def _settle(config: str | None, flags: dict[str, Any]) -> Settings:
+    found = resolve(flags, file=config)
+    if found.origin["http_port"] == "default":
+        return resolve({**flags, "http_port": PORT}, file=config).settings
+    return found.settings
+
+
+def _check(settings: Settings) -> None:
+    if not settings.log.startswith("kafka://"):
+        raise UsageError(
+            f"the news feed follows a Kafka log, and --log is {settings.log}", "name one: --log kafka://HOST:PORT"
+        )
+    if importlib.util.find_spec("faust") is None or importlib.util.find_spec("aiokafka") is None:
+        raise Unavailable("the news feed needs Faust, which is not installed", "pip install 'simstream[feed]'")

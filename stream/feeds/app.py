@@ -1,0 +1,172 @@
+"""The Faust app: reads `verdicts` and `pages`, folds them, and keeps the fold in a table of its own.
+
+Faust reads what is not committed, too, and may read a record twice; the fold takes both. The table's changelog has
+one partition, so what is read back after a restart comes in the order in which it was written.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import AsyncIterator, MutableMapping
+from typing import Any, NamedTuple, cast
+
+import faust
+import msgspec
+
+from stream.errors import LogDamaged, StateDamaged
+from stream.feeds.access import credentials
+from stream.feeds.acks import Acks
+from stream.feeds.cards import Cards
+from stream.feeds.fold import Fold, Limits
+from stream.feeds.records import place
+from stream.feeds.titles import sheet_of
+from stream.log.base import TopicInfo
+from stream.model import Record
+from stream.settings import Settings
+from stream.wire import verdict as wire
+from stream.wire.page import PageLimits
+
+FORMAT = 1
+"""Of the table's entries; another one begins with a table of its own."""
+TABLE = "news"
+WAITING = 500
+"""Records of a topic that are read ahead."""
+_log = logging.getLogger("simstream.news")
+
+
+class Topics(NamedTuple):
+    """What is read, and how many replicas what is kept should have."""
+
+    verdicts: TopicInfo
+    pages: TopicInfo
+    replicas: int
+
+
+class Feed:
+    """What the app's agents and its web share: the fold and its cards, once the table has been read."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
+        self.fold: Fold | None = None
+        self.cards: Cards | None = None
+        self.sign = ""
+        """Another one for each time that the feed began."""
+
+    def begin(self, table: MutableMapping[str, bytes]) -> None:
+        """Start from what the table holds. Raises StateDamaged."""
+        try:
+            self.fold = Fold(table, self.limits)
+        except (msgspec.MsgspecError, KeyError, ValueError) as error:
+            raise StateDamaged(
+                f"the feed's table has an entry that is none ({error})",
+                "delete the group and the topics whose names begin with the app's; the feed reads all again",
+            ) from error
+        self.cards = Cards(self.fold)
+        self.sign = secrets.token_hex(4)
+        _log.info("the feed begins with %d pages", len(self.fold.versions))
+
+
+def app_name(settings: Settings, topics: Topics) -> str:
+    """The name of the app's consumer group, and the first part of its own topics' names.
+
+    It goes with the topic `verdicts` itself: where that is made anew, the feed begins anew.
+    """
+    judged = settings.publish_to or settings.prefix
+    sign = "".join(char for char in topics.verdicts.id if char.isalnum())[:8].lower()
+    return f"{judged}.news{FORMAT}.{sign}"
+
+
+def make_app(settings: Settings, topics: Topics, feed: Feed, data: str) -> faust.App:
+    """The app with its agents and table; `data` is a folder that it may write to."""
+    app = faust.App(
+        app_name(settings, topics),
+        broker=[f"kafka://{server}" for server in settings.log.removeprefix("kafka://").split(",")],
+        broker_credentials=credentials(settings.kafka),
+        store="memory://",
+        datadir=data,
+        autodiscover=False,
+        topic_disable_leader=True,
+        topic_replication_factor=topics.replicas,
+        table_standby_replicas=0,
+        stream_buffer_maxsize=WAITING,
+        consumer_auto_offset_reset="earliest",
+        broker_session_timeout=10.0,
+        broker_heartbeat_interval=2.0,
+        broker_commit_interval=1.0,
+        producer_compression_type=None,
+        web_enabled=True,
+        web_host=settings.http_host,
+        web_bind=settings.http_host,
+        web_port=settings.http_port,
+        web_cors_options={},
+    )
+    table = cast(Any, app).Table(TABLE, key_type=str, value_type=bytes, partitions=1, use_partitioner=True)
+    acks = Acks(app)
+
+    async def recovered() -> None:
+        try:
+            feed.begin(table)
+        except StateDamaged as error:
+            await app.crash(error)
+
+    table.on_recover(recovered)
+
+    async def fail(_: Any, error: BaseException) -> None:
+        await app.crash(error)
+
+    def read(info: TopicInfo) -> Any:
+        return app.topic(info.name, key_type=bytes, value_type=bytes, allow_empty=True)
+
+    limits = PageLimits(settings.max_record_bytes)
+
+    @app.agent(read(topics.verdicts), concurrency=1, on_error=fail)
+    async def verdicts(stream: Any) -> AsyncIterator[None]:
+        async for event in stream.noack().events():
+            take_verdict(feed, event.message)
+            await acks.add(event)
+            yield
+
+    @app.agent(read(topics.pages), concurrency=1, on_error=fail)
+    async def pages(stream: Any) -> AsyncIterator[None]:
+        async for event in stream.noack().events():
+            take_page(feed, event.message, limits)
+            await acks.add(event)
+            yield
+
+    app.timer(acks.EVERY)(acks.settle)
+    return app
+
+
+def take_verdict(feed: Feed, message: Any) -> None:
+    """One record of `verdicts`."""
+    assert feed.fold is not None  # agents wait until the table has been read
+    try:
+        verdict = wire.decode(message.value or b"")
+    except LogDamaged as error:
+        _log.warning("partition %d, offset %d: %s", message.partition, message.offset, error.what)
+        return
+    feed.fold.apply(verdict)
+
+
+def take_page(feed: Feed, message: Any, limits: PageLimits) -> None:
+    """One record of `pages`."""
+    assert feed.fold is not None
+    sheet = sheet_of(to_record(message), limits)
+    if sheet is not None:
+        feed.fold.read(place(message.partition, message.offset), sheet)
+
+
+def to_record(message: Any) -> Record:
+    """A message of Faust's as a record."""
+    headers = message.headers or ()
+    pairs = headers.items() if hasattr(headers, "items") else headers
+    return Record(
+        message.topic,
+        message.partition,
+        message.offset,
+        message.key,
+        message.value,
+        tuple((str(name), value or b"") for name, value in pairs),
+        max(0, round((message.timestamp or 0) * 1000)),
+    )

@@ -1,0 +1,103 @@
+"""What the feed remembers: a page's newest version, a merge of two clusters, a page whose verdict is still to come.
+
+Each is one entry of the feed's table, under a key that begins with its kind. An entry says by itself all that it
+has to say, so that whatever part of the table a crash leaves behind, what comes again from the topics mends it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+import msgspec
+
+NOWHERE = -1
+"""The cluster of a page that has left."""
+
+
+class Version(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A page's newest version, by its newest verdict. Times are in ms since 1970."""
+
+    ordinal: int
+    time: int
+    stream_time: int
+    """The feed's, once this had come."""
+    cluster: int = NOWHERE
+    """As the verdict named it; merges since are on record apart."""
+    joined: int = 0
+    """Ordinal with which the page came into its cluster: what `unchanged` says later leaves it."""
+    first: int = 0
+    """Time of the version that did."""
+    verdict: str = ""
+    """As what the page came in: `new`, `near_duplicate`, or `unchanged` where the feed did not know it."""
+    like: str | None = None
+    similarity: float | None = None
+    url: str | None = None
+    source: str = ""
+    """Where the page's record lies, see `place`."""
+    title: str = ""
+    awaits_title: bool = False
+    """The record of this version is still to be read; `title` is that of the one before, or empty."""
+    doubts: tuple[str, ...] = ()
+    """Error pages fetched since, of which only their records say whether the page is gone."""
+
+    @property
+    def is_live(self) -> bool:
+        """Whether the page still belongs to a cluster."""
+        return self.cluster != NOWHERE
+
+
+class Merge(msgspec.Struct, frozen=True):
+    """A cluster went into another; `time` is the feed's stream time when it heard of it."""
+
+    into: int
+    time: int
+
+
+class Sheet(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What the page's own record says of it."""
+
+    title: str
+    time: int
+    gone: bool = False
+    """It was answered with status 404 or 410."""
+
+
+_json = msgspec.json.Encoder()
+_decoders: dict[str, Callable[[bytes], Version | Merge | Sheet]] = {
+    "v": msgspec.json.Decoder(Version).decode,
+    "m": msgspec.json.Decoder(Merge).decode,
+    "s": msgspec.json.Decoder(Sheet).decode,
+}
+encode = _json.encode
+
+
+def place(partition: int, offset: int) -> str:
+    """The name of a place in `pages`."""
+    return f"{partition}/{offset}"
+
+
+def parts(name: str) -> tuple[int, int]:
+    """Partition and offset of such a name. Raises ValueError."""
+    partition, _, offset = name.partition("/")
+    return int(partition), int(offset)
+
+
+def version_key(page_id: str) -> str:
+    """Where a page's version is kept."""
+    return f"v{page_id}"
+
+
+def merge_key(cluster: int) -> str:
+    """Where a cluster's merge into another is kept."""
+    return f"m{cluster}"
+
+
+def sheet_key(source: str) -> str:
+    """Where the sheet of a page without verdict is kept."""
+    return f"s{source}"
+
+
+def entries(table: Mapping[str, bytes]) -> Iterator[tuple[str, Version | Merge | Sheet]]:
+    """All entries of a table, decoded, with what follows the kind in their keys. Raises msgspec.MsgspecError."""
+    for key, value in list(table.items()):
+        yield key[1:], _decoders[key[0]](value)

@@ -1,0 +1,107 @@
+"""The feed's process: everything is looked at before Faust starts, and whatever ends it is named."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import tempfile
+from typing import Any
+
+from faust.web.base import BlueprintManager
+
+from stream.errors import LogError, SimstreamError, UsageError
+from stream.feeds.app import Feed, Topics, make_app
+from stream.feeds.fold import Limits
+from stream.feeds.records import Version
+from stream.feeds.texts import Texts
+from stream.feeds.web import FeedWeb
+from stream.log.base import PAGES, VERDICTS, Log
+from stream.settings import Settings
+from stream.text.extract import ExtractionPool
+from stream.wire.page import PageLimits
+
+MOST_COMPARED = 8
+"""Comparisons that may wait for their turn; two are made at once."""
+_log = logging.getLogger("simstream.news")
+
+
+def run(settings: Settings, log: Log) -> None:
+    """Serve the feed until SIGTERM or Ctrl-C. Raises SimstreamError: the log's, and Faust's as LogError."""
+    topics = Topics(log.topic(VERDICTS), log.topic(PAGES), 1)
+    limits = Limits() if settings.window_ms is None else Limits(settings.window_ms)
+    feed = Feed(limits)
+    pool = ExtractionPool(1, settings.extract.timeout_s)
+    with tempfile.TemporaryDirectory(prefix="simstream-news-") as folder, pool:
+        app = make_app(settings, topics, feed, folder)
+        texts = Texts(log, pool, PageLimits(settings.max_record_bytes))
+        web: Any = app.web
+        web.blueprints = BlueprintManager()  # Faust's own pages would show tables to whoever asks
+        FeedWeb(feed, _Comparing(feed, texts)).serve_on(web.web_app)
+        asyncio.run(_serve(app, settings))
+
+
+async def _serve(app: Any, settings: Settings) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for name in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(name, stop.set)
+    starting = asyncio.ensure_future(app.start())
+    try:
+        await _first(starting, stop.wait(), app._crashed.wait())
+        if starting.done() and not stop.is_set() and app.crash_reason is None:
+            starting.result()
+            _log.info("the news feed is on http://%s:%d", settings.http_host, settings.http_port)
+            await _first(stop.wait(), app._crashed.wait())
+    finally:
+        starting.cancel()
+        await app.stop()
+    if app.crash_reason is not None and not stop.is_set():
+        raise _named(app.crash_reason)
+
+
+async def _first(*waited: Any) -> None:
+    """Until one of them is done; the others are given up, but a task that was handed in goes on."""
+    tasks = [asyncio.ensure_future(one) for one in waited]
+    await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    for task, one in zip(tasks, waited, strict=True):
+        if task is not one:
+            task.cancel()
+
+
+def _named(error: BaseException) -> SimstreamError:
+    if isinstance(error, SimstreamError):
+        return error
+    if isinstance(error, OSError) and error.errno in (98, 48, 13):
+        return UsageError(
+            f"the web port cannot be had ({os.strerror(error.errno)})", "choose another with --http-port"
+        )
+    return LogError(
+        f"the news feed ended ({type(error).__name__}: {error})", "look at the broker, and start it again"
+    )
+
+
+class _Comparing:
+    """Compares two pages of the feed in a thread, two at once; raises LogError where too many wait."""
+
+    def __init__(self, feed: Feed, texts: Texts) -> None:
+        self._feed = feed
+        self._texts = texts
+        self._waiting = 0
+        self._turn = asyncio.Semaphore(2)
+
+    async def __call__(self, a: str, b: str) -> dict[str, Any]:
+        pages = [(page_id, self._version(page_id)) for page_id in (a, b)]
+        if self._waiting >= MOST_COMPARED:
+            raise LogError("too many comparisons are under way", "ask again in a moment")
+        self._waiting += 1
+        try:
+            async with self._turn:
+                return await asyncio.to_thread(self._texts.compare, *pages)
+        finally:
+            self._waiting -= 1
+
+    def _version(self, page_id: str) -> Version:
+        assert self._feed.fold is not None
+        return self._feed.fold.versions[page_id]

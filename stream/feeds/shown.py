@@ -1,0 +1,95 @@
+"""What the web says of cards, and how it is asked: queries in, plain objects for JSON out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from stream.errors import UsageError
+from stream.feeds.cards import ORDERS, Asked, Card, Cards, site_of
+from stream.feeds.records import Version
+from stream.wire.page import time_ms
+
+A_PAGE = 30
+MOST_WORDS = 200
+MOST_VERSIONS = 500
+"""Of a story's pages the founder and the newest are listed, so many at most."""
+
+
+def asked_of(query: Mapping[str, str], most: int) -> tuple[Asked, int, int]:
+    """What a query string asks for, the number of the page (from 1), and its size. Raises UsageError.
+
+    `sort`: newest, growing or largest; `since`, `until`: ISO 8601 or ms since 1970; `at_least`: pages of a story;
+    `words`: all must stand in its titles and sites; `page`, `per_page`.
+    """
+    order = query.get("sort", "newest")
+    if order not in ORDERS:
+        raise UsageError(f"sort is {order[:40]!r}", f"use {', '.join(ORDERS)}")
+    asked = Asked(
+        order=order,
+        since=_time(query, "since"),
+        until=_time(query, "until"),
+        at_least=_number(query, "at_least", 1, 1 << 31),
+        words=query.get("words", "")[:MOST_WORDS],
+    )
+    return asked, _number(query, "page", 1, 1 << 31), _number(query, "per_page", A_PAGE, most)
+
+
+def story(cards: Cards, card: Card) -> dict[str, Any]:
+    """A card as an object."""
+    return {
+        "id": str(card.cluster),
+        "title": card.title,
+        "newest_title": card.newest_title,
+        "url": safe_url(card.url),
+        "site": card.site,
+        "sites": card.sites,
+        "versions": card.pages,
+        "first_seen": card.first,
+        "last_seen": card.last,
+        "growth": cards.growth(card),
+    }
+
+
+def timeline(members: Sequence[tuple[str, Version]]) -> dict[str, Any]:
+    """The pages of a story in the order in which they joined it; the newest where there are too many."""
+    listed = [*members[:1], *members[1:][-(MOST_VERSIONS - 1) :]]
+    return {"timeline": [_version(page_id, version) for page_id, version in listed]}
+
+
+def safe_url(url: str | None) -> str | None:
+    """A URL that a reader may follow; None for what is no address of the web."""
+    return url if url and url[:8].lower().startswith(("http://", "https://")) else None
+
+
+def _version(page_id: str, version: Version) -> dict[str, Any]:
+    return {
+        "id": page_id,
+        "title": version.title,
+        "url": safe_url(version.url),
+        "site": site_of(page_id, version.url),
+        "verdict": version.verdict,
+        "similarity": version.similarity,
+        "near_duplicate_of": version.like,
+        "first_seen": version.first,
+        "last_seen": version.time,
+    }
+
+
+def _number(query: Mapping[str, str], name: str, default: int, most: int) -> int:
+    text = query.get(name)
+    if text is None:
+        return default
+    if not (text.isascii() and text.isdigit() and len(text) < 12 and 1 <= int(text) <= most):
+        raise UsageError(f"{name} is {text[:40]!r}", f"give a whole number from 1 to {most}")
+    return int(text)
+
+
+def _time(query: Mapping[str, str], name: str) -> int | None:
+    text = query.get(name, "")
+    if not text:
+        return None
+    found = time_ms(int(text) if text.isascii() and text.isdigit() and len(text) < 18 else text)
+    if found is None:
+        raise UsageError(f"{name} is {text[:40]!r}", "give a time as 2026-03-02T08:00:00Z, or in ms since 1970")
+    return found

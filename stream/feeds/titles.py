@@ -1,0 +1,98 @@
+"""Titles: what a page's own record says of it. Reads little of it, and never more than a bounded piece of HTML."""
+
+from __future__ import annotations
+
+import html
+import re
+import unicodedata
+
+import msgspec
+
+from stream.feeds.records import Sheet
+from stream.model import Kind, Page, Record
+from stream.wire.page import PageLimits, decode
+
+MOST_CHARACTERS = 200
+"""A longer title is cut."""
+HEAD = 64 << 10
+"""So much of an HTML page, bytes or characters, is looked through for its title."""
+_TITLE = re.compile(r"<title(?:\s[^<>]{0,500})?>([^<]{0,2000})", re.IGNORECASE)
+_META = re.compile(r"<meta\s([^<>]{0,3000})>", re.IGNORECASE)
+_OG_TITLE = re.compile(r"""(?:property|name)\s*=\s*["']?og:title["'\s/]""", re.IGNORECASE)
+_CONTENT = re.compile(r"""\bcontent\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+))""", re.IGNORECASE)
+_TAGS = re.compile(r"<(script|style)\b.*?(?:</\1|\Z)|<[^<>]*>|<!--", re.IGNORECASE | re.DOTALL)
+_GONE = (404, 410)
+
+
+class _Fields(msgspec.Struct, gc=False):
+    title: str | None = None
+    status: int | None = None
+
+
+_decode_fields = msgspec.json.Decoder(_Fields).decode
+
+
+def sheet_of(record: Record, limits: PageLimits) -> Sheet | None:
+    """What the feed needs of a page's record; None where the record is withdrawn or unreadable.
+
+    The title is the JSON field of that name, else `og:title` or `<title>`, else the first line of the text.
+    Its time is the page's own, but never later than the record's. Never raises because of the record.
+    """
+    page = decode(record, limits)
+    time = min(page.time, record.timestamp)
+    if page.kind in (Kind.UNREADABLE, Kind.WITHDRAWN):
+        return None
+    if page.kind is not Kind.READABLE:
+        return Sheet("", time, gone=page.kind is Kind.TOO_SHORT)
+    title = _own_title(record) or (_html_title(page) if page.content_type.startswith("text/html") else "")
+    return Sheet(title or _first_line(page), time)
+
+
+def tidy(text: str) -> str:
+    """A title in one line: runs of space are one space, control characters and direction marks are left out."""
+    kept = "".join(" " if char.isspace() else char for char in text if not _is_control(char))
+    line = " ".join(kept.split())
+    return line if len(line) <= MOST_CHARACTERS else line[: MOST_CHARACTERS - 1].rstrip() + "…"
+
+
+def _is_control(char: str) -> bool:
+    return unicodedata.category(char) in ("Cc", "Cf", "Cs", "Co", "Cn") and not char.isspace()
+
+
+def _own_title(record: Record) -> str:
+    """The JSON field `title`, where the value is JSON and has one."""
+    if (record.value or b"").lstrip()[:1] != b"{":
+        return ""
+    try:
+        return tidy(_decode_fields(record.value or b"").title or "")
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return ""
+
+
+def _html_title(page: Page) -> str:
+    head = _head(page)
+    for meta in _META.finditer(head):
+        if _OG_TITLE.search(meta[1]) and (content := _CONTENT.search(meta[1])):
+            found = tidy(html.unescape(content[1] or content[2] or content[3] or ""))
+            if found:
+                return found
+    title = _TITLE.search(head)
+    return tidy(html.unescape(title[1])) if title else ""
+
+
+def _first_line(page: Page) -> str:
+    text = page.text if page.text is not None else _head(page)
+    if page.content_type.startswith("text/html"):
+        text = html.unescape(_TAGS.sub("\n", text))
+    return next(filter(None, (tidy(line) for line in text[:HEAD].lstrip().splitlines()[:1000])), "")
+
+
+def _head(page: Page) -> str:
+    """The beginning of what the page holds beside its JSON, as text."""
+    if isinstance(page.raw, str):
+        return page.raw[:HEAD]
+    from stream.text.decode import charset_of
+    from stream.text.decode import decode as decode_bytes
+
+    raw = (page.raw or b"")[:HEAD]
+    return decode_bytes(raw, charset_of(page.content_type), page.content_type.startswith("text/html"))[0]

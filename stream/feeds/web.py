@@ -1,0 +1,135 @@
+"""The feed's web: JSON and one page, served by the app itself. Nothing of it comes from another host."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from importlib import resources
+from typing import Any
+
+import msgspec
+from aiohttp import web
+
+from stream.errors import PageUnknown, SimstreamError, UsageError
+from stream.feeds.app import Feed
+from stream.feeds.cards import Cards
+from stream.feeds.shown import asked_of, story, timeline
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+Compare = Callable[[str, str], Awaitable[dict[str, Any]]]
+FILES = {
+    "/": ("index.html", "text/html"),
+    "/feed.css": ("feed.css", "text/css"),
+    "/feed.js": ("feed.js", "text/javascript"),
+    "/words.js": ("words.js", "text/javascript"),
+}
+HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+    "img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-cache",
+    "Server": "simstream",
+}
+MOST_A_PAGE = 200
+
+
+class FeedWeb:
+    """The routes; `compare` tells two pages, by their ids, apart."""
+
+    def __init__(self, feed: Feed, compare: Compare) -> None:
+        self._feed = feed
+        self._compare = compare
+        files = resources.files("stream.feeds") / "static"
+        self._files = {path: ((files / name).read_bytes(), kind) for path, (name, kind) in FILES.items()}
+
+    def serve_on(self, app: web.Application) -> None:
+        """Add the routes to an aiohttp application that has not started."""
+        app.middlewares.append(_guarded)
+        for path in FILES:
+            app.router.add_get(path, self._file)
+        app.router.add_get("/api/stories", self._stories)
+        app.router.add_get("/api/stories/{cluster:[0-9]{1,19}}", self._story)
+        app.router.add_get("/api/compare", self._compared)
+        app.router.add_get("/health/live", self._live)
+        app.router.add_get("/health/ready", self._ready)
+
+    async def _file(self, request: web.Request) -> web.Response:
+        body, kind = self._files[request.path]
+        return web.Response(body=body, content_type=kind, charset="utf-8")
+
+    async def _stories(self, request: web.Request) -> web.Response:
+        cards, revision = self._now()
+        asked, number, size = asked_of(request.query, MOST_A_PAGE)
+        if request.headers.get("If-None-Match") == revision:
+            return web.Response(status=304, headers={"ETag": revision})
+        found = cards.find(asked)
+        assert self._feed.fold is not None
+        body = {
+            "stories": [story(cards, card) for card in found[(number - 1) * size : number * size]],
+            "total": len(found),
+            "page": number,
+            "pages": max(1, -(-len(found) // size)),
+            "stream_time": self._feed.fold.stream_time,
+            "window_ms": self._feed.limits.window_ms,
+            "growth_ms": cards.growth_ms,
+        }
+        return _json(body, headers={"ETag": revision})
+
+    async def _story(self, request: web.Request) -> web.Response:
+        cards, revision = self._now()
+        card = cards.get(int(request.match_info["cluster"]))
+        if card is None:
+            raise PageUnknown("this story is not in the feed", "it may have left the window")
+        if request.headers.get("If-None-Match") == revision:
+            return web.Response(status=304, headers={"ETag": revision})
+        assert self._feed.fold is not None
+        body = story(cards, card) | timeline(self._feed.fold.members(card.cluster))
+        return _json(body, headers={"ETag": revision})
+
+    async def _compared(self, request: web.Request) -> web.Response:
+        self._now()
+        a, b = request.query.get("a", ""), request.query.get("b", "")
+        assert self._feed.fold is not None
+        for page_id in (a, b):
+            version = self._feed.fold.versions.get(page_id)
+            if version is None or not version.is_live:
+                raise PageUnknown("one of these pages is not in the feed", "it may have left the window")
+        return _json(await self._compare(a, b))
+
+    async def _live(self, request: web.Request) -> web.Response:
+        return web.Response(text="live\n")
+
+    async def _ready(self, request: web.Request) -> web.Response:
+        self._now()
+        return web.Response(text="ready\n")
+
+    def _now(self) -> tuple[Cards, str]:
+        """The cards and the sign of their state, which changes whenever they do. Raises HTTPServiceUnavailable."""
+        fold, cards = self._feed.fold, self._feed.cards
+        if fold is None or cards is None:
+            raise web.HTTPServiceUnavailable(reason="the feed reads its table: ask again in a moment")
+        return cards, f'"{self._feed.sign}-{fold.revision}"'
+
+
+@web.middleware
+async def _guarded(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Every answer has the headers; an error is an object with one sentence."""
+    try:
+        response = await handler(request)
+    except web.HTTPException as error:
+        response = _json({"error": error.reason}, error.status)
+    except UsageError as error:
+        response = _json({"error": str(error)}, 400)
+    except PageUnknown as error:
+        response = _json({"error": str(error)}, 404)
+    except SimstreamError as error:
+        response = _json({"error": str(error)}, 503)
+    response.headers.update(HEADERS)
+    return response
+
+
+def _json(body: Any, status: int = 200, headers: dict[str, str] | None = None) -> web.Response:
+    return web.Response(
+        body=msgspec.json.encode(body), status=status, content_type="application/json", headers=headers
+    )
