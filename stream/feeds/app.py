@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import AsyncIterator, MutableMapping
+from collections.abc import Callable, MutableMapping
+from functools import partial
 from typing import Any, NamedTuple, cast
 
 import faust
@@ -112,27 +113,29 @@ def make_app(settings: Settings, topics: Topics, feed: Feed, data: str) -> faust
 
     table.on_recover(recovered)
 
-    async def fail(_: Any, error: BaseException) -> None:
-        await app.crash(error)
-
     def read(info: TopicInfo) -> Any:
-        return app.topic(info.name, key_type=bytes, value_type=bytes, allow_empty=True)
+        raw = {"key_serializer": "raw", "value_serializer": "raw"}  # its own default would be to look for JSON
+        return app.topic(info.name, key_type=bytes, value_type=bytes, allow_empty=True, **raw)
 
     limits = PageLimits(settings.max_record_bytes)
 
-    @app.agent(read(topics.verdicts), concurrency=1, on_error=fail)
-    async def verdicts(stream: Any) -> AsyncIterator[None]:
-        async for event in stream.noack().events():
-            take_verdict(feed, event.message)
+    async def work_in(take: Callable[[Any], None], event: Any) -> None:
+        try:
+            take(event.message)
             await acks.add(event)
-            yield
+        except Exception as error:
+            await app.crash(error)  # Faust would pass over the record and go on
+            raise
 
-    @app.agent(read(topics.pages), concurrency=1, on_error=fail)
-    async def pages(stream: Any) -> AsyncIterator[None]:
+    @app.agent(read(topics.verdicts), concurrency=1)
+    async def verdicts(stream: Any) -> None:
         async for event in stream.noack().events():
-            take_page(feed, event.message, limits)
-            await acks.add(event)
-            yield
+            await work_in(partial(take_verdict, feed), event)
+
+    @app.agent(read(topics.pages), concurrency=1)
+    async def pages(stream: Any) -> None:
+        async for event in stream.noack().events():
+            await work_in(partial(take_page, feed, limits), event)
 
     app.timer(acks.EVERY)(acks.settle)
     return app
@@ -149,7 +152,7 @@ def take_verdict(feed: Feed, message: Any) -> None:
     feed.fold.apply(verdict)
 
 
-def take_page(feed: Feed, message: Any, limits: PageLimits) -> None:
+def take_page(feed: Feed, limits: PageLimits, message: Any) -> None:
     """One record of `pages`."""
     assert feed.fold is not None
     sheet = sheet_of(to_record(message), limits)

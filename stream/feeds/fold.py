@@ -1,8 +1,8 @@
 """The fold: verdicts and page records, in whatever order their partitions come, become live pages by cluster.
 
 It keeps to what does not depend on that order: of a page the verdict with the greatest ordinal counts, and a merge
-of two clusters, which happens once, holds for all their pages whenever they are heard of. So what comes again, aborted
-or repeated, changes nothing. All is written through to a table, from which `Fold` begins again after a restart.
+of two clusters, which happens once, holds for all their pages whenever they are heard of. So what comes again,
+aborted or repeated, changes nothing. All is written through to a table, from which `Fold` begins after a restart.
 """
 
 from __future__ import annotations

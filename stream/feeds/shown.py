@@ -52,9 +52,14 @@ def story(cards: Cards, card: Card) -> dict[str, Any]:
 
 
 def timeline(members: Sequence[tuple[str, Version]]) -> dict[str, Any]:
-    """The pages of a story in the order in which they joined it; the newest where there are too many."""
+    """The pages of a story by their times; the founder and the newest where there are too many.
+
+    `members` come in the order in which they joined, so the first of them is the story's founder.
+    """
     listed = [*members[:1], *members[1:][-(MOST_VERSIONS - 1) :]]
-    return {"timeline": [_version(page_id, version) for page_id, version in listed]}
+    listed.sort(key=lambda member: (member[1].first, member[1].joined))
+    founder = members[0][0]
+    return {"timeline": [_version(*member) | {"founder": member[0] == founder} for member in listed]}
 
 
 def safe_url(url: str | None) -> str | None:

@@ -65,9 +65,13 @@ class Texts:
 
 
 def _pieces(all_units: Sequence[Unit], spans: Iterable[tuple[bool, int, int]]) -> list[dict[str, Any]]:
-    """What is shown of one text: pieces with `differs` where the other text has something else, or nothing."""
-    return [
-        {"text": "".join(unit.text for unit in all_units[start:end]), "differs": not same}
-        for same, start, end in spans
-        if start < end
-    ]
+    """What is shown of one text: pieces with `differs` where the other text has something else, or nothing.
+
+    Space behind what differs is a piece of its own: to mark it would only look odd.
+    """
+    pieces: list[dict[str, Any]] = []
+    for same, start, end in spans:
+        text = "".join(unit.text for unit in all_units[start:end])
+        marked = text if same else text.rstrip()
+        pieces += [{"text": marked, "differs": not same}, {"text": text[len(marked) :], "differs": False}]
+    return [piece for piece in pieces if piece["text"]]

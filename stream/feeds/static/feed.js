@@ -141,19 +141,20 @@ function showStory(data) {
   setText(byId("story-title"), data.title || words.untitled);
   const facts = [words.pages(data.versions), words.sites(data.sites), span(data.first_seen, data.last_seen)];
   byId("story-facts").replaceChildren(...facts.map((text) => make("span", "", text)));
-  byId("timeline").replaceChildren(...data.timeline.map((version, number) => makeStep(version, number, data.timeline)));
+  byId("timeline").replaceChildren(...data.timeline.map((version) => makeStep(version, data.timeline)));
   setText(byId("status"), "");
   fillChoices(data.timeline);
 }
 
-function makeStep(version, number, all) {
-  const node = make("li", number ? "step" : "step founder");
+function makeStep(version, all) {
+  const node = make("li", version.founder ? "step founder" : "step");
   node.append(make("p", "title", version.title || words.untitled));
   const facts = make("p", "facts");
   const when = make("time", "", moment(version.first_seen));
   when.dateTime = new Date(version.first_seen).toISOString();
   facts.append(when, make("span", "", version.site));
-  if (version.similarity !== null && number) {
+  if (version.founder) facts.append(make("span", "", words.founder));
+  if (version.similarity !== null) {
     const alike = make("span", "alike");
     const meter = make("meter");
     meter.max = 1;
@@ -162,8 +163,6 @@ function makeStep(version, number, all) {
     const other = all.find((one) => one.id === version.near_duplicate_of);
     alike.append(meter, make("span", "", words.alike(percent(version.similarity)) + (other && other.site ? ` ${words.like(other.site)}` : "")));
     facts.append(alike);
-  } else if (!number) {
-    facts.append(make("span", "", words.founder));
   }
   if (version.url) {
     const link = make("a", "", words.open);
@@ -172,12 +171,13 @@ function makeStep(version, number, all) {
     link.target = "_blank";
     facts.append(link);
   }
-  if (number) {
+  if (all.length > 1) {
     const button = make("button", "", words.compare);
     button.type = "button";
     button.addEventListener("click", () => {
-      const other = all.some((one) => one.id === version.near_duplicate_of) ? version.near_duplicate_of : all[0].id;
-      byId("left").value = other;
+      const others = all.filter((one) => one !== version);
+      const closest = others.find((one) => one.id === version.near_duplicate_of);
+      byId("left").value = (closest ?? others.find((one) => one.founder) ?? others[0]).id;
       byId("right").value = version.id;
       compare(true);
     });
