@@ -66,6 +66,8 @@ class Fold:
         """The key in `_members` under which a live page is."""
         self._awaited: dict[str, str] = {}
         """The page by the place of a record that it waits for: its own, or that of a doubt."""
+        self._places: set[str] = set()
+        """Where the records of live pages lie."""
         self._ages = {kind: Ageing() for kind in "vms"}
         for name, entry in sorted(entries(table), key=lambda item: isinstance(item[1], Version)):
             self._restore(name, entry)
@@ -95,7 +97,7 @@ class Fold:
         page_id = self._awaited.pop(source, None)
         version = self.versions.get(page_id) if page_id is not None else None
         if page_id is None or version is None:
-            if not self._is_late(sheet.time):
+            if source not in self._places and not self._is_late(sheet.time):
                 self._sheets[source] = sheet
                 self._table[sheet_key(source)] = encode(sheet)
                 self._ages["s"].set(source, sheet.time + self.limits.window_ms)
@@ -190,6 +192,7 @@ class Fold:
             return
         for source in (*version.doubts, version.source) if version.awaits_title else version.doubts:
             self._awaited[source] = page_id
+        self._places.add(version.source)
         self._home[page_id] = root = self.root(version.cluster)
         self._members.setdefault(root, set()).add(page_id)
         self._touch(root)
@@ -200,6 +203,7 @@ class Fold:
             return
         for source in (*version.doubts, version.source):
             self._awaited.pop(source, None)
+        self._places.discard(version.source)
         root = self._home.pop(page_id)
         members = self._members[root]
         members.remove(page_id)

@@ -1,0 +1,200 @@
+"""The feed's fold against the slow one, over streams of verdicts that a judge could have made."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stream.feeds.cards import Asked, Cards
+from stream.feeds.fold import Fold, Limits
+from stream.feeds.records import Sheet, place
+from stream.model import Source, Verdict
+from tests.naive_feed import stories
+
+PARTITIONS = 3
+ENDLESS = 10**15
+
+
+@dataclass
+class World:
+    """A judge's clusters, as far as verdicts have to agree with each other; ids are letters."""
+
+    verdicts: list[Verdict] = field(default_factory=list)
+    sheets: dict[tuple[int, int], tuple[str, bool]] = field(default_factory=dict)
+    home: dict[str, int] = field(default_factory=dict)
+    last: dict[str, Verdict] = field(default_factory=dict)
+
+    def add(self, page_id: str, kind: str, time: int, picks: list[int], gone: bool) -> None:
+        ordinal = len(self.verdicts)
+        # A page's versions are in one partition of `verdicts`; its record may lie anywhere in `pages`.
+        source = Source("pages", picks[0] % 2, ordinal)
+        clusters = sorted(set(self.home.values()))
+        chosen = sorted({clusters[pick % len(clusters)] for pick in picks}) if clusters else []
+        if kind == "unchanged" and page_id not in self.home:
+            kind = "new"
+        if kind == "near_duplicate" and not chosen:
+            kind = "new"
+        cluster: int | None = None
+        merged: list[int] = []
+        if kind == "new":
+            cluster = ordinal
+        elif kind == "near_duplicate":
+            cluster, *merged = chosen
+        elif kind == "unchanged":
+            cluster, *merged = sorted({self.home[page_id], *chosen[:1]})
+        for one, where in self.home.items():
+            if where in merged and cluster is not None:
+                self.home[one] = cluster
+        leaves = kind == "withdrawn" or kind == "few_words" or (kind == "http_status" and gone)
+        if cluster is not None:
+            self.home[page_id] = cluster
+        elif leaves:
+            self.home.pop(page_id, None)
+        similarity = {"near_duplicate": 0.9, "unchanged": 0.95}.get(kind)
+        reason = kind if kind in ("few_words", "http_status") else None
+        verdict = Verdict(
+            id=page_id,
+            url=f"https://{page_id}.example/",
+            verdict="too_short" if reason else kind,
+            reason=reason,
+            near_duplicate_of=None,
+            distance=None,
+            similarity=similarity,
+            cluster_id=None if cluster is None else str(cluster),
+            canonical=None,
+            merged_clusters=tuple(map(str, merged)),
+            fingerprint=None,
+            policy="p",
+            ordinal=ordinal,
+            time=time,
+            source=source,
+        )
+        self.verdicts.append(verdict)
+        self.sheets[source.partition, source.offset] = (f"t{ordinal}", gone and kind == "http_status")
+
+
+KINDS = [
+    "new",
+    "near_duplicate",
+    "near_duplicate",
+    "unchanged",
+    "few_words",
+    "http_status",
+    "unreadable",
+    "withdrawn",
+]
+STEP = st.tuples(
+    st.sampled_from("abcdefgh"),
+    st.sampled_from(KINDS),
+    st.integers(0, 12),
+    st.lists(st.integers(0, 20), min_size=1, max_size=3),
+    st.booleans(),
+)
+
+
+def world_of(steps: list[Any]) -> World:
+    world, clock = World(), 100
+    for page_id, kind, ahead, picks, gone in steps:
+        clock += ahead - 4  # sometimes back, as page times are
+        world.add(page_id, kind, max(1, clock), picks, gone)
+    return world
+
+
+def shown(fold: Fold) -> dict[int, list[tuple[Any, ...]]]:
+    return {
+        cluster: [(i, v.joined, v.first, v.time, v.similarity, v.title) for i, v in fold.members(cluster)]
+        for cluster in fold.clusters()
+    }
+
+
+def sheet(world: World, verdict: Verdict) -> tuple[str, Sheet]:
+    title, gone = world.sheets[verdict.source.partition, verdict.source.offset]
+    return place(verdict.source.partition, verdict.source.offset), Sheet(title, verdict.time, gone)
+
+
+@given(st.lists(STEP, max_size=40), st.data())
+def test_any_order_of_partitions_with_repeats_and_restarts_gives_the_cards_of_the_whole_list(
+    steps: list[Any], data: st.DataObject
+) -> None:
+    world = world_of(steps)
+    queues: dict[int, list[tuple[str, Verdict]]] = defaultdict(list)
+    for verdict in world.verdicts:
+        queues[ord(verdict.id) % PARTITIONS].append(("verdict", verdict))
+        queues[PARTITIONS + verdict.source.partition].append(("page", verdict))
+    table: dict[str, bytes] = {}
+    limits = Limits(window_ms=ENDLESS)
+    fold, done = Fold(table, limits), dict.fromkeys(queues, 0)
+    while left := [name for name in queues if done[name] < len(queues[name])]:
+        name = data.draw(st.sampled_from(left))
+        what, verdict = queues[name][done[name]]
+        if what == "verdict":
+            fold.apply(verdict)
+        else:
+            fold.read(*sheet(world, verdict))
+        done[name] += 1
+        again = data.draw(st.integers(0, 9))
+        if again == 0:
+            done[name] = data.draw(st.integers(0, done[name]))  # an aborted transaction, a commit that was lost
+        elif again == 1:
+            fold = Fold(table, limits)
+    expected = stories(world.verdicts, world.sheets, ENDLESS)
+    assert shown(fold) == expected
+    assert {key for key in table if key[0] == "v"} >= {
+        f"v{page[0]}" for pages in expected.values() for page in pages
+    }
+    assert shown(Fold(dict(table), limits)) == expected
+
+
+@given(st.lists(STEP, max_size=60), st.integers(5, 60), st.booleans())
+def test_pages_age_out_and_take_with_them_what_was_kept_for_them(
+    steps: list[Any], window_ms: int, pages_first: bool
+) -> None:
+    world = world_of(steps)
+    table: dict[str, bytes] = {}
+    fold = Fold(table, Limits(window_ms))
+    cards = Cards(fold)
+    for number, verdict in enumerate(world.verdicts):
+        first, second = (fold.read, fold.apply) if pages_first else (fold.apply, fold.read)
+        for take in (first, second):
+            take(*(sheet(world, verdict) if take == fold.read else (verdict,)))  # type: ignore[operator]
+        if number % 7 == 0:
+            cards.find(Asked())
+        expected = stories(world.verdicts[: number + 1], world.sheets, window_ms)
+        assert {c: [p[:-1] for p in pages] for c, pages in shown(fold).items()} == {
+            c: [p[:-1] for p in pages] for c, pages in expected.items()
+        }
+        assert all(fold.versions[name].time > fold.stream_time - window_ms for name in fold.versions)
+    made = {card.cluster: card.pages for card in cards.find(Asked())}
+    assert made == {cluster: len(pages) for cluster, pages in shown(fold).items()}
+    assert shown(Fold(dict(table), Limits(window_ms))) == shown(fold)
+
+
+def test_no_more_is_kept_than_the_limit_and_the_oldest_go_first() -> None:
+    world = World()
+    for number in range(50):
+        world.add(f"page{number}", "new", 1000 + number, [0], False)
+    table: dict[str, bytes] = {}
+    fold = Fold(table, Limits(ENDLESS, most_pages=10))
+    for verdict in world.verdicts:
+        fold.read(place(7, verdict.ordinal), Sheet("never judged", verdict.time))
+        fold.apply(verdict)
+    assert sorted(fold.versions) == [f"page{number}" for number in range(40, 50)]
+    assert len(table) == 20
+
+
+def test_a_page_that_comes_after_two_merges_in_a_row_is_in_the_cluster_that_survived() -> None:
+    world = World()
+    for page_id, kind, picks in (("a", "new", [0]), ("b", "new", [0]), ("c", "new", [0])):
+        world.add(page_id, kind, 5, picks, False)
+    world.add("d", "near_duplicate", 5, [1, 2], False)  # 2 goes into 1
+    world.add("e", "near_duplicate", 5, [0, 1], False)  # and 1 into 0
+    table: dict[str, bytes] = {}
+    fold = Fold(table, Limits(ENDLESS))
+    for number in (3, 4, 2, 1, 0):
+        fold.apply(world.verdicts[number])
+    assert [[page_id for page_id, _ in fold.members(c)] for c in fold.clusters()] == [["a", "b", "c", "d", "e"]]
+    assert Cards(fold).get(2) is not None
