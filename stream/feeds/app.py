@@ -114,7 +114,7 @@ def make_app(settings: Settings, topics: Topics, feed: Feed, data: str) -> faust
     table.on_recover(recovered)
 
     def read(info: TopicInfo) -> Any:
-        raw = {"key_serializer": "raw", "value_serializer": "raw"}  # its own default would be to look for JSON
+        raw: Any = {"key_serializer": "raw", "value_serializer": "raw"}  # its own default would be to look for JSON
         return app.topic(info.name, key_type=bytes, value_type=bytes, allow_empty=True, **raw)
 
     limits = PageLimits(settings.max_record_bytes)
