@@ -25,7 +25,8 @@ class Client(Closing):
     as for every command. `in_flight` bounds the pages on their way, `timeout` the seconds that a verdict has.
 
     A verdict belongs to the very record that was submitted, not to an earlier version of the page or to one that
-    somebody else sent. Raises SettingsError, TopicMissing, BrokerUnreachable, NotAdmitted, NotPermitted, LogLocked.
+    somebody else sent. Where brokers have access control lists, a client needs what `feed` and `reader` need.
+    Raises SettingsError, UsageError, TopicMissing, BrokerUnreachable, NotAdmitted, NotPermitted, LogLocked.
     """
 
     def __init__(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import logging
 import threading
 import time
@@ -13,7 +14,7 @@ from stream.client.pending import Entry, Pending
 from stream.client.room import Room
 from stream.client.sending import Sender
 from stream.closing import Closing
-from stream.errors import BrokerUnreachable, ClientClosed, ClientFull, SimstreamError
+from stream.errors import BrokerUnreachable, ClientClosed, ClientFull, SimstreamError, UsageError
 from stream.log import open_log
 from stream.log.base import PAGES, VERDICTS, Log, LogOptions, Reader
 from stream.model import Verdict
@@ -52,8 +53,10 @@ class Traffic(Closing):
     def __init__(self, log: Log, in_flight: int, timeout: float) -> None:
         """`in_flight`: pages that may be on their way at once; `timeout`: seconds that a verdict has, by default.
 
-        Raises TopicMissing, BrokerUnreachable, NotAdmitted, NotPermitted, and on a local log LogLocked where
-        another process writes to `pages`."""
+        Raises UsageError, TopicMissing, BrokerUnreachable, NotAdmitted, NotPermitted, and on a local log LogLocked
+        where another process writes to `pages`."""
+        if in_flight < 1 or not timeout > 0:
+            raise UsageError(f"in_flight is {in_flight}, timeout is {timeout:g}", "give more than 0 of each")
         self._log = log
         self._timeout = timeout
         self._in_flight = in_flight
@@ -71,6 +74,7 @@ class Traffic(Closing):
             self._thread(self._sender.run, "simstream-send"),
             self._thread(self._listen, "simstream-listen"),
         ]
+        atexit.register(self.close)
 
     def enter(self) -> Future[None]:
         """A place for a page, once there is one; see Room."""
@@ -105,6 +109,7 @@ class Traffic(Closing):
 
     def close(self) -> None:
         """Write what was submitted (FLUSH seconds at most), then end every future with ClientClosed."""
+        atexit.unregister(self.close)
         error = ClientClosed("the client was closed", "wait for the verdicts before closing it")
         self._room.close(error)
         self._sender.stop(FLUSH)
@@ -144,7 +149,7 @@ class Traffic(Closing):
             self._pending.heard(record)
 
     def _thread(self, work: Callable[[], None], name: str) -> threading.Thread:
-        """A thread that does not keep alive a program which forgot to close the client."""
+        """A thread that keeps no program alive: one that forgets to close the client has it closed at its end."""
         thread = threading.Thread(target=self._guarded, args=(work,), name=name, daemon=True)
         thread.start()
         return thread

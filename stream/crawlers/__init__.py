@@ -8,7 +8,7 @@
 from stream.errors import Unavailable
 
 try:
-    import scrapy as _scrapy  # noqa: F401
+    import scrapy as scrapy
 except ImportError as error:
     raise Unavailable(
         "the crawler's part needs Scrapy, which is not installed", "pip install 'simstream[scrapy]'"

@@ -63,7 +63,7 @@ class FrontierMiddleware:
         if decision.drop:
             self._channel.count("links/dropped")
             return None
-        if decision.chain:
+        if decision.chain or CHAIN in request.meta:  # a spider may hand on the whole meta of its page
             request.meta[CHAIN] = decision.chain
         if decision.priority:
             self._channel.count("links/deprioritized")

@@ -15,7 +15,7 @@ from tests.e2e.harness import Program
 from tests.kafka_fixtures import Place
 
 pytestmark = pytest.mark.kafka
-SIZE = Size(articles=20, mirrors=1, sessions=2, months=10, tags=8)
+SIZE = Size(articles=16, mirrors=1, sessions=2, months=8, tags=6)
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,104 @@
+"""The client when things go wrong: a broker goes and comes back, a disk is full, a program forgets to close."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from deploy.kafka.broker import Broker
+from stream.client import Client
+from stream.errors import ClientFull, TopicMissing, UsageError, VerdictLate
+from stream.log.base import PAGES
+from tests.disks import run_limited
+from tests.e2e.harness import PATIENCE, ROOT
+from tests.kafka_fixtures import Place
+
+
+@pytest.fixture
+def own_broker(broker: Broker, tmp_path: Path) -> Iterator[Broker]:
+    """A broker of this test alone, which may be stopped; the other one says whether there can be one."""
+    with Broker(data=tmp_path / "broker") as own:
+        yield own
+
+
+@pytest.mark.kafka
+def test_what_is_submitted_while_the_broker_is_away_is_bounded_and_written_when_it_is_back(
+    own_broker: Broker,
+) -> None:
+    place = Place(own_broker.address, "away")
+    with place.open() as log:
+        log.create_topics(1)
+    with Client(place.address, place.prefix, in_flight=3) as client:
+        own_broker.kill()
+        futures = [client.submit({"id": name, "text": "…"}, timeout=0.5) for name in "abc"]
+        for future in futures:
+            with pytest.raises(VerdictLate):
+                future.result()
+        with pytest.raises(ClientFull):  # nobody waits for them any more, but their records are still held
+            client.submit({"id": "d", "text": "…"}, wait=0.2)
+        own_broker.start()
+        client.submit({"id": "d", "text": "…"}, wait=PATIENCE)
+    with place.open() as log:
+        assert log.end_offsets(PAGES) == {0: 4}
+
+
+FULL_DISK = """
+import sys
+from stream.client import Client
+from stream.errors import DeliveryFailed
+with Client(sys.argv[1]) as client:
+    room(20_000)
+    for number in range(4):
+        try:
+            client.submit({"id": str(number), "text": "x" * 7_000}, timeout=0.1).result()
+        except Exception as error:
+            print(type(error).__name__)
+    room(-1)
+    client.submit({"id": "after", "text": "…"})
+"""
+
+
+def test_a_page_that_was_not_written_fails_and_later_ones_are_sent_anew(local_place: Place) -> None:
+    with local_place.open() as log:
+        log.create_topics(1)
+    said = run_limited(FULL_DISK, local_place.address)
+    assert said == ["VerdictLate", "VerdictLate", "DeliveryFailed", "DeliveryFailed"]
+    with local_place.open() as log, log.reader(PAGES) as reader:
+        assert [record.key for record in reader.poll(10, 1)] == [b"0", b"1", b"after"]
+
+
+FORGETS = """
+import sys
+from stream.client import Client
+client = Client(sys.argv[1], sys.argv[2])
+client.submit({"id": "a", "text": "…"})
+"""
+
+
+def test_a_program_that_forgets_to_close_ends_and_its_pages_are_written(place: Place) -> None:
+    with place.open() as log:
+        log.create_topics(1)
+    command = [sys.executable, "-c", FORGETS, place.address, place.prefix]
+    done = subprocess.run(command, capture_output=True, cwd=ROOT, timeout=PATIENCE, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+    with place.open() as log:
+        assert log.end_offsets(PAGES) == {0: 1}
+
+
+def test_a_client_without_topics_or_room_is_refused_by_name(place: Place) -> None:
+    with pytest.raises(TopicMissing, match="simstream topics create"):
+        Client(place.address, place.prefix)
+    with place.open() as log:
+        log.create_topics(1)
+    with pytest.raises(UsageError, match="in_flight"):
+        Client(place.address, place.prefix, in_flight=0)
+
+
+def test_without_scrapy_its_part_says_what_to_install() -> None:
+    code = "import sys; sys.modules['scrapy'] = None; import stream.crawlers"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, cwd=ROOT, check=False)
+    assert b"pip install 'simstream[scrapy]'" in done.stderr
