@@ -123,14 +123,22 @@ class Deduper(Closing):
         records = (_record(page, first + number) for number, page in enumerate(pages))
         return list(self.stream(records, threads=1))
 
-    def stream(self, records: Iterable[Record], threads: int = 1) -> Iterator[Verdict]:
+    def stream(
+        self,
+        records: Iterable[Record],
+        threads: int = 1,
+        seen: Callable[[Sequence[Page]], None] | None = None,
+    ) -> Iterator[Verdict]:
         """One verdict for each record, in order, as soon as its batch is judged.
 
-        Batches are fingerprinted by `threads` threads while earlier ones are judged; at most `threads` + 1
-        batches of 4 MB are held. Raises UsageError where a window is set and a readable page has no time of its
+        `seen` is handed the pages of each batch, with their texts, before its verdicts come. Batches are
+        fingerprinted by `threads` threads while earlier ones are judged; at most `threads` + 1 batches of 4 MB are
+        held. Raises UsageError where a window is set and a readable page has no time of its
         own; what `records` raises comes after the verdicts of all records before it.
         """
         for batch in self.fingerprinted(records, threads):
+            if seen is not None:
+                seen(batch.pages)
             columns, ordinal = batch.columns, self._state.acceptor.ordinal
             self._state.acceptor.ordinal += len(columns)
             self._whole = False

@@ -147,6 +147,11 @@ class Resolved(NamedTuple):
     origin: dict[str, str]
 
 
+def cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def default_cache() -> Path:
     """`$XDG_CACHE_HOME/simstream`, or `~/.cache/simstream`."""
     base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")

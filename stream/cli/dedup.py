@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from contextlib import ExitStack
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from stream.cli.options import field_options, judging_options, make_deduper, settle
+from stream.cli.options import field_options, judging_options, make_deduper, settle_on_all_cores
 from stream.cli.output import written
 from stream.cli.progress import say, with_progress
 from stream.errors import InputError
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from stream.deduper import Deduper
     from stream.settings import Settings
     from stream.sources.fields import Fields
+    from stream.tools.exact_pairs import ExactPairs
 
 
 @click.command("dedup")
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 @click.option("-o", "--output", metavar="FILE", default="-", help="Where the JSON lines go (default: stdout).")
 @click.option("--keep", metavar="FILE", help="The input lines of each cluster's canonical page, as they are.")
 @click.option("--pairs", metavar="FILE", help="Each near duplicate and the page it is closest to, as JSON lines.")
+@click.option("--exact", is_flag=True, help="Add to each of --pairs the true J of the two texts, as `jaccard`.")
 @click.option("--clusters", metavar="FILE", help="Each cluster of two pages and more, as JSON lines.")
 @click.option(
     "--against",
@@ -32,7 +35,7 @@ if TYPE_CHECKING:
     multiple=True,
     help="Pages to compare with, which get no verdict; may be repeated.",
 )
-@click.option("--threads", metavar="N", help="Threads that fingerprint (default: 2).")
+@click.option("--threads", metavar="N", help="Threads that fingerprint (default: as many as cores).")
 @field_options
 @judging_options
 def command(
@@ -40,6 +43,7 @@ def command(
     output: str,
     keep: str | None,
     pairs: str | None,
+    exact: bool,
     clusters: str | None,
     against: tuple[str, ...],
     text_field: str | None,
@@ -50,9 +54,10 @@ def command(
     """One JSON verdict for each page of INPUT..., in input order.
 
     INPUT is JSONL (.jsonl; - is stdin) or CSV (.csv; both also .gz .xz .zst), an HTML file, or a folder of HTML
-    files.
+    files. Threads that fingerprint and processes that extract HTML are as many as cores, unless --threads or the
+    setting extract.workers says otherwise. --exact keeps all texts in a temporary file meanwhile.
     """
-    settings = settle(config, **flags)
+    settings = settle_on_all_cores(config, **flags)
     from stream.cli.dedup_outputs import CLUSTERS, KEEP, PAIRS, Extras, check
     from stream.sources.fields import Fields
     from stream.sources.read import size_of
@@ -61,11 +66,12 @@ def command(
     size_of([*inputs, *against])  # an input that cannot be read is said before anything is built
     named = {KEEP: keep, PAIRS: pairs, CLUSTERS: clusters}
     places = {option: path for option, path in named.items() if path is not None}
-    check(inputs, against, {"--output": output, **places})
+    check(inputs, against, {"--output": output, **places}, exact)
     fields = Fields(text_field, id_field)
     kinds: Counter[str] = Counter()
+    began = perf_counter()
     with make_deduper(settings) as deduper, ExitStack() as stack:
-        extras = Extras(inputs, settings.max_record_bytes, places)
+        extras = Extras(inputs, settings.max_record_bytes, places, _exact_pairs(settings, stack) if exact else None)
         if against:
             _compare_with(against, deduper, extras, settings, fields)
         out = stack.enter_context(written(output, inputs))
@@ -73,7 +79,7 @@ def command(
         broken: InputError | None = None
         try:
             records = extras.noted(with_progress(inputs, settings.max_record_bytes, "judging", fields))
-            for verdict in deduper.stream(records, threads=settings.threads):
+            for verdict in deduper.stream(records, settings.threads, extras.seen):
                 out.write(wire.encode(verdict) + b"\n")
                 kinds[verdict.verdict] += 1
                 extras.take(verdict)
@@ -83,8 +89,23 @@ def command(
         if broken is not None:
             raise broken
     if output != "-":
-        counts = ", ".join(f"{number:,} {kind}" for kind, number in kinds.most_common())
-        say(f"{kinds.total():,} verdicts in {output}: {counts or 'no page'}")
+        _sum_up(output, kinds, perf_counter() - began)
+
+
+def _exact_pairs(settings: Settings, stack: ExitStack) -> ExactPairs:
+    from stream.tools.exact_pairs import ExactPairs
+
+    return stack.enter_context(ExactPairs(settings.threads))
+
+
+def _sum_up(output: str, kinds: Counter[str], seconds: float) -> None:
+    from stream.telemetry.memory import peak
+
+    counts = ", ".join(f"{number:,} {kind}" for kind, number in kinds.most_common())
+    say(f"{kinds.total():,} verdicts in {output}: {counts or 'no page'}")
+    held = peak()
+    memory = f", peak memory {held / 1e6:,.0f} MB" if held else ""
+    say(f"{seconds:,.1f} s, {kinds.total() / seconds:,.0f} pages/s{memory}")
 
 
 def _compare_with(
@@ -94,7 +115,7 @@ def _compare_with(
     kinds: Counter[str] = Counter()
     title = "reading what to compare with"
     records = extras.noted(with_progress(against, settings.max_record_bytes, title, fields))
-    for verdict in deduper.stream(records, threads=settings.threads):
+    for verdict in deduper.stream(records, settings.threads, extras.seen):
         kinds[verdict.verdict] += 1
         extras.take(verdict)
     left_out = kinds["too_short"] + kinds["unreadable"]

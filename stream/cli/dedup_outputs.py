@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import BinaryIO, Final
+from typing import TYPE_CHECKING, BinaryIO, Final
 
 import msgspec
 
 from stream.cli.output import refuse_input
 from stream.cli.progress import say
 from stream.errors import InputError, UsageError
-from stream.model import Kind, Record, Verdict
+from stream.model import Kind, Page, Record, Verdict
 from stream.sources.read import raw_lines, refuse_unlined
 from stream.tools.dedup_groups import Groups
 from stream.wire.page import PageLimits, decode
+
+if TYPE_CHECKING:
+    from stream.tools.exact_pairs import ExactPairs
 
 KEEP, PAIRS, CLUSTERS = "--keep", "--pairs", "--clusters"
 _JSON: Final = msgspec.json.Encoder().encode
@@ -29,14 +32,26 @@ class Pair(msgspec.Struct):
     similarity: float | None
 
 
+_decode_pair: Final = msgspec.json.Decoder(Pair).decode
+
+
+class ExactPair(Pair):
+    """With --exact also the true J of both texts, to 4 decimals."""
+
+    jaccard: float
+
+
 class Extras:
     """Follows a run of verdicts and writes what else was asked for, which `options` name.
 
     `inputs` are those whose pages are kept; memory is that of `Groups` where something needs it, else none.
+    `exact`: sees every page, and says in the end how alike pairs are; None: nobody asks.
     """
 
-    def __init__(self, inputs: Sequence[str], max_record_bytes: int, options: Iterable[str]) -> None:
-        self._inputs, self._limit = inputs, max_record_bytes
+    def __init__(
+        self, inputs: Sequence[str], max_record_bytes: int, options: Iterable[str], exact: ExactPairs | None = None
+    ) -> None:
+        self._inputs, self._limit, self._exact = inputs, max_record_bytes, exact
         self._groups = Groups() if {KEEP, CLUSTERS} & set(options) else None
         self._files: Mapping[str, BinaryIO] = {}
         self._flying: deque[Record] = deque()
@@ -52,14 +67,24 @@ class Extras:
             self._flying.append(record)
             yield record
 
+    def seen(self, pages: Sequence[Page]) -> None:
+        """The pages of the next verdicts, with their texts."""
+        if self._exact is not None:
+            self._exact.seen(pages)
+
     def take(self, verdict: Verdict) -> None:
         """The next verdict; of a page of the corpus until `begin` is called."""
         self._pages += 1
         if self._groups is not None:
             self._groups.take(verdict, self._gone(verdict, self._flying.popleft()))
-        if verdict.near_duplicate_of is not None and (out := self._files.get(PAIRS)):
+        line, out = None, self._files.get(PAIRS)
+        if verdict.near_duplicate_of is not None and out is not None:
             pair = Pair(verdict.near_duplicate_of, verdict.id, verdict.distance, verdict.similarity)
-            out.write(_JSON(pair) + b"\n")
+            line = _JSON(pair)
+        if self._exact is not None:
+            self._exact.take(verdict, line)
+        elif line is not None and out is not None:
+            out.write(line + b"\n")
 
     def begin(self, files: Mapping[str, BinaryIO]) -> None:
         """What comes now is of the inputs, and what came before of a corpus that they are compared with.
@@ -70,6 +95,10 @@ class Extras:
 
     def finish(self) -> None:
         """Write what is known only at the end. Raises InputError where an input has changed meanwhile."""
+        if self._exact is not None and (out := self._files.get(PAIRS)):
+            for line, alike in self._exact.lines():
+                pair = _decode_pair(line)
+                out.write(_JSON(ExactPair(pair.a, pair.b, pair.distance, pair.similarity, round(alike, 4))) + b"\n")
         if self._groups is None:
             return
         if out := self._files.get(CLUSTERS):
@@ -97,11 +126,15 @@ class Extras:
         return verdict.verdict in ("too_short", "withdrawn")
 
 
-def check(inputs: Sequence[str], against: Sequence[str], outputs: Mapping[str, str]) -> None:
+def check(inputs: Sequence[str], against: Sequence[str], outputs: Mapping[str, str], exact: bool) -> None:
     """Raise UsageError where inputs and outputs do not go together, before anything is read.
 
     `outputs`: each option's path, that of the verdicts among them.
     """
+    if exact and PAIRS not in outputs:
+        raise UsageError(
+            "--exact is about pairs, and --pairs is not given", "name a file with --pairs, or leave it out"
+        )
     if KEEP in outputs:
         refuse_unlined(inputs)
     if "-" in against and "-" in inputs:

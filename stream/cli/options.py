@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from stream.settings import Settings, resolve
+from stream.settings import Settings, cores, resolve
 
 if TYPE_CHECKING:
     from stream.deduper import Deduper
@@ -77,6 +77,13 @@ def log_options(function: F) -> F:
 def settle(config: str | None, **flags: Any) -> Settings:
     """The settings of one command; raises SettingsError."""
     return resolve(flags, file=config).settings
+
+
+def settle_on_all_cores(config: str | None, **flags: Any) -> Settings:
+    """As `settle`, but threads and extraction processes are as many as cores where nobody says how many."""
+    origin = resolve(flags, file=config).origin
+    unsaid = [name for name in ("threads", "extract.workers") if origin[name] == "default"]
+    return resolve({**flags, **dict.fromkeys(unsaid, cores())}, file=config).settings
 
 
 def make_deduper(settings: Settings) -> Deduper:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from time import perf_counter
 from typing import TYPE_CHECKING
 
 import click
@@ -37,16 +38,18 @@ def with_progress(
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[pages]:,} pages"))
-    with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=transient) as bar:
+    pages = TextColumn("{task.fields[pages]:,} pages, {task.fields[rate]:,.0f}/s")
+    columns = (TextColumn("{task.description}"), BarColumn(), pages, TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=transient) as bar:
         total = size_of(inputs)
-        task = bar.add_task(title, total=total and total >> 10, pages=0)
-        number = 0
+        task = bar.add_task(title, total=total and total >> 10, pages=0, rate=0)
+        number, began = 0, perf_counter()
         for number, record in enumerate(reader, 1):
             yield record
             if number % 100 == 0:
-                bar.update(task, completed=reader.consumed >> 10, pages=number)
-        bar.update(task, total=1, completed=1, pages=number)
+                rate = number / max(perf_counter() - began, 1e-9)
+                bar.update(task, completed=reader.consumed >> 10, pages=number, rate=rate)
+        bar.update(task, total=1, completed=1, pages=number, rate=number / max(perf_counter() - began, 1e-9))
 
 
 @contextmanager

@@ -24,6 +24,11 @@ def held() -> Iterator[tuple[str, int]]:
             yield _KINDS[name], size
 
 
+def peak() -> int:
+    """The most bytes that this process ever held in memory; 0 where the system does not say (it is no Linux)."""
+    return next((size for name, size in _kilobytes(PROCESS) if name == "VmHWM"), 0)
+
+
 def limit() -> int:
     """The container's or service's limit in bytes, or the machine's memory where that is less; 0: nobody says."""
     found = [size for name, size in _kilobytes(MACHINE) if name == "MemTotal"]

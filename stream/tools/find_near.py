@@ -18,7 +18,8 @@ from stream.index.answers import Hits
 from stream.index.keys import frozen
 from stream.index.packed import Tables
 from stream.model import U64
-from stream.tools.find_pairs import cores, distinct, tables_over
+from stream.settings import cores
+from stream.tools.find_pairs import distinct, tables_over
 
 CHUNK: Final = 1 << 14
 """Fingerprints of the corpus that a thread looks up at a time."""

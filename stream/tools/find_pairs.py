@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -16,6 +15,7 @@ from stream.index.keys import frozen
 from stream.index.packed import Tables, build
 from stream.index.plan import MAX_DISTANCE, SCAN, choose
 from stream.model import U64
+from stream.settings import cores
 
 QUERIES: Final = 2048
 """Fingerprints that a thread looks up at a time."""
@@ -41,11 +41,6 @@ def tables_over(column: U64, distance: int) -> Tables:
     """Tables over a distinct ascending column (n,), complete for a distance from 0 to 64."""
     plan = choose(distance, len(column)) if distance <= MAX_DISTANCE else SCAN
     return build(column, plan, distance, lambda: None)
-
-
-def cores() -> int:
-    """How many this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def near_pairs(column: U64, distance: int, heard: Callable[[int], None] = lambda done: None) -> Iterator[Pairs]:
