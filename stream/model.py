@@ -43,6 +43,7 @@ REASONS = (
     "extract_failed",
     "kernel_error",
     "bad_encoding",
+    "damaged",
 )
 """Why a page is `too_short` or `unreadable`. A frame holds the number: append only, never reorder."""
 

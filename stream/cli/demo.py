@@ -36,7 +36,9 @@ def command(inputs: tuple[str, ...], quiet: bool, config: str | None, **flags: A
     from stream.sources.read import read_pages
 
     records: Iterable[Record] = (
-        read_pages(inputs, settings.max_record_bytes) if inputs else demo_records(settings.max_record_bytes)
+        read_pages(inputs, settings.max_record_bytes, say=say, forgiving=True)
+        if inputs
+        else demo_records(settings.max_record_bytes)
     )
     with tempfile.TemporaryDirectory(prefix="simstream-demo-") as folder, open_log(folder) as log:
         log.create_topics(1)

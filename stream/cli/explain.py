@@ -103,12 +103,12 @@ def _again_and_again(inputs: Sequence[str], max_record_bytes: int) -> Iterator[R
                     kept.seek(0)
                     yield from jsonl_records(kept, _STDIN, max_record_bytes)
                 else:
-                    yield from read_pages([path], max_record_bytes)
+                    yield from read_pages([path], max_record_bytes, forgiving=True)
 
         def records(title: str) -> Iterator[Record]:
             if _STDIN in inputs:
                 return with_stdin()
-            return with_progress(inputs, max_record_bytes, title, transient=True)
+            return with_progress(inputs, max_record_bytes, title, transient=True, forgiving=True)
 
         yield records
 

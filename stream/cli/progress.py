@@ -27,11 +27,15 @@ def with_progress(
     fields: Fields | None = None,
     *,
     transient: bool = False,
+    forgiving: bool = False,
 ) -> Iterator[Record]:
-    """The records of all inputs, under a bar on stderr where that is a terminal, which stays unless `transient`."""
+    """The records of all inputs, under a bar on stderr where that is a terminal, which stays unless `transient`.
+
+    What web archives held is said on stderr, unless `transient`; `forgiving`: see `read_pages`.
+    """
     from stream.sources.read import read_pages, size_of
 
-    reader = read_pages(inputs, max_record_bytes, fields)
+    reader = read_pages(inputs, max_record_bytes, fields, None if transient else say, forgiving=forgiving)
     if not sys.stderr.isatty():
         yield from reader
         return

@@ -110,7 +110,7 @@ def _train(
     training = Training(fingerprinter, folder, PageLimits(max_record_bytes=max_record_bytes), options)
     if training.records:
         say(f"goes on after {training.records:,} pages of the input")
-    training.run(with_progress(inputs, max_record_bytes, "counting"))
+    training.run(with_progress(inputs, max_record_bytes, "counting", forgiving=True))
     return training
 
 

@@ -1,20 +1,21 @@
-"""Input files as records of pages: JSONL, CSV, HTML files, folders of HTML.
+"""Input files as records of pages: JSONL, CSV, web archives, HTML files, folders of HTML.
 
-A record's topic is its file, its partition 0, its offset the line - 1 (0 for HTML), its timestamp NO_TIME: files
-have no time of their own, so a page that keeps NO_TIME had none that could be read. Its key is the page's id,
-its URL, or what names it in its file (`PATH:LINE`, for HTML the path as given), so that `wire.page.decode` and
-a broker agree on it.
+A record's topic is its file, its partition 0, its offset the line - 1 (0 for HTML; for archives see
+`archives.pages`), its timestamp NO_TIME: files have no time of their own, so a page that keeps NO_TIME had none
+that could be read. Its key is the page's id, its URL, or what names it in its file (`PATH:LINE`, for HTML the path
+as given), so that `wire.page.decode` and a broker agree on it.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import IO, BinaryIO, NamedTuple, Self
 
-from stream.errors import InputError, InputMissing, Unavailable, UsageError
+from stream.errors import InputError, InputMissing, UsageError
 from stream.model import Record
+from stream.sources.archives.pages import ArchivePages, Tally
 from stream.sources.csv_rows import csv_pages
 from stream.sources.fields import Fields
 from stream.sources.lines import COMPRESSIONS, Counted, lines, unpacked
@@ -24,26 +25,38 @@ STDIN = "-"
 HTML = (".html", ".htm", ".xhtml")
 JSONL = (".jsonl", ".ndjson", ".json")
 CSV = ".csv"
-_WEB_ARCHIVES = (".warc", ".arc")
+ARCHIVES = (".warc", ".arc")
+"""Also with `.lz4`, besides what other files are packed by."""
 _ACCEPTED = (
-    f"name {', '.join(JSONL)}, {CSV} (also with {', '.join(COMPRESSIONS)}), {', '.join(HTML)}, a folder or -"
+    f"name {', '.join(JSONL)}, {CSV}, {', '.join(ARCHIVES)} (also with {', '.join(COMPRESSIONS)}), "
+    f"{', '.join(HTML)}, a folder or -"
 )
+_LZ4 = ".lz4"
+_DAMAGED_SHOWN = 20
 _HTML_HEADERS = (("content-type", b"text/html"),)
+
+Say = Callable[[str], None]
 
 
 class _File(NamedTuple):
     path: str
     kind: str
-    """`HTML[0]`, `JSONL[0]` or `CSV`."""
+    """`HTML[0]`, `JSONL[0]`, `ARCHIVES[0]` or `CSV`."""
     bytes: int
 
 
 class PageReader:
     """Iterates over the records of all inputs, in their order; see `read_pages`."""
 
-    def __init__(self, inputs: Sequence[str], max_record_bytes: int, fields: Fields) -> None:
+    def __init__(
+        self, inputs: Sequence[str], max_record_bytes: int, fields: Fields, say: Say | None, *, forgiving: bool
+    ) -> None:
         self._files = _files_of(inputs)
         self._fields = fields
+        self._say = say
+        self._forgiving = forgiving
+        self._tally = Tally()
+        self._damaged: list[str] = []
         self._limit = max_record_bytes
         self._done = 0
         self._open: Counted | None = None
@@ -68,12 +81,39 @@ class PageReader:
                 continue
             with _opened(file.path) as handle:
                 self._open = Counted(handle)
-                yield from _READERS[file.kind](self._open, file.path, self._limit, self._fields)
+                if file.kind == ARCHIVES[0]:
+                    yield from self._archive(self._open, file.path)
+                else:
+                    yield from _READERS[file.kind](self._open, file.path, self._limit, self._fields)
                 self._open = None
             self._done += file.bytes
+        if self._tally.files and self._say is not None:
+            self._say(str(self._tally))
+        if self._damaged and not self._forgiving:
+            raise InputError("; ".join(self._damaged), "get them again; all other pages were read")
+
+    def _archive(self, handle: Counted, path: str) -> Iterator[Record]:
+        pages = ArchivePages(handle, path, self._limit, self._tally)
+        yield from pages
+        if pages.damage.places:
+            places = f", and at {pages.damage.places - 1:,} more places" if pages.damage.places > 1 else ""
+            said = (
+                f"{shown_path(path)} is damaged {pages.damage.first}{places}; {pages.pages:,} pages of it were read"
+            )
+            if len(self._damaged) < _DAMAGED_SHOWN:
+                self._damaged.append(said)
+            if self._forgiving and self._say is not None:
+                self._say(said)
 
 
-def read_pages(inputs: Sequence[str], max_record_bytes: int = 1 << 20, fields: Fields | None = None) -> PageReader:
+def read_pages(
+    inputs: Sequence[str],
+    max_record_bytes: int = 1 << 20,
+    fields: Fields | None = None,
+    say: Say | None = None,
+    *,
+    forgiving: bool = False,
+) -> PageReader:
     """The pages of files, folders (`.html`, `.htm`, `.xhtml` in byte order of their relative paths) and `-`.
 
     A line or file longer than `max_record_bytes` comes with a little more than that, enough for `decode` to
@@ -81,8 +121,11 @@ def read_pages(inputs: Sequence[str], max_record_bytes: int = 1 << 20, fields: F
     but for the list of a folder's paths. Raises at once InputMissing or UsageError for an input that cannot be
     read and for a folder without such files, while iterating InputError for one that is damaged, and UsageError
     for CSV without the columns that are needed.
+
+    A web archive that is damaged loses what is damaged, and reading goes on; InputError comes behind the last page
+    of all inputs, unless reading is `forgiving`. `say` hears what archives held, and then of the damage.
     """
-    return PageReader(inputs, max_record_bytes, fields or Fields())
+    return PageReader(inputs, max_record_bytes, fields or Fields(), say, forgiving=forgiving)
 
 
 def size_of(inputs: Sequence[str]) -> int | None:
@@ -189,8 +232,8 @@ def _named(path: str) -> _File:
         return _File(path, JSONL[0], size)
     if name.endswith(CSV):
         return _File(path, CSV, size)
-    if name.endswith(_WEB_ARCHIVES):
-        raise Unavailable(f"{shown_path(path)} is a web archive, and these are not read yet", _ACCEPTED)
+    if name.removesuffix(_LZ4).endswith(ARCHIVES):
+        return _File(path, ARCHIVES[0], size)
     raise UsageError(f"{shown_path(path)} is no kind of file that is read", _ACCEPTED)
 
 

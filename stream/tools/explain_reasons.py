@@ -22,6 +22,7 @@ MEANINGS = {
     "extract_failed": "extracting text from its HTML failed",
     "kernel_error": "fingerprinting it failed",
     "bad_encoding": "its bytes are no text in any character set that was found",
+    "damaged": "it lay damaged in its web archive",
 }
 """What each reason of a verdict means."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from stream.errors import BrokerUnreachable, RecordTooLarge
+from stream.errors import BrokerUnreachable, InputError, RecordTooLarge
 from stream.log.base import PAGES, Appender, Log
 from stream.model import Record
 from stream.wire.page import NO_TIME
@@ -77,11 +77,16 @@ def feed(log: Log, records: Iterable[Record], largest: int, refused: Callable[[s
     """Append all records to `pages` and wait until they are acknowledged.
 
     `refused` hears a sentence about each record of more than `largest` bytes, or that the topic does not admit.
-    Raises TopicMissing, BrokerUnreachable, DeliveryFailed.
+    Raises TopicMissing, BrokerUnreachable, DeliveryFailed, and InputError of `records` when all before it is
+    acknowledged.
     """
     with log.appender(PAGES) as appender:
         run = _Feed(appender, largest, refused)
-        for record in records:
-            run.append(record)
+        try:
+            for record in records:
+                run.append(record)
+        except InputError:
+            run.finish()
+            raise
         run.finish()
     return Fed(log.topic(PAGES).name, run.sent, run.refused)

@@ -71,6 +71,8 @@ def decode(record: Record, limits: PageLimits) -> Page:
     media = headers.get("content-type", b"")
     kind = media.split(b";", 1)[0].strip().lower().decode("latin-1") if media else JSON_TYPE
     url = headers.get("url") if kind != JSON_TYPE else None
+    if "damaged" in headers:
+        return _refuse(_name(record, None, url), "damaged", headers["damaged"].decode("utf-8", "replace"))
     if not value:
         return _refuse(_name(record, None, url), "empty_value", "the value is empty (0 bytes)")
     if len(value) > limits.max_record_bytes:

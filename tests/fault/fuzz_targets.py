@@ -338,12 +338,25 @@ def run_index(parts: list[Part]) -> None:
 # Files that people name
 
 LINES = b'{"id":"a","text":"some words"}\n\n{"id":"b","html":"<p>x"}\r\n' + b'{"text":"' + b"x" * 5000 + b'"}\n'
+ANSWER = (
+    b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nTransfer-Encoding: chunked\r\nContent-Encoding: gzip\r\n\r\n"
+    + b"%x\r\n%s\r\n0\r\n\r\n" % (len(gzip.compress(LINES, mtime=0)), gzip.compress(LINES, mtime=0))
+)
+WARC = (
+    b"WARC/1.0\r\nWARC-Type: response\r\nWARC-Target-URI: http://a.example/\r\nWARC-Date: 2020-01-01T00:00:00Z\r\n"
+    b"Content-Type: application/http\r\nContent-Length: %d\r\n\r\n%s\r\n\r\n" % (len(ANSWER), ANSWER)
+) * 2
+ARC = b"http://a.example/ 10.0.0.1 20200101000000 text/html %d\n%s\n" % (len(ANSWER), ANSWER) * 2
 PACKED = {
     ".jsonl": LINES,
     ".jsonl.gz": gzip.compress(LINES, mtime=0),
     ".jsonl.xz": lzma.compress(LINES),
     ".jsonl.zst": zstandard.compress(LINES),
     ".html": b"<p>" + b"words " * 50,
+    ".warc": WARC,
+    ".warc.gz": gzip.compress(WARC, mtime=0) + gzip.compress(WARC, mtime=0),
+    ".warc.zst": zstandard.compress(WARC) * 2,
+    ".arc": ARC,
 }
 inputs = st.sampled_from(sorted(PACKED)).flatmap(lambda ending: st.tuples(st.just(ending), damaged(PACKED[ending])))
 

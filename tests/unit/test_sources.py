@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from stream.errors import InputError, InputMissing, Unavailable, UsageError
+from stream.errors import InputError, InputMissing, UsageError
 from stream.model import Kind, Page, Record
 from stream.sources.demo import demo_records
 from stream.sources.read import read_pages, size_of
@@ -181,12 +181,6 @@ def test_a_file_of_no_known_kind_is_refused_with_what_is_accepted(tmp_path: Path
     (tmp_path / "pages.tsv").touch()
     with pytest.raises(UsageError, match=r"\.jsonl.*\.zst.*\.xhtml"):
         read_pages([str(tmp_path / "pages.tsv")])
-
-
-def test_web_archives_are_said_to_come_later(tmp_path: Path) -> None:
-    (tmp_path / "crawl.warc.gz").touch()
-    with pytest.raises(Unavailable):
-        read_pages([str(tmp_path / "crawl.warc.gz")])
 
 
 def test_progress_ends_at_the_size_of_the_inputs(tmp_path: Path) -> None:

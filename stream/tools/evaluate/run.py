@@ -101,7 +101,8 @@ def _read(request: Request, watcher: Watcher) -> list[Corpus]:
     corpora = []
     for name, path in zip(corpus_names(request.inputs), request.inputs, strict=True):
         done = watcher.task(f"reading {name}", None)
-        corpora.append(read_corpus(name, _counted(read_pages([path], limit), done), reading))
+        pages = read_pages([path], limit, say=watcher.say, forgiving=True)
+        corpora.append(read_corpus(name, _counted(pages, done), reading))
     return corpora
 
 

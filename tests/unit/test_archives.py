@@ -1,0 +1,270 @@
+"""WARC and ARC: which records are pages and what they say, and what damage costs."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import tracemalloc
+import zlib
+from pathlib import Path
+
+import pytest
+import zstandard
+from fastwarc.stream_io import BrotliWriter
+from fastwarc.warc import ArchiveIterator, WarcRecordType
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from stream.errors import InputError
+from stream.model import Kind, Page, Record
+from stream.sources.read import read_pages
+from stream.wire.page import PageLimits, decode
+from tests import archives, corpora
+from tests.archives import PACKINGS, answer, arc, body, warc
+
+LIMIT = 1 << 20
+
+
+def read(path: Path, limit: int = LIMIT) -> tuple[list[Page], str]:
+    """The pages of an archive, and what was said of damage."""
+    said: list[str] = []
+    records = read_pages([str(path)], limit, say=said.append, forgiving=True)
+    pages = [decode(record, PageLimits(limit)) for record in records]
+    return pages, "; ".join(said[:-1])
+
+
+def written(folder: Path, data: bytes, name: str = "crawl.warc") -> Path:
+    (folder / name).write_bytes(data)
+    return folder / name
+
+
+def numbers(pages: list[Page]) -> list[int]:
+    """The numbers of the pages that came whole."""
+    whole = [page for page in pages if page.kind is Kind.READABLE]
+    for page in whole:
+        assert page.raw == body(int(page.id.rsplit("/", 1)[1]))
+    return [int(page.id.rsplit("/", 1)[1]) for page in whole]
+
+
+@pytest.mark.parametrize("packing", list(PACKINGS))
+@pytest.mark.parametrize("record", [warc, arc])
+def test_an_archive_gives_its_pages_however_it_is_packed(tmp_path: Path, packing: str, record: object) -> None:
+    data = PACKINGS[packing](archives.pages(range(30), arc if record is arc else warc))
+    pages, said = read(written(tmp_path, data))
+    assert numbers(pages) == list(range(30))
+    assert said == ""
+    assert (pages[3].url, pages[3].time, pages[3].offset) == ("http://site.example/3", 1_767_323_045_000, 3)
+    assert pages[3].content_type == "text/html; charset=utf-8"
+
+
+def test_what_is_no_page_is_passed_over_and_counted(tmp_path: Path) -> None:
+    records = [
+        warc(b"software: none\r\n", 0, b"warcinfo", media=b"application/warc-fields"),
+        warc(b"GET / HTTP/1.1\r\n\r\n", 1, b"request"),
+        warc(answer(b"<p>here"), 1),
+        warc(answer(b"GIF89a", b"image/gif"), 2),
+        warc(b"a: b", 2, b"metadata", media=b"text/anvl"),
+        warc(answer(b""), 3, b"revisit"),
+        warc(b"the text of a page", 4, b"conversion", media=b"text/plain"),
+        warc(answer(b"some text", b"text/plain"), 5),
+        warc(answer(b"<p>x", b"application/xhtml+xml; charset=gbk"), 6),
+        warc(answer(b"<!DOCTYPE html><p>x").replace(b"Content-Type", b"X-Type"), 7),
+    ]
+    said: list[str] = []
+    path = written(tmp_path, b"".join(records))
+    pages = [decode(record, PageLimits(LIMIT)) for record in read_pages([str(path)], say=said.append)]
+    assert [(page.id[-1], page.content_type) for page in pages] == [
+        ("1", "text/html; charset=utf-8"),
+        ("4", "text/plain"),
+        ("5", "text/plain"),
+        ("6", "text/html; charset=gbk"),
+        ("7", "text/html"),
+    ]
+    assert said == [
+        "5 pages in 10 records of a web archive; "
+        "passed over: 1 warcinfo, 1 request, 1 image/gif, 1 metadata, 1 revisit"
+    ]
+
+
+def test_error_pages_say_so_also_without_a_body(tmp_path: Path) -> None:
+    path = written(tmp_path, warc(answer(b"", status=302), 0) + warc(answer(b"<p>", status=404), 1))
+    pages, _ = read(path)
+    assert [(page.kind, page.reason) for page in pages] == [
+        (Kind.FAILED, "http_status"),
+        (Kind.TOO_SHORT, "http_status"),
+    ]
+
+
+def brotli(data: bytes) -> bytes:
+    out = io.BytesIO()
+    writer = BrotliWriter(out)
+    writer.write(data)
+    writer.close()
+    return out.getvalue()
+
+
+def chunked(data: bytes) -> bytes:
+    parts = [data[at : at + 50] for at in range(0, len(data), 50)]
+    return b"".join(b"%x;x=y\r\n%s\r\n" % (len(part), part) for part in parts) + b"0\r\n\r\n"
+
+
+def raw_deflate(data: bytes) -> bytes:
+    packer = zlib.compressobj(wbits=-15)
+    return packer.compress(data) + packer.flush()
+
+
+ENCODED = {
+    "Content-Encoding: gzip": gzip.compress,
+    "Content-Encoding: x-gzip ": lambda data: data,
+    "content-encoding: deflate": zlib.compress,
+    "Content-Encoding: Deflate": raw_deflate,
+    "Content-Encoding: br": brotli,
+    "Content-Encoding: zstd": zstandard.compress,
+    "Content-Encoding: br, gzip": lambda data: gzip.compress(brotli(data)),
+    "Content-Encoding: identity": lambda data: data,
+    "Transfer-Encoding: chunked": chunked,
+    "transfer-encoding: Chunked ": lambda data: data,
+    "Transfer-Encoding: chunked\r\nContent-Encoding: gzip": lambda data: chunked(gzip.compress(data)),
+}
+
+
+@pytest.mark.parametrize("lines", list(ENCODED))
+def test_a_body_is_read_as_it_was_meant(tmp_path: Path, lines: str) -> None:
+    block = answer(ENCODED[lines](body(1)), more=lines.encode() + b"\r\n")
+    pages, _ = read(written(tmp_path, warc(block, 1)))
+    assert numbers(pages) == [1]
+
+
+@pytest.mark.parametrize("packing", list(PACKINGS))
+def test_a_file_that_breaks_off_keeps_all_that_came_before(tmp_path: Path, packing: str) -> None:
+    records = archives.pages(range(200))
+    data = PACKINGS[packing](records)
+    cut = written(tmp_path, data[: len(data) * 2 // 3])
+    pages, said = read(cut)
+    found = numbers(pages)
+    assert found == list(range(len(found)))
+    assert 100 < len(found) < 150
+    assert "crawl.warc is damaged" in said
+    assert {page.reason for page in pages} <= {"", "damaged"}
+    with pytest.raises(InputError, match=r"crawl\.warc is damaged near byte [\d,]+.*pages of it were read"):
+        list(read_pages([str(cut)]))
+
+
+@pytest.mark.parametrize("wrong", [-500, -1, 6, 100, 3_000, 10**7])
+@pytest.mark.parametrize("packing", ["plain", "gzip", "zstd", "gzip of one member"])
+@pytest.mark.parametrize("record", [warc, arc])
+def test_a_wrong_length_costs_one_page(tmp_path: Path, wrong: int, packing: str, record: object) -> None:
+    make = arc if record is arc else warc
+    records = archives.pages(range(20), make)
+    block = answer(body(5))
+    records[5] = make(block, 5, length=max(3, len(block) + wrong))
+    pages, said = read(written(tmp_path, PACKINGS[packing](records)))
+    assert numbers(pages) == [number for number in range(20) if number != 5]
+    assert [page.reason for page in pages if page.kind is not Kind.READABLE] == ["damaged"]
+    assert "length" in said or "breaks off" in said
+
+
+@pytest.mark.parametrize("packing", ["gzip", "zstd"])
+def test_garbage_between_members_and_within_one_costs_that_one(tmp_path: Path, packing: str) -> None:
+    members = [PACKINGS[packing]([record]) for record in archives.pages(range(10))]
+    bad = bytearray(members[4])
+    bad[len(bad) // 2] ^= 0xFF
+    members[4] = bytes(bad)
+    members[7] = b"what is this?" + members[7]
+    members[8] = b"\0" * 512 + members[8]
+    pages, said = read(written(tmp_path, b"".join(members)))
+    assert numbers(pages) == [0, 1, 2, 3, 5, 6, 7, 8, 9]
+    assert "at 1 more places" in said
+
+
+def test_a_text_that_a_checksum_denies_is_no_page(tmp_path: Path) -> None:
+    members = [gzip.compress(record, 0) for record in archives.pages(range(3))]
+    members[1] = members[1].replace(b"baker", b"maker")
+    pages, said = read(written(tmp_path, b"".join(members)))
+    assert numbers(pages) == [0, 2]
+    assert said
+
+
+def test_damage_in_one_archive_leaves_the_other_inputs(tmp_path: Path) -> None:
+    bad = written(tmp_path, archives.pages([1])[0][:-100], "bad.warc")
+    good = written(tmp_path, archives.pages([2])[0], "good.warc")
+    records: list[Record] = []
+    with pytest.raises(InputError, match=r"bad\.warc"):
+        records.extend(read_pages([str(bad), str(good)]))
+    assert [record.key for record in records] == [b"http://site.example/1", b"http://site.example/2"]
+
+
+def test_one_page_that_is_too_large_is_one_verdict_and_memory_stays(tmp_path: Path) -> None:
+    flood = b"<p>" + b"x" * (30 << 20)
+    block = answer(gzip.compress(flood), more=b"Content-Encoding: gzip\r\n")
+    records = [*archives.pages([1]), warc(block, 2), warc(answer(flood), 3), *archives.pages([4])]
+    path = written(tmp_path, PACKINGS["gzip"](records), "crawl.warc.gz")
+    del flood, block, records
+    tracemalloc.start()
+    pages, said = read(path)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert [page.reason for page in pages] == ["", "too_large", "too_large", ""]
+    assert said == ""
+    assert peak < 16 << 20
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    st.sampled_from(["plain", "gzip", "zstd"]),
+    st.lists(st.tuples(st.sampled_from(["flip", "cut", "add"]), st.floats(0, 1), st.integers(1, 200)), max_size=3),
+)
+def test_damage_costs_what_it_touches(
+    tmp_path_factory: pytest.TempPathFactory, packing: str, blows: list[tuple[str, float, int]]
+) -> None:
+    records = archives.pages(range(12))
+    members = [PACKINGS[packing]([record]) for record in records]
+    starts = [sum(map(len, members[:number])) for number in range(len(members) + 1)]
+    data, touched = bytearray(b"".join(members)), set()
+    for what, part, size in blows:
+        at = int(part * (starts[-1] - 1))
+        first = max(number for number in range(12) if starts[number] <= at)
+        last = max(number for number in range(12) if starts[number] < at + size)
+        # A blow at a record's last bytes may also hide where the next one begins.
+        touched.update(range(first, min(12, last + 2)))
+        if what == "flip":
+            data[at : at + size] = bytes(value ^ 0x55 for value in data[at : at + size])
+    # Those that change lengths come last, from the back, so that places stay what they were.
+    for what, part, size in sorted(blows, key=lambda blow: -blow[1]):
+        at = int(part * (starts[-1] - 1))
+        if what == "cut":
+            del data[at : at + size]
+        elif what == "add":
+            data[at:at] = b"\x07" * size
+    path = written(tmp_path_factory.mktemp("archive"), bytes(data))
+    pages, _ = read(path)
+    texts = {page.raw for page in pages if page.kind is Kind.READABLE}
+    whole = {number for number in range(12) if body(number) in texts}
+    assert whole >= set(range(12)) - touched
+
+
+@pytest.mark.corpora
+def test_archives_of_the_world_give_what_fastwarc_reads_in_them() -> None:
+    folder = corpora.folder()
+    assert folder is not None
+    for path in sorted((folder / "warc").iterdir()):
+        pages, said = read(path)
+        assert said == "", path
+        if ".warc" not in path.name:
+            continue
+        expected = [
+            record.headers["WARC-Target-URI"].strip("<>")
+            for record in ArchiveIterator(str(path), record_types=WarcRecordType.response, parse_http=True)
+            if (record.http_content_type or "").split(";")[0].strip().lower()
+            in ("text/html", "text/plain", "application/xhtml+xml")
+        ]
+        assert [page.id for page in pages] == expected, path
+
+
+@pytest.mark.corpora
+def test_an_arc_and_a_warc_of_one_crawl_hold_the_same_pages() -> None:
+    folder = corpora.folder()
+    assert folder is not None
+    one, other = (read(folder / "warc" / f"aut_example.{kind}.gz")[0] for kind in ("arc", "warc"))
+    assert [(page.id, page.raw) for page in one] == [(page.id, page.raw) for page in other]
+    assert len(one) == 177
