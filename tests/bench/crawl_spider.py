@@ -22,6 +22,8 @@ class Everything(Spider):
     name = "everything"
 
     def parse(self, response: Response, **_: Any) -> Iterator[Any]:
+        verdict = response.meta.get("simstream")
+        self.crawler.stats.inc_value(f"seen/{verdict.verdict if verdict else None}")
         yield {"url": response.url, "text": " ".join(response.css("main p::text").getall())}
         for link in response.css("a::attr(href)").getall():
             yield response.follow(link, self.parse)

@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from scrapy import Request, Spider
+from scrapy.crawler import Crawler
+from scrapy.http import HtmlResponse
+from scrapy.statscollectors import MemoryStatsCollector
+from scrapy.utils.asyncgen import as_async_generator
 
 from deploy.kafka.broker import Broker
+from stream.crawlers import FrontierMiddleware
+from stream.crawlers.channel import Channel
+from stream.crawlers.middleware import CHAIN, KEEP, SKIP, VERDICT
+from stream.crawlers.options import Options
 from tests.bench.crawl import Crawled, crawl, saved, told
 from tests.bench.crawl_site import Served, Size
-from tests.e2e.harness import Program
+from tests.bench.crawl_text import article
+from tests.e2e.harness import PATIENCE, Program
 from tests.kafka_fixtures import Place
 
 pytestmark = pytest.mark.kafka
@@ -64,6 +76,7 @@ def test_every_article_is_found_and_most_useless_fetches_are_saved(
     assert found.count("simstream/verdict/near_duplicate") > 0
     assert found.count("simstream/links/dropped") > 0
     assert found.count("simstream/no_verdict") == 0
+    assert found.count("seen/new") == found.count("simstream/verdict/new")  # by the callback, before it goes on
 
     again = crawl(site, *through(place))  # pages that are as they were are followed; what was a duplicate still is
     assert again.articles == SIZE.articles
@@ -71,6 +84,47 @@ def test_every_article_is_found_and_most_useless_fetches_are_saved(
         "simstream/verdict/near_duplicate"
     ) + again.count("simstream/verdict/too_short") + again.count("simstream/verdict/new")
     assert saved(without, again) > 0.6
+
+
+Links = list[Request]
+
+
+def links(*meta: dict[str, Any]) -> Links:
+    return [Request(f"https://a.example/{number}", meta=one) for number, one in enumerate(meta)]
+
+
+def test_a_request_may_be_kept_or_its_page_not_sent_and_chains_are_counted(place: Place) -> None:
+    text = " ".join(article(77)[1])
+    options = Options(place.address, place.prefix, duplicate_depth=1, wait=PATIENCE)
+
+    async def run() -> list[tuple[str | None, Links]]:
+        channel = Channel(options, MemoryStatsCollector(Crawler(Spider)))
+        await channel.open()
+        middleware = FrontierMiddleware(channel)
+
+        async def after(name: str, found: Links, **meta: Any) -> tuple[str | None, Links]:
+            request = Request(f"https://a.example/{secrets.token_hex(6)}/{name}", meta=meta)
+            body = f"<p>{text}</p>".encode()
+            response = HtmlResponse(request.url, body=body, headers={"Content-Type": "text/html"}, request=request)
+            output = middleware.process_spider_output(response, as_async_generator(found))
+            kept = [one async for one in output]
+            verdict = response.meta[VERDICT]
+            return verdict and verdict.verdict, kept
+
+        found = [
+            await after("first", links({CHAIN: 1}), **{CHAIN: 1}),  # what a spider may hand on from page to page
+            await after("like it", links({})),
+            await after("and again", links({}, {KEEP: True}), **{CHAIN: 1}),
+            await after("not sent", links({}), **{SKIP: True}),
+        ]
+        await channel.close()
+        return found
+
+    first, like, again, unsent = asyncio.run(run())
+    assert (first[0], [link.meta[CHAIN] for link in first[1]]) == ("new", [0])
+    assert (like[0], [link.meta[CHAIN] for link in like[1]]) == ("near_duplicate", [1])
+    assert (again[0], [link.url for link in again[1]]) == ("near_duplicate", ["https://a.example/1"])
+    assert (unsent[0], len(unsent[1])) == (None, 1)
 
 
 def test_links_may_be_followed_to_a_depth_or_last(site: Served, without: Crawled, place: Place) -> None:

@@ -11,8 +11,8 @@ import pytest
 
 from deploy.kafka.broker import Broker
 from stream.client import Client
-from stream.errors import ClientFull, TopicMissing, UsageError, VerdictLate
-from stream.log.base import PAGES
+from stream.errors import ClientFull, TopicMissing, TopicRecreated, UsageError, VerdictLate
+from stream.log.base import PAGES, VERDICTS
 from tests.disks import run_limited
 from tests.e2e.harness import PATIENCE, ROOT
 from tests.kafka_fixtures import Place
@@ -69,6 +69,19 @@ def test_a_page_that_was_not_written_fails_and_later_ones_are_sent_anew(local_pl
     assert said == ["VerdictLate", "VerdictLate", "DeliveryFailed", "DeliveryFailed"]
     with local_place.open() as log, log.reader(PAGES) as reader:
         assert [record.key for record in reader.poll(10, 1)] == [b"0", b"1", b"after"]
+
+
+def test_a_topic_made_anew_ends_the_client_by_name(local_place: Place) -> None:
+    with local_place.open() as log:
+        log.create_topics(1)
+        with Client(local_place.address) as client:
+            future = client.submit({"id": "a", "text": "…"}, timeout=PATIENCE)
+            local_place.delete(VERDICTS)
+            log.create_topics(1)
+            with pytest.raises(TopicRecreated):
+                future.result()
+            with pytest.raises(TopicRecreated):
+                client.submit({"id": "b", "text": "…"})
 
 
 FORGETS = """
