@@ -53,10 +53,10 @@ def command(
 ) -> None:
     """One JSON verdict for each page of INPUT..., in input order.
 
-    INPUT is JSONL (.jsonl; - is stdin), CSV (.csv) or a web archive (.warc, .arc; all also .gz .xz .zst), an HTML
-    file, or a folder of HTML files. Threads that fingerprint and processes that extract HTML are as many as cores,
-    unless --threads or the setting extract.workers says otherwise. --exact keeps all texts in a temporary file
-    meanwhile.
+    INPUT is JSONL (.jsonl; - is stdin), CSV (.csv) or a web archive (.warc, .arc; all also .gz .xz .zst),
+    Parquet, an HTML or text file, or a folder of them. Threads that fingerprint and processes that extract HTML
+    are as many as cores, unless --threads or the setting extract.workers says otherwise. --exact keeps all texts
+    in a temporary file meanwhile.
     """
     settings = settle_on_all_cores(config, **flags)
     from stream.cli.dedup_outputs import CLUSTERS, KEEP, PAIRS, Extras, check

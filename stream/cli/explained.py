@@ -16,7 +16,7 @@ from rich.text import Text
 from stream.cli.table import COLOURS, printable
 from stream.judge.candidates import WIDE
 from stream.model import Source, Verdict
-from stream.sources.read import HTML
+from stream.sources.named import place
 from stream.tools.explain_model import Before, Candidate, Difference, Explanation, Passage, Piece, Rules
 from stream.tools.explain_reasons import rejection
 
@@ -80,7 +80,7 @@ def _facts(console: Console, explanation: Explanation, verdict: Verdict) -> None
 
 def _where(source: Source, in_file: bool) -> str:
     if in_file:
-        return source.topic if source.topic.lower().endswith(HTML) else f"{source.topic}, line {source.offset + 1}"
+        return place(source.topic, source.offset)
     return f"{source.topic}, partition {source.partition}, offset {source.offset}"
 
 

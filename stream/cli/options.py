@@ -33,8 +33,8 @@ _JUDGING = [
     click.option("--link", metavar="any|canonical", help="What clusters are tied by."),
 ]
 _FIELDS = [
-    click.option("--text-field", metavar="NAME", help="Field of JSONL or CSV that has the text (default: text)."),
-    click.option("--id-field", metavar="NAME", help="Field of JSONL or CSV that has the id (default: id)."),
+    click.option("--text-field", metavar="NAME", help="Field or column that has the text (default: text)."),
+    click.option("--id-field", metavar="NAME", help="Field or column that has the id (default: id)."),
 ]
 _LOG = [
     click.option("--log", metavar="ADDRESS", help="kafka://HOST:PORT,… or a directory."),

@@ -1,9 +1,9 @@
-"""Input files as records of pages: JSONL, CSV, web archives, HTML files, folders of HTML.
+"""Input files as records of pages: JSONL, CSV, Parquet, web archives, HTML and text files.
 
-A record's topic is its file, its partition 0, its offset the line - 1 (0 for HTML; for archives see
+A record's topic is its file, its partition 0, its offset the line - 1 (0 for HTML and text; for archives see
 `archives.pages`), its timestamp NO_TIME: files have no time of their own, so a page that keeps NO_TIME had none
-that could be read. Its key is the page's id, its URL, or what names it in its file (`PATH:LINE`, for HTML the path
-as given), so that `wire.page.decode` and a broker agree on it.
+that could be read. Its key is the page's id, its URL, or what names it in its file (`PATH:LINE`, for HTML and text
+the path as given), so that `wire.page.decode` and a broker agree on it.
 """
 
 from __future__ import annotations
@@ -11,38 +11,21 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from typing import IO, BinaryIO, NamedTuple, Self
+from typing import IO, Self
 
-from stream.errors import InputError, InputMissing, UsageError
+from stream.errors import InputError, UsageError
 from stream.model import Record
 from stream.sources.archives.pages import ArchivePages, Tally
 from stream.sources.csv_rows import csv_pages
 from stream.sources.fields import Fields
-from stream.sources.lines import COMPRESSIONS, Counted, lines, unpacked
+from stream.sources.lines import Counted, lines, unpacked
+from stream.sources.named import JSONL, STDIN, FileKind, files_of, opened, shown_path
+from stream.sources.parquet import parquet_pages
 from stream.wire.page import NO_TIME, own_name
 
-STDIN = "-"
-HTML = (".html", ".htm", ".xhtml")
-JSONL = (".jsonl", ".ndjson", ".json")
-CSV = ".csv"
-ARCHIVES = (".warc", ".arc")
-"""Also with `.lz4`, besides what other files are packed by."""
-_ACCEPTED = (
-    f"name {', '.join(JSONL)}, {CSV}, {', '.join(ARCHIVES)} (also with {', '.join(COMPRESSIONS)}), "
-    f"{', '.join(HTML)}, a folder or -"
-)
-_LZ4 = ".lz4"
 _DAMAGED_SHOWN = 20
-_HTML_HEADERS = (("content-type", b"text/html"),)
 
 Say = Callable[[str], None]
-
-
-class _File(NamedTuple):
-    path: str
-    kind: str
-    """`HTML[0]`, `JSONL[0]`, `ARCHIVES[0]` or `CSV`."""
-    bytes: int
 
 
 class PageReader:
@@ -51,7 +34,7 @@ class PageReader:
     def __init__(
         self, inputs: Sequence[str], max_record_bytes: int, fields: Fields, say: Say | None, *, forgiving: bool
     ) -> None:
-        self._files = _files_of(inputs)
+        self._files = files_of(inputs)
         self._fields = fields
         self._say = say
         self._forgiving = forgiving
@@ -79,9 +62,9 @@ class PageReader:
             if file.path == STDIN:
                 yield from _jsonl(Counted(sys.stdin.buffer), STDIN, self._limit, self._fields)
                 continue
-            with _opened(file.path) as handle:
+            with opened(file.path) as handle:
                 self._open = Counted(handle)
-                if file.kind == ARCHIVES[0]:
+                if file.kind is FileKind.ARCHIVE:
                     yield from self._archive(self._open, file.path)
                 else:
                     yield from _READERS[file.kind](self._open, file.path, self._limit, self._fields)
@@ -114,13 +97,13 @@ def read_pages(
     *,
     forgiving: bool = False,
 ) -> PageReader:
-    """The pages of files, folders (`.html`, `.htm`, `.xhtml` in byte order of their relative paths) and `-`.
+    """The pages of files, folders (see `named.files_of`) and `-`.
 
-    A line or file longer than `max_record_bytes` comes with a little more than that, enough for `decode` to
-    call it too large. `fields`: what JSONL and CSV call a page's fields. Memory does not grow with the inputs,
-    but for the list of a folder's paths. Raises at once InputMissing or UsageError for an input that cannot be
-    read and for a folder without such files, while iterating InputError for one that is damaged, and UsageError
-    for CSV without the columns that are needed.
+    A line or file longer than `max_record_bytes` comes with a little more than that, enough for `decode` to call
+    it too large. `fields`: what JSONL, CSV and Parquet call a page's fields. Memory does not grow with the
+    inputs, but for the list of a folder's paths. Raises at once InputMissing or UsageError for an input that
+    cannot be read and for a folder without pages, while iterating InputError for one that is damaged, and
+    UsageError for CSV and Parquet without the columns that are needed.
 
     A web archive that is damaged loses what is damaged, and reading goes on; InputError comes behind the last page
     of all inputs, unless reading is `forgiving`. `say` hears what archives held, and then of the damage.
@@ -130,13 +113,13 @@ def read_pages(
 
 def size_of(inputs: Sequence[str]) -> int | None:
     """Bytes of all the files that `read_pages` would read; None where standard input is one of them."""
-    return None if STDIN in inputs else sum(file.bytes for file in _files_of(inputs))
+    return None if STDIN in inputs else sum(file.bytes for file in files_of(inputs))
 
 
 def refuse_unlined(inputs: Sequence[str]) -> None:
     """Raise UsageError for an input whose pages are no lines that can be read twice; as `read_pages` for others."""
-    for file in _files_of(inputs):
-        if file.kind != JSONL[0] or not os.path.isfile(file.path):
+    for file in files_of(inputs):
+        if file.kind is not FileKind.JSONL or not os.path.isfile(file.path):
             what = f"the pages of {shown_path(file.path)} are no lines that can be read twice"
             raise UsageError(what, f"name files that end in {', '.join(JSONL)}, also packed")
 
@@ -146,8 +129,8 @@ def raw_lines(inputs: Sequence[str], max_record_bytes: int) -> Iterator[bytes]:
 
     A line longer than `max_record_bytes` is cut. Raises as iterating over `read_pages` does.
     """
-    for file in _files_of(inputs):
-        with _opened(file.path) as handle:
+    for file in files_of(inputs):
+        with opened(file.path) as handle:
             source = unpacked(Counted(handle), file.path)
             yield from (line for _, line in lines(source, file.path, max_record_bytes, ends=True))
 
@@ -177,77 +160,25 @@ def _records(pages: Iterator[tuple[int, bytes]], path: str, limit: int) -> Itera
 
 
 def _html(handle: Counted, path: str, limit: int, _fields: Fields) -> Iterator[Record]:
+    return _file(handle, path, limit, b"text/html")
+
+
+def _text(handle: Counted, path: str, limit: int, _fields: Fields) -> Iterator[Record]:
+    return _file(handle, path, limit, b"text/plain")
+
+
+def _file(handle: Counted, path: str, limit: int, media: bytes) -> Iterator[Record]:
     try:
         value = unpacked(handle, path).read(limit + 1)
     except OSError as error:
         raise InputError(f"{path} cannot be read on ({error.strerror})", "look after the disk") from error
-    yield Record(shown_path(path), 0, 0, os.fsencode(path), value, _HTML_HEADERS, NO_TIME)
+    yield Record(shown_path(path), 0, 0, os.fsencode(path), value, (("content-type", media),), NO_TIME)
 
 
-_READERS = {HTML[0]: _html, JSONL[0]: _jsonl, CSV: _csv}
-
-
-def shown_path(path: str) -> str:
-    """The path as valid text: bytes that are not UTF-8 become U+FFFD."""
-    return os.fsencode(path).decode("utf-8", "replace")
-
-
-def _opened(path: str) -> BinaryIO:
-    try:
-        return open(path, "rb", buffering=0)
-    except OSError as error:
-        raise _missing(path, error) from error
-
-
-def _missing(path: str, error: OSError) -> InputMissing:
-    what = f"{shown_path(path)} cannot be read ({error.strerror})"
-    return InputMissing(what, "check the path and its permissions")
-
-
-def _files_of(inputs: Sequence[str]) -> list[_File]:
-    files: list[_File] = []
-    for path in inputs:
-        if path == STDIN:
-            files.append(_File(STDIN, JSONL[0], 0))
-        elif os.path.isdir(path):
-            files.extend(_folder(path))
-        else:
-            files.append(_named(path))
-    return files
-
-
-def _named(path: str) -> _File:
-    try:
-        size = os.stat(path).st_size
-    except OSError as error:
-        raise _missing(path, error) from error
-    if not os.access(path, os.R_OK):
-        raise InputMissing(f"{shown_path(path)} cannot be read", "check its permissions")
-    name = path.lower()
-    if name.endswith(HTML):
-        return _File(path, HTML[0], size)
-    for ending in COMPRESSIONS:
-        name = name.removesuffix(ending)
-    if name.endswith(JSONL):
-        return _File(path, JSONL[0], size)
-    if name.endswith(CSV):
-        return _File(path, CSV, size)
-    if name.removesuffix(_LZ4).endswith(ARCHIVES):
-        return _File(path, ARCHIVES[0], size)
-    raise UsageError(f"{shown_path(path)} is no kind of file that is read", _ACCEPTED)
-
-
-def _folder(folder: str) -> list[_File]:
-    def refuse(error: OSError) -> None:
-        raise _missing(os.fsdecode(error.filename), error) from error
-
-    found = []
-    for parent, _, names in os.walk(folder, onerror=refuse):
-        for name in names:
-            path = os.path.join(parent, name)
-            if name.lower().endswith(HTML) and os.path.isfile(path):
-                found.append(os.path.relpath(path, folder))
-    if not found:
-        what = f"{shown_path(folder)} has no {', '.join(HTML[:-1])} or {HTML[-1]} file"
-        raise InputMissing(what, "name JSONL files themselves")
-    return [_named(os.path.join(folder, path)) for path in sorted(found, key=os.fsencode)]
+_READERS = {
+    FileKind.HTML: _html,
+    FileKind.TEXT: _text,
+    FileKind.JSONL: _jsonl,
+    FileKind.CSV: _csv,
+    FileKind.PARQUET: parquet_pages,
+}

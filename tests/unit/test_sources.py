@@ -95,6 +95,21 @@ def test_a_folder_gives_its_html_in_byte_order_of_relative_paths(
     assert size_of(["web"]) == 24
 
 
+def test_text_files_are_pages_and_a_folder_without_html_is_one_of_text(tmp_path: Path) -> None:
+    for name in ("b.txt", "a/z.TXT", "a.md"):
+        Path(tmp_path, name).parent.mkdir(exist_ok=True)
+        Path(tmp_path, name).write_bytes("正文".encode("gbk"))
+    pages = pages_of(str(tmp_path))
+    assert [(page.id, page.content_type) for page in pages] == [
+        (str(tmp_path / name), "text/plain") for name in ("a/z.TXT", "b.txt")
+    ]
+    (tmp_path / "c.html").write_bytes(b"<p>x")
+    assert [page.id for page in pages_of(str(tmp_path), str(tmp_path / "b.txt"))] == [
+        str(tmp_path / "c.html"),
+        str(tmp_path / "b.txt"),
+    ]
+
+
 def test_an_empty_html_file_is_unreadable(tmp_path: Path) -> None:
     (tmp_path / "a.html").touch()
     (page,) = pages_of(str(tmp_path / "a.html"))
@@ -219,5 +234,5 @@ def test_the_demo_speaks_of_reserved_names_only_and_in_order_of_time() -> None:
 
 def test_a_folder_without_html_is_missing_and_says_how_to_name_jsonl(tmp_path: Path) -> None:
     (tmp_path / "pages.jsonl").write_text('{"text":"x"}')
-    with pytest.raises(InputMissing, match=r"has no \.html, \.htm or \.xhtml file: name JSONL files themselves"):
+    with pytest.raises(InputMissing, match=r"has no \.html, \.htm, \.xhtml or \.txt file: name files of other"):
         read_pages([str(tmp_path)])

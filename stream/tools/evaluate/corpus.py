@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from stream.errors import InputMissing, UsageError
 from stream.model import Kind, Page, Record
-from stream.sources.read import shown_path
+from stream.sources.named import shown_path
 from stream.text.extract import ExtractionPool
 from stream.wire.page import NO_TIME, PageLimits, decode
 

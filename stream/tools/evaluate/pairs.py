@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from stream.errors import InputError, InputMissing, UsageError
 from stream.sources.lines import Counted, lines, unpacked
-from stream.sources.read import shown_path
+from stream.sources.named import shown_path
 from stream.tools.evaluate.corpus import NO_GROUP, Corpus
 from stream.tools.evaluate.truth import Sets, jaccard
 

@@ -1,0 +1,109 @@
+"""Parquet as pages: which columns count, as what, and what comes of files that are damaged."""
+
+from __future__ import annotations
+
+import sys
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stream.errors import InputError, Unavailable, UsageError
+from stream.model import Page
+from stream.sources.fields import Fields
+from stream.sources.read import read_pages, size_of
+from stream.wire.page import NO_TIME, PageLimits, decode
+
+pa = pytest.importorskip("pyarrow")
+pq = pytest.importorskip("pyarrow.parquet")
+LIMITS = PageLimits(1 << 20)
+
+
+def written(path: Path, columns: dict[str, Any], **options: Any) -> str:
+    pq.write_table(pa.table(columns), path, **options)
+    return str(path)
+
+
+def pages(path: str, fields: Fields | None = None) -> list[Page]:
+    return [decode(record, LIMITS) for record in read_pages([path], fields=fields)]
+
+
+def test_a_row_is_a_page_across_row_groups(tmp_path: Path) -> None:
+    columns = {
+        "id": [f"i{n}" for n in range(500)],
+        "url": [None, *(f"u{n}" for n in range(1, 500))],
+        "text": pa.array([f"text {n}" for n in range(500)]).dictionary_encode(),
+        "time": list(range(500)),
+        "status": [200, 404, None] + [200] * 497,
+        "other": [[n] for n in range(500)],
+    }
+    path = written(tmp_path / "a.parquet", columns, row_group_size=90)
+    reader = read_pages([path])
+    found = [decode(record, LIMITS) for record in reader]
+    assert [(page.id, page.offset, page.time) for page in found] == [(f"i{n}", n, n) for n in range(500)]
+    assert (found[0].url, found[3].url, found[3].text) == (None, "u3", "text 3")
+    assert [page.reason for page in found[:4]] == ["", "http_status", "", ""]
+    assert reader.consumed == size_of([path])
+
+
+def test_columns_may_have_other_names_and_types(tmp_path: Path) -> None:
+    moment = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+    columns = {"doc": [7, 8], "body": ["a", None], "time": pa.array([moment, None], pa.timestamp("ns", "UTC"))}
+    found = pages(written(tmp_path / "a.pq", columns), Fields("body", "doc"))
+    assert [(page.id, page.text, page.time, page.reason) for page in found] == [
+        ("7", "a", 1_767_323_045_000, ""),
+        ("8", None, NO_TIME, "no_text"),
+    ]
+    columns = {"id": [7], "text": ["a"], "time": [date(2026, 1, 2)]}
+    (page,) = pages(written(tmp_path / "b.parquet", columns))
+    assert (page.id, page.time) == ("7", 1_767_312_000_000)
+
+
+def test_binary_html_is_as_it_was_fetched(tmp_path: Path) -> None:
+    raw = '<meta charset="gbk"><p>正文'.encode("gbk")
+    columns = {"url": ["http://a.example/", None], "html": [raw, raw], "time": [5, 6], "status": [200, 503]}
+    path = written(tmp_path / "a.parquet", columns)
+    first, second = pages(path)
+    assert (first.id, first.url, first.raw, first.content_type) == (
+        "http://a.example/",
+        "http://a.example/",
+        raw,
+        "text/html",
+    )
+    assert (first.time, second.id, second.reason) == (5, f"{path}:2", "http_status")
+
+
+def test_a_file_without_a_text_column_says_what_it_has(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.parquet", {"id": ["a"], "body": ["x"]})
+    with pytest.raises(
+        UsageError, match=r"no column text or html: name it with --text-field; the file has id, body"
+    ):
+        pages(path)
+    with pytest.raises(UsageError, match=r"no column doc: name it with --id-field"):
+        pages(path, Fields("body", "doc"))
+
+
+@pytest.mark.parametrize("damage", ["cut", "flip", "other"])
+def test_a_damaged_file_is_a_named_error(tmp_path: Path, damage: str) -> None:
+    path = written(tmp_path / "a.parquet", {"text": [f"{n} some text" for n in range(5_000)]}, row_group_size=1_000)
+    data = bytearray(Path(path).read_bytes())
+    middle = len(data) // 2
+    if damage == "flip":
+        data[middle : middle + 4_000] = b"\xff" * 4_000
+    Path(path).write_bytes({"cut": data[:middle], "flip": data, "other": b"no Parquet"}[damage])
+    with pytest.raises(InputError, match=r"a\.parquet is damaged or no Parquet file; [\d,]+ rows of it were read"):
+        pages(path)
+
+
+def test_without_pyarrow_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = written(tmp_path / "a.parquet", {"text": ["x"]})
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(Unavailable, match=r"pip install 'simstream\[parquet\]'"):
+        pages(path)
+
+
+def test_a_row_that_is_too_large_is_one_page(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.parquet", {"text": ["x", "y" * 5_000, "z"]})
+    records = list(read_pages([path], 1_000))
+    assert [decode(record, PageLimits(1_000)).reason for record in records] == ["", "too_large", ""]
