@@ -160,8 +160,8 @@ class Deduper(Closing):
         """
         record = page if isinstance(page, Record) else _record(page, self._state.acceptor.ordinal)
         [own], columns, _ = self._fingerprint([record])
-        found = self._resolver.candidates(columns, columns.time)
-        return Explained(own, columns, found, self._resolver.live_pages, self._resolver.stream_time)
+        met = self._resolver.meets(columns, columns.time)
+        return Explained(own, columns, met.candidates, met.live_pages, met.stream_time)
 
     def save(self) -> None:
         """Make what was judged so far survive, where there is a `path`. Costs what has changed since the last time.

@@ -6,16 +6,30 @@ Found by looking at every live page, not by the index: so it shows what the inde
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stream.judge.candidates import WIDE, Candidate, Judged, Pair, Rule, compare
+from stream.judge.candidates import WIDE, Candidate, Judged, LivePage, Pair, Rule, compare
 from stream.judge.clusters import Cluster
 from stream.judge.pages import PageRecord
 from stream.judge.store import Store
 from stream.text.policy import Policy
 from stream.wire.verdict import similarity
+
+
+class Met(NamedTuple):
+    """What one page would meet, were it judged now."""
+
+    candidates: list[Candidate]
+    """What it would be compared with, closest first, each with what decides about it; none where there is nothing
+    to compare."""
+    earlier: LivePage | None
+    """The live version of the page with its identity."""
+    live_pages: int
+    stream_time: int | None
+    """ms since 1970, before its own time counts; None before the first readable page."""
 
 
 def nearby(page: Judged, time: int, store: Store, policy: Policy, distance: int = WIDE) -> list[Candidate]:

@@ -19,10 +19,10 @@ from stream.index.index import Index
 from stream.judge import lookups, store_check, store_parts
 from stream.judge.arrivals import Arrival, arrivals, ids_of
 from stream.judge.batch import Batch
-from stream.judge.candidates import WIDE, Candidate, LivePage, compare
+from stream.judge.candidates import WIDE, LivePage, compare
 from stream.judge.closest import Best, Closest
 from stream.judge.lookups import Match
-from stream.judge.nearby import nearby
+from stream.judge.nearby import Met, nearby
 from stream.judge.sizes import Alert, Grown
 from stream.judge.store import Store
 from stream.judge.verdicts import Verdicts
@@ -166,15 +166,16 @@ class Resolver:
         """
         return lookups.matches(self._store, self.policy, fingerprints, sketches, words)
 
-    def candidates(self, columns: Columns, time: NDArray[np.int64], distance: int = WIDE) -> list[Candidate]:
-        """What one page (columns of one row, accepted time (1,)) would be compared with, were it judged now.
+    def meets(self, columns: Columns, time: NDArray[np.int64], distance: int = WIDE) -> Met:
+        """What one page (columns of one row, accepted time (1,)) would meet, were it judged now. Nothing changes.
 
-        All live pages within `distance`, and within the policy's, closest first, each with what decides about
-        it; see `judge/nearby`. A page that is not readable has none. Nothing changes. Cost: linear in the live
-        pages, a few ns each.
+        Candidates are all live pages within `distance`, and within the policy's; see `judge/nearby`. Cost: linear
+        in the live pages, a few ns each.
         """
         [page] = arrivals(columns, time, columns.words < self.policy.short_words, 0, [Source("", 0, 0)])
-        return nearby(page, page.time, self._store, self.policy, distance) if page.kind == Kind.READABLE else []
+        readable = page.kind == Kind.READABLE
+        found = nearby(page, page.time, self._store, self.policy, distance) if readable else []
+        return Met(found, self.earlier(page.identity), self.live_pages, self.stream_time)
 
     def earlier(self, identity: bytes) -> LivePage | None:
         """The live version of the page with this identity, which its next one would be compared with."""

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from stream.judge import candidates as judge
 from stream.judge.candidates import LivePage
+from stream.judge.nearby import Met
 from stream.judge.resolver import Resolver
 from stream.judge.state import make_index
 from stream.model import Columns, Kind, Source, Verdict
@@ -120,8 +121,9 @@ class Judging:
 
     def _case(self, batch: Batch, at: int) -> Case:
         one, time, ordinal = take(batch.columns, at, at + 1), batch.time[at : at + 1], self.ordinal + at
-        before = self._before(one, int(time[0]))
-        candidates = [_shown(found, self._policy) for found in self._resolver.candidates(one, time)]
+        met = self._resolver.meets(one, time)
+        before = _before(met, one, int(time[0]), self._policy)
+        candidates = [_shown(found, self._policy) for found in met.candidates]
         beside = self._besides(one, candidates)
         [verdict] = self._judge(batch, at, at + 1)
         return Case(
@@ -154,19 +156,6 @@ class Judging:
             rejected_by=pair.fails,
         )
 
-    def _before(self, one: Columns, time: int) -> Before:
-        """The state that one page meets."""
-        resolver, window, readable = self._resolver, self._policy.window_ms, one.kind[0] == Kind.READABLE
-        stream_time = resolver.stream_time
-        now = max(time, time if stream_time is None else stream_time) if readable else stream_time
-        edge = now - window if window is not None and now is not None else None
-        found = resolver.earlier(one.identity.tobytes())
-        if found is not None and readable and edge is not None and found.record.time <= edge:
-            found = None  # the page's own time takes it out of the window
-        earlier = None if found is None else _earlier(found, one if readable else None, self._policy)
-        late = readable and edge is not None and time <= edge
-        return Before(resolver.live_pages, stream_time, bool(late), earlier)
-
 
 class _Subject(NamedTuple):
     """What of a page is compared."""
@@ -174,6 +163,19 @@ class _Subject(NamedTuple):
     fingerprint: int
     sketch: int
     short: bool
+
+
+def _before(met: Met, one: Columns, time: int, policy: Policy) -> Before:
+    """The state that one page meets; its earlier version is none where its own time takes it out of the window."""
+    window, readable = policy.window_ms, one.kind[0] == Kind.READABLE
+    now = max(time, time if met.stream_time is None else met.stream_time) if readable else met.stream_time
+    edge = now - window if window is not None and now is not None else None
+    found = met.earlier
+    if found is not None and readable and edge is not None and found.record.time <= edge:
+        found = None
+    earlier = None if found is None else _earlier(found, one if readable else None, policy)
+    late = readable and edge is not None and time <= edge
+    return Before(met.live_pages, met.stream_time, bool(late), earlier)
 
 
 def _earlier(page: LivePage, one: Columns | None, policy: Policy) -> Earlier:

@@ -176,7 +176,7 @@ class JudgeMachine(RuleBasedStateMachine):
     def explain(self, result: Accepted, coming: list[NaivePage]) -> None:
         """The candidates of the first page, before it is judged."""
         if coming:
-            found = self.fast.resolver.candidates(frames.take(result.columns, 0, 1), result.time[:1], 5)
+            found = self.fast.resolver.meets(frames.take(result.columns, 0, 1), result.time[:1], 5).candidates
             readable = coming[0].kind is Kind.READABLE
             expected = self.slow.candidates(coming[0], 5) if readable else []
             assert [(c.id, c.distance, c.agreement, c.accepted) for c in found] == expected

@@ -52,7 +52,7 @@ def judge(resolver: Resolver, row: Row, ordinal: int) -> Verdict:
 
 def beside(resolver: Resolver, row: Row, distance: int = 16) -> list[Candidate]:
     batch = columns([row])
-    return resolver.candidates(batch, batch.time, distance)
+    return resolver.meets(batch, batch.time, distance).candidates
 
 
 def rules(found: list[Candidate]) -> dict[str, Rule | None]:
@@ -148,7 +148,7 @@ def test_pages_that_the_window_would_leave_behind_are_no_candidates() -> None:
         batch = columns([(name, 0, 0, 300)], time)
         resolver.judge(batch, batch.time, ordinal, [Source("pages", 0, ordinal)])
     batch = columns([("page", 0, 0, 300)], 12)
-    assert [c.id for c in resolver.candidates(batch, batch.time)] == ["late", "new"]
+    assert [c.id for c in resolver.meets(batch, batch.time).candidates] == ["late", "new"]
     assert resolver.stream_time == 8
     assert resolver.live_pages == 3
 
@@ -161,4 +161,4 @@ def test_every_page_within_the_policys_distance_is_there_whatever_is_asked_for()
 def test_a_page_that_is_not_readable_has_no_candidates() -> None:
     resolver = judged(ANY, [("a", 0, 0, 300)])
     batch = columns([("page", 0, 0, 3)], kind=Kind.TOO_SHORT)
-    assert resolver.candidates(batch, batch.time) == []
+    assert resolver.meets(batch, batch.time).candidates == []
