@@ -68,7 +68,7 @@ def draw_main(results: Results) -> Drawing:
         handles, names = panels[-1].get_legend_handles_labels()  # bars stand after lines
         _legend(figure, [*handles[1:], handles[0]], [*names[1:], names[0]], min(5, 2 + 2 * len(labelled)))
 
-    return Drawing("main", caption, _svg("main", (max(6.4, 4.2 * (len(labelled) + 1)), 3.9), paint))
+    return Drawing("main", caption, as_svg("main", (max(6.4, 4.2 * (len(labelled) + 1)), 3.9), paint))
 
 
 def title_of(contender: Contender) -> str:
@@ -165,7 +165,7 @@ def _precision_and_recall(results: Results, number: int, name: str) -> Drawing:
         f"{name}: recall by bin of J and precision (matched pairs with J ≥ .5) by greatest distance k. Thin: the "
         "fingerprint alone. Thick: confirmed by the sketch. The upright line is the recipe's own k."
     )
-    return Drawing(f"precision-recall-{safe(name)}", caption, _svg(name, (4.6 * len(contenders), 3.9), paint))
+    return Drawing(f"precision-recall-{safe(name)}", caption, as_svg(name, (4.6 * len(contenders), 3.9), paint))
 
 
 def _curves_panel(axes: Axes, results: Results, curves: Sequence[Curve]) -> None:
@@ -214,7 +214,7 @@ def _candidates(results: Results) -> Drawing:
     caption = (
         "The index's load: pairs of different groups within k, per million pairs, before any sketch is compared."
     )
-    return Drawing("candidates", caption, _svg("candidates", (4.6 * len(contenders), 3.6), paint))
+    return Drawing("candidates", caption, as_svg("candidates", (4.6 * len(contenders), 3.6), paint))
 
 
 def _rate(axes: Axes, ks: Sequence[int], values: Sequence[float | None], at: int, label: str) -> None:
@@ -243,7 +243,7 @@ def _randomness(contender: Contender) -> Drawing:
         f"{contender.name}: how random the fingerprints are (bits: under seed {contender.seeds[0]}). A curve to "
         "the left of the grey one, or bits far from 1/2, mean that pages share heavy words."
     )
-    return Drawing(f"randomness-{safe(contender.name)}", caption, _svg(contender.name, (9.2, 3.4), paint))
+    return Drawing(f"randomness-{safe(contender.name)}", caption, as_svg(contender.name, (9.2, 3.4), paint))
 
 
 def _legend(figure: Figure, handles: Sequence[Any], names: Sequence[str], columns: int) -> None:
@@ -251,7 +251,7 @@ def _legend(figure: Figure, handles: Sequence[Any], names: Sequence[str], column
     figure.legend(handles, names, loc="outside upper center", ncols=min(columns, len(names)), frameon=False)
 
 
-def _svg(salt: str, inches: tuple[float, float], paint: Callable[[Figure], None]) -> str:
+def as_svg(salt: str, inches: tuple[float, float], paint: Callable[[Figure], None]) -> str:
     """What `paint` draws. The same numbers give the same bytes."""
     import matplotlib as mpl
     from matplotlib.backends.backend_svg import FigureCanvasSVG
