@@ -6,9 +6,11 @@ import asyncio
 import logging
 import os
 import signal
+import socket
 import tempfile
 from typing import Any
 
+import msgspec
 from faust.web.base import BlueprintManager
 
 from stream.errors import LogError, SimstreamError, UsageError
@@ -30,6 +32,7 @@ _log = logging.getLogger("simstream.news")
 def run(settings: Settings, log: Log) -> None:
     """Serve the feed until SIGTERM or Ctrl-C. Raises SimstreamError: the log's, and Faust's as LogError."""
     topics = Topics(log.topic(VERDICTS), log.topic(PAGES), 1)
+    settings = msgspec.structs.replace(settings, http_port=settings.http_port or _free_port(settings.http_host))
     limits = Limits() if settings.window_ms is None else Limits(settings.window_ms)
     feed = Feed(limits)
     pool = ExtractionPool(1, settings.extract.timeout_s)
@@ -52,13 +55,20 @@ async def _serve(app: Any, settings: Settings) -> None:
         await _first(starting, stop.wait(), app._crashed.wait())
         if starting.done() and not stop.is_set() and app.crash_reason is None:
             starting.result()
-            _log.info("the news feed is on http://%s:%d", settings.http_host, settings.http_port)
+            _log.info("stories and health on http://%s:%d", settings.http_host, settings.http_port)
             await _first(stop.wait(), app._crashed.wait())
     finally:
         starting.cancel()
         await app.stop()
     if app.crash_reason is not None and not stop.is_set():
         raise _named(app.crash_reason)
+
+
+def _free_port(host: str) -> int:
+    """A port that nobody listens on now; Faust would not say which one the system gave it."""
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
+        probe.bind((host, 0))
+        return int(probe.getsockname()[1])
 
 
 async def _first(*waited: Any) -> None:

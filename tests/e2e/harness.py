@@ -89,21 +89,33 @@ class Program:
         finally:
             service.kill()
 
+    @contextmanager
+    def news(self, *arguments: object, **variables: str) -> Iterator[Service]:
+        """`news` over this place, likewise."""
+        given = [*map(str, arguments), *self._where()]
+        service = Service(self, given, environment(self._cache, **variables), "news")
+        try:
+            yield service
+        finally:
+            service.kill()
+
     def _where(self) -> tuple[str, ...]:
         return ("--log", self.place.address, "--prefix", self.place.prefix) if self.place else ()
 
 
 class Service:
-    """A running `simstream serve` with a port of its own."""
+    """A running `simstream serve`, or another command that serves, with a port of its own."""
 
     _started = 0
 
-    def __init__(self, program: Program, arguments: Sequence[str], environ: dict[str, str]) -> None:
+    def __init__(
+        self, program: Program, arguments: Sequence[str], environ: dict[str, str], command: str = "serve"
+    ) -> None:
         Service._started += 1
-        self._log = program.folder / f"serve-{Service._started}.log"
+        self._log = program.folder / f"{command}-{Service._started}.log"
         with self._log.open("wb") as log:
             self.process = subprocess.Popen(
-                command_line("serve", "--http-port", 0, *arguments),
+                command_line(command, "--http-port", 0, *arguments),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

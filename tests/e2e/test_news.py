@@ -1,0 +1,279 @@
+"""The news feed as its reader meets it: a real broker, a real service, the app as a process, a real browser.
+
+One of each serves all tests; every test tells stories of its own, some days after those of the one before.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import secrets
+import signal
+import urllib.parse
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from deploy.kafka.broker import Broker
+from stream.log.base import PAGES, Log
+from tests.e2e.browser import Browser, chromium
+from tests.e2e.harness import Program
+from tests.e2e.pages import ENGLISH
+from tests.kafka_fixtures import Place
+
+pytestmark = pytest.mark.kafka
+HOUR, DAY = 3_600_000, 86_400_000
+BEGINNING = 1_704_067_200_000  # 2024
+
+
+class Newsroom:
+    """Sends pages, and reads what the feed makes of them."""
+
+    def __init__(self, program: Program, log: Log) -> None:
+        self.program = program
+        self.day = BEGINNING
+        self._log = log
+        self._running = ExitStack()
+
+    def open_feed(self) -> None:
+        """Start the feed, anew where it runs or ran."""
+        self._running.close()
+        self.news = self._running.enter_context(self.program.news("--window", "72h"))
+        self.url = f"http://127.0.0.1:{self.news.port}/"
+        self.news.ready()
+
+    def close(self) -> None:
+        """End it."""
+        self._running.close()
+
+    def next_days(self) -> int:
+        """A time at which all that was told before has left the window."""
+        self.day += 10 * DAY
+        return self.day
+
+    def tell(self, *pages: dict[str, Any]) -> None:
+        """Append pages and wait until they are acknowledged."""
+        with self._log.appender(PAGES) as appender:
+            for page in pages:
+                appender.append(json.dumps(page).encode(), (page.get("id") or page["url"]).encode(), ())
+            appender.flush(60)
+
+    def get(self, path: str, **query: Any) -> tuple[int, Any]:
+        """Status and JSON of a request."""
+        status, text = self.news.get(f"/{path}?{urllib.parse.urlencode(query)}")
+        return status, json.loads(text or "null")
+
+    def stories(self, **query: Any) -> list[dict[str, Any]]:
+        """The stories that this asks for."""
+        status, found = self.get("api/stories", **query)
+        assert status == 200, found
+        listed: list[dict[str, Any]] = found["stories"]
+        return listed
+
+    def until(self, condition: Callable[[], bool], what: str) -> None:
+        """Wait for something that the feed does."""
+        self.news.until(condition, what)
+
+    def titled(self, title: str, pages: int = 1) -> dict[str, Any]:
+        """The story of this title, once it has so many pages."""
+
+        def there() -> list[dict[str, Any]]:
+            return [one for one in self.stories(per_page=200) if (one["title"], one["versions"]) == (title, pages)]
+
+        self.until(lambda: len(there()) == 1, f"{title!r} has {pages} pages")
+        return there()[0]
+
+
+@pytest.fixture(scope="module")
+def room(broker: Broker, tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Iterator[Newsroom]:
+    place = Place(broker.address, f"t{secrets.token_hex(4)}")
+    program = Program(tmp_path_factory.mktemp("news"), cache, place)
+    with place.open() as log:
+        log.create_topics(3)
+        room = Newsroom(program, log)
+        with program.serve(), closing(room):
+            room.open_feed()
+            yield room
+
+
+@pytest.fixture(scope="module")
+def browser(room: Newsroom, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    with chromium(tmp_path_factory.mktemp("chromium")) as running:
+        yield running
+
+
+def story(seed: int, count: int = 30) -> list[str]:
+    """So many sentences that no other seed has."""
+    rng = random.Random(seed)
+    return [f"{' '.join(rng.choice(ENGLISH) for _ in range(9)).capitalize()}." for _ in range(count)]
+
+
+def page(name: str, title: str, sentences: list[str], time: int, **more: Any) -> dict[str, Any]:
+    return {"url": f"https://{name}", "title": title, "text": " ".join(sentences), "time": time} | more
+
+
+def test_cards_appear_grow_and_merge_before_the_readers_eyes(room: Newsroom, browser: Browser) -> None:
+    now, told = room.next_days(), story(1)
+    browser.open(room.url)
+    room.tell(page("a.example/1", "The first half of a story", told[:21], now))
+    browser.sees(".card h2", "The first half of a story")
+    first = room.titled("The first half of a story")
+    room.tell(page("b.example/1", "Another half", told[9:], now + HOUR))
+    browser.sees(".card h2", "The first half of a story", "Another half")
+    second = room.titled("Another half")
+    assert (first["versions"], first["sites"], first["growth"], second["site"]) == (1, 1, 1, "b.example")
+    room.tell(page("c.example/1", "The whole of it", told, now + 2 * HOUR))
+    merged = room.titled("The first half of a story", 3)
+    assert merged["id"] == first["id"]
+    assert (merged["newest_title"], merged["sites"]) == ("The whole of it", 3)
+    assert (merged["first_seen"], merged["last_seen"]) == (now, now + 2 * HOUR)
+    browser.until(lambda: "Another half" not in browser.texts(".card h2"), "one card is left of two")
+    browser.sees(".latest", "Latest: The whole of it")
+    browser.sees(".badge", "+3 in 6 h")
+    assert room.get(f"api/stories/{second['id']}")[1]["id"] == first["id"]
+    browser.click("button[data-language=zh]")
+    browser.sees(".count", "3 篇 · 3 个网站")
+    assert browser.run("return document.documentElement.lang") == "zh"
+    browser.click("button[data-language=en]")
+    browser.sees(".count", "3 pages · 3 sites")
+
+
+def test_a_timeline_shows_similarities_and_two_versions_side_by_side(room: Newsroom, browser: Browser) -> None:
+    now, told = room.next_days(), story(2)
+    changed = [*told[:10], "An orchard was sold to the harbour council for one lantern.", *told[11:]]
+    room.tell(page("a.example/2", "Told once", told, now))
+    room.titled("Told once")
+    room.tell(page("b.example/2", "Told twice", changed, now + HOUR))
+    card = room.titled("Told once", 2)
+    _, whole = room.get(f"api/stories/{card['id']}")
+    founder, other = whole["timeline"]
+    assert (founder["founder"], founder["similarity"]) == (True, None)
+    assert (other["near_duplicate_of"], other["verdict"]) == (founder["id"], "near_duplicate")
+    assert 0.6 < other["similarity"] < 1
+    browser.open(room.url)
+    browser.sees(".card h2", "Told once")
+    browser.click(".card h2 a", browser.texts(".card h2").index("Told once"))
+    browser.sees(".step .title", "Told once", "Told twice")
+    browser.sees(".alike", f"{round(100 * other['similarity'])} % alike to a.example")
+    browser.click(".step button", 1)
+    browser.until(lambda: len(browser.texts("#text-b mark")) > 0, "differences are marked")
+    left, right = (" ".join(browser.texts(f"#text-{side} mark")) for side in "ab")
+    assert {"sold", "council", "one"} <= set(right.replace(".", "").split())
+    assert set(left.replace(".", "").split()) <= set(told[10].replace(".", "").split())
+    assert browser.texts("#text-b")[0] == " ".join(changed)
+    browser.click(".back")
+    browser.sees(".card h2", "Told once")
+    assert room.get("api/compare", a=founder["id"], b="https://unknown.example/")[0] == 404
+
+
+def test_a_hostile_title_does_nothing(room: Newsroom, browser: Browser) -> None:
+    now = room.next_days()
+    titles = [
+        "<script>window.broken = 1</script>",
+        '"><img src=x onerror="window.broken = 1">',
+        "</h2><iframe src=https://other.example/>",
+    ]
+    browser.open(room.url)
+    for number, title in enumerate(titles):
+        room.tell(page(f"evil.example/{number}", title, story(10 + number), now + number))
+    bad = {"id": "evil-link", "url": "javascript:window.broken=1", "title": "{{7*7}} ${7*7}"}
+    room.tell(page("x", "", story(20), now) | bad)
+    browser.sees(".card h2", *titles, "{{7*7}} ${7*7}")
+    browser.click(".card h2 a", browser.texts(".card h2").index("{{7*7}} ${7*7}"))
+    browser.sees(".step .title", "{{7*7}} ${7*7}")
+    assert browser.run("return document.querySelectorAll('main img, main script, main iframe').length") == 0
+    assert browser.run("return [...document.links].filter(l => !/^https?:/.test(l.href)).length") == 0
+    assert browser.run("return window.broken") is None
+    hosts = "return [...new Set(performance.getEntriesByType('resource').map(e => new URL(e.name).origin))]"
+    assert browser.run(hosts) == [room.url.rstrip("/")]
+    # Were a title taken for HTML all the same, the page's own policy would keep it from running.
+    refused = (
+        "const s = document.createElement('script'); s.textContent = 'window.broken = 2'; document.body.append(s)"
+    )
+    browser.run(f"{refused}; return null")
+    assert browser.run("return window.broken") is None
+
+
+def test_stories_come_in_pages_and_by_time_size_and_words(room: Newsroom) -> None:
+    now = room.next_days()
+    for number in range(5):
+        room.tell(page(f"s{number}.example/5", f"Count {number} Häuser", story(30 + number), now + number * HOUR))
+        room.titled(f"Count {number} Häuser")
+    room.tell(page("copy.example/5", "A copy", story(31), now + 5 * HOUR))
+    room.titled("Count 1 Häuser", 2)
+
+    def titles(**query: Any) -> list[str]:
+        return [one["title"].removeprefix("Count ")[0] for one in room.stories(words="count", **query)]
+
+    assert titles() == list("43210")
+    assert titles(sort="largest")[0] == titles(sort="growing")[0] == "1"
+    assert [titles(per_page=2, page=number) for number in (1, 2, 3, 4)] == [["4", "3"], ["2", "1"], ["0"], []]
+    assert titles(at_least=2) == ["1"]
+    assert titles(since=now + 3 * HOUR) == list("431")
+    assert titles(until=now + HOUR) == list("10")
+    assert [one["site"] for one in room.stories(words="HÄUSER copy.EXAMPLE")] == ["s1.example"]
+    whole = room.get("api/stories", words="count", per_page=2)[1]
+    assert (whole["total"], whole["pages"], whole["page"]) == (5, 3, 1)
+    for wrong in ({"sort": "best"}, {"page": "0"}, {"per_page": "x"}, {"since": "yesterday"}, {"at_least": "-1"}):
+        status, answer = room.get("api/stories", **wrong)
+        assert status == 400
+        assert next(iter(wrong)) in answer["error"]
+    assert room.get("api/stories/99999999")[0] == 404
+    assert room.get("api/tables")[0] == room.get("table/")[0] == 404
+
+
+def test_stories_leave_with_the_window(room: Newsroom, browser: Browser) -> None:
+    now = room.next_days()
+    room.tell(
+        page("a.example/7", "Soon old", story(50), now), page("b.example/7", "Not so old", story(51), now + DAY)
+    )
+    room.titled("Soon old")
+    room.titled("Not so old")
+    browser.open(room.url)
+    browser.sees(".card h2", "Soon old", "Not so old")
+    room.tell(page("c.example/7", "Three days on", story(52), now + 3 * DAY))
+    browser.sees(".card h2", "Three days on", "Not so old")
+    browser.until(lambda: "Soon old" not in browser.texts(".card h2"), "the old story left")
+    room.tell({"url": "https://b.example/7", "title": "Gone", "text": "gone", "status": 503, "time": now + 3 * DAY})
+    room.tell(page("d.example/7", "A later one", story(53), now + 3 * DAY))
+    room.titled("A later one")
+    room.titled("Not so old")  # a failed fetch is no edit
+    room.tell({"url": "https://b.example/7", "title": "Gone", "text": "gone", "status": 404, "time": now + 3 * DAY})
+    room.until(lambda: "Not so old" not in [one["title"] for one in room.stories(per_page=200)], "the page is gone")
+
+
+def test_a_killed_feed_goes_on_from_its_own_table(room: Newsroom) -> None:
+    now = room.next_days()
+    told = story(40)
+    room.tell(page("a.example/6", "Before the kill", told, now))
+    room.titled("Before the kill")
+    others = [page(f"o{number}.example/6", f"Other {number}", story(60 + number), now) for number in range(5)]
+    room.tell(*others)
+    room.until(lambda: len(room.stories(words="other")) == 5, "all are told")
+    before = room.stories(words="other")
+    room.news.kill()
+    room.tell(page("b.example/6", "While it was away", told, now + HOUR))
+    room.open_feed()
+    assert room.titled("Before the kill", 2)["newest_title"] == "While it was away"
+    assert room.stories(words="other") == before
+    assert "begins with 0 pages" not in room.news.output
+
+
+def test_it_ends_cleanly_when_it_is_asked_to(room: Newsroom) -> None:
+    for how in (signal.SIGTERM, signal.SIGINT):
+        room.open_feed()
+        assert room.news.end(how) == 0
+        assert "Traceback" not in room.news.output
+    room.open_feed()
+
+
+def test_what_it_cannot_do_is_said_in_one_line(on_kafka: Program, tmp_path: Path) -> None:
+    done = on_kafka.on_log("news")
+    assert (done.returncode, done.stderr.count(b"\n")) == (1, 1)
+    assert b"topics create" in done.stderr
+    done = on_kafka.run("news", "--log", tmp_path)
+    assert (done.returncode, done.stderr.count(b"\n")) == (2, 1)
+    assert b"Kafka" in done.stderr
