@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import logging
 from typing import Any
 
@@ -29,12 +28,19 @@ def command(config: str | None, **flags: Any) -> None:
     One process a log; what it knows is kept in a topic of its own, so a restart goes on from there.
     """
     settings = _settle(config, flags)
-    _check(settings)
+    if not settings.log.startswith("kafka://"):
+        raise UsageError(
+            f"the news feed follows a Kafka log, and --log is {settings.log}", "name one: --log kafka://HOST:PORT"
+        )
+    try:
+        from stream.feeds.run import run
+    except ModuleNotFoundError as error:
+        raise Unavailable(
+            f"the news feed needs {error.name}, which is not installed", "pip install 'simstream[feed]'"
+        ) from None
     log_to_stderr(settings.log_format, logging.INFO)
     for noisy in ("faust", "mode", "aiokafka", "kafka"):
         logging.getLogger(noisy).setLevel(logging.ERROR)
-    from stream.feeds.run import run
-
     with open_log(settings, patience=settings.give_up_s) as log:
         run(settings, log)
 
@@ -44,12 +50,3 @@ def _settle(config: str | None, flags: dict[str, Any]) -> Settings:
     if found.origin["http_port"] == "default":
         return resolve({**flags, "http_port": PORT}, file=config).settings
     return found.settings
-
-
-def _check(settings: Settings) -> None:
-    if not settings.log.startswith("kafka://"):
-        raise UsageError(
-            f"the news feed follows a Kafka log, and --log is {settings.log}", "name one: --log kafka://HOST:PORT"
-        )
-    if importlib.util.find_spec("faust") is None or importlib.util.find_spec("aiokafka") is None:
-        raise Unavailable("the news feed needs Faust, which is not installed", "pip install 'simstream[feed]'")

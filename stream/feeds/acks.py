@@ -28,6 +28,10 @@ class Acks:
         if len(self._events) >= self.MOST:
             await self.settle()
 
+    async def last(self, *_: Any, **__: Any) -> None:
+        """The same at the end of the app, while its producer still runs."""
+        await self.settle()
+
     async def settle(self) -> None:
         """Flush, then acknowledge what had been worked in before."""
         async with self._lock:

@@ -91,6 +91,7 @@ def make_app(settings: Settings, topics: Topics, feed: Feed, data: str) -> faust
         topic_replication_factor=topics.replicas,
         table_standby_replicas=0,
         stream_buffer_maxsize=WAITING,
+        stream_wait_empty=False,  # what is not yet acknowledged is read again
         consumer_auto_offset_reset="earliest",
         broker_session_timeout=10.0,
         broker_heartbeat_interval=2.0,
@@ -138,6 +139,7 @@ def make_app(settings: Settings, topics: Topics, feed: Feed, data: str) -> faust
             await work_in(partial(take_page, feed, limits), event)
 
     app.timer(acks.EVERY)(acks.settle)
+    app.on_before_shutdown.connect(acks.last)
     return app
 
 

@@ -58,10 +58,20 @@ async def _serve(app: Any, settings: Settings) -> None:
             _log.info("stories and health on http://%s:%d", settings.http_host, settings.http_port)
             await _first(stop.wait(), app._crashed.wait())
     finally:
-        starting.cancel()
-        await app.stop()
+        await _stop(app, starting, settings.stop_timeout_s)
     if app.crash_reason is not None and not stop.is_set():
         raise _named(app.crash_reason)
+
+
+async def _stop(app: Any, starting: asyncio.Future[Any], patience: float) -> None:
+    """End the app; what hangs longer than `patience` seconds is left behind: all that counts is acknowledged."""
+    starting.cancel()
+    stopping = asyncio.ensure_future(app.stop())
+    done, _ = await asyncio.wait([stopping], timeout=patience)
+    if not done:
+        _log.warning("Faust does not end within stop_timeout, and is left behind")
+        os._exit(0)
+    stopping.result()
 
 
 def _free_port(host: str) -> int:
