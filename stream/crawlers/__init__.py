@@ -1,6 +1,6 @@
 """Scrapy asks simstream which pages are worth following: a spider middleware and an item pipeline.
 
-    SPIDER_MIDDLEWARES = {"stream.crawlers.FrontierMiddleware": 950}
+    SPIDER_MIDDLEWARES = {"stream.crawlers.FrontierMiddleware": 100}
 
 `frontier` decides, `channel` talks to the service, `options` reads the settings SIMSTREAM_*.
 """

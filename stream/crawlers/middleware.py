@@ -11,6 +11,7 @@ from scrapy.http import Response
 from stream.client import RawPage
 from stream.crawlers.channel import Channel, channel_of
 from stream.crawlers.frontier import Decision, decide
+from stream.crawlers.held import Held
 
 CHAIN = "simstream_duplicates"
 """In a request's meta: how many near duplicates in a row lead to it."""
@@ -28,16 +29,20 @@ class FrontierMiddleware:
 
     The links of a near duplicate are dropped, deprioritized or followed (SIMSTREAM_LINKS). A response without a
     verdict in time, or of another kind, is kept as if simstream were not there. While a response waits it counts
-    toward SCRAPER_SLOT_MAX_ACTIVE_SIZE, so a slow service slows the downloads.
+    toward SCRAPER_SLOT_MAX_ACTIVE_SIZE, so a slow service slows the downloads. Its place is outside the middlewares
+    that count and check links (Scrapy's own stand from 700 on): links that were held back do not pass those again.
     """
 
-    def __init__(self, channel: Channel) -> None:
+    def __init__(self, channel: Channel, held: Held | None = None) -> None:
         self._channel = channel
+        self._held = held
 
     @classmethod
     def from_crawler(cls, crawler: Any) -> Self:
         """What Scrapy calls. Raises SettingsError."""
-        return cls(channel_of(crawler))
+        channel = channel_of(crawler)
+        options = channel.options
+        return cls(channel, Held(crawler, options.held) if options.links == "deprioritize" else None)
 
     async def process_spider_output(
         self, response: Response, result: AsyncIterator[Any], spider: Any = None
@@ -59,7 +64,7 @@ class FrontierMiddleware:
 
     def _link(self, request: Request, decision: Decision) -> Request | None:
         if request.meta.get(KEEP):
-            return request
+            return self._follow(request)
         if decision.drop:
             self._channel.count("links/dropped")
             return None
@@ -67,7 +72,13 @@ class FrontierMiddleware:
             request.meta[CHAIN] = decision.chain
         if decision.priority:
             self._channel.count("links/deprioritized")
-            return request.replace(priority=request.priority + decision.priority)
+            late = request.replace(priority=request.priority + decision.priority)
+            return None if self._held is not None and self._held.hold(late, decision.chain) else late
+        return self._follow(request)
+
+    def _follow(self, request: Request) -> Request:
+        if self._held is not None:
+            self._held.forget(request)
         return request
 
     def _item(self, item: Any, decision: Decision) -> Any:

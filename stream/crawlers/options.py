@@ -24,6 +24,8 @@ class Options:
     """What becomes of the links of a near duplicate."""
     priority: int = -100
     """Added, under `deprioritize`, to a link's priority for each near duplicate in a row that leads to it."""
+    held: int = 20_000
+    """Links that are kept back, under `deprioritize`, until nothing else is left; more have only the priority."""
     duplicate_depth: int = 0
     """So many near duplicates in a row are followed all the same."""
     drop_items: bool = False
@@ -47,6 +49,7 @@ def options_of(settings: Any) -> Options:
         config=settings.get("SIMSTREAM_CONFIG"),
         links=settings.get("SIMSTREAM_LINKS", defaults.links),
         priority=_number(settings.getint, "PRIORITY", defaults.priority),
+        held=_number(settings.getint, "HELD", defaults.held, least=0),
         duplicate_depth=_number(settings.getint, "DUPLICATE_DEPTH", defaults.duplicate_depth, least=0),
         drop_items=_number(settings.getbool, "DROP_ITEMS", defaults.drop_items),
         wait=_number(settings.getfloat, "WAIT", defaults.wait, least=0),

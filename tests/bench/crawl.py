@@ -68,20 +68,25 @@ def told(name: str, crawled: Crawled) -> str:
     )
 
 
-def run(size: Size) -> None:
-    """Crawl without and with simstream, and compare."""
+def run(size: Size, budget: int) -> None:
+    """Crawl without and with simstream, and compare. A crawl with a budget ends after so many pages."""
+    limits = [f"CLOSESPIDER_PAGECOUNT={budget}"] if budget else []
     with Broker() as broker, Served(size) as served:
-        where = space(broker.address, 1)
-        settings = [f"SIMSTREAM_LOG={broker.address}", f"SIMSTREAM_PREFIX={where.prefix}"]
-        with serving(where) as service:
-            service.wait_ready()
-            _warm(where)
-            without = crawl(served)
-            with_ = crawl(served, *settings)
-            print(told("without simstream", without))
-            print(told("with simstream", with_))
-    if with_.articles != size.articles or without.articles != size.articles:
-        raise AssertionError(f"of {size.articles} articles {with_.articles} were found")
+        crawls = {"without simstream": crawl(served, *limits)}
+        for links in ("drop", "deprioritize") if budget else ("drop",):
+            where = space(broker.address, 1)
+            settings = [f"SIMSTREAM_LOG={broker.address}", f"SIMSTREAM_PREFIX={where.prefix}"]
+            with serving(where) as service:
+                service.wait_ready()
+                _warm(where)
+                crawls[f"with it: {links}"] = crawl(served, *settings, f"SIMSTREAM_LINKS={links}", *limits)
+    for name, crawled in crawls.items():
+        print(told(name, crawled))
+    if budget:
+        return
+    without, with_ = crawls.values()
+    if not without.articles == with_.articles == size.articles:
+        raise AssertionError(f"of {size.articles} articles {without.articles} and {with_.articles} were found")
     waited = with_.stats["simstream/waited_seconds"] / with_.count("simstream/pages")
     print(f"{saved(without, with_):.1%} of useless fetches saved; a page waited {waited * 1000:.0f} ms")
 
@@ -99,7 +104,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.bench.crawl", description=__doc__)
     for name, value in Size().__dict__.items():
         parser.add_argument(f"--{name.replace('_', '-')}", type=int, default=value)
-    run(Size(**vars(parser.parse_args())))
+    parser.add_argument("--budget", type=int, default=0, help="end each crawl after so many pages")
+    asked = vars(parser.parse_args())
+    run(budget=asked.pop("budget"), size=Size(**asked))
 
 
 if __name__ == "__main__":

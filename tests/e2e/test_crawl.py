@@ -153,9 +153,17 @@ def test_without_a_service_every_page_is_kept_and_the_crawl_ends(
 
 
 def test_without_its_topics_every_page_is_kept_and_it_is_said(
-    site: Served, without: Crawled, broker: Broker
+    broker: Broker, caplog: pytest.LogCaptureFixture
 ) -> None:
-    nowhere = Place(broker.address, f"s{secrets.token_hex(4)}")
-    found = crawl(site, *through(nowhere))
-    assert (found.fetched, found.articles) == (without.fetched, SIZE.articles)
-    assert found.count("simstream/unavailable/TopicMissing") == 1
+    stats = MemoryStatsCollector(Crawler(Spider))
+
+    async def run() -> object:
+        channel = Channel(Options(broker.address, f"s{secrets.token_hex(4)}"), stats)
+        await channel.open()
+        verdict = await channel.judge({"id": "a", "text": "…"})
+        await channel.close()
+        return verdict
+
+    assert asyncio.run(run()) is None
+    assert stats.get_stats() == {"simstream/unavailable/TopicMissing": 1, "simstream/no_verdict": 1}
+    assert "simstream topics create" in caplog.text

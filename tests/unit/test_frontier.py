@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from scrapy import Request, Spider
+from scrapy.crawler import Crawler
 from scrapy.http import HtmlResponse, Response
 from scrapy.settings import Settings
+from scrapy.utils.request import RequestFingerprinter
 
 from stream.crawlers.frontier import Decision, decide
+from stream.crawlers.held import Held
 from stream.crawlers.middleware import page_of
 from stream.crawlers.options import Options, options_of
 from stream.errors import SettingsError
@@ -87,3 +91,42 @@ def test_a_response_becomes_a_page_as_it_was_fetched() -> None:
 def test_what_is_no_text_or_empty_is_not_sent() -> None:
     assert page_of(Response("https://a.example/1.png", headers={"Content-Type": "image/png"}, body=b"\x89")) is None
     assert page_of(HtmlResponse("https://a.example/1", body=b"")) is None
+
+
+def held(most: int = 10) -> Held:
+    crawler = Crawler(Spider)
+    crawler.request_fingerprinter = RequestFingerprinter(crawler)
+    return Held(crawler, most)
+
+
+def link(number: int, **more: bool) -> Request:
+    return Request(f"https://a.example/{number}", **more)  # type: ignore[arg-type]
+
+
+def taken(links: Held) -> list[str]:
+    return [request.url.rpartition("/")[2] for request in links.take(10)]
+
+
+def test_links_that_are_held_come_after_the_fewest_duplicates_in_a_row_and_once() -> None:
+    links = held()
+    for number, chain in ((1, 2), (2, 1), (3, 2), (1, 3), (3, 1), (2, 1)):
+        assert links.hold(link(number), chain)
+    assert len(links) == 3
+    assert taken(links) == ["2", "3", "1"]
+    assert taken(links) == []
+
+
+def test_a_link_that_goes_its_usual_way_is_not_held_any_more() -> None:
+    links = held()
+    links.hold(link(1), 1)
+    links.hold(link(2), 1)
+    links.forget(link(1))
+    links.forget(link(3))
+    assert taken(links) == ["2"]
+
+
+def test_what_is_held_is_bounded_and_what_must_be_fetched_is_not_held() -> None:
+    links = held(1)
+    assert links.hold(link(1), 1)
+    assert not links.hold(link(2), 1)
+    assert not links.hold(link(1, dont_filter=True), 1)
