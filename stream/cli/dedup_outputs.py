@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final
 import msgspec
 
 from stream.cli.output import refuse_input
-from stream.cli.progress import say
+from stream.cli.progress import counting, say
 from stream.errors import InputError, UsageError
 from stream.model import Kind, Page, Record, Verdict
 from stream.sources.read import raw_lines, refuse_unlined
@@ -96,15 +96,23 @@ class Extras:
     def finish(self) -> None:
         """Write what is known only at the end. Raises InputError where an input has changed meanwhile."""
         if self._exact is not None and (out := self._files.get(PAIRS)):
-            for line, alike in self._exact.lines():
-                pair = _decode_pair(line)
-                out.write(_JSON(ExactPair(pair.a, pair.b, pair.distance, pair.similarity, round(alike, 4))) + b"\n")
+            self._write_exact(self._exact, out)
         if self._groups is None:
             return
         if out := self._files.get(CLUSTERS):
             out.writelines(_JSON(group) + b"\n" for group in self._groups.groups(self._first))
         if out := self._files.get(KEEP):
             say(f"{self._keep(self._groups, out):,} of {self._pages - self._first:,} pages kept")
+
+    @staticmethod
+    def _write_exact(exact: ExactPairs, out: BinaryIO) -> None:
+        with counting("comparing texts", exact.pairs) as heard:
+            for number, (line, alike) in enumerate(exact.lines(), 1):
+                pair = _decode_pair(line)
+                whole = ExactPair(pair.a, pair.b, pair.distance, pair.similarity, round(alike, 4))
+                out.write(_JSON(whole) + b"\n")
+                if number % 100 == 0:
+                    heard(number)
 
     def _keep(self, groups: Groups, out: BinaryIO) -> int:
         wanted = groups.canonical(self._first)

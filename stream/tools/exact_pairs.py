@@ -93,6 +93,11 @@ class ExactPairs(Closing):
             self._identities += identity_of(verdict.id.encode())
             self._ordinals.append(verdict.ordinal)
 
+    @property
+    def pairs(self) -> int:
+        """How many J are asked for."""
+        return len(self._own)
+
     def lines(self) -> Iterator[tuple[bytes, float]]:
         """Each line that was taken, in order, and the J of its pair. Raises SimstreamError as `seen` does."""
         own, named = np.array(self._own, np.int64), self._versions()
