@@ -80,6 +80,9 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     cache: str | None = None
     http_host: str = "127.0.0.1"
     http_port: Annotated[int, Meta(ge=0, le=65_535)] = 9464
+    query_host: str = "127.0.0.1"
+    """Where the role `query` answers; nothing asks for a name or password there."""
+    query_port: Annotated[int, Meta(ge=0, le=65_535)] = 9465
     threads: Positive = 2
     state: str | None = None
     """The folder of the judge's state; without one it is in memory alone."""

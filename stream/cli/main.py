@@ -33,6 +33,7 @@ COMMANDS = {
     "plan": "Table designs for a size, a distance and a memory, with their cost.",
     "evaluate": "What recipes find and what they confuse, with pictures.",
     "train-idf": "Make an IDF table, the words' weights, from your own pages.",
+    "match": "Which live pages a text matches, asked of a running service.",
     "status": "Which role waits for what, and what needs a person.",
     "state": "What a state folder holds, and whether it is whole.",
     "source": "Mend a gap between the source and the log.",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import signal
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -22,16 +22,27 @@ if TYPE_CHECKING:
     from stream.roles.context import Context
     from stream.roles.supervisor import Supervisor
     from stream.settings import Settings
+    from stream.text.fingerprinter import Fingerprinter
+    from stream.text.policy import Policy
 
 _log = logging.getLogger("simstream")
-ROLES = ("fingerprint", "judge")
+ROLES = ("fingerprint", "judge", "query")
+ALL = ROLES[:2]
 
 
 @click.command("serve")
-@click.option("--roles", default="all", show_default=True, metavar="all|fingerprint,judge")
+@click.option(
+    "--roles",
+    default="all",
+    show_default=True,
+    metavar="all|fingerprint,judge,query",
+    help="all: fingerprint and judge.",
+)
 @click.option("--bytes", "leading", hidden=True)
 @click.option("--http-host", metavar="HOST", help="Where metrics and health listen (default: 127.0.0.1).")
 @click.option("--http-port", metavar="PORT", help="Port of metrics and health (default: 9464; 0 takes a free one).")
+@click.option("--query-host", metavar="HOST", help="Where the role query answers (default: 127.0.0.1).")
+@click.option("--query-port", metavar="PORT", help="Port of the role query (default: 9465; 0 takes a free one).")
 @click.option("--threads", metavar="N", help="Threads that fingerprint (default: 2).")
 @click.option("--state", metavar="DIR", help="Where the judge keeps its state (default: in memory alone).")
 @log_options
@@ -42,7 +53,7 @@ def command(roles: str, leading: str | None, config: str | None, **flags: Any) -
     settings = settle(config, **flags)
     log_to_stderr(settings.log_format)
     try:
-        serve(settings, chosen)
+        serve(settings, chosen, config)
     except SimstreamError as error:
         if settings.log_format == "text":
             raise
@@ -52,16 +63,16 @@ def command(roles: str, leading: str | None, config: str | None, **flags: Any) -
 
 
 def _roles(roles: str, leading: str | None) -> tuple[str, ...]:
-    chosen = ROLES if roles == "all" else tuple(dict.fromkeys(roles.split(",")))
+    chosen = ALL if roles == "all" else tuple(dict.fromkeys(roles.split(",")))
     if "match" in chosen or leading is not None:
-        raise Unavailable("matchers are not part of this version", "use --roles all, fingerprint or judge")
+        raise Unavailable("matchers are not part of this version", "use --roles all, fingerprint, judge or query")
     unknown = set(chosen) - set(ROLES)
     if unknown:
-        raise UsageError(f"there is no role {sorted(unknown)[0]!r}", "use all, fingerprint or judge")
+        raise UsageError(f"there is no role {sorted(unknown)[0]!r}", "use all, fingerprint, judge or query")
     return chosen
 
 
-def serve(settings: Settings, chosen: tuple[str, ...]) -> None:
+def serve(settings: Settings, chosen: tuple[str, ...], config: str | None = None) -> None:
     """Run the roles until a signal or an error."""
     from stream.roles.context import Context
     from stream.telemetry.health import Health
@@ -75,7 +86,7 @@ def serve(settings: Settings, chosen: tuple[str, ...]) -> None:
         open_log(settings, patience=settings.give_up_s) as log,
     ):
         _log.info("metrics and health on http://%s:%d", settings.http_host, http.port)
-        with service(log, settings, context, chosen) as supervisor:
+        with service(log, settings, context, chosen, config=config) as supervisor:
             supervisor.wait()
     _log.info("ended: what was read is committed, or will be read again")
 
@@ -87,8 +98,9 @@ def service(
     context: Context,
     chosen: tuple[str, ...],
     beside: Mapping[str, Callable[[], None]] = MappingProxyType({}),
+    config: str | None = None,
 ) -> Iterator[Supervisor]:
-    """The roles over a log, started; `beside` are further loops that end with them."""
+    """The roles over a log, started; `beside` are loops that end with them, `config` is the settings file."""
     from stream.deduper import warm_index
     from stream.roles.fingerprint import FingerprintRole
     from stream.roles.judge import JudgeRole
@@ -98,15 +110,18 @@ def service(
     from stream.text.recipe_file import load_recipe
 
     recipe = load_recipe(settings.recipe)
-    workers = settings.extract.workers if "fingerprint" in chosen else 0
+    workers = settings.extract.workers if set(chosen) & {"fingerprint", "query"} else 0
     timeout_s = settings.extract.timeout_s
-    with Fingerprinter(
-        recipe,
-        settings.cache_folder,
-        workers=workers,
-        timeout_s=timeout_s,
-        say=say if settings.log_format == "text" else _log.info,
-    ) as fingerprinter:
+    with (
+        ExitStack() as stack,
+        Fingerprinter(
+            recipe,
+            settings.cache_folder,
+            workers=workers,
+            timeout_s=timeout_s,
+            say=say if settings.log_format == "text" else _log.info,
+        ) as fingerprinter,
+    ):
         policy = make_policy(
             recipe,
             fingerprinter.recipe_id,
@@ -122,6 +137,10 @@ def service(
         if "judge" in chosen:
             warm_index(policy)
             roles["judge"] = JudgeRole(log, policy, context).run
+        if "query" in chosen:
+            warm_index(policy)
+            roles["query"], port = stack.enter_context(_queries(log, policy, fingerprinter, context, config))
+            _log.info("questions on http://%s:%d, described at /docs", settings.query_host, port)
         _log.info(
             "serving %s on %s: recipe %s (%s), policy %s",
             ", ".join(chosen),
@@ -133,3 +152,24 @@ def service(
         supervisor = Supervisor(context, roles)
         supervisor.start()
         yield supervisor
+
+
+@contextmanager
+def _queries(
+    log: Log, policy: Policy, fingerprinter: Fingerprinter, context: Context, config: str | None
+) -> Iterator[tuple[Callable[[], None], int]]:
+    """The role `query`, its API being served, and the API's port."""
+    from stream.roles.query import QueryRole
+
+    try:
+        from stream.queries.app import make_app
+        from stream.queries.judging import Judge
+        from stream.queries.server import QueryServer
+    except ModuleNotFoundError as error:
+        raise Unavailable(f"the role query needs {error.name}", "pip install 'simstream[query]'") from error
+    settings = context.settings
+    role = QueryRole(log, policy, fingerprinter, context)
+    judge = Judge(settings.log, settings.prefix, config)
+    app = make_app(role, fingerprinter, judge, context.health, context.metrics)
+    with QueryServer(settings.query_host, settings.query_port, app) as server:
+        yield role.run, server.port

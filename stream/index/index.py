@@ -138,12 +138,21 @@ class Index(Closing):
         """
         self._shelf.raise_failure()
         asked = self._rule.shaped(fingerprints, sketches, short)
-        segments = sorted(self._shelf.segments.values(), key=len, reverse=True)
-        sources: list[Source] = [*segments, self._memtable]
-        matches, candidates = answer(sources, self._held.released, self._rule, asked, limit, in_order)
+        matches, candidates = answer(self._sources(), self._held.released, self._rule, asked, limit, in_order)
         self.candidates += candidates
         self.rejected += candidates - len(matches.entry)
         return matches
+
+    def near(self, fingerprints: U64, limit: int = 1_000_000) -> Matches:
+        """As `query`, but whatever the sketches say, and with no stricter limits for short pages."""
+        self._shelf.raise_failure()
+        words = self.sketch_words
+        rule = Rule(words, Limits(self._rule.limits.distance, 0))
+        asked = rule.shaped(fingerprints, np.zeros((len(fingerprints), words), np.uint64), None)
+        return answer(self._sources(), self._held.released, rule, asked, limit, True)[0]
+
+    def _sources(self) -> list[Source]:
+        return [*sorted(self._shelf.segments.values(), key=len, reverse=True), self._memtable]
 
     def join(self, queries: Keys, others: Keys, limit: int = 1_000_000, *, in_order: bool = True) -> Matches:
         """As the function `join`, by this index's limits; what is in the index plays no part."""

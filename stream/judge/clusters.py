@@ -74,6 +74,24 @@ class Clusters:
         rows = self._nodes.column("row")[self._tree(cluster)]
         return iter(rows[rows != NONE].tolist())
 
+    def eldest(self, cluster: Cluster, most: int) -> list[int]:
+        """The rows of its `most` oldest live members, the oldest first; linear in all of them."""
+        if cluster < 0:
+            return [-cluster][:most]
+        tree = self._tree(cluster)
+        tree = tree[self._nodes.column("row")[tree] != NONE]
+        oldest = tree[np.argsort(self._nodes.column("age")[tree])[:most]]
+        rows: list[int] = self._nodes.column("row")[oldest].tolist()
+        return rows
+
+    def find(self, cluster_id: int) -> Cluster | None:
+        """The cluster of this id, if it ever had two members; a scan of all that did, about 1 ns each."""
+        clusters = self._clusters
+        for number in np.flatnonzero(clusters.column("id")[: clusters.used] == cluster_id).tolist():
+            if number != NONE and clusters.into[number] == number and clusters.live[number]:
+                return int(number)
+        return None
+
     def tie(self, clusters: Collection[Cluster]) -> tuple[Cluster, list[int]]:
         """Make distinct clusters one, that of the oldest id; returns it and the ids of the others, ascending."""
         if len(clusters) == 1:

@@ -21,7 +21,7 @@ from stream.judge.arrivals import Arrival, arrivals, ids_of
 from stream.judge.batch import Batch
 from stream.judge.candidates import WIDE, LivePage, compare
 from stream.judge.closest import Best, Closest
-from stream.judge.lookups import Match
+from stream.judge.lookups import KnownCluster, KnownPage, Match
 from stream.judge.nearby import Met, nearby
 from stream.judge.sizes import Alert, Grown
 from stream.judge.store import Store
@@ -159,12 +159,30 @@ class Resolver:
         self._store.begin(batch)
         self._closest.begin(batch)
 
-    def match(self, fingerprints: U64, sketches: U64, words: NDArray[np.uint32]) -> list[Match]:
+    def match(
+        self, fingerprints: U64, sketches: U64, words: NDArray[np.uint32], most: int | None = None
+    ) -> list[Match]:
         """The pages that one page would match, closest first: its fingerprint (1,), sketch (1, S), words (1,).
 
-        All live pages under `any`, the canonical ones under `canonical`.
+        All live pages under `any`, the canonical ones under `canonical`; `most` cuts the list.
         """
-        return lookups.matches(self._store, self.policy, fingerprints, sketches, words)
+        return lookups.matches(self._store, self.policy, fingerprints, sketches, words, most)
+
+    def near(self, fingerprint: int, most: int | None = None) -> list[Match]:
+        """The pages within the policy's distance of a fingerprint, whatever their sketches say, nearest first."""
+        return lookups.near(self._store, fingerprint, most)
+
+    def page(self, identity: bytes) -> KnownPage | None:
+        """The live page with this identity."""
+        return lookups.page(self._store, identity)
+
+    def cluster_of(self, identity: bytes, most: int) -> KnownCluster | None:
+        """The cluster of that page, with its `most` oldest members."""
+        return lookups.cluster_of(self._store, identity, most)
+
+    def cluster(self, cluster_id: int, most: int) -> KnownCluster | None:
+        """The cluster of this id, if it ever had two pages."""
+        return lookups.cluster(self._store, cluster_id, most)
 
     def meets(self, columns: Columns, time: NDArray[np.int64], distance: int = WIDE) -> Met:
         """What one page (columns of one row, accepted time (1,)) would meet, were it judged now. Nothing changes.

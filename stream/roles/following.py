@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 
 from stream.errors import WrongLog, WrongPolicy
 from stream.log.base import FINGERPRINTS, POSITIONS, Log, Reader
+from stream.model import Verdict
 from stream.roles.context import Context
 from stream.roles.judging import Judging
 from stream.roles.keeper import Unkept
@@ -55,6 +58,25 @@ class Fitting:
         return position
 
 
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Who follows, and what others want of it meanwhile."""
+
+    name: str
+    """As health and metrics have it."""
+    settled_s: float
+    """Not ready before."""
+    word: str
+    """What health says that it does."""
+    turn: Callable[[], AbstractContextManager[None]] = nullcontext
+    """Around whatever reads or changes the state, a frame at most."""
+    heard: Callable[[Sequence[Verdict]], None] = lambda verdicts: None
+    """What it judged; within such a turn."""
+
+
+JUDGE = Standing(NAME, SETTLED_S, "standby")
+
+
 class Following:
     """Brings a `Judging` to the committed position, and keeps it there while another one publishes."""
 
@@ -66,8 +88,10 @@ class Following:
         fitting: Fitting,
         keeper: Unkept,
         context: Context,
+        standing: Standing = JUDGE,
     ) -> None:
         """`reader` reads the log's frames from where `judging` stands."""
+        self._standing = standing
         self._log = log
         self._keeper = keeper
         self._reader = reader
@@ -84,8 +108,8 @@ class Following:
             published = self._fitting(publisher.committed())  # what comes after it, `committed` brings
             began = time.monotonic()
             while not self._context.stop.is_set() and not elected():
-                settled = time.monotonic() - began > SETTLED_S
-                if settled and not self._said:
+                settled = time.monotonic() - began > self._standing.settled_s
+                if settled and not self._said and self._standing is JUDGE:
                     self._said = True
                     _log.info("standing by: another judge is elected, this one follows what it publishes")
                 behind = self._step(published)
@@ -94,7 +118,8 @@ class Following:
                     published = self._later(published, self._fitting(records[-1].value))
                 self._say_standby(published, settled, self._reader.answers() and committed.answers())
         if self._context.stop.is_set() and published is not None:
-            self._keeper.finish(self._judging.next_frame, self._judging.ordinal, published.frame)
+            with self._standing.turn():
+                self._keeper.finish(self._judging.next_frame, self._judging.ordinal, published.frame)
 
     def replay(self, published: Position) -> None:
         """Judge all that is left below the published position. Raises WrongLog, LogError, StateUnwritable."""
@@ -116,7 +141,8 @@ class Following:
         """Judge the next few frames below the published position; how many are left to be judged."""
         if published is None:
             return 0
-        self._keeper.turn(self._judging.next_frame, self._judging.ordinal, published.frame)
+        with self._standing.turn():
+            self._keeper.turn(self._judging.next_frame, self._judging.ordinal, published.frame)
         if self._judging.next_frame >= published.frame:
             return 0
         at_end = self._reader.caught_up()
@@ -125,8 +151,10 @@ class Following:
         if records:
             self._keeper.saw(records[0].offset, records[0].timestamp)
         for record in records:
-            self._judging.take(record)
-        self._judging.observe()
+            with self._standing.turn():
+                self._standing.heard(self._judging.take(record))
+        with self._standing.turn():
+            self._judging.observe()
         if not records and at_end:
             raise WrongLog(
                 f"the log ends at frame {self._judging.next_frame}, verdicts were published up to frame "
@@ -142,17 +170,19 @@ class Following:
         behind = max(0, published.frame - self._judging.next_frame) if published else 0
         self._context.metrics.replay_remaining.set(behind)
         self._context.metrics.published.set(published.frame if published else 0)
-        self._context.metrics.last_poll.labels(NAME).set(time.time())
+        self._context.metrics.last_poll.labels(self._standing.name).set(time.time())
         return behind
 
     def _say_standby(self, published: Position | None, settled: bool, answers: bool) -> None:
-        self._judging.observe()
+        with self._standing.turn():
+            self._judging.observe()
         behind = self._behind(published)
         ready = settled and answers and behind <= CLOSE_BY and not self._keeper.why
-        why = f"standby: follows, {behind} frames behind" if answers else "standby: the log does not answer"
+        word = self._standing.word
+        why = f"{word}: follows, {behind} frames behind" if answers else f"{word}: the log does not answer"
         if self._keeper.why:
             why += f"; {self._keeper.why}"
-        self._context.health.turn(NAME, ready, why, STANDBY)
+        self._context.health.turn(self._standing.name, ready, why, STANDBY)
 
     @staticmethod
     def _later(one: Position | None, other: Position | None) -> Position | None:

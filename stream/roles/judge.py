@@ -43,16 +43,9 @@ class JudgeRole:
         check_recipe(self._log, self._policy.recipe_id)
         with self._log.publisher() as publisher:
             published = fitting(publisher.committed())  # who does not fit must not be elected, nor fence who does
-        with self._judging, self._keeper(fitting.log_id) as keeper:
+        with self._judging, keeper_of(self._judging, fitting.log_id, self._context) as keeper:
             keeper.load(published, self._log.low_watermarks(FINGERPRINTS)[0])
             self._stand(fitting, keeper)
-
-    def _keeper(self, log_id: str) -> Unkept:
-        settings = self._context.settings
-        if settings.state:
-            return Keeper(settings.state, self._judging.state, log_id, self._context)
-        _log.info("the state is in memory alone: a restart judges the log again (--state DIR keeps it)")
-        return Unkept()
 
     def _stand(self, fitting: Fitting, keeper: Unkept) -> None:
         """Follow until elected, then publish."""
@@ -72,3 +65,11 @@ class JudgeRole:
             if not self._context.stop.is_set():
                 publishing = Publishing(fitting.log_id, reader, self._judging, keeper, self._context)
                 publishing.run(publisher, election)
+
+
+def keeper_of(judging: Judging, log_id: str, context: Context) -> Unkept:
+    """What keeps the state where the setting `state` says. Raises StateLocked, StateDamaged, StateFormat."""
+    if context.settings.state:
+        return Keeper(context.settings.state, judging.state, log_id, context)
+    _log.info("the state is in memory alone: a restart judges the log again (--state DIR keeps it)")
+    return Unkept()

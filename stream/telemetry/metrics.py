@@ -25,13 +25,14 @@ NO_DEAD_LETTER = ("few_words", "http_status")
 SIZES = {1: "1", 2: "2", 4: "3-4", 9: "5-9", 99: "10-99", 999: "100-999"}
 """Classes of clusters, by the most pages that they may have; larger ones are LARGER."""
 LARGER = "1000+"
-ROLE = Label("role", ("fingerprint", "judge"))
+ROLE = Label("role", ("fingerprint", "judge", "query"))
 ELECTED = Label("role", ("judge",))
 PARTITION = Label("partition", bound="one a partition of `pages`")
 VERDICT = Label("verdict", VERDICTS)
 DEAD_REASON = Label("reason", tuple(reason for reason in REASONS[1:] if reason not in NO_DEAD_LETTER))
 IGNORED_REASON = Label("reason", tuple(reason.value for reason in Ignored))
 RESULT = Label("result", ("committed", "found", "aborted", "fenced"))
+ASKED = Label("asked", ("match", "page", "cluster", "tokens", "judge"))
 STAGE = Label("stage", ("decode", "fingerprint", "judge", "publish", "snapshot", "snapshot_write"))
 TABLE = Label("table", (SCANNED, *(str(table) for table in range(MOST_TABLES))))
 INDEX_PART = Label("part", ("tables", "sketches", "rows", "memtable", "released"))
@@ -40,6 +41,7 @@ SIZE = Label("size", (*SIZES.values(), LARGER))
 MEMORY = Label("kind", ("own", "mapped"))
 VERSION, RECIPE, POLICY = (Label(name, bound="one a process") for name in ("version", "recipe", "policy"))
 SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 300, 1800)
+ANSWER_SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 2, 10)
 SIMILARITIES = tuple(step / 20 for step in range(10, 21))
 DISTANCES = tuple(range(17))
 
@@ -99,6 +101,13 @@ class Metrics:
             "seconds",
             "From a page's frame in the log to the commit of its verdict, the second part.",
             SECONDS,
+        )
+        self.query_seconds = make.histogram(
+            "query_seconds",
+            "seconds",
+            "Time of an answer of the role `query`, by what was asked.",
+            ANSWER_SECONDS,
+            ASKED,
         )
         self.batch = make.histogram(
             "batch_seconds", "seconds", "Time a batch spent in a stage; `_sum` is the stage's time.", SECONDS, STAGE

@@ -32,6 +32,7 @@ from stream.kernels.variants import (
 from stream.kernels.words import Words
 from stream.model import REASONS, U64, Columns, Kind, Page
 from stream.text import dictionary, probes, tables, weights
+from stream.text.dictionary import Mode
 from stream.text.extract import ExtractionPool, extract_one
 from stream.text.prose import prose
 from stream.text.recipe import Recipe, recipe_id
@@ -116,13 +117,15 @@ class Fingerprinter(Closing):
         parts = [self._encode(text)[0] for text in texts]
         return self._run(*_join(parts), self._rules)
 
-    def tokens(self, text: str) -> list[str]:
-        """jieba's tokens of the folded text; in accurate mode they are that text again when joined."""
+    def tokens(self, text: str, mode: Mode | None = None, hmm: bool | None = None) -> list[str]:
+        """jieba's tokens of the folded text, by the recipe's mode and HMM or others; in accurate mode they are that
+        text again when joined."""
         utf8 = np.frombuffer(text.encode("utf-8", "surrogatepass"), np.uint8)
         points = np.empty(len(utf8), np.uint32)
         n = fold_utf8(utf8, 0, len(utf8), self._weights.lexicon.fold, points)
         folded = points[:n].tobytes().decode("utf-32-le")
-        return dictionary.tokens(folded, self._dictionary, self.recipe.hmm, self.recipe.mode)
+        use_hmm = self.recipe.hmm if hmm is None else hmm
+        return dictionary.tokens(folded, self._dictionary, use_hmm, mode or self.recipe.mode)
 
     def tags(self, text: str, top: int) -> list[str]:
         """The `top` words that jieba's `extract_tags` takes for what the text is about, the heaviest first."""

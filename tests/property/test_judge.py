@@ -220,6 +220,33 @@ class JudgeMachine(RuleBasedStateMachine):
         sizes = Counter(page.cluster for page in self.slow.live)
         assert self.fast.resolver.largest_cluster == max(sizes.values(), default=0)
 
+    @rule(most=st.integers(1, 4), flips=bits)
+    def ask(self, most: int, flips: int) -> None:
+        """Questions to the state are answered as loops over the live pages answer them, and change nothing."""
+        fast, slow, policy = self.fast.resolver, self.slow, self.policy
+        for page in slow.live[:: max(1, len(slow.live) // 3)]:
+            known = fast.page(page.identity)
+            assert known is not None
+            found = (known.id, known.ordinal, known.time, known.fingerprint, known.cluster_id)
+            assert found == (page.id, page.ordinal, page.time, page.fingerprint, str(page.cluster))
+            members = sorted((p for p in slow.live if p.cluster == page.cluster), key=lambda p: p.age)
+            cluster = fast.cluster_of(page.identity, most)
+            assert cluster is not None
+            assert (cluster.id, cluster.pages) == (str(page.cluster), len(members))
+            assert [member.id for member in cluster.members] == [p.id for p in members[:most]]
+            assert fast.cluster(page.cluster, most) in ((cluster, None) if len(members) == 1 else (cluster,))
+            wanted = page.fingerprint ^ flips
+            compared = (
+                slow.live if policy.link == "any" else [p for p in slow.live if slow.canonical(p.cluster) is p]
+            )
+            near = [(p, (p.fingerprint ^ wanted).bit_count()) for p in compared]
+            near = sorted((bits, p.ordinal, p.id) for p, bits in near if bits <= policy.distance)
+            assert [(one.distance, one.id) for one in fast.near(wanted, most)] == [
+                (d, i) for d, _, i in near[:most]
+            ]
+        assert fast.page(b"\xff" * 16) is None
+        assert fast.cluster(self.slow.ordinal + 1, most) is None
+
 
 def machine(name: str, policy: Policy, few: int = 0, step: int = 2) -> type:
     """More matches than `few` go through the kernel; `step` pages are compared with one another at once."""

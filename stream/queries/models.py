@@ -1,0 +1,181 @@
+"""What questions and answers look like, for the API and its description."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+MOST_TEXTS = 256
+"""Texts, fingerprints or pages of one request."""
+MOST_LISTED = 1_000
+Limit = Annotated[int, Field(ge=1, le=MOST_LISTED)]
+Hex = Annotated[str, Field(pattern=r"^[0-9a-f]{16}$", description="64 bits as 16 hex digits")]
+
+
+class Asked(BaseModel):
+    """A question: what it does not know is refused."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class Content(Asked):
+    """A page without a name; of HTML the service takes what it takes of a page."""
+
+    text: str | None = None
+    html: str | None = None
+
+    @model_validator(mode="after")
+    def one_of_them(self) -> Content:
+        """Refuses both and none."""
+        if (self.text is None) == (self.html is None):
+            raise ValueError("give text or html")
+        return self
+
+
+class Pages(Asked):
+    """Texts or pages to be matched."""
+
+    texts: Annotated[list[str], Field(max_length=MOST_TEXTS)] = []
+    pages: Annotated[list[Content], Field(max_length=MOST_TEXTS, description="answered after `texts`")] = []
+    limit: Annotated[Limit, Field(description="matches listed for each")] = 100
+
+
+class Fingerprint(Asked):
+    """A fingerprint, as verdicts and `simstream fingerprint` have it."""
+
+    fingerprint: Hex
+    sketch: Annotated[list[Hex] | None, Field(description="its words; without them the distance alone decides")] = (
+        None
+    )
+
+
+class Fingerprints(Asked):
+    """Fingerprints to be matched."""
+
+    fingerprints: Annotated[list[Fingerprint], Field(min_length=1, max_length=MOST_TEXTS)]
+    limit: Limit = 100
+
+
+class TokenTexts(Asked):
+    """Texts to be cut into words."""
+
+    texts: Annotated[list[str], Field(min_length=1, max_length=MOST_TEXTS)]
+    mode: Annotated[
+        Literal["accurate", "search", "full", "weights"],
+        Field(description="jieba's three modes; `weights`: the words that count, with what they weigh"),
+    ] = "accurate"
+    hmm: bool = True
+    top: Annotated[int | None, Field(ge=1, description="so many of the heaviest words (`weights`)")] = None
+
+
+class JudgedPage(Asked):
+    """A page to be added, as in the topic `pages`. At least one of `id` and `url`, and of `text` and `html`."""
+
+    id: str | None = None
+    url: str | None = None
+    text: str | None = None
+    html: str | None = None
+    time: int | str | None = None
+    status: int | None = None
+
+
+class Match(BaseModel):
+    """A live page."""
+
+    id: str
+    distance: int
+    similarity: Annotated[float | None, Field(description="null where no sketch was compared")]
+    cluster_id: str
+
+
+class Matched(BaseModel):
+    """What one text or fingerprint matches, the closest first."""
+
+    reason: Annotated[
+        str | None, Field(description="why it is not compared: few_words, no_text, extract_failed, …")
+    ] = None
+    matches: list[Match]
+
+
+class Matches(BaseModel):
+    """In the order of the question."""
+
+    policy: str
+    live_pages: int
+    results: list[Matched]
+
+
+class Token(BaseModel):
+    """A word that counts."""
+
+    word: str
+    times: int
+    weight: float
+
+
+class Tokens(BaseModel):
+    """In the order of the question: tokens, or words by falling weight."""
+
+    results: list[list[str] | list[Token]]
+
+
+class KnownPage(BaseModel):
+    """A live page."""
+
+    id: str
+    ordinal: int
+    time: int
+    fingerprint: Hex
+    cluster_id: str
+
+
+class Cluster(BaseModel):
+    """A cluster of live pages; members are the oldest first."""
+
+    id: str
+    canonical: str
+    pages: int
+    members: list[KnownPage]
+
+
+class Source(BaseModel):
+    """Where a page came from."""
+
+    topic: str
+    partition: int
+    offset: int
+
+
+class Verdict(BaseModel):
+    """A verdict as it was published."""
+
+    id: str
+    url: str | None
+    verdict: str
+    reason: str | None
+    near_duplicate_of: str | None
+    distance: int | None
+    similarity: float | None
+    cluster_id: str | None
+    canonical: str | None
+    merged_clusters: list[str]
+    fingerprint: str | None
+    policy: str
+    ordinal: int
+    time: int
+    source: Source
+
+
+class PageAnswer(BaseModel):
+    """What is known of a page. `page` is null where no version of it is live, `verdict` where it is not recent."""
+
+    page: KnownPage | None
+    cluster: Cluster | None
+    verdict: Annotated[Verdict | None, Field(description="of the last 20,000 since the start of this process")]
+
+
+class Problem(BaseModel):
+    """Why there is no answer, and what to do."""
+
+    detail: str

@@ -1,0 +1,65 @@
+"""The API's port: uvicorn in a thread of this process."""
+
+from __future__ import annotations
+
+import socket
+import threading
+
+import uvicorn
+
+from stream.closing import Closing
+from stream.errors import SettingsError
+from stream.queries.limits import MOST_BYTES, App, Bounded
+
+MOST_CONNECTIONS = 256
+IDLE_S = 5
+END_S = 5
+"""Seconds that answers under way have when the service ends."""
+
+
+class QueryServer(Closing):
+    """Serves an application on one address; port 0 takes a free one, `port` says which.
+
+    Raises SettingsError where the address cannot be bound.
+    """
+
+    def __init__(self, host: str, port: int, app: App, most_bytes: int = MOST_BYTES) -> None:
+        self._socket = _bound(host, port)
+        self.port = int(self._socket.getsockname()[1])
+        config = uvicorn.Config(
+            Bounded(app, most_bytes),
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            limit_concurrency=MOST_CONNECTIONS,
+            timeout_keep_alive=IDLE_S,
+            timeout_graceful_shutdown=END_S,
+            lifespan="on",
+        )
+        self._server = uvicorn.Server(config)
+        self._thread = threading.Thread(
+            target=self._server.run, args=([self._socket],), name="query-http", daemon=True
+        )
+        self._thread.start()
+
+    def close(self) -> None:
+        """Answer what was asked, and nothing more."""
+        self._server.should_exit = True
+        self._thread.join(END_S + 5)
+        self._socket.close()
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # only of a socket that says TCP does asyncio send small answers at once; else each waits 40 ms for its other half
+    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((host, port))
+        listening.listen()  # whoever asks before the loop runs waits for it
+    except OSError as error:
+        listening.close()
+        raise SettingsError(
+            f"port {port} on {host} cannot be opened ({error.strerror})", "choose another with --query-port"
+        ) from error
+    return listening

@@ -1,0 +1,129 @@
+"""The query role: follows what the elected judge publishes, as a standby does, and says what it knows. Never judges
+for others, never publishes.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from stream.judge.lookups import KnownCluster, KnownPage, Match
+from stream.log.base import FINGERPRINTS, Log
+from stream.model import Kind, Page, Verdict
+from stream.roles.context import Context
+from stream.roles.first_frame import check_recipe
+from stream.roles.following import Fitting, Following, Standing
+from stream.roles.judge import keeper_of
+from stream.roles.judging import Judging
+from stream.roles.retention import Retention
+from stream.roles.turns import Turns
+from stream.text.fingerprinter import Fingerprinter
+from stream.text.policy import Policy
+from stream.wire.identity import identity_of
+
+NAME = "query"
+RECENT = 20_000
+"""Verdicts that are remembered; about 1 KB each."""
+_log = logging.getLogger("simstream.query")
+
+
+class Matched(NamedTuple):
+    """What a page matches, or why it is not compared (`few_words`, `no_text`, …)."""
+
+    matches: list[Match]
+    reason: str | None
+
+
+class QueryRole:
+    """The live state, for questions from any thread. `run` works until `context.stop` is set, or raises.
+
+    State is taken up as a judge takes it up, in a folder of its own (setting `state`) or from the whole log. It is
+    as old as the newest committed verdicts. A question waits for one frame at most to be judged.
+    """
+
+    def __init__(self, log: Log, policy: Policy, fingerprinter: Fingerprinter, context: Context) -> None:
+        self._log = log
+        self._fingerprinter = fingerprinter
+        self._context = context
+        self.policy = policy
+        self._judging = Judging(policy, context)
+        self._resolver = self._judging.state.resolver
+        self._turns = Turns()
+        self._recent: OrderedDict[str, Verdict] = OrderedDict()
+        """The newest verdict of each page, the newest last."""
+
+    def run(self) -> None:
+        """Raises StateError in all its kinds and LogError, as a judge does."""
+        self._context.health.starting(NAME, self._context.settings.give_up_s)
+        fitting = Fitting(self._log, self.policy)
+        check_recipe(self._log, self.policy.recipe_id)
+        with self._log.publisher() as publisher:
+            published = fitting(publisher.committed())
+        standing = Standing(NAME, 0.0, NAME, self._turns, self._hear)
+        with self._judging, keeper_of(self._judging, fitting.log_id, self._context) as keeper:
+            with self._turns():
+                keeper.load(published, self._log.low_watermarks(FINGERPRINTS)[0])
+            with (
+                Retention(self._log, keeper, self._context),
+                self._log.reader(FINGERPRINTS, self._judging.next_frame) as reader,
+            ):
+                following = Following(self._log, reader, self._judging, fitting, keeper, self._context, standing)
+                following.follow(lambda: False)
+
+    def match(self, pages: Sequence[Page], most: int) -> list[Matched]:
+        """For each page the live ones that it would match, closest first; or why it would match none.
+
+        Fingerprints outside of the state's turn, looks up within one turn a page. Changes the pages, see
+        `Fingerprinter.columns`."""
+        columns = self._fingerprinter.columns(pages)
+        found = []
+        for at, page in enumerate(pages):
+            one = slice(at, at + 1)
+            matches: list[Match] = []
+            if page.kind == Kind.READABLE:
+                with self._turns():
+                    keys = columns.fingerprint[one], columns.sketch[one], columns.words[one]
+                    matches = self._resolver.match(*keys, most)
+            found.append(Matched(matches, page.reason or None))
+        return found
+
+    def near(self, fingerprint: int, sketch: Sequence[int] | None, most: int) -> list[Match]:
+        """The live pages that match a fingerprint with its sketch (S words), or that are near it without one."""
+        with self._turns():
+            if sketch is None:
+                return self._resolver.near(fingerprint, most)
+            keys = np.array([fingerprint], np.uint64), np.array([sketch], np.uint64)
+            return self._resolver.match(*keys, np.array([self.policy.short_words], np.uint32), most)
+
+    def page(self, page_id: str, most: int) -> tuple[KnownPage, KnownCluster] | None:
+        """The live page with this id and its cluster, with so many members."""
+        identity = identity_of(page_id.encode("utf-8", "surrogatepass"))
+        with self._turns():
+            page, cluster = self._resolver.page(identity), self._resolver.cluster_of(identity, most)
+        return None if page is None or cluster is None else (page, cluster)
+
+    def cluster(self, cluster_id: int, most: int) -> KnownCluster | None:
+        """The cluster of this id, if it ever had two pages, with so many members."""
+        with self._turns():
+            return self._resolver.cluster(cluster_id, most)
+
+    def verdict(self, page_id: str) -> Verdict | None:
+        """The newest verdict of a page, if it is among the last RECENT that were heard since the start."""
+        with self._turns():
+            return self._recent.get(page_id)
+
+    @property
+    def live_pages(self) -> int:
+        """Pages that are compared with."""
+        return self._resolver.live_pages
+
+    def _hear(self, verdicts: Sequence[Verdict]) -> None:
+        for verdict in verdicts[-RECENT:]:
+            self._recent[verdict.id] = verdict
+            self._recent.move_to_end(verdict.id)
+        while len(self._recent) > RECENT:
+            self._recent.popitem(last=False)

@@ -1,0 +1,53 @@
+"""Pages of files as questions to the query role: what is compared of each, as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from stream.sources.read import read_pages
+from stream.text.decode import charset_of, decode
+from stream.wire import page as wire
+
+MOST_PAGES = 64
+MOST_BYTES = 2 << 20
+"""Characters of one question, roughly; a page that is larger goes alone."""
+
+
+class Asked(NamedTuple):
+    """A page: `content` has `text` or `html`; `reason` says why there is nothing in it."""
+
+    id: str
+    content: dict[str, str]
+    reason: str = ""
+
+
+def asked(source: str, max_record_bytes: int) -> Iterator[Asked]:
+    """The pages of an input. Raises what `read_pages` raises."""
+    limits = wire.PageLimits(max_record_bytes=max_record_bytes)
+    for record in read_pages([source], max_record_bytes):
+        page = wire.decode(record, limits)
+        if page.text is not None:
+            yield Asked(page.id, {"text": page.text}, page.reason)
+        elif page.raw is None:
+            yield Asked(page.id, {"text": ""}, page.reason or "no_text")
+        else:
+            plain = page.content_type.lower().startswith("text/plain")
+            raw = page.raw
+            text = raw if isinstance(raw, str) else decode(raw, charset_of(page.content_type), not plain)[0]
+            yield Asked(page.id, {"text" if plain else "html": text}, page.reason)
+
+
+def batches(pages: Iterable[Asked]) -> Iterator[list[Asked]]:
+    """Pages in groups of at most MOST_PAGES and about MOST_BYTES."""
+    batch: list[Asked] = []
+    size = 0
+    for page in pages:
+        length = sum(map(len, page.content.values()))
+        if batch and (len(batch) == MOST_PAGES or size + length > MOST_BYTES):
+            yield batch
+            batch, size = [], 0
+        batch.append(page)
+        size += length
+    if batch:
+        yield batch

@@ -1,0 +1,229 @@
+"""The role `query` beside a running service: what its API and `simstream match` say is what a judge in this process
+says of the same pages, and nothing that is asked changes anything."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import random
+import re
+import secrets
+import socket
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stream.deduper import Deduper
+from stream.sources.read import read_pages
+from stream.wire.page import PageLimits, decode
+from tests.e2e import pages
+from tests.e2e.harness import PATIENCE, Program, Service, all_verdicts
+from tests.kafka_fixtures import Place
+
+COUNT = 300
+
+
+@dataclass
+class Scene:
+    """A service, a query role beside it, and a judge in this process that has seen the same pages."""
+
+    program: Program
+    folder: Path
+    asked: Service
+    port: int
+    deduper: Deduper
+    texts: list[str]
+
+    def ask(self, path: str, body: object = None) -> tuple[int, Any]:
+        """Status and JSON of one question."""
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(
+            f"http://127.0.0.1:{self.port}{path}", data, {"Content-Type": "application/json"}
+        )
+        try:
+            with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
+                return int(answer.status), json.loads(answer.read())
+        except urllib.error.HTTPError as error:
+            return error.code, json.loads(error.read())
+
+    def good(self, path: str, body: object = None) -> Any:
+        status, answer = self.ask(path, body)
+        assert status == 200, answer
+        return answer
+
+
+def query_port(service: Service) -> int:
+    """Where the API listens."""
+    pattern = r"questions on http://127\.0\.0\.1:(\d+)"
+    service.until(lambda: bool(re.search(pattern, service.output)), "it says where it answers")
+    found = re.search(pattern, service.output)
+    assert found
+    return int(found[1])
+
+
+@pytest.fixture(scope="module", params=["local", pytest.param("kafka", marks=pytest.mark.kafka)])
+def scene(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Iterator[Scene]:
+    folder = tmp_path_factory.mktemp("query")
+    local = request.param == "local"
+    address = str(folder / "log") if local else request.getfixturevalue("broker").address
+    place = Place(address, f"q{secrets.token_hex(4)}")
+    program = Program(folder, cache, place)
+    program.good("topics", "create", "--partitions", 1)
+    file = pages.write(folder / "pages.jsonl", COUNT)
+    state = str(folder / "state")
+    asking = ("--roles", "query", "--query-port", "0", "--state", state)
+    with program.serve() as service, Deduper(cache=cache) as deduper:
+        program.good("feed", file)
+        with program.serve(*asking) as first:  # it takes up from a snapshot what another had kept
+            first.ready()
+            assert first.end() == 0
+        with program.serve(*asking) as asked:
+            asked.ready()
+            assert len(list(deduper.stream(read_pages([str(file)], 1 << 20)))) == COUNT
+            limits = PageLimits(max_record_bytes=1 << 20)
+            texts = [
+                page.text for record in read_pages([str(file)], 1 << 20) if (page := decode(record, limits)).text
+            ]
+            live = deduper.explain("…").live_pages
+            scene = Scene(program, folder, asked, query_port(asked), deduper, texts)
+            asked.until(lambda: scene.ask("/ready")[1].get("live_pages") == live, "it knows all live pages")
+            yield scene
+            assert asked.end() == 0
+        assert service.end() == 0
+
+
+def matched(scene: Scene, text: str) -> list[tuple[str, int, float | None, str]]:
+    return [tuple(match) for match in scene.deduper.match(text)]
+
+
+def test_texts_match_what_the_judge_would_match_and_add_nothing(scene: Scene) -> None:
+    rng = random.Random(5)
+    texts = [pages.edited(rng, rng.choice(scene.texts), rng.randrange(3)) for _ in range(60)] + ["太短"]
+    before = scene.good("/ready")
+    answer = scene.good("/match", {"texts": texts, "limit": 1000})
+    assert answer["policy"] == before["policy"]
+    for text, result in zip(texts, answer["results"], strict=True):
+        found = [(m["id"], m["distance"], m["similarity"], m["cluster_id"]) for m in result["matches"]]
+        assert found == matched(scene, text)
+        assert result["reason"] == ("few_words" if text == "太短" else None)
+    assert sum(bool(result["matches"]) for result in answer["results"]) > 30
+    assert scene.good("/ready") == before
+
+
+def test_html_is_compared_by_what_the_service_takes_of_it(scene: Scene) -> None:
+    text = max(scene.texts, key=len)
+    page = f"<html><head><title>x</title></head><body><article><p>{text}</p></article></body></html>"
+    [result] = scene.good("/match", {"pages": [{"html": page}]})["results"]
+    assert result["matches"][0]["similarity"] == 1
+    assert scene.ask("/match", {"pages": [{"html": page, "text": text}]})[0] == 422
+
+
+def test_fingerprints_match_with_their_sketch_as_texts_do_and_without_by_distance(scene: Scene) -> None:
+    text = max(scene.texts, key=len)
+    columns = scene.deduper.explain(text).columns
+    sketch = [f"{word:016x}" for word in columns.sketch[0].tolist()]
+    one = {"fingerprint": f"{int(columns.fingerprint[0]):016x}"}
+    answer = scene.good("/match/fingerprints", {"fingerprints": [one | {"sketch": sketch}, one], "limit": 1000})
+    with_sketch, without = answer["results"]
+    assert [(m["id"], m["similarity"]) for m in with_sketch["matches"]] == [
+        (found[0], found[2]) for found in matched(scene, text)
+    ]
+    assert {m["id"] for m in with_sketch["matches"]} <= {m["id"] for m in without["matches"]}
+    assert {m["similarity"] for m in without["matches"]} == {None}
+    short = {"fingerprints": [one | {"sketch": sketch[:1]}]}
+    assert scene.ask("/match/fingerprints", short)[0] == 422
+
+
+def test_a_pages_cluster_and_verdict_are_those_that_were_published(scene: Scene) -> None:
+    assert scene.program.place is not None
+    with scene.program.place.open() as log:
+        verdicts = [json.loads(value) for value in all_verdicts(log)]
+    newest = {verdict["id"]: verdict for verdict in verdicts}
+    merged = {old for verdict in verdicts for old in verdict["merged_clusters"]}
+    near = [v for v in newest.values() if v["verdict"] == "near_duplicate" and v["cluster_id"] not in merged]
+    for verdict in near[:10]:
+        answer = scene.good(f"/page?id={verdict['id']}&limit=1000")
+        assert answer["page"]["fingerprint"] == verdict["fingerprint"]
+        assert answer["cluster"]["id"] == answer["page"]["cluster_id"] == verdict["cluster_id"]
+        assert verdict["id"] in {member["id"] for member in answer["cluster"]["members"]}
+        assert answer["cluster"]["canonical"] == answer["cluster"]["members"][0]["id"]
+        cluster = scene.good(f"/cluster/{verdict['cluster_id']}?limit=1000")
+        assert cluster == answer["cluster"]
+    assert near
+    assert scene.ask("/page?id=nowhere")[0] == scene.ask("/cluster/999999")[0] == 404
+
+
+def test_tokens_are_jiebas_and_weights_are_those_of_the_command(scene: Scene) -> None:
+    for mode, text, tokens in (  # jieba's own examples
+        ("accurate", "我来到北京清华大学", "我 来到 北京 清华大学"),
+        ("full", "我来到北京清华大学", "我 来到 北京 清华 清华大学 华大 大学"),
+        (
+            "search",
+            "小明硕士毕业于中国科学院计算所",
+            "小明 硕士 毕业 于 中国 科学 学院 科学院 中国科学院 计算 计算所",
+        ),
+    ):
+        assert scene.good("/tokens", {"texts": [text, ""], "mode": mode})["results"][0] == tokens.split()
+    text = "他来到了网易杭研大厦，小明硕士毕业于中国科学院计算所"
+    [rows] = scene.good("/tokens", {"texts": [text], "mode": "weights", "top": 3})["results"]
+    printed = json.loads(scene.program.run("tokens", "--recipe", "default", "--top", 3, "--json", text).stdout)
+    assert [[row["word"], row["times"], row["weight"]] for row in rows] == printed
+
+
+def test_the_command_asks_the_same(scene: Scene) -> None:
+    api = ("--api", f"http://127.0.0.1:{scene.port}")
+    text = max(scene.texts, key=len)
+    done = scene.program.run("match", text, *api, "--json", "--limit", 1000)
+    assert done.returncode == 0, done.stderr
+    answer = json.loads(done.stdout)
+    assert [m["id"] for m in answer["matches"]] == [found[0] for found in matched(scene, text)]
+    done = scene.program.run("match", "-i", scene.folder / "pages.jsonl", *api)
+    assert done.returncode == 0, done.stderr
+    printed = done.stdout.decode()
+    assert " bits  cluster " in printed
+    assert "not compared: few_words" in printed
+    nobody = scene.program.run("match", text, "--api", "http://127.0.0.1:9")
+    assert nobody.returncode == 1
+    assert b"serve --roles query" in nobody.stderr
+    assert len(nobody.stderr.splitlines()) == 1
+
+
+def test_a_page_that_is_judged_over_the_api_is_known_once_its_verdict_is_committed(scene: Scene) -> None:
+    text = pages.text(random.Random(secrets.token_hex(4)), 80)
+    body = {"id": f"judged-{secrets.token_hex(4)}", "text": text}
+    verdict = scene.good("/judge?timeout=60", body)
+    assert (verdict["id"], verdict["verdict"]) == (body["id"], "new")
+    again = scene.good("/judge?timeout=60", {"url": "https://b.example/", "text": text})
+    assert (again["verdict"], again["near_duplicate_of"]) == ("near_duplicate", body["id"])
+    scene.asked.until(
+        lambda: len(scene.good("/match", {"texts": [text]})["results"][0]["matches"]) == 2, "both are matched"
+    )
+    assert scene.ask("/judge", {"text": text})[0] == 400
+
+
+def test_what_clients_may_not_do_is_refused_and_the_page_of_the_api_loads_nothing_from_elsewhere(
+    scene: Scene,
+) -> None:
+    assert scene.ask("/match", {"texts": ["x"], "more": 1})[0] == 422
+    assert scene.ask("/match", {"texts": ["x"] * 300})[0] == 422
+    large = http.client.HTTPConnection("127.0.0.1", scene.port, timeout=PATIENCE)
+    large.request(
+        "POST", "/match", body=iter([b" " * (1 << 20)] * 17), headers={"Content-Type": "application/json"}
+    )
+    assert large.getresponse().status == 413
+    large.close()
+    with urllib.request.urlopen(f"http://127.0.0.1:{scene.port}/docs", timeout=PATIENCE) as answer:
+        assert not re.findall(r"(?:src|href)=\"(?!/)", answer.read().decode())
+    paths = scene.good("/openapi.json")["paths"]
+    assert {"/match", "/match/fingerprints", "/page", "/cluster/{cluster_id}", "/tokens", "/judge"} <= paths.keys()
+    assert scene.asked.metric('simstream_query_seconds_count{asked="match"}') > 0
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        done = scene.program.on_log("serve", "--roles", "query", "--http-port", 0, "--query-port", port)
+    assert done.returncode == 2
+    assert b"--query-port" in done.stderr

@@ -1,0 +1,83 @@
+"""Turns that nobody waits long for, and bounds of what clients may send."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import MutableMapping
+from typing import Any
+
+from stream.queries.limits import Bounded
+from stream.roles.turns import Turns
+
+
+def test_turns_exclude_each_other() -> None:
+    turns, inside, most = Turns(), 0, 0
+
+    def work() -> None:
+        nonlocal inside, most
+        for _ in range(200):
+            with turns():
+                inside += 1
+                most = max(most, inside)
+                inside -= 1
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert most == 1
+
+
+def test_one_that_waits_comes_next_however_often_another_takes_a_turn() -> None:
+    turns, stop, taken, waits = Turns(), threading.Event(), 0, threading.Event()
+
+    def greedy() -> None:
+        nonlocal taken
+        while not stop.is_set():
+            with turns():
+                taken += 1
+                waits.wait(0.001)
+
+    thread = threading.Thread(target=greedy)
+    thread.start()
+    between = []
+    for _ in range(20):
+        before = taken
+        with turns():
+            between.append(taken - before)
+    stop.set()
+    thread.join()
+    assert sorted(between)[len(between) // 2] <= 3  # it was under way, and may have begun once more before we asked
+
+
+def test_a_body_that_is_too_large_or_too_slow_never_reaches_the_application() -> None:
+    seen: list[bytes] = []
+
+    async def app(scope: MutableMapping[str, Any], receive: Any, send: Any) -> None:
+        seen.append((await receive())["body"])
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+    async def asked(parts: list[bytes], ends: bool = True) -> int:
+        left = list(parts)
+        sent: list[MutableMapping[str, Any]] = []
+
+        async def receive() -> MutableMapping[str, Any]:
+            if not left:
+                await asyncio.sleep(60)
+            part = left.pop(0)
+            return {"type": "http.request", "body": part, "more_body": bool(left) or not ends}
+
+        async def send(message: MutableMapping[str, Any]) -> None:
+            sent.append(message)
+
+        await Bounded(app, most_bytes=10, seconds=0.05)({"type": "http"}, receive, send)
+        return int(sent[0]["status"])
+
+    assert asyncio.run(asked([b"12345", b"67890"])) == 200
+    assert seen == [b"1234567890"]
+    assert asyncio.run(asked([b"12345", b"678901"])) == 413
+    assert asyncio.run(asked([b"12345"], ends=False)) == 408
+    assert len(seen) == 1
