@@ -51,7 +51,7 @@ class QueryServer(Closing):
 
 def _bound(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # only of a socket that says TCP does asyncio send small answers at once; else each waits 40 ms for its other half
+    # only of a socket that says TCP does asyncio send small answers at once; else each waits for 40 ms
     listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
