@@ -25,6 +25,7 @@ from deploy.kafka.acls import GRANTS, GROUP, QUIET, TOPIC, TRANSACTION, Grant
 from deploy.kafka.jars import download
 from deploy.kafka.secured import ADMIN, SecuredBroker, authority_of_a_stranger
 from stream.cli.main import invoke
+from stream.client import Client
 from stream.errors import NotPermitted
 from stream.log.base import FINGERPRINTS, PAGES, VERDICTS, Log, Outgoing
 from stream.log.committed import committed
@@ -152,19 +153,22 @@ def test_each_role_works_by_password_with_no_more_than_its_listed_permissions(
     ):
         judge.until(lambda: published(secured, prefix) == COUNT, "every page has its verdict")
         program.good("status", *user["operator"])
+        allow(secured, prefix, "feed", "reader", user="all")
+        with Client(secured.address, prefix, config=as_user(secured, tmp_path, "all")[1]) as client:
+            assert client.submit({"id": "by the client", "text": ""}, timeout=60).result().verdict == "too_short"
         for service in (fingerprinter, judge):
             for path in ("/metrics", "/health", "/health/live", "/health/ready", "/nothing"):
                 assert_no_secret(secured, service.get(path)[1])
             assert service.end() == 0, service.output
             assert_no_secret(secured, service.output)
     lines = program.good("verdicts", "--json", *user["reader"]).splitlines()
-    assert len(lines) == COUNT
+    assert len(lines) == COUNT + 1
     some = next(one["id"] for one in map(json.loads, lines) if one["verdict"] == "near_duplicate")
     assert some in program.good("explain", some, *user["operator"])
     new = f"{prefix}-new"
     grant(secured, [one for role in ("operator", "judge") for one in bindings(GRANTS[role], new, "operator")])
     program.good("replay", "--to", new, *user["operator"])
-    assert published(secured, new) == COUNT
+    assert published(secured, new) == COUNT + 1
     program.good("dead-letters", "replay", "--again", *user["operator"])
     program.good("source", "rewind", *user["operator"])
 
