@@ -9,22 +9,27 @@ import click
 from stream.cli.options import field_options, recipe_option, settle
 from stream.cli.progress import say, with_progress
 from stream.cli.table import printable
+from stream.errors import UsageError
 
 
 @click.command("fingerprint")
 @click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")
 @click.option("--bits", is_flag=True, help="64 characters 0 and 1 instead of 16 hex digits.")
+@click.option("--decimal", is_flag=True, help="Decimal numbers, as find-all reads them; nothing for other pages.")
 @field_options
 @recipe_option
 def command(
     inputs: tuple[str, ...],
     bits: bool,
+    decimal: bool,
     text_field: str | None,
     id_field: str | None,
     config: str | None,
     **flags: Any,
 ) -> None:
     """HEX<TAB>ID for each page of INPUT...; hyphens where there is nothing to compare."""
+    if bits and decimal:
+        raise UsageError("--bits and --decimal are two ways to write one number", "give one of them")
     settings = settle(config, **flags)
     from stream.deduper import batches
     from stream.model import Kind
@@ -46,5 +51,9 @@ def command(
             pages = [decode(record, limits) for record in batch]
             prints = fingerprinter.columns(pages).fingerprint.tolist()
             for page, value in zip(pages, prints, strict=True):
-                shown = f"{value:064b}" if bits else f"{value:016x}"
-                click.echo(f"{shown if page.kind == Kind.READABLE else '-' * len(shown)}\t{printable(page.id)}")
+                shown = f"{value:064b}" if bits else str(value) if decimal else f"{value:016x}"
+                if page.kind != Kind.READABLE:
+                    if decimal:
+                        continue  # find-all would take a hyphen for a sign
+                    shown = "-" * len(shown)
+                click.echo(f"{shown}\t{printable(page.id)}")

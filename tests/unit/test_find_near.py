@@ -145,3 +145,32 @@ def test_an_error_of_the_corpus_ends_it_without_an_answer() -> None:
 
     with pytest.raises(InputError, match="broke off"):
         nearest(np.array([5], np.uint64), parts(), 3)
+
+
+def test_lists_come_from_pages_and_go_to_every_find_command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the README says: numbers for pages that have a fingerprint, ids behind them, read by all three."""
+    monkeypatch.chdir(tmp_path)
+    words = [f"word{number}" for number in range(60)]
+    texts = {"a": words, "b": [*words[:-1], "other"], "c": words[:3], "d": [f"far{n}" for n in range(60)]}
+    pages = (json.dumps({"id": name, "text": " ".join(text)}) for name, text in texts.items())
+    Path("pages.jsonl").write_text("\n".join(pages))
+    assert invoke(["fingerprint", "pages.jsonl"]) == 0
+    hexadecimal = dict(reversed(line.split("\t")) for line in capsys.readouterr().out.splitlines())
+    assert invoke(["fingerprint", "--decimal", "pages.jsonl"]) == 0
+    printed_lines = capsys.readouterr().out
+    decimal = dict(reversed(line.split("\t")) for line in printed_lines.splitlines())
+    assert hexadecimal["c"] == "-" * 16
+    assert {name: f"{int(number):016x}" for name, number in decimal.items()} == {
+        name: number for name, number in hexadecimal.items() if name != "c"
+    }
+    Path("list").write_text(printed_lines)
+    Path("one").write_text(decimal["a"])
+    values = [int(decimal[name]) for name in "abd"]
+    for command, expected in (("find-all", naive_find.pairs), ("find-clusters", naive_find.clusters)):
+        assert invoke([command, "-i", "list", "-o", "out", "-b", "17", "-d", "16"]) == 0
+        assert [json.loads(line) for line in Path("out").read_text().splitlines()] == expected(values, 16)
+    assert invoke(["find-near", "-n", "one", "-i", "list", "-d", "16", "-o", "out"]) == 0
+    assert Path("out").read_text() == f"[{values[0]}, {values[0]}, 0]\n"
+    assert invoke(["fingerprint", "--decimal", "--bits", "pages.jsonl"]) == 2
