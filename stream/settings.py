@@ -82,7 +82,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     http_port: Annotated[int, Meta(ge=0, le=65_535)] = 9464
     query_host: str = "127.0.0.1"
     """Where the role `query` answers; nothing asks for a name or password there."""
-    query_port: Annotated[int, Meta(ge=0, le=65_535)] = 9465
+    query_port: Annotated[int, Meta(ge=0, le=65_535)] = 9470
     threads: Positive = 2
     state: str | None = None
     """The folder of the judge's state; without one it is in memory alone."""

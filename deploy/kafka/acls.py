@@ -62,6 +62,13 @@ GRANTS: dict[str, tuple[Grant, ...]] = {
         QUIET,
         Grant(TRANSACTION, "judge", ("Describe", "Write"), "verdicts and position in one transaction"),
     ),
+    "query": (
+        Grant(TOPIC, "fingerprints", ("Read",), "what it follows"),
+        Grant(TOPIC, "positions", ("Read",), "how far it may follow"),
+        Grant(TOPIC, "verdicts", ("Read",), "verdicts of pages that it was asked to judge"),
+        Grant(TOPIC, "pages", ("Write", "DescribeConfigs"), "pages that it was asked to judge"),
+        QUIET,
+    ),
     "feed": (Grant(TOPIC, "pages", ("Write", "DescribeConfigs"), "a crawler's pages; the largest that fits"),),
     "reader": (
         Grant(TOPIC, "verdicts", ("Read",), "verdicts; a consumer group of yours needs Read on it, too"),

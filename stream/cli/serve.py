@@ -42,7 +42,7 @@ ALL = ROLES[:2]
 @click.option("--http-host", metavar="HOST", help="Where metrics and health listen (default: 127.0.0.1).")
 @click.option("--http-port", metavar="PORT", help="Port of metrics and health (default: 9464; 0 takes a free one).")
 @click.option("--query-host", metavar="HOST", help="Where the role query answers (default: 127.0.0.1).")
-@click.option("--query-port", metavar="PORT", help="Port of the role query (default: 9465; 0 takes a free one).")
+@click.option("--query-port", metavar="PORT", help="Port of the role query (default: 9470; 0 takes a free one).")
 @click.option("--threads", metavar="N", help="Threads that fingerprint (default: 2).")
 @click.option("--state", metavar="DIR", help="Where the judge keeps its state (default: in memory alone).")
 @log_options

@@ -6,6 +6,7 @@ import json
 import secrets
 import subprocess
 import time
+import urllib.request
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
@@ -27,10 +28,11 @@ from deploy.kafka.secured import ADMIN, SecuredBroker, authority_of_a_stranger
 from stream.cli.main import invoke
 from stream.client import Client
 from stream.errors import NotPermitted
-from stream.log.base import FINGERPRINTS, PAGES, VERDICTS, Log, Outgoing
+from stream.log.base import FINGERPRINTS, PAGES, POSITIONS, VERDICTS, Log, Outgoing
 from stream.log.committed import committed
 from tests.e2e import pages
 from tests.e2e.harness import Done, Program, all_verdicts
+from tests.e2e.test_queries import query_port
 from tests.kafka_fixtures import Place, need_broker
 
 pytestmark = pytest.mark.kafka
@@ -150,25 +152,32 @@ def test_each_role_works_by_password_with_no_more_than_its_listed_permissions(
     with (
         program.serve("--roles", "fingerprint", *user["fingerprint"]) as fingerprinter,
         program.serve("--roles", "judge", *state, *user["judge"]) as judge,
+        program.serve("--roles", "query", "--query-port", 0, *user["query"]) as query,
     ):
         judge.until(lambda: published(secured, prefix) == COUNT, "every page has its verdict")
         program.good("status", *user["operator"])
         allow(secured, prefix, "feed", "reader", user="all")
         with Client(secured.address, prefix, config=as_user(secured, tmp_path, "all")[1]) as client:
             assert client.submit({"id": "by the client", "text": ""}, timeout=60).result().verdict == "too_short"
-        for service in (fingerprinter, judge):
+        query.ready()
+        page = json.dumps({"id": "by a question", "text": "too few words"}).encode()
+        url = f"http://127.0.0.1:{query_port(query)}/judge?timeout=60"
+        request = urllib.request.Request(url, page, {"Content-Type": "application/json"})
+        with urllib.request.urlopen(request, timeout=90) as answer:
+            assert json.load(answer)["verdict"] == "too_short"
+        for service in (fingerprinter, judge, query):
             for path in ("/metrics", "/health", "/health/live", "/health/ready", "/nothing"):
                 assert_no_secret(secured, service.get(path)[1])
             assert service.end() == 0, service.output
             assert_no_secret(secured, service.output)
     lines = program.good("verdicts", "--json", *user["reader"]).splitlines()
-    assert len(lines) == COUNT + 1
+    assert len(lines) == COUNT + 2
     some = next(one["id"] for one in map(json.loads, lines) if one["verdict"] == "near_duplicate")
     assert some in program.good("explain", some, *user["operator"])
     new = f"{prefix}-new"
     grant(secured, [one for role in ("operator", "judge") for one in bindings(GRANTS[role], new, "operator")])
     program.good("replay", "--to", new, *user["operator"])
-    assert published(secured, new) == COUNT + 1
+    assert published(secured, new) == COUNT + 2
     program.good("dead-letters", "replay", "--again", *user["operator"])
     program.good("source", "rewind", *user["operator"])
 
@@ -251,6 +260,13 @@ def read_verdicts(log: Log) -> None:
     list(committed(log, VERDICTS, 10))
 
 
+def follow(log: Log) -> None:
+    with log.publisher() as publisher:
+        publisher.committed()
+    for topic in (FINGERPRINTS, POSITIONS):
+        list(committed(log, topic, 10))
+
+
 def wait_for(condition: Callable[[], bool]) -> None:
     end = time.monotonic() + 30
     while not condition():
@@ -260,6 +276,7 @@ def wait_for(condition: Callable[[], bool]) -> None:
 ROLES: dict[str, list[Callable[[Log], None]]] = {
     "fingerprint": [read_pages, write_frame],
     "judge": [elect, publish],
+    "query": [follow, write_page, read_verdicts],
     "feed": [write_page],
     "reader": [read_verdicts],
 }
