@@ -15,12 +15,13 @@ import numpy as np
 from stream.closing import Closing
 from stream.errors import InputError, UsageError
 from stream.files.folder import StateFolder
-from stream.index.index import join
+from stream.index.index import Index, join
 from stream.index.keys import Keys
+from stream.index.plan import choose
 from stream.judge.candidates import Candidate
 from stream.judge.lookups import Match
 from stream.judge.pages import Pages
-from stream.judge.state import JudgeState, make_index
+from stream.judge.state import JudgeState
 from stream.model import U64, Columns, Kind, Page, Record, Source, Verdict
 from stream.settings import default_cache, duration_ms
 from stream.text.fingerprinter import Fingerprinter
@@ -29,6 +30,8 @@ from stream.text.recipe import Recipe
 from stream.text.recipe_file import load_recipe
 from stream.wire.page import NO_TIME, PageLimits, decode
 
+WARMED_FOR = (1, 100_000, 10_000_000)
+"""Entries of segments that are scanned, and of those whose tables have wide and narrow low parts."""
 BATCH_PAGES = 512
 BATCH_BYTES = 4 << 20
 _MAX_RECORD_BYTES = 64 << 20
@@ -238,15 +241,19 @@ def fingerprint(texts: Sequence[str], recipe: str | Path | Recipe = "default", c
 
 def warm_index(policy: Policy) -> None:
     """Compile what the index needs, or load it from numba's cache, so that no page has to wait for it."""
-    index = make_index(policy)
     fingerprints = np.zeros(1, np.uint64)
-    sketches = np.zeros((1, index.sketch_words), np.uint64)
+    sketches = np.zeros((1, policy.sketch_bits // 64), np.uint64)
     short = np.zeros(1, np.bool_)
-    index.add(np.ones(1, np.uint32), fingerprints, sketches, short, np.zeros(1, np.int64))
     keys = Keys(fingerprints, sketches, short.view(np.uint8))
     join(keys, keys, policy.limits, policy.short_limits)
-    index.query(fingerprints, sketches, short)
-    index.release(np.ones(1, np.uint32))
+    for plan in dict.fromkeys(choose(policy.distance, entries) for entries in WARMED_FOR):
+        index = Index(plan, sketches.shape[1], *policy.limits, 1, policy.short_limits)
+        for number in range(1, 5):  # every second one seals a segment, and the last is merged with those before
+            index.add(np.full(1, number, np.uint32), fingerprints, sketches, short, np.zeros(1, np.int64))
+            index.query(fingerprints, sketches, short)
+            index.release(np.full(1, number, np.uint32))
+            index.settle()
+        index.dropped()
 
 
 def batches(records: Iterable[Record]) -> Iterator[list[Record]]:

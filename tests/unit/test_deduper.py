@@ -11,8 +11,17 @@ import pytest
 
 import stream
 from stream import Deduper, fingerprint
+from stream.deduper import warm_index
 from stream.errors import SettingsError, StateLocked, UsageError, WrongPolicy
+from stream.judge.state import make_index
+from stream.kernels.confirm import confirm_rows
+from stream.kernels.gather import gather
+from stream.kernels.hamming import scan
+from stream.kernels.numbers import merge_live
+from stream.kernels.packed import locate_packed, pack, probe_packed, unpack
+from stream.kernels.permute import rotate
 from stream.model import Source, Verdict
+from stream.text.policy import Policy
 from stream.text.recipe import preset
 
 STORY = "江边的老图书馆周六重新开放，馆员把修补好的地方志摆上书架，居民排队办理借书证，孩子们在院子里听故事。"
@@ -208,3 +217,21 @@ def test_what_was_not_saved_is_unknown_to_the_next_one(cache, tmp_path) -> None:
         assert other.match(OTHER) == []
     with Deduper(tmp_path / "state", cache=cache, workers=0) as other:
         assert [match.id for match in other.match(OTHER)] == ["lost"]
+
+
+def test_what_warming_compiles_is_all_that_the_index_needs_for_tables() -> None:
+    policy = Policy("00000000", 192, 8, 154, None, "any", 32, 8, 162)
+    warm_index(policy)
+    kernels = (probe_packed, locate_packed, pack, unpack, rotate, scan, merge_live, confirm_rows, gather)
+    before = [len(kernel.signatures) for kernel in kernels]
+    index = make_index(policy)
+    rng = np.random.default_rng(1)
+    for first in range(1, 40_000, 20_000):
+        numbers = np.arange(first, first + 20_000, dtype=np.uint32)
+        keys = rng.integers(0, 2**64, (20_000, 4), np.uint64)
+        index.add(numbers, keys[:, 0], keys[:, 1:], None, None)
+        index.release(numbers[::2])
+        index.settle()
+        assert len(index.query(keys[1:99:2, 0], keys[1:99:2, 1:]).entry) == 49
+    assert any(int(part.facts["plan"]["tables"]) for part in index.parts() if part.kind == "segment")
+    assert [len(kernel.signatures) for kernel in kernels] == before
