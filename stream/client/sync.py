@@ -14,7 +14,8 @@ TIMEOUT = 30.0
 
 
 class Client(Closing):
-    """Submits pages to a running service and hands back their verdicts. Safe between threads; one is enough.
+    """Submits pages to a running service and hands back their verdicts. Safe between threads; one is enough for a
+    process, made where it is used: it does not survive a fork.
 
         with Client("kafka://127.0.0.1:9092") as client:
             future = client.submit({"url": "https://a.example/1", "text": "…"})
@@ -62,5 +63,5 @@ class Client(Closing):
         return self._traffic.send(page, timeout)
 
     def close(self) -> None:
-        """Write what was submitted (5 s at most); futures without a verdict end with ClientClosed."""
+        """Write what was submitted (10 s at most); futures without a verdict end with ClientClosed."""
         self._traffic.close()

@@ -23,7 +23,7 @@ from stream.settings import resolve
 logger = logging.getLogger("simstream.client")
 PATIENCE = 15.0
 """Seconds that a broker which does not answer is waited for."""
-FLUSH = 5.0
+FLUSH = 10.0
 """Seconds that closing waits for acknowledgements."""
 LISTEN = 0.25
 """Seconds of listening after which it is asked whether to stop."""

@@ -154,7 +154,7 @@ def test_a_page_that_is_too_large_fails_alone(served: Place) -> None:
 def test_without_a_service_room_and_time_are_bounded_and_closing_ends_all(place: Place) -> None:
     with place.open() as log:
         log.create_topics(1)
-    with Client(place.address, place.prefix, in_flight=2) as pages:
+    with Client(place.address, place.prefix, in_flight=2, timeout=600) as pages:
         late = [pages.submit({"id": "a", "text": STORY}, timeout=0.5), pages.submit({"id": "b", "text": STORY})]
         with pytest.raises(ClientFull):
             pages.submit({"id": "c", "text": STORY}, wait=0)
