@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import time
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -13,13 +14,15 @@ from scrapy import signals
 from stream.client import AsyncClient
 from stream.client.pages import Submitted
 from stream.crawlers.options import Options, options_of
-from stream.errors import ClientFull, SimstreamError, Unavailable
+from stream.errors import ClientFull, LogError, SimstreamError, Unavailable
 from stream.model import Verdict
 
 logger = logging.getLogger("simstream.crawlers")
 PREFIX = "simstream/"
 LATE = 60.0
 """Seconds after which a verdict is not even counted as late any more, and its page makes room."""
+AGAIN = 30.0
+"""Seconds after which a log that was not to be had is tried again."""
 _channels: WeakKeyDictionary[Any, Channel] = WeakKeyDictionary()
 
 
@@ -43,22 +46,29 @@ class Channel:
         self._client: AsyncClient | None = None
         self._missed = 0
         """Pages in a row that had no verdict in time."""
+        self._again_at = math.inf
+        self._opening: asyncio.Future[None] | None = None
         self._made = AsyncClient(
             options.log, options.prefix, config=options.config, in_flight=options.in_flight, timeout=LATE
         )
 
     async def open(self) -> None:
-        """Connect. Where that fails, it is said, and the crawl goes on with every page kept."""
+        """Connect. Where that fails, it is said, and every page is kept; it is tried again while pages come."""
         try:
             _check_loop()
             await self._made.open()
             self._client = self._made
         except SimstreamError as error:
+            if isinstance(error, LogError):
+                self._again_at = time.monotonic() + AGAIN
             self.count(f"unavailable/{type(error).__name__}")
             logger.error("%s; every page is kept", error)
 
     async def close(self) -> None:
         """Write what was sent, and wait no longer."""
+        self._again_at = math.inf
+        if self._opening is not None:
+            await asyncio.wait({self._opening})
         client, self._client = self._client, None
         if client is not None:
             await client.close()
@@ -75,6 +85,9 @@ class Channel:
 
     async def _judge(self, page: Submitted) -> Verdict | None:
         if self._client is None:
+            if time.monotonic() >= self._again_at:
+                self._again_at = math.inf
+                self._opening = asyncio.ensure_future(self.open())
             return None
         patient = self._missed < self.options.give_up_after
         began = time.monotonic()

@@ -17,6 +17,7 @@ from scrapy.utils.asyncgen import as_async_generator
 
 from deploy.kafka.broker import Broker
 from stream.crawlers import FrontierMiddleware
+from stream.crawlers import channel as channel_module
 from stream.crawlers.channel import Channel
 from stream.crawlers.middleware import CHAIN, KEEP, SKIP, VERDICT
 from stream.crawlers.options import Options
@@ -152,18 +153,27 @@ def test_without_a_service_every_page_is_kept_and_the_crawl_ends(
     assert found.count("simstream/no_room") == found.fetched - found.count("simstream/pages") > 0
 
 
-def test_without_its_topics_every_page_is_kept_and_it_is_said(
-    broker: Broker, caplog: pytest.LogCaptureFixture
+def test_without_its_topics_every_page_is_kept_until_they_are_there(
+    broker: Broker, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(channel_module, "AGAIN", 0.0)
     stats = MemoryStatsCollector(Crawler(Spider))
+    place = Place(broker.address, f"s{secrets.token_hex(4)}")
 
-    async def run() -> object:
-        channel = Channel(Options(broker.address, f"s{secrets.token_hex(4)}"), stats)
+    async def run() -> None:
+        channel = Channel(Options(place.address, place.prefix, wait=0), stats)
         await channel.open()
-        verdict = await channel.judge({"id": "a", "text": "…"})
+        assert await channel.judge({"id": "a", "text": "…"}) is None
+        with place.open() as log:
+            await asyncio.to_thread(log.create_topics, 1)
+        async with asyncio.timeout(PATIENCE):
+            while not stats.get_value("simstream/pages"):
+                await channel.judge({"id": "a", "text": "…"})
+                await asyncio.sleep(0.05)
         await channel.close()
-        return verdict
 
-    assert asyncio.run(run()) is None
-    assert stats.get_stats() == {"simstream/unavailable/TopicMissing": 1, "simstream/no_verdict": 1}
+    asyncio.run(run())
+    assert stats.get_value("simstream/unavailable/TopicMissing") >= 1
     assert "simstream topics create" in caplog.text
+    with place.open() as log:
+        assert log.end_offsets("pages") == {0: 1}
