@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from stream.judge.state import JudgeState
 from stream.model import Verdict
-from stream.telemetry.metrics import INDEX_PART, TABLE, Metrics, cluster_sizes
+from stream.telemetry.metrics import INDEX_PART, Metrics, cluster_sizes
 
 EVERY_S = 1.0
 """Between two looks at what is held: about 50 us, more where there are many segments."""
@@ -22,6 +22,8 @@ class Observing:
         self._metrics = metrics
         self._next = 0.0
         self._candidates = self._rejected = 0
+        self._tables: set[str] = set()
+        """That segments have had so far."""
 
     def held(self) -> None:
         """Set where the state stands and, at most once in EVERY_S, what it holds."""
@@ -70,7 +72,8 @@ class Observing:
             gauge = metrics.index_bytes if part in INDEX_PART.values else metrics.state_bytes
             gauge.labels(part.replace(" ", "_")).set(size)
         tables = index.by_table()
-        for table in TABLE.values:  # a merge may end the last segment that had it
+        self._tables |= tables.keys()
+        for table in self._tables:  # a merge may end the last segment that had it
             entries, size = tables.get(table, (0, 0))
             metrics.table_entries.labels(table).set(entries)
             metrics.table_bytes.labels(table).set(size)
