@@ -13,16 +13,20 @@ OUT ?= build/evaluate
 
 SEED ?=
 ROUNDS ?=
+SPEED ?=
 ONLY ?=
 
-.PHONY: help demo test chaos fuzz audit lint bench evaluate broker clean
+.PHONY: help demo feed-demo test chaos fuzz audit lint bench evaluate broker clean
 .DEFAULT_GOAL := help
 
 help:  ## This list.
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 10
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 11
 
 demo: $(VENV)/.run  ## The whole service on a local log, over about a hundred bundled pages (INPUT="files" for yours).
 	@$(BIN)/simstream demo $(INPUT)
+
+feed-demo: $(VENV)/.feed kernels jars  ## The news page over replayed pages, with broker and service, until Ctrl-C (SPEED=pages a second).
+	@$(BIN)/python -m deploy.feed_demo $(if $(SPEED),--speed $(SPEED)) --corpora $(CORPORA)
 
 test: $(VENV)/.test kernels jars  ## All tests; a real Kafka broker where Java 17 and Maven are there (TESTS=... for some).
 	@echo "== tests"
@@ -84,6 +88,11 @@ $(VENV)/bin/python:
 $(VENV)/.run: $(VENV)/bin/python pyproject.toml requirements-test.txt
 	@echo "== dependencies: about a minute"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c requirements-test.txt -e .
+	@touch $@
+
+$(VENV)/.feed: $(VENV)/.run
+	@echo "== what the news page needs"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c requirements-test.txt -e '.[feed]'
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.run

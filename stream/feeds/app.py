@@ -68,20 +68,20 @@ class Feed:
         _log.info("the feed begins with %d pages", len(self.fold.versions))
 
 
-def app_name(settings: Settings, topics: Topics) -> str:
+def app_name(settings: Settings, verdicts: TopicInfo) -> str:
     """The name of the app's consumer group, and the first part of its own topics' names.
 
     It goes with the topic `verdicts` itself: where that is made anew, the feed begins anew.
     """
     judged = settings.publish_to or settings.prefix
-    sign = "".join(char for char in topics.verdicts.id if char.isalnum())[:8].lower()
+    sign = "".join(char for char in verdicts.id if char.isalnum())[:8].lower()
     return f"{judged}.news{FORMAT}.{sign}"
 
 
 def make_app(settings: Settings, topics: Topics, feed: Feed, data: str) -> faust.App:
     """The app with its agents and table; `data` is a folder that it may write to."""
     app = faust.App(
-        app_name(settings, topics),
+        app_name(settings, topics.verdicts),
         broker=[f"kafka://{server}" for server in settings.log.removeprefix("kafka://").split(",")],
         broker_credentials=credentials(settings.kafka),
         store="memory://",
@@ -113,6 +113,7 @@ def make_app(settings: Settings, topics: Topics, feed: Feed, data: str) -> faust
             await app.crash(error)
 
     table.on_recover(recovered)
+    table.partition_for_key = lambda _: 0  # to ask the producer fails while the topic is new to it
 
     def read(info: TopicInfo) -> Any:
         raw: Any = {"key_serializer": "raw", "value_serializer": "raw"}  # its own default would be to look for JSON

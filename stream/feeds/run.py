@@ -14,8 +14,9 @@ import msgspec
 from faust.web.base import BlueprintManager
 
 from stream.errors import LogError, SimstreamError, UsageError
-from stream.feeds.app import Feed, Topics, make_app
+from stream.feeds.app import TABLE, Feed, Topics, app_name, make_app
 from stream.feeds.fold import Limits
+from stream.feeds.prepare import begin_everywhere, cluster_of, make_table_topic
 from stream.feeds.records import Version
 from stream.feeds.texts import Texts
 from stream.feeds.web import FeedWeb
@@ -31,7 +32,10 @@ _log = logging.getLogger("simstream.news")
 
 def run(settings: Settings, log: Log) -> None:
     """Serve the feed until SIGTERM or Ctrl-C. Raises SimstreamError: the log's, and Faust's as LogError."""
-    topics = Topics(log.topic(VERDICTS), log.topic(PAGES), 1)
+    verdicts, pages = log.topic(VERDICTS), log.topic(PAGES)
+    cluster, name = cluster_of(settings), app_name(settings, verdicts)
+    topics = Topics(verdicts, pages, make_table_topic(cluster, f"{name}-{TABLE}-changelog"))
+    begin_everywhere(cluster, name, (VERDICTS, PAGES))
     settings = msgspec.structs.replace(settings, http_port=settings.http_port or _free_port(settings.http_host))
     limits = Limits() if settings.window_ms is None else Limits(settings.window_ms)
     feed = Feed(limits)

@@ -20,7 +20,7 @@ _TITLE = re.compile(r"<title(?:\s[^<>]{0,500})?>([^<]{0,2000})", re.IGNORECASE)
 _META = re.compile(r"<meta\s([^<>]{0,3000})>", re.IGNORECASE)
 _OG_TITLE = re.compile(r"""(?:property|name)\s*=\s*["']?og:title["'\s/]""", re.IGNORECASE)
 _CONTENT = re.compile(r"""\bcontent\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+))""", re.IGNORECASE)
-_TAGS = re.compile(r"<(script|style)\b.*?(?:</\1|\Z)|<[^<>]*>|<!--", re.IGNORECASE | re.DOTALL)
+_TAGS = re.compile(r"<(script|style)\b.*?(?:</\1[^<>]*>|\Z)|<!--.*?(?:-->|\Z)|<[^<>]*>", re.IGNORECASE | re.DOTALL)
 _GONE = (404, 410)
 
 

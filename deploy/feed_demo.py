@@ -1,0 +1,170 @@
+"""The news feed to look at, with all that it needs, over pages that are replayed at a speed.
+
+    python -m deploy.feed_demo [--speed 5] [--http-port 8300] [--corpora DIR]
+
+Replays the news of DIR/zh_news_xwlb where they are there, else the pages that come with simstream. Ctrl-C ends all.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import lzma
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from deploy.kafka.broker import Broker, is_taken, missing_packages, say_on_stderr
+from deploy.kafka.jars import BrokerError
+from stream.log import open_log
+from stream.log.base import PAGES, LogOptions
+from stream.model import Record
+from stream.sources.demo import demo_records
+
+PATIENCE_S = 180.0
+"""That the page may take to be ready; kernels may have to be compiled first."""
+NEWS = "zh_news_xwlb/docs.jsonl.xz"
+
+
+def main() -> int:
+    """Run it until Ctrl-C, SIGTERM, or the end of one of its parts; the exit code."""
+    parser = argparse.ArgumentParser(description="The news feed over replayed pages, until Ctrl-C.")
+    parser.add_argument("--speed", type=float, default=5.0, help="pages a second")
+    parser.add_argument("--http-port", type=int, default=8300)
+    parser.add_argument("--corpora", type=Path, help="a folder that may have the news corpus")
+    options = parser.parse_args()
+    missing = missing_packages()
+    if missing:
+        say_on_stderr(f"no broker can run here: apt-get install {' '.join(missing)}")
+        return 1
+    if options.speed <= 0 or is_taken(options.http_port):
+        say_on_stderr("give --speed above 0, and an --http-port that nobody listens on")
+        return 2
+    for name in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(name, signal.default_int_handler)
+    try:
+        run(options.speed, options.http_port, options.corpora)
+    except KeyboardInterrupt:
+        say_on_stderr("ended")
+        return 0
+    except BrokerError as error:
+        say_on_stderr(str(error))
+    return 1
+
+
+def run(speed: float, port: int, corpora: Path | None) -> None:
+    """Start everything, replay, and wait; returns only where a part has ended by itself."""
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="simstream-feed-")))
+        broker = stack.enter_context(Broker())
+        where = ("--log", broker.address)
+        subprocess.run(_command("topics", "create", *where), check=True, stdout=subprocess.DEVNULL)
+        parts = [
+            stack.enter_context(_part(folder, "serve", "--http-port", "0", *where)),
+            stack.enter_context(_part(folder, "news", "--http-port", str(port), *where)),
+        ]
+        url = f"http://127.0.0.1:{port}/"
+        say_on_stderr("waiting for the page: a few seconds, or two minutes where kernels must be compiled")
+        _until(lambda: _is_ready(url), parts)
+        name, records = _pages(corpora)
+        say_on_stderr(f"the news feed: {url}   ({name}, {speed:g} pages a second; Ctrl-C ends it)")
+        sent = _replay(broker.address, records, speed, parts)
+        say_on_stderr(f"all {sent} pages are sent; the page stays until Ctrl-C: {url}")
+        _until(lambda: False, parts, forever=True)
+
+
+def _pages(corpora: Path | None) -> tuple[str, Iterable[Record]]:
+    path = corpora / NEWS if corpora else None
+    if path is not None and path.is_file():
+        return "television news since 2022", _news(path)
+    return "bundled pages", demo_records()
+
+
+def _news(path: Path) -> Iterator[Record]:
+    """The corpus's items as pages of their day; nothing of it is kept."""
+    with lzma.open(path, "rt", encoding="utf-8") as lines:
+        for number, line in enumerate(lines):
+            item = json.loads(line)
+            day = item["date"]
+            page = {"title": item["title"], "text": item["text"], "time": f"{day[:4]}-{day[4:6]}-{day[6:]}"}
+            if item.get("url"):
+                page["url"] = item["url"]
+            yield Record(path.name, 0, number, item["id"].encode(), json.dumps(page).encode())
+
+
+def _replay(address: str, records: Iterable[Record], speed: float, parts: Sequence[subprocess.Popen[bytes]]) -> int:
+    """Send the pages at this speed, and wait until they are acknowledged; how many they were."""
+    sent = 0
+    with open_log(address, LogOptions()) as log, log.appender(PAGES) as appender:
+        begin = time.monotonic()
+        for record in records:
+            appender.append(record.value, record.key, record.headers)
+            sent += 1
+            time.sleep(max(0.0, begin + sent / speed - time.monotonic()))
+            if sent % 100 == 0:
+                appender.flush(PATIENCE_S)
+                _check(parts)
+        appender.flush(PATIENCE_S)
+    return sent
+
+
+@contextmanager
+def _part(folder: Path, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+    """One command as a process in a session of its own, so that Ctrl-C reaches it by us alone."""
+    log = folder / f"{arguments[0]}.log"
+    with log.open("wb") as output:
+        part = subprocess.Popen(
+            _command(*arguments), stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
+        )
+    try:
+        yield part
+    except BrokerError:
+        sys.stderr.write(log.read_text(errors="replace")[-2000:])
+        raise
+    finally:
+        part.terminate()
+        try:
+            part.wait(20)
+        except subprocess.TimeoutExpired:
+            part.kill()
+            part.wait()
+
+
+def _command(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "stream.cli", *arguments]
+
+
+def _check(parts: Sequence[subprocess.Popen[bytes]]) -> None:
+    for part in parts:
+        if part.poll() is not None:
+            raise BrokerError(f"{' '.join(map(str, part.args[2:4]))} ended by itself")  # type: ignore[index]
+
+
+def _until(condition: Callable[[], bool], parts: Sequence[subprocess.Popen[bytes]], forever: bool = False) -> None:
+    end = time.monotonic() + PATIENCE_S
+    while not condition():
+        _check(parts)
+        if not forever and time.monotonic() > end:
+            raise BrokerError("the page is not ready")
+        time.sleep(0.3)
+
+
+def _is_ready(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(f"{url}health/ready", timeout=5) as answer:
+            return bool(answer.status == 200)
+    except (urllib.error.URLError, OSError):
+        return False
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("PYTHONUNBUFFERED", "1")
+    sys.exit(main())

@@ -1,0 +1,64 @@
+"""What Faust has to find: its table's topic, and an offset for every partition that it is to read.
+
+A partition without an offset would lose records: while Faust reads its table it drops what came of other topics,
+and goes back only to offsets that were committed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import NewTopic  # type: ignore[attr-defined]  # exported undeclared
+
+from stream.log.base import VERDICTS, LogOptions
+from stream.log.kafka_cluster import Cluster
+from stream.log.kafka_groups import ask_group
+from stream.settings import Settings
+
+
+def cluster_of(settings: Settings) -> Cluster:
+    """The brokers that the settings name."""
+    options = LogOptions(
+        prefix=settings.prefix,
+        client=settings.kafka,
+        patience=settings.give_up_s,
+        max_record_bytes=settings.max_record_bytes,
+        publish_to=settings.publish_to,
+    )
+    return Cluster(settings.log.removeprefix("kafka://"), options)
+
+
+def make_table_topic(cluster: Cluster, name: str) -> int:
+    """Make the table's compacted topic unless it is there, with as many replicas as `verdicts` has; how many.
+
+    Raises LogError where it may not be made.
+    """
+    known = cluster.asked(lambda left: cluster.admin().list_topics(cluster.name(VERDICTS), left), VERDICTS)
+    replicas = len(known.topics[cluster.name(VERDICTS)].partitions[0].replicas)
+    new = NewTopic(name, 1, replicas, config={"cleanup.policy": "compact"})
+    future = cluster.admin().create_topics([new], request_timeout=cluster.options.patience)[name]
+    try:
+        future.result()
+    except KafkaException as error:
+        if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+            raise cluster.named(error, VERDICTS, "Create") from None
+    return replicas
+
+
+def begin_everywhere(cluster: Cluster, group: str, topics: Sequence[str]) -> None:
+    """Commit the first offset of each partition of which the group has none. Raises BrokerUnreachable, LogError."""
+    for topic in topics:
+        firsts = cluster.offsets(topic, "first")
+        name = cluster.name(topic)
+
+        def begin(consumer: Any, left: float, name: str = name, firsts: dict[int, int] = firsts) -> None:
+            known = consumer.committed([TopicPartition(name, partition) for partition in firsts], timeout=left)
+            unknown = [
+                TopicPartition(name, one.partition, firsts[one.partition]) for one in known if one.offset < 0
+            ]
+            if unknown:
+                consumer.commit(offsets=unknown, asynchronous=False)
+
+        ask_group(cluster, group, begin)

@@ -1,0 +1,92 @@
+"""What the feed reads of a page's own record: its title, and whether it is gone."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+import pytest
+
+from stream.feeds.records import Sheet
+from stream.feeds.titles import MOST_CHARACTERS, sheet_of, tidy
+from stream.model import Record
+from stream.wire.page import PageLimits
+
+LIMITS = PageLimits(1 << 20)
+NOW = 1_750_000_000_000
+
+
+def sheet(value: Any, content_type: str = "", **headers: str) -> Sheet | None:
+    raw = value if isinstance(value, bytes | None) else json.dumps(value).encode()
+    pairs = [(name, text.encode()) for name, text in headers.items()]
+    pairs += [("content-type", content_type.encode())] if content_type else []
+    return sheet_of(Record("pages", 0, 7, b"id", raw, tuple(pairs), NOW), LIMITS)
+
+
+def title(value: Any, content_type: str = "") -> str:
+    found = sheet(value, content_type)
+    assert found is not None
+    return found.title
+
+
+def test_the_field_title_comes_first_then_html_then_the_first_line() -> None:
+    page = "<html><head><title>In\n HTML &amp; more</title></head><body><p>Text</p></body></html>"
+    assert title({"title": "As  a\tfield", "html": page}) == "As a field"
+    assert title({"title": " ", "html": page}) == "In HTML & more"
+    assert title({"html": "<style>p {}</style><!-- x --><p>No title,</p><p>but text"}) == "No title,"
+    assert title({"text": "\n\n 第一行\n第二行"}) == "第一行"
+    assert title({"text": ""}) == ""
+
+
+@pytest.mark.parametrize(
+    "meta",
+    [
+        '<meta property="og:title" content="Better">',
+        "<META content='Better' property='og:title' />",
+        "<meta name=og:title content=Better>",
+    ],
+)
+def test_a_page_as_fetched_is_asked_for_og_title_and_then_for_title(meta: str) -> None:
+    page = f"<title>Site | Section</title>{meta}<p>text"
+    assert title(page.encode(), "text/html") == "Better"
+    assert title(page.replace("og:title", "og:type").encode(), "text/html") == "Site | Section"
+
+
+def test_titles_keep_to_the_page_s_character_set() -> None:
+    page = "<meta charset=gb2312><title>长江新闻</title><p>正文"
+    assert title(page.encode("gb18030"), "text/html") == "长江新闻"
+    assert title("纯文本\n第二行".encode("gb18030"), "text/plain; charset=gbk") == "纯文本"
+
+
+def test_control_characters_and_direction_marks_are_left_out_and_length_is_bounded() -> None:
+    assert tidy("a\x00b\u202ec\u2066d\ufffe\x1b[31m") == "abcd[31m"
+    assert tidy("x" * 1000) == "x" * (MOST_CHARACTERS - 1) + "…"
+
+
+def test_markup_in_a_title_stays_the_text_that_it_is() -> None:
+    assert title({"title": "<script>alert(1)</script>", "text": "x"}) == "<script>alert(1)</script>"
+
+
+def test_error_pages_say_whether_the_page_is_gone() -> None:
+    for status, gone in ((404, True), (410, True), (500, False), (301, False)):
+        assert sheet({"text": "x", "status": status}) == Sheet("", NOW, gone)
+        assert sheet(b"<p>x", "text/html", status=str(status)) == Sheet("", NOW, gone)
+
+
+def test_what_has_no_text_has_no_sheet() -> None:
+    for value in (None, b"", b"{", b"[]", {"title": "x"}, {"text": 7}, b"\xff\xfe{"):
+        assert sheet(value) is None
+
+
+def test_a_time_in_the_future_counts_as_the_record_s() -> None:
+    assert sheet({"text": "x", "time": NOW + 10**9}) == Sheet("x", NOW)
+    assert sheet({"text": "x", "time": 5}) == Sheet("x", 5)
+
+
+@pytest.mark.parametrize("piece", ["<", "<title", "<meta ", "<!--", "<script", "&", "<meta content='", "<a\n"])
+def test_hostile_html_costs_no_more_than_its_first_part(piece: str) -> None:
+    html = piece * (600_000 // len(piece))
+    began = time.process_time()
+    assert sheet({"html": html}) is not None
+    assert time.process_time() - began < 5

@@ -1,0 +1,103 @@
+"""The news feed's way to the brokers, and the questions that its web takes."""
+
+from __future__ import annotations
+
+import ssl
+from importlib import resources
+from pathlib import Path
+
+import pytest
+
+from deploy.kafka.certificates import Authority
+from stream.errors import SettingsError, Unavailable, UsageError
+from stream.feeds.access import credentials
+from stream.feeds.cards import Asked, site_of
+from stream.feeds.shown import asked_of, safe_url
+from stream.feeds.web import FILES, HEADERS
+
+
+def test_faust_logs_in_as_the_settings_of_the_client_say(tmp_path: Path) -> None:
+    assert credentials({}) is None
+    assert credentials({"security.protocol": "plaintext"}) is None
+    sasl = {"sasl.mechanism": "scram-sha-512", "sasl.username": "me", "sasl.password": "secret"}
+    plain = credentials({"security.protocol": "SASL_PLAINTEXT", **sasl})
+    assert (plain.protocol.value, plain.mechanism.value) == ("SASL_PLAINTEXT", "SCRAM-SHA-512")
+    assert (plain.username, plain.password, plain.ssl_context) == ("me", "secret", None)
+    authority = Authority(tmp_path)
+    pair = authority.sign("reader")
+    tls = {
+        "ssl.ca.location": str(authority.certificate),
+        "ssl.certificate.location": str(pair.certificate),
+        "ssl.key.location": str(pair.key),
+    }
+    both = credentials({"security.protocol": "SASL_SSL", **sasl, **tls})
+    assert both.protocol.value == "SASL_SSL"
+    assert both.ssl_context.verify_mode is ssl.CERT_REQUIRED
+    assert both.ssl_context.check_hostname
+    assert len(both.ssl_context.get_ca_certs()) == 1
+    loose = {"security.protocol": "ssl", "ssl.endpoint.identification.algorithm": "none"}
+    assert not credentials({**loose, **tls}).context.check_hostname
+
+
+def test_what_faust_cannot_use_is_refused_by_name(tmp_path: Path) -> None:
+    with pytest.raises(Unavailable, match="GSSAPI"):
+        credentials({"security.protocol": "SASL_SSL", "sasl.mechanism": "GSSAPI"})
+    with pytest.raises(SettingsError, match="certificate"):
+        credentials({"security.protocol": "ssl", "ssl.ca.location": str(tmp_path / "none")})
+
+
+def test_a_question_without_limits_asks_for_the_newest() -> None:
+    assert asked_of({}, 200) == (Asked(), 1, 30)
+    asked, number, size = asked_of(
+        {"since": "2026-03-02T00:00:00Z", "until": "5", "page": "3", "per_page": "200"}, 200
+    )
+    assert (asked.since, asked.until, number, size) == (1_772_409_600_000, 5, 3, 200)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        {"per_page": "201"},
+        {"page": "-1"},
+        {"page": "１"},
+        {"until": "soon"},
+        {"sort": "x" * 100},
+        {"at_least": "9" * 40},
+    ],
+)
+def test_a_question_that_makes_no_sense_is_refused_in_a_sentence(query: dict[str, str]) -> None:
+    with pytest.raises(UsageError, match=next(iter(query))) as error:
+        asked_of(query, 200)
+    assert len(str(error.value)) < 150
+
+
+def test_only_addresses_of_the_web_can_be_followed() -> None:
+    assert safe_url("HTTPS://a.example/") == "HTTPS://a.example/"
+    for url in (
+        None,
+        "",
+        "javascript:alert(1)",
+        " https://a.example",
+        "data:text/html,x",
+        "//a.example",
+        "ftp://a",
+    ):
+        assert safe_url(url) is None
+
+
+def test_the_site_is_the_host_of_the_url_or_of_an_id_that_is_one() -> None:
+    assert site_of("x", "https://www.a.example:8080/b") == "a.example"
+    assert site_of("http://[::1]/", None) == "::1"
+    assert site_of("https://b.example/", "http://[broken") == "b.example"
+    assert site_of("page 7", "javascript://a.example/") == ""
+
+
+def test_the_page_names_no_other_host_and_makes_no_html_of_text() -> None:
+    folder = resources.files("stream.feeds") / "static"
+    assert {name for name, _ in FILES.values()} == {file.name for file in folder.iterdir()}
+    for name, _ in FILES.values():
+        text = (folder / name).read_text(encoding="utf-8")
+        for word in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "http:", "https:"):
+            assert word not in text, (name, word)
+    assert "default-src 'none'" in HEADERS["Content-Security-Policy"]
+    assert "unsafe" not in HEADERS["Content-Security-Policy"]
