@@ -22,7 +22,7 @@ class Decision(NamedTuple):
 
 
 def is_duplicate(verdict: Verdict) -> bool:
-    """Whether a page is much the same as an older one: also one that was fetched again, as it was."""
+    """Whether a page is much the same as an older one; of one that is as it was, whether its cluster has an older."""
     if verdict.verdict == "unchanged":
         return verdict.canonical != verdict.id
     return verdict.verdict == "near_duplicate"
