@@ -22,7 +22,7 @@ class Decision(NamedTuple):
 
 
 def is_duplicate(verdict: Verdict) -> bool:
-    """Whether a page is much the same as an older one; of one that is as it was, whether its cluster has an older."""
+    """Whether a page is much the same as an older one; if it is as it was, whether its cluster has an older one."""
     if verdict.verdict == "unchanged":
         return verdict.canonical != verdict.id
     return verdict.verdict == "near_duplicate"
