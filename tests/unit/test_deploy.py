@@ -201,7 +201,7 @@ def test_what_the_compose_file_names_within_itself_is_there(compose: dict[str, A
 
 def test_compose_runs_commands_and_settings_that_exist_without_rights(compose: dict[str, Any]) -> None:
     found = simstreams(compose)
-    assert set(found) == {"topics", "fingerprint", "judge", "feed"}
+    assert set(found) == {"topics", "fingerprint", "judge", "news", "feed"}
     for one in found.values():
         check_command(one["command"])
         settings = check_settings(one["environment"])
@@ -210,7 +210,7 @@ def test_compose_runs_commands_and_settings_that_exist_without_rights(compose: d
         assert one["read_only"]
         assert one["cap_drop"] == ["ALL"]
         assert one["build"]["dockerfile"] == "deploy/Dockerfile"
-        if one["command"][0] == "serve":
+        if one["command"][0] in ("serve", "news"):
             assert int(one["stop_grace_period"].removesuffix("s")) > settings.stop_timeout_s
     assert "INSIDE://kafka:9092" in compose["services"]["kafka"]["environment"]["KAFKA_ADVERTISED_LISTENERS"]
 
