@@ -66,7 +66,9 @@ def run(speed: float, port: int, corpora: Path | None) -> None:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="simstream-feed-")))
         broker = stack.enter_context(Broker())
         where = ("--log", broker.address)
-        subprocess.run(_command("topics", "create", "--partitions", "1", *where), check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(
+            _command("topics", "create", "--partitions", "1", *where), check=True, stdout=subprocess.DEVNULL
+        )
         parts = [
             stack.enter_context(_part(folder, "serve", "--http-port", "0", *where)),
             stack.enter_context(_part(folder, "news", "--http-port", str(port), *where)),
