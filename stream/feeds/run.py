@@ -36,7 +36,7 @@ def run(settings: Settings, log: Log) -> None:
     cluster, name = cluster_of(settings), app_name(settings, verdicts)
     topics = Topics(verdicts, pages, make_table_topic(cluster, f"{name}-{TABLE}-changelog"))
     begin_everywhere(cluster, name, (VERDICTS, PAGES))
-    settings = msgspec.structs.replace(settings, http_port=settings.http_port or _free_port(settings.http_host))
+    settings = msgspec.structs.replace(settings, http_port=_port(settings.http_host, settings.http_port))
     limits = Limits() if settings.window_ms is None else Limits(settings.window_ms)
     feed = Feed(limits)
     pool = ExtractionPool(1, settings.extract.timeout_s)
@@ -58,7 +58,8 @@ async def _serve(app: Any, settings: Settings) -> None:
     try:
         await _first(starting, stop.wait(), app._crashed.wait())
         if starting.done() and not stop.is_set() and app.crash_reason is None:
-            starting.result()
+            if (failed := starting.exception()) is not None:
+                raise _named(failed)
             _log.info("stories and health on http://%s:%d", settings.http_host, settings.http_port)
             await _first(stop.wait(), app._crashed.wait())
     finally:
@@ -78,10 +79,17 @@ async def _stop(app: Any, starting: asyncio.Future[Any], patience: float) -> Non
     stopping.result()
 
 
-def _free_port(host: str) -> int:
-    """A port that nobody listens on now; Faust would not say which one the system gave it."""
+def _port(host: str, port: int) -> int:
+    """The port, or for 0 a free one: Faust would not say which one the system gave it. Raises UsageError."""
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
-        probe.bind((host, 0))
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError as error:
+            where = f"{host} port {port}"
+            raise UsageError(
+                f"the page cannot listen on {where} ({error.strerror})", "choose another with --http-port"
+            ) from None
         return int(probe.getsockname()[1])
 
 
@@ -97,10 +105,6 @@ async def _first(*waited: Any) -> None:
 def _named(error: BaseException) -> SimstreamError:
     if isinstance(error, SimstreamError):
         return error
-    if isinstance(error, OSError) and error.errno in (98, 48, 13):
-        return UsageError(
-            f"the web port cannot be had ({os.strerror(error.errno)})", "choose another with --http-port"
-        )
     return LogError(
         f"the news feed ended ({type(error).__name__}: {error})", "look at the broker, and start it again"
     )

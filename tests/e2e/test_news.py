@@ -270,7 +270,10 @@ def test_it_ends_cleanly_when_it_is_asked_to(room: Newsroom) -> None:
         room.open_feed()
 
 
-def test_what_it_cannot_do_is_said_in_one_line(on_kafka: Program, tmp_path: Path) -> None:
+def test_what_it_cannot_do_is_said_in_one_line(room: Newsroom, on_kafka: Program, tmp_path: Path) -> None:
+    done = room.program.on_log("news", "--http-port", room.news.port)
+    assert (done.returncode, done.stderr.count(b"\n")) == (2, 1)
+    assert b"--http-port" in done.stderr
     done = on_kafka.on_log("news")
     assert (done.returncode, done.stderr.count(b"\n")) == (1, 1)
     assert b"topics create" in done.stderr
