@@ -34,6 +34,7 @@ COMMANDS = {
     "evaluate": "What recipes find and what they confuse, with pictures.",
     "train-idf": "Make an IDF table, the words' weights, from your own pages.",
     "match": "Which live pages a text matches, asked of a running service.",
+    "spark": "Matches and clusters of a large collection, on a Spark cluster or all cores.",
     "status": "Which role waits for what, and what needs a person.",
     "state": "What a state folder holds, and whether it is whole.",
     "source": "Mend a gap between the source and the log.",

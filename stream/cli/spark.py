@@ -1,0 +1,67 @@
+"""`simstream spark`: matches and clusters of a large collection, by Spark."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from stream.cli.options import field_options, settings_options, settle
+from stream.cli.progress import say
+from stream.errors import InputError
+
+
+@click.command("spark")
+@click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")
+@click.option(
+    "-o", "--output", metavar="FOLDER", required=True, help="Where pages, matches and clusters go, as Parquet."
+)
+@click.option("--master", metavar="URL", help="Spark's master (default: what spark-submit says, else local[*]).")
+@click.option("--recipe", metavar="NAME|FILE.toml", help="From bytes to fingerprint.")
+@click.option("--distance", metavar="K", help="Greatest Hamming distance of a match.")
+@click.option("--similarity", metavar="S", help="Least similarity that the sketch must confirm, 0 to 1.")
+@field_options
+@settings_options
+def command(
+    inputs: tuple[str, ...],
+    output: str,
+    master: str | None,
+    text_field: str | None,
+    id_field: str | None,
+    config: str | None,
+    **flags: Any,
+) -> None:
+    """Compare all pages of INPUT... with one another on the machines of a Spark cluster, or on this one's cores.
+
+    Inputs are those of dedup, by paths that all machines can open; a file is a task. See deploy/SPARK.md.
+    """
+    settings = settle(config, **flags)
+    from stream.sources.fields import Fields
+    from stream.sources.read import size_of
+    from stream.spark.job import Batch
+    from stream.spark.prints import Printing
+    from stream.spark.session import session
+    from stream.text.fingerprinter import Fingerprinter
+    from stream.text.policy import make_policy
+    from stream.text.recipe_file import load_recipe
+
+    size_of(inputs)
+    recipe = load_recipe(settings.recipe)
+    with Fingerprinter(recipe, settings.cache_folder, workers=0, say=say) as made:
+        policy = make_policy(recipe, made.recipe_id, settings.distance, settings.similarity)
+    printing = Printing(
+        recipe,
+        policy.short_words,
+        str(settings.cache_folder),
+        settings.max_record_bytes,
+        settings.extract.timeout_s,
+        Fields(text_field, id_field),
+    )
+    with session(master) as spark:
+        found = Batch(spark, printing, policy).run(inputs, output)
+    say(
+        f"{found.pages:,} pages, {found.compared:,} of them compared: {found.matches:,} matches, "
+        f"{found.clusters:,} clusters in {output}"
+    )
+    if found.troubles:
+        raise InputError("; ".join(found.troubles[:20]), "get it again; all other pages were compared")
