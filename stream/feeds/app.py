@@ -20,6 +20,7 @@ from stream.feeds.access import credentials
 from stream.feeds.acks import Acks
 from stream.feeds.cards import Cards
 from stream.feeds.fold import Fold, Limits
+from stream.feeds.prepare import SESSION_S
 from stream.feeds.records import place
 from stream.feeds.titles import sheet_of
 from stream.log.base import TopicInfo
@@ -93,7 +94,7 @@ def make_app(settings: Settings, topics: Topics, feed: Feed, data: str) -> faust
         stream_buffer_maxsize=WAITING,
         stream_wait_empty=False,  # what is not yet acknowledged is read again
         consumer_auto_offset_reset="earliest",
-        broker_session_timeout=10.0,
+        broker_session_timeout=SESSION_S,
         broker_heartbeat_interval=2.0,
         broker_commit_interval=1.0,
         producer_compression_type=None,

@@ -6,16 +6,23 @@ and goes back only to offsets that were committed.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import NewTopic  # type: ignore[attr-defined]  # exported undeclared
 
+from stream.errors import LogLocked
 from stream.log.base import VERDICTS, LogOptions
 from stream.log.kafka_cluster import Cluster
 from stream.log.kafka_groups import ask_group
+from stream.log.kafka_topics import group_state
 from stream.settings import Settings
+
+SESSION_S = 10.0
+"""After so long without a sign of life a member of the feed's group is one no more."""
+PAUSE_S = 0.2
 
 
 def cluster_of(settings: Settings) -> Cluster:
@@ -45,6 +52,19 @@ def make_table_topic(cluster: Cluster, name: str) -> int:
         if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
             raise cluster.named(error, VERDICTS, "Create") from None
     return replicas
+
+
+def wait_alone(cluster: Cluster, group: str, patience: float) -> None:
+    """Until the group has no members: one that was killed counts as one for SESSION_S.
+
+    Raises LogLocked after `patience` seconds: two processes would each read a part, and show a part of each story.
+    """
+    end = time.monotonic() + patience
+    while members := group_state(cluster, group).members:
+        if time.monotonic() > end:
+            hosts = ", ".join(sorted({member.host.lstrip("/") for member in members}))
+            raise LogLocked(f"another process shows the stories of this log (on {hosts})", "stop it first")
+        time.sleep(PAUSE_S)
 
 
 def begin_everywhere(cluster: Cluster, group: str, topics: Sequence[str]) -> None:

@@ -16,7 +16,7 @@ from faust.web.base import BlueprintManager
 from stream.errors import LogError, SimstreamError, UsageError
 from stream.feeds.app import TABLE, Feed, Topics, app_name, make_app
 from stream.feeds.fold import Limits
-from stream.feeds.prepare import begin_everywhere, cluster_of, make_table_topic
+from stream.feeds.prepare import SESSION_S, begin_everywhere, cluster_of, make_table_topic, wait_alone
 from stream.feeds.records import Version
 from stream.feeds.texts import Texts
 from stream.feeds.web import FeedWeb
@@ -33,10 +33,11 @@ _log = logging.getLogger("simstream.news")
 def run(settings: Settings, log: Log) -> None:
     """Serve the feed until SIGTERM or Ctrl-C. Raises SimstreamError: the log's, and Faust's as LogError."""
     verdicts, pages = log.topic(VERDICTS), log.topic(PAGES)
+    settings = msgspec.structs.replace(settings, http_port=_port(settings.http_host, settings.http_port))
     cluster, name = cluster_of(settings), app_name(settings, verdicts)
     topics = Topics(verdicts, pages, make_table_topic(cluster, f"{name}-{TABLE}-changelog"))
+    wait_alone(cluster, name, SESSION_S + 5)
     begin_everywhere(cluster, name, (VERDICTS, PAGES))
-    settings = msgspec.structs.replace(settings, http_port=_port(settings.http_host, settings.http_port))
     limits = Limits() if settings.window_ms is None else Limits(settings.window_ms)
     feed = Feed(limits)
     pool = ExtractionPool(1, settings.extract.timeout_s)

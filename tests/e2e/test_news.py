@@ -18,7 +18,11 @@ from typing import Any
 import pytest
 
 from deploy.kafka.broker import Broker
-from stream.log.base import PAGES, Log
+from stream.errors import LogLocked
+from stream.feeds.app import app_name
+from stream.feeds.prepare import cluster_of, wait_alone
+from stream.log.base import PAGES, VERDICTS, Log
+from stream.settings import Settings
 from tests.e2e.browser import Browser, chromium
 from tests.e2e.harness import Program
 from tests.e2e.pages import ENGLISH
@@ -268,6 +272,17 @@ def test_it_ends_cleanly_when_it_is_asked_to(room: Newsroom) -> None:
         assert room.news.end(how, 100) == 0
         assert not set(room.news.output.split()) & {"Traceback", "ERROR", "WARNING"}, room.news.output
         room.open_feed()
+
+
+def test_a_second_process_would_show_a_part_and_is_refused(room: Newsroom) -> None:
+    place = room.program.place
+    assert place is not None
+    settings = Settings(log=place.address, prefix=place.prefix)
+    with place.open() as log:
+        name = app_name(settings, log.topic(VERDICTS))
+    with pytest.raises(LogLocked, match="stop it first"):
+        wait_alone(cluster_of(settings), name, 0.0)
+    wait_alone(cluster_of(settings), "another.group", 0.0)
 
 
 def test_what_it_cannot_do_is_said_in_one_line(room: Newsroom, on_kafka: Program, tmp_path: Path) -> None:

@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 
 from deploy.kafka.certificates import Authority
-from stream.errors import SettingsError, Unavailable, UsageError
+from stream.errors import SettingsError, StateDamaged, Unavailable, UsageError
 from stream.feeds.access import credentials
+from stream.feeds.app import Feed
 from stream.feeds.cards import Asked, site_of
+from stream.feeds.fold import Limits
 from stream.feeds.shown import asked_of, safe_url
 from stream.feeds.web import FILES, HEADERS
 
@@ -101,3 +103,11 @@ def test_the_page_names_no_other_host_and_makes_no_html_of_text() -> None:
             assert word not in text, (name, word)
     assert "default-src 'none'" in HEADERS["Content-Security-Policy"]
     assert "unsafe" not in HEADERS["Content-Security-Policy"]
+
+
+@pytest.mark.parametrize(
+    "entry", [("va", b"{"), ("x1", b"{}"), ("mx", b'{"into":1,"time":1}'), ("sa", b'{"title":1}')]
+)
+def test_a_table_with_something_else_in_it_is_refused_by_name(entry: tuple[str, bytes]) -> None:
+    with pytest.raises(StateDamaged, match="reads all again"):
+        Feed(Limits()).begin(dict([entry]))
