@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import msgspec
 from fastapi import FastAPI, HTTPException, Query, Request, Response
 from fastapi.openapi.docs import get_swagger_ui_html
-from fastapi.responses import HTMLResponse, JSONResponse
+from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse
 from fastapi.staticfiles import StaticFiles
 from swagger_ui_bundle import swagger_ui_path
 
@@ -23,6 +23,7 @@ from stream.errors import ClientError, LogError, SimstreamError, UsageError, Ver
 from stream.judge import lookups
 from stream.model import Page, Record
 from stream.queries import models
+from stream.queries.described import Described
 from stream.queries.judging import Judge
 from stream.queries.limits import MOST_BYTES
 from stream.roles.query import QueryRole
@@ -48,8 +49,12 @@ def make_app(
         yield
         await judge.close()
 
-    app = FastAPI(title=SHOWN, version=__version__, lifespan=life, docs_url=None, redoc_url=None)
+    app = Described(title=SHOWN, version=__version__, lifespan=life, docs_url=None, redoc_url=None)
     app.mount("/swagger", StaticFiles(directory=swagger_ui_path), name="swagger")
+
+    @app.get("/", include_in_schema=False)
+    def front() -> RedirectResponse:
+        return RedirectResponse("/docs")
 
     @app.get("/docs", include_in_schema=False)
     def docs() -> HTMLResponse:

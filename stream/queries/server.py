@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import socket
 import threading
 
@@ -29,6 +30,7 @@ class QueryServer(Closing):
         config = uvicorn.Config(
             Bounded(app, most_bytes),
             log_config=None,
+            log_level=logging.WARNING,  # when it starts and ends, the role says itself
             access_log=False,
             server_header=False,
             limit_concurrency=MOST_CONNECTIONS,

@@ -179,7 +179,9 @@ class Following:
         behind = self._behind(published)
         ready = settled and answers and behind <= CLOSE_BY and not self._keeper.why
         word = self._standing.word
-        why = f"{word}: follows, {behind} frames behind" if answers else f"{word}: the log does not answer"
+        why = f"follows, {behind} frames behind" if answers else "the log does not answer"
+        if word != self._standing.name:  # which health says before it
+            why = f"{word}: {why}"
         if self._keeper.why:
             why += f"; {self._keeper.why}"
         self._context.health.turn(self._standing.name, ready, why, STANDBY)

@@ -73,7 +73,7 @@ class PageReader:
         if self._tally.files and self._say is not None:
             self._say(str(self._tally))
         if self._damaged and not self._forgiving:
-            raise InputError("; ".join(self._damaged), "get them again; all other pages were read")
+            raise InputError("; ".join(self._damaged), "get each damaged file again; all other pages were read")
 
     def _archive(self, handle: Counted, path: str) -> Iterator[Record]:
         pages = ArchivePages(handle, path, self._limit, self._tally)

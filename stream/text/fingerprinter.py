@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
+from zlib import crc32
 
 import numba
 import numpy as np
@@ -40,7 +42,6 @@ from stream.text.tags import heaviest_tags
 from stream.text.user_words import Change, read_changes
 
 _REASON_NUMBER: Final = {reason: number for number, reason in enumerate(REASONS)}
-_COMPILE_SECONDS: Final = 15
 
 
 class Fingerprinter(Closing):
@@ -65,7 +66,7 @@ class Fingerprinter(Closing):
         self.recipe = recipe
         self.sketch_words = recipe.sketch_bits // 64
         if say is not None and not compiled(cache):
-            say(f"compiling kernels and building tables, once: about {_COMPILE_SECONDS} s")
+            say("compiling kernels and building tables, once: half a minute, or more on a busy machine")
         self._dictionary = dictionary.load(cache, _changes(recipe))
         self._weights = weights.load(recipe, self._dictionary, cache)
         self._rules = Rules(
@@ -266,8 +267,10 @@ def compiled(cache: Path) -> bool:
 
 
 def _mark(cache: Path) -> Path:
+    """Named also by where the kernels lie: a second installation has none yet, though it may share the cache."""
     python = f"{sys.version_info.major}.{sys.version_info.minor}"
-    return cache / f"kernels-{sources_digest()}-{numba.__version__}-{python}"
+    place = crc32(os.fsencode(str(fingerprint_batch.stats.cache_path)))
+    return cache / f"kernels-{sources_digest()}-{numba.__version__}-{python}-{place:08x}"
 
 
 def _mark_compiled(cache: Path) -> None:

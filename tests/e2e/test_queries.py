@@ -22,6 +22,7 @@ from stream.deduper import Deduper
 from stream.sources.read import read_pages
 from stream.wire.page import PageLimits, decode
 from tests.e2e import pages
+from tests.e2e.browser import chromium
 from tests.e2e.harness import PATIENCE, Program, Service, all_verdicts
 from tests.kafka_fixtures import Place
 
@@ -204,6 +205,17 @@ def test_a_page_that_is_judged_over_the_api_is_known_once_its_verdict_is_committ
         lambda: len(scene.good("/match", {"texts": [text]})["results"][0]["matches"]) == 2, "both are matched"
     )
     assert scene.ask("/judge", {"text": text})[0] == 400
+
+
+def test_the_page_of_the_api_is_drawn_with_every_question(scene: Scene, tmp_path: Path) -> None:
+    with chromium(tmp_path) as browser:
+        browser.open(f"http://127.0.0.1:{scene.port}/")
+        paths = scene.good("/openapi.json")["paths"]
+
+        def shown() -> set[str]:
+            return {text.replace("\u200b", "") for text in browser.texts(".opblock-summary-path")}
+
+        browser.until(lambda: paths.keys() == shown(), "every question is there")
 
 
 def test_what_clients_may_not_do_is_refused_and_the_page_of_the_api_loads_nothing_from_elsewhere(
