@@ -1,7 +1,7 @@
 // The page's own words, in both languages. What comes from pages is never translated.
 export const WORDS = {
   en: {
-    name: "simstream news", skip: "Skip to the stories", language: "Language", order: "Order", newest: "Newest",
+    name: "simstream news", skip: "Skip to the stories", language: "Language", order: "Order", newest: "Newest", search: "Search",
     growing: "Growing", largest: "Largest", words: "Words in titles and sites", since: "Last seen",
     any_time: "Any time", last_1: "Last hour", last_6: "Last 6 hours", last_24: "Last 24 hours", size: "Size",
     any_size: "Any size", size_2: "2+ pages", size_3: "3+ pages", size_5: "5+ pages",
@@ -22,7 +22,7 @@ export const WORDS = {
     differ: (a, b, same) => `${same} words in common, ${a} only left, ${b} only right`,
   },
   zh: {
-    name: "simstream 新闻", skip: "跳到新闻列表", language: "语言", order: "排序", newest: "最新", growing: "增长最快",
+    name: "simstream 新闻", skip: "跳到新闻列表", language: "语言", order: "排序", newest: "最新", search: "搜索", growing: "增长最快",
     largest: "最多转载", words: "标题或网站中的词", since: "最近出现", any_time: "不限时间", last_1: "最近 1 小时",
     last_6: "最近 6 小时", last_24: "最近 24 小时", size: "规模", any_size: "不限规模", size_2: "2 篇以上",
     size_3: "3 篇以上", size_5: "5 篇以上", previous: "上一页", next: "下一页", back: "← 全部新闻",
