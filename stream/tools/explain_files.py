@@ -32,7 +32,7 @@ def explain(deduper: Deduper, explainer: Explainer, records: Records, asked: Ask
         check_ordinal(asked, found.verdict if found else None, judging.ordinal)
     chosen = [cases[ordinal] for ordinal in wanted]
     made = explainer.explain(chosen, judging.origins, lambda places: originals(records, places), None)
-    advice = "ids are compared to the letter; `simstream fingerprint INPUT` lists them"
+    advice = "give the id to the letter, not the URL beside it; `simstream fingerprint INPUT` lists the ids"
     missing = [name for name in asked.ids if asked.ordinal is None and name not in newest]
     return Answer(made, [names.unknown(name, "no page of the input has the id", advice) for name in missing])
 

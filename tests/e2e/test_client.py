@@ -120,10 +120,11 @@ def test_the_readmes_example_prints_a_verdict_for_each_page(
     monkeypatch.setenv("SIMSTREAM_PREFIX", served.prefix)
     code = example("Client(").replace("kafka://127.0.0.1:9092", served.address)
     exec(compile(code, "README.md", "exec"), {})
-    assert capsys.readouterr().out.splitlines() == [
-        "https://a.example/1 too_short few_words",
-        "https://a.example/2 too_short few_words",
-    ]
+    one, other = "https://a.example/1", "https://b.example/2"  # in two partitions: either may be judged first
+    assert [line.rstrip() for line in capsys.readouterr().out.splitlines()] in (
+        [f"{one} new", f"{other} is like {one}"],
+        [f"{one} is like {other}", f"{other} new"],
+    )
 
 
 def test_as_many_pages_as_there_are_pass_through_little_room(served: Place) -> None:
