@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import gzip
 import io
+import lzma
 import tracemalloc
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import zstandard
-from fastwarc.stream_io import BrotliWriter
+from fastwarc.stream_io import BrotliWriter, Lz4Writer
 from fastwarc.warc import ArchiveIterator, WarcRecordType
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -55,6 +57,41 @@ def test_an_archive_gives_its_pages_however_it_is_packed(tmp_path: Path, packing
     assert said == ""
     assert (pages[3].url, pages[3].time, pages[3].offset) == ("http://site.example/3", 1_767_323_045_000, 3)
     assert pages[3].content_type == "text/html; charset=utf-8"
+
+
+def lz4(records: list[bytes]) -> bytes:
+    out = io.BytesIO()
+    for record in records:
+        writer = Lz4Writer(out)
+        writer.write(record)
+        writer.close()
+    return out.getvalue()
+
+
+def with_dictionary(records: list[bytes]) -> bytes:
+    """Frames of Zstandard that share a dictionary, which stands before them in a frame to be skipped."""
+    words = zstandard.train_dictionary(4096, archives.pages(range(1000, 1400)))
+    packer = zstandard.ZstdCompressor(dict_data=words, write_checksum=True)
+    packed = zstandard.compress(words.as_bytes())
+    first = b"\x5d\x2a\x4d\x18" + len(packed).to_bytes(4, "little") + packed
+    return first + b"".join(packer.compress(record) for record in records)
+
+
+@pytest.mark.parametrize(
+    ("ending", "pack"),
+    [(".lz4", lz4), (".xz", lambda records: lzma.compress(b"".join(records))), (".zst", with_dictionary)],
+)
+def test_rarer_packings_are_read_and_their_damage_is_told(
+    tmp_path: Path, ending: str, pack: Callable[[list[bytes]], bytes]
+) -> None:
+    data = pack(archives.pages(range(300)))
+    pages, said = read(written(tmp_path, data, f"crawl.warc{ending}"))
+    assert (numbers(pages), said) == (list(range(300)), "")
+    pages, said = read(written(tmp_path, data[: len(data) // 2], f"crawl.warc{ending}"))
+    found = numbers(pages)
+    assert found == list(range(len(found)))
+    assert len(found) < 200
+    assert "is damaged" in said
 
 
 def test_what_is_no_page_is_passed_over_and_counted(tmp_path: Path) -> None:

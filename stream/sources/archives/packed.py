@@ -116,6 +116,9 @@ class _Held(io.RawIOBase):
             self.forget(at)
         return None, zeros
 
+    def tell(self) -> int:
+        return self._read_to
+
     def readable(self) -> bool:
         return True
 
@@ -143,7 +146,7 @@ def _whole(held: _Held, kind: str, path: str) -> Iterator[bytes | Break]:
         if kind == "lz4":
             from fastwarc.stream_io import Lz4Reader
 
-            read: Callable[[int], bytes] = Lz4Reader(io.BufferedReader(held)).read
+            read: Callable[[int], bytes] = Lz4Reader(held).read
         else:
             read = unpacked(held, "x.xz").read
         while piece := read(_PIECE_BYTES):
