@@ -62,7 +62,7 @@ class Channel:
             if isinstance(error, LogError):
                 self._again_at = time.monotonic() + AGAIN
             self.count(f"unavailable/{type(error).__name__}")
-            logger.error("%s; every page is kept", error)
+            logger.error("every page is kept, for %s", error)
 
     async def close(self) -> None:
         """Write what was sent, and wait no longer."""
