@@ -19,7 +19,7 @@ TOPIC, GROUP, TRANSACTION = "topic", "group", "transactional-id"
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """Operations on one thing, whose name is PREFIX.`name`; of a prefix where it is empty: all that begins so."""
+    """Operations on one thing, whose name is PREFIX.`name`; on all that begins so where that ends with a dot."""
 
     kind: str
     name: str
@@ -30,9 +30,14 @@ class Grant:
         """As Kafka knows it."""
         return f"{prefix}.{self.name}"
 
+    @property
+    def is_prefix(self) -> bool:
+        """Whether it stands for all that begins so."""
+        return self.full_name("").endswith(".")
+
     def command(self, prefix: str, principal: str, servers: str = "HOST:PORT") -> str:
         """The `kafka-acls` call that grants it."""
-        pattern = "" if self.name else " --resource-pattern-type prefixed"
+        pattern = " --resource-pattern-type prefixed" if self.is_prefix else ""
         operations = "".join(f" --operation {operation}" for operation in self.operations)
         return (
             f"kafka-acls --bootstrap-server {servers} --command-config admin.properties --add "
@@ -69,6 +74,13 @@ GRANTS: dict[str, tuple[Grant, ...]] = {
         Grant(TOPIC, "pages", ("Write", "DescribeConfigs"), "pages that it was asked to judge"),
         QUIET,
     ),
+    "news": (
+        Grant(TOPIC, "pages", ("Read",), "titles and texts"),
+        Grant(TOPIC, "verdicts", ("Read",), "what it shows"),
+        Grant(TOPIC, "news1.", ("Create", "Describe", "DescribeConfigs", "Read", "Write"), "its own table"),
+        Grant(GROUP, "news1.", ("Read",), "where it is"),
+        QUIET,
+    ),
     "feed": (Grant(TOPIC, "pages", ("Write", "DescribeConfigs"), "a crawler's pages; the largest that fits"),),
     "reader": (
         Grant(TOPIC, "verdicts", ("Read",), "verdicts; a consumer group of yours needs Read on it, too"),
@@ -95,7 +107,7 @@ def table() -> str:
     lines = ["| who | may | on | for |", "|---|---|---|---|"]
     for role, grants in GRANTS.items():
         for grant in grants:
-            name = f"PREFIX.{grant.name}" if grant.name else "PREFIX.*"
+            name = grant.full_name("PREFIX") + ("*" if grant.is_prefix else "")
             lines.append(f"| {role} | {', '.join(grant.operations)} | {grant.kind} `{name}` | {grant.why} |")
     return "\n".join(lines)
 

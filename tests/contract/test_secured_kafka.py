@@ -80,7 +80,7 @@ def bindings(grants: Iterable[Grant], prefix: str, user: str) -> list[AclBinding
         AclBinding(
             KINDS[one.kind],
             one.full_name(prefix),
-            ResourcePatternType.LITERAL if one.name else ResourcePatternType.PREFIXED,
+            ResourcePatternType.PREFIXED if one.is_prefix else ResourcePatternType.LITERAL,
             f"User:{user}",
             "*",
             OPERATIONS[operation],
@@ -159,6 +159,12 @@ def test_each_role_works_by_password_with_no_more_than_its_listed_permissions(
         allow(secured, prefix, "feed", "reader", user="all")
         with Client(secured.address, prefix, config=as_user(secured, tmp_path, "all")[1]) as client:
             assert client.submit({"id": "by the client", "text": ""}, timeout=60).result().verdict == "too_short"
+        with program.news(*user["news"]) as news:
+            news.ready()
+            stories = f"http://127.0.0.1:{news.port}/api/stories"
+            news.until(lambda: bool(told(stories)), "it tells stories")
+            assert_no_secret(secured, news.output)
+            assert news.end() == 0, news.output
         query.ready()
         page = json.dumps({"id": "by a question", "text": "too few words"}).encode()
         url = f"http://127.0.0.1:{query_port(query)}/judge?timeout=60"
@@ -228,6 +234,12 @@ def test_whoever_is_not_let_in_is_told_why_in_one_line_at_once(
         assert "does not accept this user" in service.output.splitlines()[-1]
         assert "Traceback" not in service.output
         assert "wrong-guess-1" not in service.output
+
+
+def told(url: str) -> list[object]:
+    with urllib.request.urlopen(url, timeout=30) as answer:
+        found: list[object] = json.load(answer)["stories"]
+    return found
 
 
 def write_page(log: Log) -> None:
