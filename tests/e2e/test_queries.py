@@ -234,6 +234,7 @@ def test_what_clients_may_not_do_is_refused_and_the_page_of_the_api_loads_nothin
     paths = scene.good("/openapi.json")["paths"]
     assert {"/match", "/match/fingerprints", "/page", "/cluster/{cluster_id}", "/tokens", "/judge"} <= paths.keys()
     assert scene.asked.metric('simstream_query_seconds_count{asked="match"}') > 0
+    assert "; query: follows, 0 frames behind" in scene.asked.get("/health/ready")[1]
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         done = scene.program.on_log("serve", "--roles", "query", "--http-port", 0, "--query-port", port)
