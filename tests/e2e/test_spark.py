@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import subprocess
 from importlib import resources
 from pathlib import Path
@@ -18,6 +20,16 @@ pytest.importorskip("pyspark")
 pq = pytest.importorskip("pyarrow.parquet")
 PATIENCE_S = 500.0
 """A Java machine and its workers start, on a machine that others use too."""
+
+
+@pytest.fixture(autouse=True, scope="module")
+def java() -> None:
+    """Skip where there is no Java; in CI, fail."""
+    if shutil.which("java") is None:
+        advice = "Spark needs: apt-get install openjdk-17-jre-headless"
+        if os.environ.get("CI") == "true":
+            pytest.fail(advice)
+        pytest.skip(advice)
 
 
 def collection(folder: Path) -> list[str]:

@@ -110,7 +110,7 @@ class ArchivePages:
         if kind in _HTML:
             return _HTML[0] + answer.media[len(_type(answer.media)) :]
         untold = not kind or (kind == b"no-type" and record.arc)
-        if untold and (_LOOKS_HTML.match(answer.body, 0, 1024) or (record.damage and answer.status is None)):
+        if untold and (_LOOKS_HTML.match(answer.body, 0, 1024) or record.damage):  # of a cut head the type is lost
             return _HTML[0]
         self._tally.passed_over(kind)
         return None
