@@ -6,6 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from stream.index.packed import SCANNED
 from stream.judge.state import JudgeState
 from stream.model import Verdict
 from stream.telemetry.metrics import INDEX_PART, Metrics, cluster_sizes
@@ -22,7 +23,7 @@ class Observing:
         self._metrics = metrics
         self._next = 0.0
         self._candidates = self._rejected = 0
-        self._tables: set[str] = set()
+        self._tables = {SCANNED}
         """That segments have had so far."""
 
     def held(self) -> None:

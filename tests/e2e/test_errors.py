@@ -55,7 +55,7 @@ def some(alone: Program) -> Path:
         (["dedup", "some.jsonl", "--similarity", "much"], "similarity"),
         (["dedup", "some.jsonl", "--recipe", "google2007", "--similarity", "0.5"], "sketch"),
         (["dedup", "some.jsonl", "--config", "missing.toml"], "missing.toml"),
-        (["dedup", "page.warc"], "page.warc"),
+        (["dedup", "page.pdf"], "page.pdf"),
         (["serve", "--roles", "match"], "matchers"),
         (["serve", "--roles", "cook"], "cook"),
         (["serve", "--bytes", "00-7f"], "matchers"),
@@ -78,7 +78,7 @@ def some(alone: Program) -> Path:
 )
 @pytest.mark.usefixtures("some")
 def test_wrong_use_ends_with_2_and_one_line_that_names_it(alone: Program, arguments: list[str], word: str) -> None:
-    (alone.folder / "page.warc").write_bytes(b"WARC/1.0\r\n")
+    (alone.folder / "page.pdf").write_bytes(b"%PDF-1.7\n")
     assert word in one_line(alone.run(*arguments), 2)
 
 
