@@ -42,7 +42,10 @@ def test_the_counters_agree_with_what_was_fed(program: Program, tmp_path: Path) 
         assert service.metric("simstream_hamming_distance_count") == kinds["near_duplicate"] > 0
         assert service.metric("simstream_similarity_ratio_count") == kinds["near_duplicate"]
         assert service.metric("simstream_next_ordinal") == 400
-        assert service.metric("simstream_published_position") == service.metric("simstream_log_position")
+        service.until(
+            lambda: service.metric("simstream_published_position") == service.metric("simstream_log_position") > 0,
+            "it says that all is published",
+        )
         service.until(lambda: service.metric("simstream_index_entries") > 0, "what is held was looked at")
         assert service.metric('simstream_transactions_total{result="committed"}') > 0
         assert service.metric("simstream_ready") == 1

@@ -44,7 +44,7 @@ class Slow(Publisher):
 
 
 def batch(number: int) -> Batch:
-    return Batch([], b"%d" % number, Counter(), {})
+    return Batch([], b"%d" % number, Counter(), {}, {})
 
 
 def test_batches_are_published_in_order_and_told_after_their_commit() -> None:
