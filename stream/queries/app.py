@@ -19,7 +19,7 @@ from fastapi.staticfiles import StaticFiles
 from swagger_ui_bundle import swagger_ui_path
 
 from stream import __version__
-from stream.errors import ClientError, LogError, SimstreamError, UsageError, VerdictLate
+from stream.errors import SimstreamError, UsageError, VerdictLate
 from stream.judge import lookups
 from stream.model import Page, Record
 from stream.queries import models
@@ -161,10 +161,7 @@ def make_app(
         asked: models.JudgedPage,
         timeout: Annotated[float, Query(gt=0, le=LONGEST_WAIT, description="seconds")] = 10.0,
     ) -> models.Verdict:
-        try:
-            verdict = await judge.judge(asked.model_dump(exclude_none=True), timeout)
-        except (ClientError, LogError, UsageError) as error:
-            raise error from None
+        verdict = await judge.judge(asked.model_dump(exclude_none=True), timeout)
         return models.Verdict(**msgspec.to_builtins(verdict))
 
     return app

@@ -11,7 +11,7 @@ import io
 from collections.abc import Iterator
 from typing import Any, Final
 
-from stream.errors import InputError, UsageError
+from stream.errors import InputError
 from stream.sources.fields import Fields, encoded
 from stream.sources.lines import DAMAGE, cut_off
 
@@ -31,24 +31,13 @@ def csv_pages(stream: io.BufferedReader, path: str, max_bytes: int, fields: Fiel
     rows = _rows(stream, path, max_bytes)
     number, first = next(rows, (1, b""))
     names = _cells(first.removeprefix(_BOM), max_bytes) or []
-    _check(names, fields, path)
+    fields.check(names, path, "the first row")
     for number, row in rows:
         cells = _cells(row, max_bytes)
         if cells is None:
             yield number, row
         elif cells:
             yield number, encoded(_typed(fields.renamed(dict(zip(names, cells, strict=False)))))
-
-
-def _check(names: list[str], fields: Fields, path: str) -> None:
-    wanted = {"--text-field": ["text", "html"] if fields.text is None else [fields.text]}
-    if fields.id is not None:
-        wanted["--id-field"] = [fields.id]
-    for option, columns in wanted.items():
-        if not set(columns) & set(names):
-            shown = ", ".join(name[:40] for name in names[:20]) or "none"
-            what = f"{path} has no column {' or '.join(columns)}"
-            raise UsageError(what, f"name it with {option}; the first row has {shown}")
 
 
 def _typed(page: dict[str, Any]) -> dict[str, Any]:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
+
+from stream.errors import UsageError
 
 KNOWN: Final = ("id", "url", "title", "text", "html", "time", "status")
 """The fields that a page may have."""
@@ -40,6 +43,18 @@ class Fields:
             value = tree.get(self.id)
             page["id"] = str(value) if isinstance(value, int) and not isinstance(value, bool) else value
         return page
+
+    def check(self, names: Sequence[str], path: str, header: str) -> None:
+        """Whether these names of columns, which `header` of `path` has, include the text and each field that was
+        named. Raises UsageError."""
+        wanted = {"--text-field": ["text", "html"] if self.text is None else [self.text]}
+        if self.id is not None:
+            wanted["--id-field"] = [self.id]
+        for option, columns in wanted.items():
+            if not set(columns) & set(names):
+                shown = ", ".join(name[:40] for name in names[:20]) or "none"
+                what = f"{path} has no column {' or '.join(columns)}"
+                raise UsageError(what, f"name it with {option}; {header} has {shown}")
 
 
 def encoded(page: dict[str, Any]) -> bytes:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from typing import Any, Final
 
-from stream.errors import InputError, Unavailable, UsageError
+from stream.errors import InputError, Unavailable
 from stream.model import Record
 from stream.sources.fields import KNOWN, Fields, encoded
 from stream.sources.lines import Counted
@@ -56,14 +56,7 @@ def _pyarrow() -> tuple[Any, Any]:
 
 
 def _columns(names: list[str], fields: Fields, path: str) -> list[str]:
-    wanted = {"--text-field": ["text", "html"] if fields.text is None else [fields.text]}
-    if fields.id is not None:
-        wanted["--id-field"] = [fields.id]
-    for option, columns in wanted.items():
-        if not set(columns) & set(names):
-            shown = ", ".join(name[:40] for name in names[:20]) or "none"
-            what = f"{shown_path(path)} has no column {' or '.join(columns)}"
-            raise UsageError(what, f"name it with {option}; the file has {shown}")
+    fields.check(names, shown_path(path), "the file")
     chosen = {*KNOWN, fields.text, fields.id}
     return [name for name in dict.fromkeys(names) if name in chosen]
 
