@@ -14,6 +14,7 @@ SimstreamError                what happened, and what to do about it
 │   ├── TopicRecreated        a topic is not the one that this process began with
 │   ├── RecordTooLarge        the topic does not admit a record of this size
 │   ├── DeliveryFailed        an append was not acknowledged; all that came after it is discarded
+│   ├── TransactionOutlived   a transaction took longer than brokers allow; nothing of it is published
 │   ├── DiskFull              a local log's disk takes no more; nothing that was there is lost
 │   ├── LogLocked             another process writes to this topic
 │   └── LogDamaged            a checksum in a local log does not agree
@@ -111,6 +112,10 @@ class RecordTooLarge(LogError):
 
 class DeliveryFailed(LogError):
     """An append was not acknowledged; it and all that followed it must be appended again."""
+
+
+class TransactionOutlived(LogError):
+    """A transaction was ended by its own time. Nothing of it is published: publish less at once."""
 
 
 class DiskFull(LogError):

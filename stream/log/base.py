@@ -167,6 +167,9 @@ class Source(Closing):
     def poll(self, limit: int, timeout: float) -> Polled:
         """Wait up to `timeout` seconds for up to `limit` records.
 
+        With `limit` 0 nothing is read: the group hears that this member lives, and what came and went is told.
+        Call it at least every few seconds, or the group takes this member for dead.
+
         Raises TopicRecreated where `pages` or `fingerprints` is no longer the topic of the start."""
 
     @abstractmethod

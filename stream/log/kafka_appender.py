@@ -108,7 +108,9 @@ class KafkaAppender(Appender):
 
     def _config(self) -> dict[str, Any]:
         finite = max(120_000, int(self._cluster.options.patience * 1000))
-        room = {"queue.buffering.max.kbytes": max(64 << 10, self._limit // 1024 + 1)}
+        room: dict[str, Any] = {"queue.buffering.max.kbytes": max(64 << 10, self._limit // 1024 + 1)}
+        if self._topic == FINGERPRINTS:
+            room["linger.ms"] = 0  # frames have gathered already what there is to gather
         return self._cluster.config(
             f"append-{self._topic}",
             DEFAULTS | room,

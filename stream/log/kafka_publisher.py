@@ -10,7 +10,7 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
-from stream.errors import LogError, PositionMissing
+from stream.errors import LogError, PositionMissing, TransactionOutlived
 from stream.log.base import POSITION_KEY, POSITIONS, VERDICTS, Outgoing, Publisher
 from stream.log.kafka_access import MISSING
 from stream.log.kafka_claim import Claim, taken_over
@@ -126,24 +126,35 @@ class KafkaPublisher(Publisher):
             if self._unsure and self._is_done(position):
                 self._results["found"] += 1
                 break
+            began = time.monotonic()
             try:
                 self._transact(verdicts, position)
                 self._results["committed"] += 1
                 break
-            except _FencedError as error:
-                self._results["fenced"] += 1
-                self._unsure = True
+            except (_FencedError, _AgainError) as error:
+                self._unsure = isinstance(error, _FencedError)
+                self._results["fenced" if self._unsure else "aborted"] += 1
                 if time.monotonic() > end:
                     raise self._cluster.unreachable() from error
-            except _AgainError as error:
-                self._results["aborted"] += 1
-                if time.monotonic() > end:
-                    raise self._cluster.unreachable() from error
-                time.sleep(PAUSE)
+                if time.monotonic() - began > self._transaction_ms / 2000:
+                    if self._unsure and self._is_done(position):
+                        self._results["found"] += 1
+                        break
+                    raise self._outlived(verdicts) from error
+                if not self._unsure:
+                    time.sleep(PAUSE)
             except LogError:
                 self._unsure = True
                 raise
         self._last = position
+
+    def _outlived(self, verdicts: Sequence[Outgoing]) -> TransactionOutlived:
+        size = sum(len(verdict.value) + len(verdict.key) for verdict in verdicts)
+        return TransactionOutlived(
+            f"{len(verdicts)} verdicts ({size} bytes) were not committed within {self._transaction_ms / 1000:g} s, "
+            "the time of a transaction",
+            "let the broker take more of this client (quotas, bandwidth), or lower frame.max_pages",
+        )
 
     def _wait_until_settled(self) -> None:
         """Wait until no transaction is open in what the judge writes; else the last position could be hidden.

@@ -66,22 +66,36 @@ class KafkaSource(Source):
         self._moved: set[int] = set()
         """Partitions that came or went during the present poll."""
         self._unconfirmed: dict[int, int] = {}
+        self._paused: set[int] = set()
         self._error: SimstreamError | None = None
         self._consumer = self._join()
 
     def poll(self, limit: int, timeout: float) -> Polled:
         """See Source."""
         end = time.monotonic() + timeout
+        self._pause(limit == 0)
         while True:
             self._same.check()
             left = 0.0 if self._started or self._stopped else max(0.0, end - time.monotonic())
             self._moved.clear()
-            records = self._records(consume(self._consumer, limit, min(left, STEP)))
+            records = self._records(consume(self._consumer, max(1, limit), min(left, STEP)))
             if records or self._started or self._stopped or left <= 0:
                 break
         started, self._started = list(self._started.values()), {}
         stopped, self._stopped = list(self._stopped), set()
         return Polled(records, started, stopped)
+
+    def _pause(self, wanted: bool) -> None:
+        """Let all partitions rest, or go on; those that come while they rest are read all the same."""
+        wanted_now = set(self._next) if wanted else set()
+        rest, wake = wanted_now - self._paused, (self._paused - wanted_now) & self._next.keys()
+        if rest:
+            self._consumer.pause([TopicPartition(self._name, partition) for partition in rest])
+        if wake:
+            self._consumer.resume([TopicPartition(self._name, partition) for partition in wake])
+        for partition in wake:  # what the client had fetched before is gone: say where to go on
+            self._seek(partition, self._next[partition])
+        self._paused = wanted_now
 
     def _records(self, messages: Sequence[Any]) -> list[Record]:
         """The records among them that belong to partitions owned before and after they were read."""
@@ -181,6 +195,7 @@ class KafkaSource(Source):
             self._next.pop(where.partition, None)
             self._started.pop(where.partition, None)
             self._unconfirmed.pop(where.partition, None)
+            self._paused.discard(where.partition)
             self._stopped.add(where.partition)
             self._moved.add(where.partition)
         consumer.incremental_unassign(partitions)

@@ -87,7 +87,7 @@ class LocalSource(Source):
     def poll(self, limit: int, timeout: float) -> Polled:
         """See Source."""
         started, self._started = self._started, []
-        records = wait_for(self._follower, self._same, limit, 0 if started else timeout)
+        records = wait_for(self._follower, self._same, limit, 0 if started else timeout) if limit else []
         for record in records:
             self._next[record.partition] = record.offset + 1
         return Polled(records, started)

@@ -5,42 +5,48 @@ from __future__ import annotations
 import logging
 import time
 from collections import deque
-from collections.abc import Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor
 from concurrent.futures import wait as wait_for
 from contextlib import ExitStack
 from dataclasses import dataclass
 
 from stream.errors import DeliveryFailed, SimstreamError
-from stream.log.base import DEAD_LETTERS, FINGERPRINTS, PAGES, Appender, Log, Source
-from stream.model import Record
+from stream.log.base import DEAD_LETTERS, FINGERPRINTS, PAGES, Appender, Log, Polled, Source
 from stream.roles import dead_letters
 from stream.roles.context import Context
 from stream.roles.first_frame import check_recipe
+from stream.roles.gathering import ShareGatherer
 from stream.roles.intake import Intake
-from stream.roles.shares import Flow, Made, Share, ShareMaker
+from stream.roles.shares import Flow, MadeBatch, ShareBatch, ShareMaker, came
 from stream.text.fingerprinter import Fingerprinter
 from stream.wire.page import PageLimits
 
 NAME = "fingerprint"
 COMMIT_EVERY_S = 0.5
-MOST_BYTES = 32 << 20
+MAX_BYTES = 32 << 20
 """Bytes of pages that are worked on at once; a polled batch always passes."""
-MOST_SENT = 10_000
-"""Shares that may wait for their acknowledgement."""
+MAX_SENT = 10_000
+"""Batches that may wait for their acknowledgement."""
 IDLE_S = 0.2
 """How long a poll may wait where nothing is under way: it ends with the first record all the same."""
-LONGEST_PAUSE_S = 5.0
+TURN_S = 0.002
+"""How long a poll may wait while something is worked on, which is sent as soon as it is done."""
+FULL_S = 0.05
+"""How long to wait for room."""
+KEEP_EVERY_S = 1.0
+"""Where there is no room, the group hears so often that this member lives; it must, whatever a page takes."""
+MAX_PAUSE_S = 5.0
 _RATIO_PAGES = 1_000  # a share of unreadable pages is judged over at least so many
 _log = logging.getLogger("simstream.fingerprint")
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
-    """A share whose frames and dead letters are on their way: done when both counts are acknowledged."""
+class SentBatch:
+    """A batch whose frames and dead letters are on their way: done when both counts are acknowledged."""
 
-    flow: Flow
-    to: int
+    to: Sequence[tuple[Flow, int]]
+    """The flows of its shares, and the offset behind each."""
     frames: int
     dead_letters: int
     came: Mapping[int, int]
@@ -50,7 +56,8 @@ class Sent:
 class FingerprintRole:
     """One member of the group of fingerprinters. `run` works until `context.stop` is set, or raises.
 
-    Order is kept per partition: shares are fingerprinted side by side, and sent in the order they were read.
+    Order is kept per partition: batches are fingerprinted side by side, and sent in the order they were read. The
+    loop never waits for a page: whatever one takes, the consumer is polled, and what is done is sent.
     """
 
     def __init__(self, log: Log, fingerprinter: Fingerprinter, context: Context) -> None:
@@ -58,12 +65,12 @@ class FingerprintRole:
         self._fingerprinter = fingerprinter
         self._context = context
         self._frame = context.settings.frame
+        self._threads = context.settings.threads
         self._flows: dict[int, Flow] = {}
-        self._working: deque[tuple[Share, Future[Made]]] = deque()
-        self._pages_working = self._bytes_working = 0
-        self._sent: deque[Sent] = deque()
+        self._working: deque[tuple[ShareBatch, Future[MadeBatch]]] = deque()
+        self._sent: deque[SentBatch] = deque()
         self._commits: dict[int, int] = {}
-        self._committed_at = 0.0
+        self._committed_at = self._kept_at = 0.0
         self._failing_since: float | None = None
         self._checked = False
         self._intake = Intake(context.metrics)
@@ -77,6 +84,7 @@ class FingerprintRole:
         check_recipe(self._log, self._fingerprinter.recipe_id)
         limits = PageLimits(max_record_bytes=settings.max_record_bytes)
         self._maker = ShareMaker(self._fingerprinter, info.name, info.id, limits, self._frame)
+        self._gatherer = ShareGatherer(self._maker, self._frame)
         with ExitStack() as stack:
             pool = stack.enter_context(ThreadPoolExecutor(settings.threads, thread_name_prefix=NAME))
             source = stack.enter_context(self._log.source())
@@ -91,18 +99,16 @@ class FingerprintRole:
     def _session(self, source: Source, pool: ThreadPoolExecutor) -> None:
         """Work with one pair of appenders until the end, or until a delivery fails."""
         out, dead = self._log.appender(FINGERPRINTS), self._log.appender(DEAD_LETTERS)
-        most_pages = self._context.settings.threads * self._frame.max_pages
         try:
             while not self._context.stop.is_set():
-                if len(self._sent) < MOST_SENT and self._poll(source, pool) < self._frame.max_pages:
-                    # Nothing more is there to be read: a small share goes out in this turn, not in the next.
-                    wait_for([future for _, future in self._working], self._frame.linger_ms / 1000)
-                self._send(out, dead, most_pages, MOST_BYTES)
+                self._read(source)
+                self._begin(pool)
+                self._send(out, dead)
                 self._acknowledge(out.acknowledged(), dead_letters.admitted(dead.acknowledged))
                 self._commit(source)
                 self._context.metrics.last_poll.labels(NAME).set_to_current_time()
                 self._context.health.turn(NAME, *self._state(source, out))
-            self._finish(source, out, dead)
+            self._finish(source, pool, out, dead)
         except DeliveryFailed:
             out.discard()
             dead.discard()
@@ -121,7 +127,7 @@ class FingerprintRole:
         self._context.metrics.restarts.inc()
         self._context.metrics.last_poll.labels(NAME).set_to_current_time()
         self._context.health.turn(NAME, False, f"the log takes no frames: {error.what}")
-        self._context.stop.wait(min(LONGEST_PAUSE_S, 0.1 + failing / 2))
+        self._context.stop.wait(min(MAX_PAUSE_S, 0.1 + failing / 2))
 
     def _state(self, source: Source, out: Appender) -> tuple[bool, str]:
         """Whether it is ready, and why not."""
@@ -133,12 +139,35 @@ class FingerprintRole:
         stuck = waiting > 0 and time.monotonic() - self._committed_at > 10
         return not stuck, "frames are not acknowledged" if stuck else ""
 
-    def _poll(self, source: Source, pool: ThreadPoolExecutor) -> int:
-        """Begin to work on what has come; returns how many pages that is."""
-        idle = not (self._working or self._sent or self._commits)
-        polled = source.poll(self._frame.max_pages, IDLE_S if idle else self._frame.linger_ms / 1000)
-        came = [start for start in polled.started if start.partition not in self._flows]
-        if came or polled.stopped:
+    def _read(self, source: Source) -> None:
+        """Poll for as long as nothing else is to be done; where there is no room, stay a member of the group."""
+        if self._has_room():
+            self._take(source, source.poll(self._frame.max_pages, self._poll_s()))
+            return
+        if self._working:
+            wait_for([future for _, future in self._working], FULL_S, FIRST_COMPLETED)
+        if time.monotonic() - self._kept_at > KEEP_EVERY_S:
+            self._take(source, source.poll(0, 0.0))
+
+    def _has_room(self) -> bool:
+        gatherer = self._gatherer
+        pages = gatherer.pages + sum(batch.pages for batch, _ in self._working)
+        size = gatherer.bytes + sum(batch.bytes for batch, _ in self._working)
+        max_pages = (self._threads + 1) * self._frame.max_pages
+        return pages < max_pages and size < MAX_BYTES and len(self._sent) < MAX_SENT
+
+    def _poll_s(self) -> float:
+        """How long a poll may wait for its first record."""
+        if self._working:
+            return 0.0 if self._working[0][1].done() else TURN_S
+        if self._gatherer.pages:
+            return self._gatherer.wait_s()
+        return self._frame.linger_ms / 1000 if self._sent or self._commits else IDLE_S
+
+    def _take(self, source: Source, polled: Polled) -> None:
+        """Note which partitions came and went, and gather the records."""
+        self._kept_at = time.monotonic()
+        if polled.stopped or any(start.partition not in self._flows for start in polled.started):
             self._context.metrics.rebalances.inc()
         for partition in polled.stopped:
             self._intake.stopped(partition)
@@ -150,55 +179,41 @@ class FingerprintRole:
             if flow := self._flows.get(start.partition):
                 flow.running = False
             self._flows[start.partition] = Flow(start.partition, start.offset, start.first)
-        shares: dict[int, list[Record]] = {}
-        for record in polled.records:
-            shares.setdefault(record.partition, []).append(record)
-        for partition, records in shares.items():
+        if polled.records:
             began = time.perf_counter()
-            share = self._maker.share(self._flows[partition], records)
+            self._gatherer.add(polled.records, self._flows)
             self._context.metrics.batch.labels("decode").observe(time.perf_counter() - began)
-            self._working.append((share, pool.submit(self._make, share)))
-            self._pages_working += len(records)
-            self._bytes_working += share.bytes
-            self._intake.read(share)
+            self._intake.read(polled.records)
         self._intake.lag(source)
-        return len(polled.records)
 
-    def _make(self, share: Share) -> Made:
+    def _begin(self, pool: ThreadPoolExecutor) -> None:
+        """Begin to work on what is full, and on what has waited long enough while a thread has nothing to do."""
+        while batch := self._gatherer.take(idle=len(self._working) < self._threads):
+            self._working.append((batch, pool.submit(self._make, batch)))
+
+    def _make(self, batch: ShareBatch) -> MadeBatch:
         began = time.perf_counter()
-        made = self._maker.make(share)
+        made = self._maker.make(batch)
         self._context.metrics.batch.labels("fingerprint").observe(time.perf_counter() - began)
         return made
 
-    def _send(self, out: Appender, dead: Appender, most_pages: int, most_bytes: int) -> None:
-        """Send what is made, in order; while more than so much is worked on, the oldest share is waited for."""
-        while self._working and (
-            self._pages_working > most_pages or self._bytes_working > most_bytes or self._working[0][1].done()
-        ):
-            share, future = self._working[0]
-            self._await(future)
-            made = future.result()
+    def _send(self, out: Appender, dead: Appender) -> None:
+        """Send what is made, in the order in which it was read."""
+        while self._working and self._working[0][1].done():
+            made = self._working[0][1].result()
             self._working.popleft()
-            self._pages_working -= made.pages
-            self._bytes_working -= share.bytes
-            if not share.flow.running:
-                continue
+            running = [share for share in made.shares if share.share.flow.running]
             written = lost = 0
-            for data in made.frames:
-                written = out.append(data, partition=0)
-            for record, page in made.unreadable:
-                lost = dead_letters.append(dead, record, page)
-            self._sent.append(Sent(share.flow, share.header.to, written, lost, share.came()))
+            for share in running:
+                for data in share.frames:
+                    written = out.append(data, partition=0)
+                for record, page in share.unreadable:
+                    lost = dead_letters.append(dead, record, page)
+            to = [(share.share.flow, share.share.header.to) for share in running]
+            self._sent.append(SentBatch(to, written, lost, came([share.share for share in running])))
             self._count(made)
 
-    def _await(self, future: Future[Made]) -> None:
-        """Wait, and say meanwhile that it goes on: pages of HTML may take seconds each."""
-        while not future.done():
-            wait_for([future], timeout=1.0)
-            self._context.health.beat(NAME)
-            self._context.metrics.last_poll.labels(NAME).set_to_current_time()
-
-    def _count(self, made: Made) -> None:
+    def _count(self, made: MadeBatch) -> None:
         metrics = self._context.metrics
         for reason, number in made.reasons().items():
             metrics.dead_letters.labels(reason).inc(number)
@@ -206,7 +221,7 @@ class FingerprintRole:
         metrics.key_differs.inc(made.key_differs)
         ratio = self._context.settings.dead_letters.stop_ratio
         self._pages += made.pages
-        self._bad += len(made.unreadable)
+        self._bad += sum(made.reasons().values())
         if self._pages >= _RATIO_PAGES:
             if ratio and self._bad / self._pages > ratio:
                 raise SimstreamError(
@@ -221,8 +236,7 @@ class FingerprintRole:
             sent = self._sent.popleft()
             self._failing_since = None
             self._intake.acknowledged(sent.came)
-            if sent.flow.running:
-                self._commits[sent.flow.partition] = sent.to
+            self._commits.update((flow.partition, to) for flow, to in sent.to if flow.running)
 
     def _commit(self, source: Source, at_once: bool = False) -> None:
         now = time.monotonic()
@@ -238,10 +252,19 @@ class FingerprintRole:
             self._commits = {}
             self._committed_at = now
 
-    def _finish(self, source: Source, out: Appender, dead: Appender) -> None:
-        """Send, acknowledge and commit what is under way, within the time that stopping may take."""
-        self._send(out, dead, most_pages=0, most_bytes=0)
+    def _finish(self, source: Source, pool: ThreadPoolExecutor, out: Appender, dead: Appender) -> None:
+        """Work on what was read, send and commit it, within the time that stopping may take; the rest is read
+        again at the next start."""
         timeout = self._context.settings.stop_timeout_s / 2
+        end = time.monotonic() + timeout
+        for batch in self._gatherer.take_all():
+            self._working.append((batch, pool.submit(self._make, batch)))
+        while self._working and time.monotonic() < end:
+            wait_for([self._working[0][1]], FULL_S)
+            self._send(out, dead)
+            self._context.health.beat(NAME)
+        for _, future in self._working:
+            future.cancel()
         self._acknowledge(out.flush(timeout), dead_letters.admitted(lambda: dead.flush(timeout)))
         self._commit(source, at_once=True)
 
@@ -250,7 +273,7 @@ class FingerprintRole:
             future.cancel()
         for flow in self._flows.values():
             flow.running = False
+        self._gatherer.forget()
         self._working.clear()
-        self._pages_working = self._bytes_working = 0
         self._sent.clear()
         self._commits.clear()

@@ -16,7 +16,7 @@ from stream.errors import WrongLog, WrongPolicy
 from stream.log.base import FINGERPRINTS, POSITIONS, Log, Reader
 from stream.model import Verdict
 from stream.roles.context import Context
-from stream.roles.judging import Judging
+from stream.roles.judging import Judging, in_batches
 from stream.roles.keeper import Unkept
 from stream.telemetry.health import REPLAYING, STANDBY
 from stream.text.policy import Policy
@@ -24,8 +24,8 @@ from stream.wire import position as positions
 from stream.wire.position import Position
 
 NAME = "judge"
-FRAMES_A_POLL = 16
-CLOSE_BY = 4 * FRAMES_A_POLL
+FRAMES_A_POLL = 256
+CLOSE_BY = 64
 """A standby no further behind is ready: it takes over within a moment of its election."""
 SETTLED_S = 10.0
 """After so long on standby somebody is elected; before, it may well be this one, and nobody publishes meanwhile."""
@@ -69,7 +69,7 @@ class Standing:
     word: str
     """What health says that it does."""
     turn: Callable[[], AbstractContextManager[None]] = nullcontext
-    """Around whatever reads or changes the state, a frame at most."""
+    """Around whatever reads or changes the state, a batch of frames at most."""
     heard: Callable[[Sequence[Verdict]], None] = lambda verdicts: None
     """What it judged; within such a turn."""
 
@@ -150,9 +150,11 @@ class Following:
         records = self._reader.poll(min(FRAMES_A_POLL, left), 0.5)
         if records:
             self._keeper.saw(records[0].offset, records[0].timestamp)
-        for record in records:
+        for batch in in_batches(records):
             with self._standing.turn():
-                self._standing.heard(self._judging.take(record))
+                for frame in self._judging.take(batch):
+                    self._standing.heard(frame.verdicts)
+            self._context.health.beat(self._standing.name)
         with self._standing.turn():
             self._judging.observe()
         if not records and at_end:

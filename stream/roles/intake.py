@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from stream.log.base import Source, Start
-from stream.roles.shares import Share
+from stream.model import Record
 from stream.telemetry.metrics import Metrics
 
 _log = logging.getLogger("simstream.fingerprint")
@@ -25,11 +25,11 @@ class Intake:
         or of the last look that found none."""
         self._next = 0.0
 
-    def read(self, share: Share) -> None:
-        """A share was read."""
-        self._metrics.pages.inc(len(share.records))
-        self._metrics.page_bytes.inc(share.bytes)
-        self._before_ms[share.flow.partition] = share.records[-1].timestamp
+    def read(self, records: Sequence[Record]) -> None:
+        """These records were read."""
+        self._metrics.pages.inc(len(records))
+        self._metrics.page_bytes.inc(sum(len(record.value or b"") for record in records))
+        self._before_ms.update((record.partition, record.timestamp) for record in records)
 
     def acknowledged(self, came: Mapping[int, int]) -> None:
         """The frames of so many pages, which came at which ms, are safely in the log. About 1 us a timestamp."""

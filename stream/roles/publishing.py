@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Sequence
 
 from stream.log.base import Election, Outgoing, Publisher, Reader
-from stream.model import Verdict
+from stream.model import Record, Verdict
 from stream.roles.context import Context
 from stream.roles.following import FRAMES_A_POLL, NAME
-from stream.roles.judging import Judging
+from stream.roles.judging import JudgedFrame, Judging, LogPlace, in_batches
 from stream.roles.keeper import Unkept
-from stream.roles.outbox import Batch, Outbox
+from stream.roles.outbox import CommittedBatch, Outbox, PendingFrame
 from stream.telemetry.metrics import Rising
 from stream.wire import frame as frames
 from stream.wire import position as positions
@@ -52,40 +51,41 @@ class Publishing:
                 self._turn(outbox)
                 self._look_for_a_newer(publisher, election)
             if self._context.settings.state and self._judging.next_frame > self._handed_over:
-                self._hand_over(
-                    outbox, []
-                )  # else the last frames, which had no verdicts, would keep it from being kept
+                self._hand_over(outbox)  # the last frames had no verdicts, and would keep the state from being kept
             outbox.finish()
         self._keeper.finish(self._judging.next_frame, self._judging.ordinal, self._published)
 
     def _turn(self, outbox: Outbox) -> None:
-        """Judge what one poll brings and hand it to the outbox, which may make us wait."""
+        """Judge what one poll brings, batch by batch, and hand it to the outbox, which may make us wait."""
         records = self._reader.poll(FRAMES_A_POLL, 0.1)
-        began = time.perf_counter()
-        verdicts: list[Verdict] = []
-        appended: Counter[int] = Counter()
-        came: Counter[int] = Counter()
         if records:
             self._keeper.saw(records[0].offset, records[0].timestamp)
-        for record in records:
-            judged = self._judging.take(record)
-            verdicts += judged
-            if judged:
-                appended[record.timestamp] += len(judged)
-                came.update(frames.came(record.value or b"", len(judged)))
-        self._judging.name_outgrown()
         self._last_ms = records[-1].timestamp if records else None
-        if verdicts:
+        for batch in in_batches(records):
+            self._judge(outbox, batch)
+            self._after(outbox)
+        if not records:
+            self._after(outbox)
+        self._context.health.turn(NAME, *self._state(outbox, self._reader.answers()))
+
+    def _judge(self, outbox: Outbox, records: Sequence[Record]) -> None:
+        began = time.perf_counter()
+        judged = self._judging.take(records)
+        self._judging.name_outgrown()
+        if any(frame.verdicts for frame in judged):
             self._context.metrics.batch.labels("judge").observe(time.perf_counter() - began)
-            self._judging.observing.judged(verdicts)
-            self._hand_over(outbox, verdicts, appended, came)
+            self._judging.observing.judged([verdict for frame in judged for verdict in frame.verdicts])
+            self._hand_over(outbox, judged)
+
+    def _after(self, outbox: Outbox) -> None:
+        """What is looked at between two batches."""
         outbox.check()
         self._measure()
         self._keeper.turn(self._judging.next_frame, self._judging.ordinal, self._published)
         if self._keeper.wanted > self._handed_over:
-            self._hand_over(outbox, [])
+            self._hand_over(outbox)
         self._judging.observe()
-        self._context.health.turn(NAME, *self._state(outbox, self._reader.answers()))
+        self._context.health.beat(NAME)
 
     def _measure(self) -> None:
         """What is known between two batches, or while the outbox is full."""
@@ -95,16 +95,27 @@ class Publishing:
         metrics.last_poll.labels(NAME).set_to_current_time()
         self._transactions.follow(self._publisher.results)
 
-    def _hand_over(
-        self,
-        outbox: Outbox,
-        verdicts: Sequence[Verdict],
-        appended: Mapping[int, int] = MappingProxyType({}),
-        came: Mapping[int, int] = MappingProxyType({}),
-    ) -> None:
-        position = positions.encode(self._judging.position(self._log_id))
+    def _hand_over(self, outbox: Outbox, judged: Sequence[JudgedFrame] = ()) -> None:
+        """Give the outbox what was judged, or the position alone."""
         self._handed_over = self._judging.next_frame
-        outbox.put(Batch(_outgoing(verdicts), position, _kinds(verdicts), appended, came, self._handed_over))
+        outbox.put([self._pending(frame) for frame in judged] or [self._bare(self._judging.place)])
+
+    def _pending(self, frame: JudgedFrame) -> PendingFrame:
+        if not frame.verdicts:
+            return self._bare(frame.place)
+        return PendingFrame(
+            [_outgoing(verdict) for verdict in frame.verdicts],
+            positions.encode(self._judging.position(self._log_id, frame.place)),
+            Counter(verdict.verdict for verdict in frame.verdicts),
+            frame.record.timestamp,
+            frames.came(frame.record.value or b"", len(frame.verdicts)),
+            frame.place.frame,
+        )
+
+    def _bare(self, place: LogPlace) -> PendingFrame:
+        """A position without verdicts."""
+        position = positions.encode(self._judging.position(self._log_id, place))
+        return PendingFrame((), position, {}, 0, {}, place.frame)
 
     def _look_for_a_newer(self, publisher: Publisher, election: Election) -> None:
         """Raise TakenOver where the election is lost and another one has begun to publish.
@@ -122,8 +133,8 @@ class Publishing:
             self._next_look = now + LOOK_EVERY_S
             publisher.check()
 
-    def _committed(self, batch: Batch) -> None:
-        """Called by the outbox once a batch is committed."""
+    def _committed(self, batch: CommittedBatch) -> None:
+        """Called by the outbox once a transaction is committed."""
         self._context.metrics.batch.labels("publish").observe(batch.seconds)
         self._judging.observing.committed(batch.kinds, batch.appended, batch.came)
         self._published = batch.frame
@@ -143,12 +154,5 @@ class Publishing:
         return not why, why
 
 
-def _outgoing(verdicts: Sequence[Verdict]) -> list[Outgoing]:
-    return [
-        Outgoing(verdict.id.encode(), wire.encode(verdict), (("verdict", verdict.verdict.encode()),))
-        for verdict in verdicts
-    ]
-
-
-def _kinds(verdicts: Sequence[Verdict]) -> Counter[str]:
-    return Counter(verdict.verdict for verdict in verdicts)
+def _outgoing(verdict: Verdict) -> Outgoing:
+    return Outgoing(verdict.id.encode(), wire.encode(verdict), (("verdict", verdict.verdict.encode()),))

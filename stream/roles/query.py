@@ -42,7 +42,7 @@ class QueryRole:
     """The live state, for questions from any thread. `run` works until `context.stop` is set, or raises.
 
     State is taken up as a judge takes it up, in a folder of its own (setting `state`) or from the whole log. It is
-    as old as the newest committed verdicts. A question waits for one frame at most to be judged.
+    as old as the newest committed verdicts. A question waits for one batch of frames at most to be judged.
     """
 
     def __init__(self, log: Log, policy: Policy, fingerprinter: Fingerprinter, context: Context) -> None:

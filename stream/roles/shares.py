@@ -1,14 +1,14 @@
-"""A share: one partition's part of a polled batch, on its way from records to frames and dead letters."""
+"""Shares: successive pages of one partition, on their way from records to frames and dead letters."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
 
-from stream.model import Kind, Page, Record
+from stream.model import Columns, Kind, Page, Record
 from stream.settings import FrameSettings
 from stream.text.fingerprinter import Fingerprinter
 from stream.wire import frame as frames
@@ -30,32 +30,45 @@ class Flow:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """Successive records of one flow, decoded. `header` covers all of them; `bytes` are their values'."""
+    """Successive records of one flow, decoded. `header` covers all of them."""
 
     flow: Flow
     header: frames.Header
     records: Sequence[Record]
     pages: Sequence[Page]
-    bytes: int
-
-    def came(self) -> Counter[int]:
-        """How many of its records have which timestamp, in ms."""
-        return Counter(record.timestamp for record in self.records)
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
-    """What fingerprinting made of a share."""
+class ShareBatch:
+    """Shares of several partitions, one a partition, that are fingerprinted together."""
 
+    shares: Sequence[Share]
+    pages: int
+    bytes: int
+    """Of the records' values."""
+
+
+@dataclass(frozen=True, slots=True)
+class MadeShare:
+    """The frames of a share, and its records that become dead letters."""
+
+    share: Share
     frames: Sequence[bytes]
     unreadable: Sequence[tuple[Record, Page]]
+
+
+@dataclass(frozen=True, slots=True)
+class MadeBatch:
+    """What fingerprinting made of a batch of shares."""
+
+    shares: Sequence[MadeShare]
     pages: int
     cut: int
     key_differs: int
 
     def reasons(self) -> Counter[str]:
         """How many pages are unreadable, by reason."""
-        return Counter(page.reason for _, page in self.unreadable)
+        return Counter(page.reason for made in self.shares for _, page in made.unreadable)
 
 
 class ShareMaker:
@@ -70,8 +83,12 @@ class ShareMaker:
         self._limits = limits
         self._frame = frame
 
-    def share(self, flow: Flow, records: Sequence[Record]) -> Share:
-        """Decode the flow's next records. Holds the GIL, so it runs beside the kernels' threads, not in them."""
+    def decode(self, record: Record) -> Page:
+        """The record's page. Holds the GIL, so it runs beside the kernels' threads, not in them."""
+        return decode(record, self._limits)
+
+    def share(self, flow: Flow, records: Sequence[Record], pages: Sequence[Page]) -> Share:
+        """The flow's next share: these records, and the pages that they were decoded to."""
         header = frames.Header(
             recipe=self._fingerprinter.recipe_id,
             topic=self._topic,
@@ -83,12 +100,26 @@ class ShareMaker:
             first=flow.first,
         )
         flow.next, flow.first = header.to, False
-        pages = [decode(record, self._limits) for record in records]
-        return Share(flow, header, records, pages, sum(len(record.value or b"") for record in records))
+        return Share(flow, header, records, pages)
 
-    def make(self, share: Share) -> Made:
-        """Fingerprint and encode. Safe in several threads; the kernels hold no GIL."""
-        columns = self._fingerprinter.columns(share.pages)
+    def make(self, batch: ShareBatch) -> MadeBatch:
+        """Fingerprint all shares in one kernel call, and encode. Safe in several threads."""
+        pages = [page for share in batch.shares for page in share.pages]
+        columns = self._fingerprinter.columns(pages)
+        made, begin = [], 0
+        for share in batch.shares:
+            end = begin + len(share.pages)
+            own = columns if len(share.pages) == len(pages) else frames.take(columns, begin, end)
+            made.append(self._made(share, own))
+            begin = end
+        return MadeBatch(
+            shares=made,
+            pages=len(pages),
+            cut=sum(page.cut for page in pages),
+            key_differs=sum(page.key_differs for page in pages),
+        )
+
+    def _made(self, share: Share, columns: Columns) -> MadeShare:
         encoded = []
         header, start = share.header, share.header.start
         for begin, end in frames.cuts(columns, self._frame.max_pages, self._frame.max_bytes):
@@ -99,10 +130,9 @@ class ShareMaker:
             encoded.append(frames.encode(part, frames.take(columns, begin, end)))
             start = to
         pairs = zip(share.records, share.pages, strict=True)
-        return Made(
-            frames=encoded,
-            unreadable=[(record, page) for record, page in pairs if page.kind == Kind.UNREADABLE],
-            pages=len(share.pages),
-            cut=sum(page.cut for page in share.pages),
-            key_differs=sum(page.key_differs for page in share.pages),
-        )
+        return MadeShare(share, encoded, [(r, page) for r, page in pairs if page.kind == Kind.UNREADABLE])
+
+
+def came(shares: Sequence[Share]) -> Mapping[int, int]:
+    """How many records of these shares have which timestamp, in ms."""
+    return Counter(record.timestamp for share in shares for record in share.records)

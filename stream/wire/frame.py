@@ -14,7 +14,7 @@ from __future__ import annotations
 import struct
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from itertools import groupby
+from itertools import accumulate, groupby
 from typing import Any
 
 import mmh3
@@ -201,6 +201,24 @@ def take(columns: Columns, start: int, stop: int) -> Columns:
         c.id_ends[s] - np.uint32(id_from), c.url_ends[s] - np.uint32(url_from),
         c.ids[id_from:id_to], c.urls[url_from:url_to],
     )  # fmt: skip
+
+
+def joined(parts: Sequence[Columns]) -> Columns:
+    """The pages of several columns of one sketch width, one after another. Cost: one copy, about 20 us."""
+    if len(parts) == 1:
+        return parts[0]
+    names = ("offset", "kind", "reason", "time", "identity", "fingerprint", "sketch", "words")
+    arrays = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
+    id_ends = _ends([(part.id_ends, part.ids) for part in parts])
+    url_ends = _ends([(part.url_ends, part.urls) for part in parts])
+    ids, urls = (b"".join([getattr(part, name) for part in parts]) for name in ("ids", "urls"))
+    return Columns(**arrays, id_ends=id_ends, url_ends=url_ends, ids=ids, urls=urls)
+
+
+def _ends(parts: Sequence[tuple[NDArray[np.uint32], bytes]]) -> NDArray[np.uint32]:
+    begins = accumulate((len(blob) for _, blob in parts), initial=0)
+    shifted = [ends + np.uint32(begin) for (ends, _), begin in zip(parts, begins, strict=False)]
+    return np.concatenate(shifted)
 
 
 def _span(ends: NDArray[np.uint32], start: int, stop: int) -> tuple[int, int]:

@@ -53,6 +53,28 @@ def generate(count: int) -> Iterator[dict[str, str]]:
         yield {"id": f"made-{number}", "text": "".join(chosen)}
 
 
+def html_pages(count: int, size: int) -> Iterator[str]:
+    """Articles of about so many bytes of HTML: a site's lists of links, a fifth of prose, script and style."""
+    rng = random.Random(20240301)
+    sentences = [found for text in _bundled() for found in SENTENCE.findall(text)]
+    for number in range(count):
+        article: list[str] = []
+        prose = 0
+        while prose < size // 5:
+            paragraph = "".join(rng.choice(sentences) for _ in range(5))
+            article.append(f"<p>{paragraph}</p>")
+            prose += len(paragraph.encode())
+        link = '<li class="item"><a class="link" href="/2026/03/{0}" title="{1}"><span>{1}</span></a></li>'
+        left = max(0, size - prose)
+        links = "".join(link.format(rng.randrange(10**6), rng.choice(sentences)[:12]) for _ in range(left // 300))
+        script = f"<script>var state = {'x' * (left // 4)!r};</script><style>.a {{ {'y' * (left // 8)} }}</style>"
+        yield (
+            f"<!doctype html><html><head><meta charset=utf-8><title>{number}</title>{script}</head><body>"
+            f"<nav><ul>{links}</ul></nav><main><article>{''.join(article)}</article></main>"
+            f"<footer>{links[: left // 8]}</footer></body></html>"
+        )
+
+
 def _bundled() -> Iterator[str]:
     for record in demo_records():
         try:

@@ -313,6 +313,20 @@ def test_a_source_goes_on_at_its_commits(log: Log) -> None:
     assert len(polled.records) == 26
 
 
+def test_a_source_that_has_no_room_reads_nothing_and_loses_nothing(log: Log) -> None:
+    fill(log, 400)
+    with log.source() as source:
+        seen = list(read_source(source, 20).records)
+        for _ in range(20):
+            assert not source.poll(0, 0.05).records
+        while len(seen) < 400 and (records := source.poll(30, 5.0).records):
+            seen += records
+            source.poll(0, 0.0)
+    places = [(record.partition, record.offset) for record in seen]
+    assert sorted(places) == [(p, o) for p in range(PARTITIONS) for o in range(100)]
+    assert all(places.index((p, o)) < places.index((p, o + 1)) for p in range(PARTITIONS) for o in range(99))
+
+
 def test_restart_goes_back_to_the_commits(log: Log) -> None:
     fill(log, 40)
     with log.source() as source:

@@ -27,12 +27,12 @@ from stream.roles.outbox import Outbox
 
 publish, number = Outbox._publish, 0
 
-def dying(self, batch):
+def dying(self, frames):
     global number
     number += 1
     if number == 3 and {before!r}:
         os.kill(os.getpid(), signal.SIGKILL)
-    publish(self, batch)
+    publish(self, frames)
     if number == 3:
         os.kill(os.getpid(), signal.SIGKILL)
 

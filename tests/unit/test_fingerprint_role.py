@@ -11,7 +11,7 @@ from stream.log import open_log
 from stream.log.base import PAGES, LogOptions
 from stream.model import Columns, Page
 from stream.roles.context import Context
-from stream.roles.fingerprint import MOST_BYTES, FingerprintRole
+from stream.roles.fingerprint import MAX_BYTES, FingerprintRole
 from stream.settings import FrameSettings, Settings, default_cache
 from stream.telemetry.metrics import Metrics
 from stream.text.fingerprinter import Fingerprinter
@@ -62,11 +62,11 @@ def run_over(folder: Path, frame: FrameSettings, pages: list[bytes], partitions:
 def test_a_backlog_in_many_partitions_is_not_read_ahead_of_the_work(tmp_path: Path) -> None:
     pages = [b'{"text":"short"}'] * COUNT
     slow = run_over(tmp_path / "log", FrameSettings(max_pages=AT_ONCE), pages, PARTITIONS)
-    assert slow.most <= 3 * AT_ONCE  # one share at work and what it waits with, and one poll more
+    assert slow.most <= 3 * AT_ONCE  # one batch at work and one that waits, and one poll more
 
 
 def test_a_backlog_of_large_pages_is_bounded_in_bytes(tmp_path: Path) -> None:
     large = 4 << 20
     pages = [b'{"text":"%s"}' % (b"x" * large)] * 60
     slow = run_over(tmp_path / "log", FrameSettings(), pages, 1)
-    assert slow.most <= (MOST_BYTES + 2 * POLL_BYTES) // large + 2
+    assert slow.most <= (MAX_BYTES + 2 * POLL_BYTES) // large + 2

@@ -11,9 +11,7 @@ from stream.log import open_log
 from stream.log.base import PAGES, LogOptions, Source
 from stream.roles import intake as module
 from stream.roles.intake import Intake
-from stream.roles.shares import Flow, Share
 from stream.telemetry.metrics import Metrics
-from stream.wire.frame import Header
 
 AGE_S = 100.0
 
@@ -22,10 +20,7 @@ def read(intake: Intake, source: Source, count: int) -> None:
     """Read so many pages, as the role does."""
     records = source.poll(count, 1.0).records or source.poll(count, 1.0).records
     assert len(records) == count
-    header = Header("recipe", "pages", "id", 0, records[0].offset, records[-1].offset + 1, 3)
-    intake.read(
-        Share(Flow(0, header.to, False), header, records, [], sum(len(each.value or b"") for each in records))
-    )
+    intake.read(records)
     intake.lag(source)
 
 

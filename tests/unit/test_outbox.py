@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import Counter
 from collections.abc import Sequence
 
 import pytest
 
-from stream.errors import DiskFull, TakenOver
+from stream.errors import DiskFull, TakenOver, TransactionOutlived
 from stream.log.base import Outgoing, Publisher
-from stream.roles.outbox import LIMIT, Batch, Outbox
+from stream.roles.outbox import CommittedBatch, Outbox, PendingFrame
 
 
 class Slow(Publisher):
@@ -43,22 +42,44 @@ class Slow(Publisher):
     def close(self) -> None: ...
 
 
-def batch(number: int) -> Batch:
-    return Batch([], b"%d" % number, Counter(), {}, {})
+def frame(number: int, verdict_bytes: int = 10) -> PendingFrame:
+    verdicts = [Outgoing(b"%d" % number, b"x" * verdict_bytes, ())]
+    return PendingFrame(verdicts, b"%d" % number, {"new": 1}, 1_000 + number, {500: 1}, number + 1)
 
 
-def test_batches_are_published_in_order_and_told_after_their_commit() -> None:
+def test_frames_are_published_in_order_and_told_after_their_commit() -> None:
     publisher, told = Slow(), []
     publisher.may.release(100)
-    with Outbox(publisher, lambda done: told.append((done.position, list(publisher.published)))) as outbox:
-        for number in range(20):
-            outbox.put(batch(number))
+    with Outbox(publisher, lambda done: told.append((done.frame, list(publisher.published)))) as outbox:
+        for number in range(0, 20, 2):
+            outbox.put([frame(number), frame(number + 1)])
         outbox.finish()
-    assert publisher.published == [b"%d" % number for number in range(20)]
-    assert all(position == published[-1] for position, published in told)
+    positions = [int(position) for position in publisher.published]
+    assert positions == sorted(set(positions))
+    assert positions[-1] == 19
+    assert all(b"%d" % (frame_after - 1) == published[-1] for frame_after, published in told)
 
 
-def test_a_full_outbox_makes_the_judge_wait_and_says_how_long() -> None:
+def test_what_waits_while_a_transaction_is_under_way_goes_with_the_next_one() -> None:
+    publisher, told = Slow(), []
+    with Outbox(publisher, told.append) as outbox:
+        outbox.put([frame(0)])
+        while not outbox.busy_s:
+            time.sleep(0.001)
+        for number in range(1, 300):
+            outbox.put([frame(number)])
+        publisher.may.release(2)
+        outbox.finish()
+    assert publisher.published == [b"0", b"299"]
+    first, second = told
+    assert (first.frame, second.frame) == (1, 300)
+    assert second.kinds == {"new": 299}
+    assert second.came == {500: 299}
+    assert second.appended == {1_000 + number: 1 for number in range(1, 300)}
+
+
+def test_a_full_outbox_makes_the_judge_wait_and_says_how_long(monkeypatch) -> None:
+    monkeypatch.setattr("stream.roles.outbox.MAX_BYTES", 1_000)
     publisher, waits = Slow(), []
 
     def waiting(full: Outbox) -> None:
@@ -66,15 +87,69 @@ def test_a_full_outbox_makes_the_judge_wait_and_says_how_long() -> None:
         publisher.may.release(1)
 
     with Outbox(publisher, lambda done: None, waiting) as outbox:
-        for number in range(LIMIT + 1):
-            outbox.put(batch(number))
-        outbox.put(batch(LIMIT + 1))
+        outbox.put([frame(0, 1_000)])
+        outbox.put([frame(1)])
         assert waits
-        assert waits[0] >= 0.2
+        assert waits[0] >= 0.15
         publisher.may.release(100)
         outbox.finish()
         assert outbox.busy_s == 0
-    assert len(publisher.published) == LIMIT + 2
+    assert publisher.published[-1] == b"1"
+
+
+def test_frames_without_verdicts_are_bounded_too(monkeypatch) -> None:
+    monkeypatch.setattr("stream.roles.outbox.MAX_FRAMES", 3)
+    publisher, waits = Slow(), []
+
+    def waiting(full: Outbox) -> None:
+        waits.append(1)
+        publisher.may.release(1)
+
+    with Outbox(publisher, lambda done: None, waiting) as outbox:
+        for number in range(4):
+            outbox.put([PendingFrame((), b"%d" % number, {}, 0, {}, number)])
+        assert waits
+        publisher.may.release(100)
+        outbox.finish()
+
+
+class Narrow(Slow):
+    """Takes so many bytes a transaction; a larger one outlives its time."""
+
+    def __init__(self, room: int) -> None:
+        super().__init__()
+        self.room = room
+        self.values: list[bytes] = []
+        self.sizes: list[int] = []
+
+    def publish(self, verdicts: Sequence[Outgoing], position: bytes) -> None:
+        size = sum(len(verdict.value) for verdict in verdicts)
+        self.sizes.append(size)
+        if size > self.room:
+            raise TransactionOutlived("too much", "send less")
+        self.published.append(position)
+        self.values += [verdict.value for verdict in verdicts]
+
+
+def test_a_transaction_that_outlived_its_time_is_split_between_frames() -> None:
+    publisher, told = Narrow(200_000), list[CommittedBatch]()
+    made = [frame(number, 40_000) for number in range(40)]
+    with Outbox(publisher, told.append, give_up_s=60) as outbox:
+        outbox.put(made)
+        outbox.finish()
+    assert max(publisher.sizes) > publisher.room  # it did outlive its time
+    assert publisher.values == [verdict.value for each in made for verdict in each.verdicts]
+    assert publisher.published[-1] == b"39"
+    assert sum(done.kinds["new"] for done in told) == 40
+    assert [done.frame for done in told] == sorted(done.frame for done in told)
+
+
+def test_a_frame_that_alone_outlives_its_transaction_ends_the_judge_with_the_cause() -> None:
+    publisher = Narrow(10)
+    with Outbox(publisher, lambda done: None, give_up_s=0.05) as outbox:
+        outbox.put([frame(0, 40_000)])
+        with pytest.raises(TransactionOutlived):
+            outbox.finish()
 
 
 def test_a_full_disk_is_waited_for_and_the_same_batch_published_once_there_is_room(monkeypatch) -> None:
@@ -83,7 +158,7 @@ def test_a_full_disk_is_waited_for_and_the_same_batch_published_once_there_is_ro
     publisher.error = DiskFull("no room", "make some")
     publisher.may.release(3)
     with Outbox(publisher, lambda done: None, give_up_s=60) as outbox:
-        outbox.put(batch(7))
+        outbox.put([frame(7)])
         while publisher.tries < 3:
             time.sleep(0.001)
         publisher.error = None
@@ -98,7 +173,7 @@ def test_a_disk_that_stays_full_ends_the_judge(monkeypatch) -> None:
     publisher.error = DiskFull("no room", "make some")
     publisher.may.release(1000)
     with Outbox(publisher, lambda done: None, give_up_s=0.05) as outbox:
-        outbox.put(batch(7))
+        outbox.put([frame(7)])
         with pytest.raises(DiskFull):
             outbox.finish()
 
@@ -108,10 +183,10 @@ def test_an_error_of_the_publisher_is_raised_by_the_next_call(call: str) -> None
     publisher = Slow()
     publisher.error = TakenOver("another judge publishes now", "stop")
     with Outbox(publisher, lambda done: None) as outbox:
-        outbox.put(batch(1))
+        outbox.put([frame(1)])
         publisher.may.release(1)
         outbox._thread.join(5)
-        calls = {"check": outbox.check, "put": lambda: outbox.put(batch(2)), "finish": outbox.finish}
+        calls = {"check": outbox.check, "put": lambda: outbox.put([frame(2)]), "finish": outbox.finish}
         with pytest.raises(TakenOver):
             calls[call]()
 
@@ -121,8 +196,10 @@ def test_what_is_queued_is_not_published_after_the_judge_failed() -> None:
 
     def fail() -> None:
         with Outbox(publisher, lambda done: None) as outbox:
-            outbox.put(batch(1))
-            outbox.put(batch(2))
+            outbox.put([frame(1)])
+            while not outbox.busy_s:
+                time.sleep(0.001)
+            outbox.put([frame(2)])
             threading.Timer(0.3, publisher.may.release, [100]).start()
             raise ValueError("the judge failed")
 
@@ -134,7 +211,7 @@ def test_what_is_queued_is_not_published_after_the_judge_failed() -> None:
 def test_finish_waits_for_the_last_commit() -> None:
     publisher = Slow()
     with Outbox(publisher, lambda done: None) as outbox:
-        outbox.put(batch(1))
+        outbox.put([frame(1)])
         threading.Timer(0.2, publisher.may.release, [1]).start()
         outbox.finish()
         assert publisher.published == [b"1"]

@@ -1,0 +1,87 @@
+"""Gathering: which records become one batch, and when it goes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from stream.model import Page, Record
+from stream.roles.gathering import MAX_HTML_PAGES, ShareGatherer
+from stream.roles.shares import Flow, Share, ShareMaker
+from stream.settings import FrameSettings
+from stream.wire.frame import Header
+
+
+class Maker(ShareMaker):
+    """Shares without a fingerprinter."""
+
+    def __init__(self) -> None: ...
+
+    def decode(self, record: Record) -> Page:
+        value = record.value or b""
+        page = Page(id=str(record.offset), identity=b"i" * 16, offset=record.offset, time=0)
+        if value.startswith(b"<"):
+            page.raw = value
+        else:
+            page.text = value.decode()
+        return page
+
+    def share(self, flow: Flow, records: Sequence[Record], pages: Sequence[Page]) -> Share:
+        header = Header("recipe", "pages", "id", flow.partition, flow.next, records[-1].offset + 1, 3)
+        flow.next = header.to
+        return Share(flow, header, records, pages)
+
+
+def record(partition: int, offset: int, value: bytes = b"text") -> Record:
+    return Record("pages", partition, offset, None, value)
+
+
+def flows(count: int) -> dict[int, Flow]:
+    return {partition: Flow(partition, 0, True) for partition in range(count)}
+
+
+def test_what_comes_within_the_linger_is_one_batch_over_all_partitions() -> None:
+    gatherer, running = ShareGatherer(Maker(), FrameSettings(linger_ms=40)), flows(4)
+    for offset in range(5):
+        gatherer.add([record(partition, offset) for partition in range(4)], running)
+        assert gatherer.take(idle=True) is None
+    time.sleep(gatherer.wait_s() + 0.001)
+    batch = gatherer.take(idle=True)
+    assert batch is not None
+    assert batch.pages == 20
+    assert [(share.flow.partition, share.header.start, share.header.to) for share in batch.shares] == [
+        (partition, 0, 5) for partition in range(4)
+    ]
+    assert gatherer.pages == gatherer.bytes == 0
+
+
+def test_while_all_threads_work_a_batch_goes_on_gathering_until_it_is_full() -> None:
+    gatherer, running = ShareGatherer(Maker(), FrameSettings(max_pages=8, linger_ms=0)), flows(1)
+    gatherer.add([record(0, offset) for offset in range(5)], running)
+    assert gatherer.take(idle=False) is None
+    gatherer.add([record(0, offset) for offset in range(5, 10)], running)
+    batch = gatherer.take(idle=False)
+    assert batch is not None
+    assert batch.pages == 8
+    assert gatherer.take(idle=False) is None
+    assert gatherer.pages == 2
+
+
+def test_pages_to_be_extracted_go_in_small_batches() -> None:
+    gatherer, running = ShareGatherer(Maker(), FrameSettings(linger_ms=1000)), flows(2)
+    gatherer.add([record(offset % 2, offset // 2, b"<p>") for offset in range(3 * MAX_HTML_PAGES)], running)
+    assert [batch.pages for batch in gatherer.take_all()] == [MAX_HTML_PAGES] * 3
+
+
+def test_records_of_a_partition_that_went_are_dropped_and_it_begins_anew_when_it_comes_back() -> None:
+    gatherer, running = ShareGatherer(Maker(), FrameSettings(linger_ms=1000)), flows(2)
+    gatherer.add([record(0, 0), record(1, 0), record(1, 1)], running)
+    running[1].running = False
+    running[1] = Flow(1, 1, False)
+    gatherer.add([record(1, 1), record(1, 2)], running)
+    spans = [
+        (share.flow.partition, share.header.start, share.header.to)
+        for batch in gatherer.take_all()
+        for share in batch.shares
+    ]
+    assert spans == [(0, 0, 1), (1, 1, 3)]
