@@ -25,7 +25,7 @@ from stream.judge.acceptor import Accepted, Acceptor, Ignored
 from stream.judge.pages import Pages
 from stream.judge.resolver import Resolver
 from stream.judge.state import JudgeState
-from stream.model import REASONS, Columns, Kind, Source
+from stream.model import REASONS, Columns, Kind, Record, Source, Verdict
 from stream.text.policy import Policy
 from stream.wire import frame as frames
 from stream.wire import verdict as wire
@@ -104,6 +104,8 @@ class JudgeMachine(RuleBasedStateMachine):
         self.accepted: list[list[int]] = [[], []]
         self.now = 1000
         self.log = itertools.count()
+        self.records: list[Record] = []
+        self.verdicts: list[Verdict] = []
 
     @rule(partition=st.integers(0, 1), new=st.lists(pages, min_size=1, max_size=6), hole=st.booleans())
     def produce(self, partition: int, new: list[tuple], hole: bool) -> None:
@@ -156,6 +158,7 @@ class JudgeMachine(RuleBasedStateMachine):
 
     def judge(self, payload: bytes, partition: int, damage: str) -> None:
         offset, append_time = next(self.log), self.now - 1
+        self.records.append(Record("t.fingerprints", 0, offset, None, payload, (), append_time))
         acceptor, resolver = self.fast.acceptor, self.fast.resolver
         result = acceptor.accept(offset, payload, append_time)
         twin = self.slow_acceptor.accept(offset, payload, append_time)
@@ -171,7 +174,18 @@ class JudgeMachine(RuleBasedStateMachine):
         expected = [self.slow.judge(page) for page in coming]
         assert verdicts == expected
         assert [wire.decode(wire.encode(v)) for v in verdicts] == expected
+        self.verdicts += verdicts
         self.accepted[partition] += [s.offset for s in sources]
+
+    @precondition(lambda self: len(self.records) > 1)
+    @rule(together=st.integers(2, 7))
+    def judge_together(self, together: int) -> None:
+        """So many frames of the log at once, as the role does, from the beginning: the same verdicts."""
+        state, verdicts = small_state(self.policy), []
+        for group in (self.records[at : at + together] for at in range(0, len(self.records), together)):
+            taken = [state.accept(record) for record in group]
+            verdicts += state.resolve([each for each in taken if isinstance(each, Accepted)])
+        assert verdicts == self.verdicts
 
     def explain(self, result: Accepted, coming: list[NaivePage]) -> None:
         """The candidates of the first page, before it is judged."""
