@@ -36,12 +36,17 @@ _DURATIONS = {
 _UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
+def cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 class FrameSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """When a frame closes."""
 
     max_bytes: Annotated[int, Meta(ge=1024, le=4 << 20)] = 512 << 10
     max_pages: Annotated[int, Meta(ge=1, le=100_000)] = 2_000
-    linger_ms: NotNegative = 10
+    linger_ms: Annotated[int, Meta(ge=0, le=10_000)] = 10
 
 
 class ExtractSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -83,7 +88,8 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     query_host: str = "127.0.0.1"
     """Where the role `query` answers; nothing asks for a name or password there."""
     query_port: Annotated[int, Meta(ge=0, le=65_535)] = 9470
-    threads: Positive = 2
+    threads: Positive = msgspec.field(default_factory=lambda: max(1, cores() - 1))
+    """Threads that fingerprint: all cores but one, which reads, judges and publishes."""
     state: str | None = None
     """The folder of the judge's state; without one it is in memory alone."""
     snapshot_every: str = "5m"
@@ -148,11 +154,6 @@ class Resolved(NamedTuple):
 
     settings: Settings
     origin: dict[str, str]
-
-
-def cores() -> int:
-    """How many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def default_cache() -> Path:

@@ -97,6 +97,7 @@ class Node:
 class Broker:
     """One node with its own process group and data; also a context manager.
 
+    `quick`: it is as fast as it will be after a few seconds, where a new one else compiles for a minute or two.
     Without `data` the records live in a temporary folder that goes with it. The node ends with the process that
     started it, also where that one is killed.
 
@@ -105,7 +106,12 @@ class Broker:
     """
 
     def __init__(
-        self, port: int | None = None, data: Path | None = None, say: Say = say_on_stderr, node: Node | None = None
+        self,
+        port: int | None = None,
+        data: Path | None = None,
+        say: Say = say_on_stderr,
+        node: Node | None = None,
+        quick: bool = False,
     ) -> None:
         self.node = node or Node()
         self.port = port or free_port()
@@ -113,6 +119,7 @@ class Broker:
         self.detour = free_port()
         self._controller_port = self.node.controller_port or free_port()
         self._say = say
+        self._quick = quick
         self._temporary = data is None
         self.data = data or Path(tempfile.mkdtemp(prefix="simstream-kafka-"))
         self._process: subprocess.Popen[bytes] | None = None
@@ -146,7 +153,8 @@ class Broker:
         if not (self.data / "log" / "meta.properties").is_file():
             self._format(jars, config)
         java = ["java", f"-Xmx{HEAP}", "-XX:+UseSerialGC", "-cp", f"{jars}/*"]
-        java += QUICK if self.node.brokers > 1 else []  # several at once are there to be killed, not to be fast
+        # Several at once are there to be killed, not to be fast.
+        java += QUICK if self._quick or self.node.brokers > 1 else []
         java += [f"-Dlog4j2.configurationFile={HERE / 'log4j2.properties'}", "kafka.Kafka", str(config)]
         with (self.data / "broker.log").open("ab") as log:
             self._process = subprocess.Popen(

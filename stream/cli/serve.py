@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import signal
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from types import MappingProxyType
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 _log = logging.getLogger("simstream")
 ROLES = ("fingerprint", "judge", "query")
 ALL = ROLES[:2]
+SWITCH_S = 0.001
+"""For so long a thread may hold the interpreter while another one has a page to pass on; 5 ms by default."""
 
 
 @click.command("serve")
@@ -43,7 +46,7 @@ ALL = ROLES[:2]
 @click.option("--http-port", metavar="PORT", help="Port of metrics and health (default: 9464; 0 takes a free one).")
 @click.option("--query-host", metavar="HOST", help="Where the role query answers (default: 127.0.0.1).")
 @click.option("--query-port", metavar="PORT", help="Port of the role query (default: 9470; 0 takes a free one).")
-@click.option("--threads", metavar="N", help="Threads that fingerprint (default: 2).")
+@click.option("--threads", metavar="N", help="Threads that fingerprint (default: all cores but one).")
 @click.option("--state", metavar="DIR", help="Where the judge keeps its state (default: in memory alone).")
 @log_options
 @judging_options
@@ -78,6 +81,7 @@ def serve(settings: Settings, chosen: tuple[str, ...], config: str | None = None
     from stream.telemetry.health import Health
     from stream.telemetry.http import HttpServer
 
+    sys.setswitchinterval(SWITCH_S)
     context = Context(settings, health=Health(settings.stuck_after_s))
     for name in (signal.SIGTERM, signal.SIGINT):
         signal.signal(name, lambda *_: context.stop.set())

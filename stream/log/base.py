@@ -324,7 +324,8 @@ class Log(Closing):
         watermark), or "end"."""
 
     @abstractmethod
-    def source(self) -> Source: ...
+    def source(self, linger_ms: int = 0) -> Source:
+        """`linger_ms`: how long pages may be held back, so that more come at once; those who hold them decide."""
 
     @abstractmethod
     def publisher(self) -> Publisher: ...

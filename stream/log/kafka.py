@@ -66,9 +66,9 @@ class KafkaLog(Log):
         """See Log. Raises TopicMissing, BrokerUnreachable."""
         return KafkaReader(self._cluster, topic, start)
 
-    def source(self) -> Source:
+    def source(self, linger_ms: int = 0) -> Source:
         """See Log. Raises TopicMissing, BrokerUnreachable."""
-        return KafkaSource(self._cluster)
+        return KafkaSource(self._cluster, linger_ms)
 
     def publisher(self) -> Publisher:
         """See Log."""

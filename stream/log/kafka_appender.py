@@ -110,7 +110,7 @@ class KafkaAppender(Appender):
         finite = max(120_000, int(self._cluster.options.patience * 1000))
         room: dict[str, Any] = {"queue.buffering.max.kbytes": max(64 << 10, self._limit // 1024 + 1)}
         if self._topic == FINGERPRINTS:
-            room["linger.ms"] = 0  # frames have gathered already what there is to gather
+            room["linger.ms"] = 0.5  # frames have gathered what there is to gather; those of one batch go together
         return self._cluster.config(
             f"append-{self._topic}",
             DEFAULTS | room,

@@ -63,6 +63,7 @@ COMMON: Mapping[str, Any] = {
     "reconnect.backoff.ms": 50,
     "reconnect.backoff.max.ms": 1_000,
     "socket.keepalive.enable": True,
+    "socket.nagle.disable": True,  # a small request must not wait for the acknowledgement of the one before
 }
 NOT_YET = frozenset(
     {

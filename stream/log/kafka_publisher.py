@@ -19,8 +19,8 @@ from stream.log.kafka_reader import has_records, last_record
 from stream.log.kafka_topics import admitted_bytes
 
 DEFAULTS: Mapping[str, Any] = {
-    "retry.backoff.ms": 10,  # the default of 100 ms is met by every transaction that follows closely
-    "linger.ms": 1,
+    "retry.backoff.ms": 2,  # met by every transaction that follows closely; it doubles while a broker is away
+    "linger.ms": 0,
     "queue.buffering.max.messages": 100_000,
     "queue.buffering.max.kbytes": 64 << 10,
 }

@@ -98,8 +98,10 @@ class LocalLog(Log):
         """See Log."""
         return LocalReader(self._catalog, topic, start)
 
-    def source(self) -> Source:
-        """See Log. Raises LogLocked: a local log has one fingerprinter."""
+    def source(self, linger_ms: int = 0) -> Source:
+        """See Log. Looks for pages every 5 ms, whatever `linger_ms` says.
+
+        Raises LogLocked: a local log has one fingerprinter."""
         return LocalSource(self._catalog)
 
     def publisher(self) -> Publisher:

@@ -32,6 +32,8 @@ IDLE_S = 0.2
 """How long a poll may wait where nothing is under way: it ends with the first record all the same."""
 TURN_S = 0.002
 """How long a poll may wait while something is worked on, which is sent as soon as it is done."""
+SENT_S = 0.02
+"""How long a poll may wait while acknowledgements are due."""
 FULL_S = 0.05
 """How long to wait for room."""
 KEEP_EVERY_S = 1.0
@@ -84,10 +86,10 @@ class FingerprintRole:
         check_recipe(self._log, self._fingerprinter.recipe_id)
         limits = PageLimits(max_record_bytes=settings.max_record_bytes)
         self._maker = ShareMaker(self._fingerprinter, info.name, info.id, limits, self._frame)
-        self._gatherer = ShareGatherer(self._maker, self._frame)
+        self._gatherer = ShareGatherer(self._maker, self._frame.max_pages)
         with ExitStack() as stack:
             pool = stack.enter_context(ThreadPoolExecutor(settings.threads, thread_name_prefix=NAME))
-            source = stack.enter_context(self._log.source())
+            source = stack.enter_context(self._log.source(self._frame.linger_ms))
             while not self._context.stop.is_set():
                 try:
                     self._session(source, pool)
@@ -162,7 +164,7 @@ class FingerprintRole:
             return 0.0 if self._working[0][1].done() else TURN_S
         if self._gatherer.pages:
             return self._gatherer.wait_s()
-        return self._frame.linger_ms / 1000 if self._sent or self._commits else IDLE_S
+        return SENT_S if self._sent or self._commits else IDLE_S
 
     def _take(self, source: Source, polled: Polled) -> None:
         """Note which partitions came and went, and gather the records."""
@@ -189,7 +191,16 @@ class FingerprintRole:
     def _begin(self, pool: ThreadPoolExecutor) -> None:
         """Begin to work on what is full, and on what has waited long enough while a thread has nothing to do."""
         while batch := self._gatherer.take(idle=len(self._working) < self._threads):
-            self._working.append((batch, pool.submit(self._make, batch)))
+            if self._working or not batch.is_quick:
+                self._working.append((batch, pool.submit(self._make, batch)))
+            else:
+                self._working.append((batch, self._made(batch)))
+
+    def _made(self, batch: ShareBatch) -> Future[MadeBatch]:
+        """A batch that this thread makes itself."""
+        future: Future[MadeBatch] = Future()
+        future.set_result(self._make(batch))
+        return future
 
     def _make(self, batch: ShareBatch) -> MadeBatch:
         began = time.perf_counter()

@@ -1,7 +1,8 @@
 """Gathering: from polled records to batches of shares, each over all partitions that had pages.
 
-A batch goes when its first page has waited for the linger, or when it is full: so a paced stream makes few small
-frames, and a backlog makes full ones.
+The source holds pages back for `frame.linger_ms`, so most of a batch comes at once. A batch goes a moment after its
+first page if a thread has nothing to do, or when it is full. So a paced stream makes few frames,
+a backlog full ones.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ from dataclasses import dataclass, field
 
 from stream.model import Kind, Page, Record
 from stream.roles.shares import Flow, ShareBatch, ShareMaker
-from stream.settings import FrameSettings
 
+LINGER_S = 0.001
+"""The parts of one fetch come one after another."""
 MAX_BYTES = 4 << 20
 """Values of one batch; a larger record passes alone."""
 MAX_HTML_PAGES = 32
@@ -33,10 +35,10 @@ class _OpenShare:
 class ShareGatherer:
     """Gathers records into batches, in the order in which each partition was read. For the role's thread."""
 
-    def __init__(self, maker: ShareMaker, frame: FrameSettings) -> None:
+    def __init__(self, maker: ShareMaker, max_pages: int, linger_s: float = LINGER_S) -> None:
         self._maker = maker
-        self._max_pages = frame.max_pages
-        self._linger_s = frame.linger_ms / 1000
+        self._max_pages = max_pages
+        self._linger_s = linger_s
         self._full: deque[ShareBatch] = deque()
         self._clear()
 
@@ -95,7 +97,8 @@ class ShareGatherer:
     def _close(self) -> None:
         shares = [self._maker.share(s.flow, s.records, s.pages) for s in self._open.values() if s.flow.running]
         if shares:
-            self._full.append(ShareBatch(shares, sum(len(share.pages) for share in shares), self._bytes))
+            pages = sum(len(share.pages) for share in shares)
+            self._full.append(ShareBatch(shares, pages, self._bytes, self._html))
         self._clear()
 
     def _clear(self) -> None:
