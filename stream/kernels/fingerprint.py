@@ -123,7 +123,7 @@ def fingerprint_batch(
     for page in range(len(offsets) - 1):
         points = fold_utf8(utf8, offsets[page], offsets[page + 1], lexicon.fold, work.points)
         m = _words_of(points, lexicon, trie, hmm, rules, work)
-        n = weigh(count_words(work.words, m, page + 1, work.distinct), lexicon, work.distinct)
+        n = weigh(count_words(work.words, m, page + 1, work.distinct, lexicon.secret), lexicon, work.distinct)
         result.words[page] = n
         if n < rules.min_words:
             result.fingerprints[page] = 0
@@ -145,4 +145,4 @@ def fingerprint_batch(
 def weigh_page(utf8: NDArray[np.uint8], lexicon: Lexicon, trie: Trie, hmm: Hmm, rules: Rules, work: Work) -> int:
     """Write the distinct words of one page that weigh something to `work.distinct`; returns how many."""
     m = _find_words(utf8, 0, len(utf8), lexicon, trie, hmm, rules, work)
-    return int(weigh(count_words(work.words, m, 1, work.distinct), lexicon, work.distinct))
+    return int(weigh(count_words(work.words, m, 1, work.distinct, lexicon.secret), lexicon, work.distinct))

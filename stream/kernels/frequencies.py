@@ -9,13 +9,14 @@ from numba import njit
 from numpy.typing import NDArray
 
 from stream.kernels.fingerprint import Rules, Work, _find_words
-from stream.kernels.hashing import _utf8_of
+from stream.kernels.hashing import _utf8_of, place_bytes
 from stream.kernels.jit import kernel
 from stream.kernels.simhash import Distinct, count_words
 from stream.kernels.tokenize import Hmm, Trie
 from stream.kernels.variants import Variant, find_words, make_distinct
 from stream.kernels.words import Lexicon, Words
 from stream.model import U64
+from stream.secret import Secret
 
 LONGEST_WORD: Final = 255
 """Bytes of the longest word that is counted: what is longer, as pages of encoded data have it, is passed over."""
@@ -28,18 +29,21 @@ class Counts(NamedTuple):
     """Words and their pages, in the order in which they came; made by `make_counts`.
 
     `places` is an open-addressing table of word numbers, -1 where empty, of a power of two places that is at least
-    twice as large as there are words. Word i is `blob[starts[i]:starts[i + 1]]`.
+    twice as large as there are words. Word i is `blob[starts[i]:starts[i + 1]]`; `hash` is that of its bytes and
+    the secret. The hash that fingerprints are made of would not do: strangers can make words that share all of it,
+    and here each is compared with all others.
     """
 
     places: NDArray[np.int32]
-    hash: U64
+    hash: U64  # `place_bytes`
     pages: NDArray[np.int64]
     starts: NDArray[np.int64]
     blob: NDArray[np.uint8]
     filled: NDArray[np.int64]  # (3,) WORDS, BYTES, PAGES
+    secret: Secret
 
 
-def make_counts(words: int, n_bytes: int, places: int) -> Counts:
+def make_counts(words: int, n_bytes: int, places: int, secret: Secret) -> Counts:
     """Room for so many words and bytes of words, touched only as far as it fills; `places` is a power of two."""
     counts = Counts(
         np.full(places, -1, np.int32),
@@ -48,6 +52,7 @@ def make_counts(words: int, n_bytes: int, places: int) -> Counts:
         np.empty(words + 1, np.int64),
         np.empty(n_bytes, np.uint8),
         np.zeros(3, np.int64),
+        secret,
     )
     counts.starts[0] = 0
     return counts
@@ -62,7 +67,7 @@ def with_more_places(counts: Counts) -> Counts:
 
 def with_more_room(counts: Counts) -> Counts:
     """The same counts with twice the room for everything."""
-    wider = make_counts(2 * len(counts.hash), 2 * len(counts.blob), 2 * len(counts.places))
+    wider = make_counts(2 * len(counts.hash), 2 * len(counts.blob), 2 * len(counts.places), counts.secret)
     words, n_bytes = int(counts.filled[WORDS]), int(counts.filled[BYTES])
     wider.hash[:words], wider.pages[:words] = counts.hash[:words], counts.pages[:words]
     wider.starts[: words + 1], wider.blob[:n_bytes] = counts.starts[: words + 1], counts.blob[:n_bytes]
@@ -82,8 +87,9 @@ def _is_word(blob: NDArray[np.uint8], at: int, size: int, data: NDArray[np.uint8
 
 
 @njit(nogil=True)
-def _add(counts: Counts, value: np.uint64, data: NDArray[np.uint8], start: int, n: int, pages: np.int64) -> bool:
-    """Let the word `data[start:start + n]` of this hash occur in `pages` more; False where it finds no room."""
+def _add(counts: Counts, data: NDArray[np.uint8], start: int, n: int, pages: np.int64) -> bool:
+    """Let the word `data[start:start + n]` occur in `pages` more; False where it finds no room."""
+    value = place_bytes(data, start, n, counts.secret)
     places, starts, blob, filled = counts.places, counts.starts, counts.blob, counts.filled
     mask = np.int64(len(places) - 1)
     at = np.int64(value & np.uint64(mask))
@@ -146,7 +152,7 @@ def _count_page(
         at = distinct.first[i]
         size = _write_word(points, words.start[at], words.end[at], traits, word)
         if size > 0:
-            _add(counts, distinct.hash[i], word, 0, size, np.int64(1))
+            _add(counts, word, 0, size, np.int64(1))
     return True
 
 
@@ -170,7 +176,7 @@ def count_batch(
     """
     for page in range(first, len(offsets) - 1):
         m = _find_words(utf8, offsets[page], offsets[page + 1], lexicon, trie, hmm, rules, work)
-        n = count_words(work.words, m, page + 1, work.distinct)
+        n = count_words(work.words, m, page + 1, work.distinct, lexicon.secret)
         if n == 0 or n < rules.min_words:
             continue
         if not _count_page(counts, n, work.points, work.words, work.distinct, lexicon.traits):
@@ -196,7 +202,7 @@ def count_variants(
         text = utf8[offsets[page] : offsets[page + 1]]
         points, words, m, _ = find_words(text, lexicon, trie, hmm, rules, variant, work)
         distinct = make_distinct(m)
-        n = count_words(words, m, 1, distinct)
+        n = count_words(words, m, 1, distinct, lexicon.secret)
         if n == 0 or n < rules.min_words:
             continue
         if not _count_page(counts, n, points, words, distinct, lexicon.traits):
@@ -210,7 +216,7 @@ def add_counts(counts: Counts, other: Counts, first: int) -> int:
     for i in range(first, other.filled[WORDS]):
         start = other.starts[i]
         size = other.starts[i + 1] - start
-        if not _add(counts, other.hash[i], other.blob, start, size, other.pages[i]):
+        if not _add(counts, other.blob, start, size, other.pages[i]):
             return i
     return int(other.filled[WORDS])
 

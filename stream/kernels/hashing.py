@@ -13,6 +13,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from stream.kernels.jit import kernel, lean_kernel
+from stream.secret import Secret
 
 _C1: Final = np.uint64(0x87C37B91114253D5)
 _C2: Final = np.uint64(0x4CF5AD432745937F)
@@ -38,6 +39,31 @@ def mix(x: np.uint64) -> np.uint64:
 def pair(first: np.uint64, second: np.uint64) -> np.uint64:
     """The hash of two words in this order, from their hashes."""
     return mix((first * PAIR) ^ second)
+
+
+@njit(inline="always")
+def place(value: np.uint64, secret: Secret) -> np.uint64:
+    """Where a table has the word with this hash: its low bits are even, whichever words a stranger chooses.
+
+    A bijection of 64 bits, so equal places mean equal hashes. The secret odd factor comes before the mixer: without
+    it, differences are known that pass the mixer's two products and leave the low bits as they are.
+    """
+    return mix((value ^ secret.first) * (secret.second | np.uint64(1)))
+
+
+@njit(inline="always")
+def place_pair(first: np.uint64, second: np.uint64, secret: Secret) -> np.uint64:
+    """Where a table has these 128 bits, all of which a stranger may choose."""
+    return place(place(first, secret) ^ second, secret)
+
+
+@njit(nogil=True)
+def place_bytes(data: NDArray[np.uint8], start: int, n: int, secret: Secret) -> np.uint64:
+    """Where a table has `data[start:start + n]`, all of which a stranger may choose; a chain of `place`."""
+    value = np.uint64(n)
+    for at in range(0, n, 8):
+        value = place(value ^ _load(data, start + at, min(8, n - at)), secret)
+    return value
 
 
 @njit(inline="always")

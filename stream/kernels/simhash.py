@@ -12,16 +12,19 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from stream.kernels.hashing import place
 from stream.kernels.jit import kernel, lean_kernel
 from stream.kernels.words import Lexicon, Words, unknown_kind
+from stream.secret import Secret
 
 
 class Distinct(NamedTuple):
     """The distinct words of one page in the order of their first occurrence.
 
     `places` is an open-addressing table over them, at least twice as large as a page has words and a power of
-    two: page number << 32 | index. It need not be cleared between pages whose numbers differ. The other arrays
-    have room for one more than a page has words.
+    two: page number << 32 | index. It is probed linearly from `place(hash, secret)`, so that no choice of words
+    makes it slow. It need not be cleared between pages whose numbers differ. The other arrays have room for one
+    more than a page has words.
     """
 
     places: NDArray[np.int64]
@@ -34,14 +37,19 @@ class Distinct(NamedTuple):
 
 @njit(inline="always")
 def word_weight(
-    value: np.uint64, keys: NDArray[np.uint64], weights: NDArray[np.int32], unknown: NDArray[np.int32], kind: int
+    value: np.uint64,
+    keys: NDArray[np.uint64],
+    weights: NDArray[np.int32],
+    unknown: NDArray[np.int32],
+    kind: int,
+    secret: Secret,
 ) -> int:
     """The weight of the word with this hash in the table `keys`, `weights`; `unknown` has that of other words.
 
     `kind` is what `unknown_kind` says of the word, if the table does not have it.
     """
     mask = np.int64(len(weights) - 1)
-    at = np.int64(value & np.uint64(mask))
+    at = np.int64(place(value, secret) & np.uint64(mask))
     while weights[at] >= 0:
         if keys[at] == value:
             return int(weights[at])
@@ -51,23 +59,29 @@ def word_weight(
 
 @lean_kernel
 def fill_word_table(
-    hashes: NDArray[np.uint64], weights: NDArray[np.int32], keys: NDArray[np.uint64], values: NDArray[np.int32]
+    hashes: NDArray[np.uint64],
+    weights: NDArray[np.int32],
+    keys: NDArray[np.uint64],
+    values: NDArray[np.int32],
+    secret: Secret,
 ) -> None:
     """Put words into the empty table `keys`, `values` (see Lexicon); their hashes are distinct."""
     mask = np.int64(len(values) - 1)
     for i in range(len(hashes)):
-        at = np.int64(hashes[i] & np.uint64(mask))
+        at = np.int64(place(hashes[i], secret) & np.uint64(mask))
         while values[at] >= 0:
             at = (at + 1) & mask
         keys[at], values[at] = hashes[i], weights[i]
 
 
 @lean_kernel
-def count_words(words: Words, m: int, page: int, distinct: Distinct) -> int:
+def count_words(words: Words, m: int, page: int, distinct: Distinct, secret: Secret) -> int:
     """Write the distinct ones of m words, how often each occurs and its weight in `words`; returns how many.
 
-    `page` is a number from 1 to 2^31 that this `distinct` has not seen before. Linear. A word is written as if
-    it were new before it is known whether it is, because the processor cannot foresee that.
+    `page` is a number from 1 to 2^31 that this `distinct` has not seen before. Words are told apart by their hashes
+    alone: two with one hash count as one, and cost no more. Linear for any words, as long as strangers do not know
+    the `secret`. A word is written as if it were new before it is known whether it is, because the processor cannot
+    foresee that.
     """
     hashes, weights, places = words.hash, words.weight, distinct.places
     seen, times, first, weight = distinct.hash, distinct.times, distinct.first, distinct.weight
@@ -78,11 +92,11 @@ def count_words(words: Words, m: int, page: int, distinct: Distinct) -> int:
     for i in range(m):
         value = hashes[i]
         seen[n], times[n], first[n], weight[n] = value, 0, i, weights[i]
-        at = value & mask
+        at = place(value, secret) & mask
         while True:
-            place = places[at]
-            new = place >> 32 != page
-            index = n if new else place & 0xFFFFFFFF
+            taken = places[at]
+            new = taken >> 32 != page
+            index = n if new else taken & 0xFFFFFFFF
             if seen[np.uint64(index)] == value:
                 break
             at = (at + np.uint64(1)) & mask
@@ -100,6 +114,7 @@ def weigh(n: int, lexicon: Lexicon, distinct: Distinct) -> int:
     """
     keys, table, unknown, factors = lexicon.word_keys, lexicon.word_weights, lexicon.unknown, lexicon.tf_factor
     hashes, times, weight, other = distinct.hash, distinct.times, distinct.weight, distinct.other
+    secret = lexicon.secret
     mask, cap, others, positive = np.uint64(len(table) - 1), np.int64(len(factors) - 1), 0, 0
     for i in range(n):
         other[others] = i
@@ -108,13 +123,13 @@ def weigh(n: int, lexicon: Lexicon, distinct: Distinct) -> int:
     known = 0
     for j in range(others):
         which = np.uint64(other[j])
-        found = table[hashes[which] & mask]
+        found = table[place(hashes[which], secret) & mask]
         other[known] = which
         known += found >= 0
         weight[which] = weight[which] if found >= 0 else np.int64(unknown[np.uint64(-2 - weight[which])])
     for j in range(known):
         which = np.uint64(other[j])
-        weight[which] = word_weight(hashes[which], keys, table, unknown, int(weight[which]))
+        weight[which] = word_weight(hashes[which], keys, table, unknown, int(weight[which]), secret)
     for i in range(n):
         positive += weight[i] > 0
         weight[i] = (factors[np.uint64(min(times[i], cap))] * weight[i]) >> 16
@@ -191,10 +206,11 @@ def known_weights(
     keys: NDArray[np.uint64],
     values: NDArray[np.int32],
     unknown: NDArray[np.int32],
+    secret: Secret,
 ) -> NDArray[np.int32]:
     """The weight (n,) of each word by its hash (n,), kind (n,) and characters (n,), as `weigh` finds it."""
     out = np.empty(len(hashes), np.int32)
     for i in range(len(hashes)):
         kind = unknown_kind(int(kinds[i] & 0x7F), lengths[i])
-        out[i] = word_weight(hashes[i], keys, values, unknown, kind)
+        out[i] = word_weight(hashes[i], keys, values, unknown, kind, secret)
     return out

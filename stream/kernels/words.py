@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from stream.kernels.hashing import hash_word
 from stream.kernels.jit import LEAN
+from stream.secret import Secret
 
 OTHER: Final = 0
 BIGRAM: Final = 5
@@ -30,7 +31,7 @@ class Lexicon(NamedTuple):
     """All that is known about words and characters before a page comes.
 
     `word_keys` and `word_weights` are an open-addressing table by word hash, of a power of two entries, probed
-    linearly from `hash & (size - 1)`; weight -1 marks an empty place.
+    linearly from `place(hash, secret) & (size - 1)`; weight -1 marks an empty place.
     """
 
     fold: NDArray[np.uint32]  # (0x110000,)
@@ -40,6 +41,7 @@ class Lexicon(NamedTuple):
     word_weights: NDArray[np.int32]  # (2^p,)
     unknown: NDArray[np.int32]  # (3 LONGEST + 3,) of unknown words by length: with Han, without letters, others
     tf_factor: NDArray[np.int64]  # (cap + 1,) round(2^16 tf^p)
+    secret: Secret  # of all tables by word hash; no result depends on it
 
 
 class Words(NamedTuple):

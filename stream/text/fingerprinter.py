@@ -33,6 +33,7 @@ from stream.kernels.variants import (
 )
 from stream.kernels.words import Words
 from stream.model import REASONS, U64, Columns, Kind, Page
+from stream.secret import Secret
 from stream.text import dictionary, probes, tables, weights
 from stream.text.dictionary import Mode
 from stream.text.extract import ExtractionPool, extract_one
@@ -49,7 +50,8 @@ class Fingerprinter(Closing):
 
     `cache` is a folder for what is built once (dictionary, weights); `workers` is the number of processes for
     HTML, which start with the first HTML page and get `timeout_s` seconds a page; 0: in this process. `say`
-    hears a sentence before work that takes seconds. Construction costs about 0.1 s where everything is cached,
+    hears a sentence before work that takes seconds. `secret` places words in tables, by default that of the
+    process; no result depends on it. Construction costs about 0.1 s where everything is cached,
     else about 20 s. `recipe_id` is the recipe's id, `sketch_words` the number of 64-bit words of a sketch.
     Raises InputMissing without jieba's tables.
     """
@@ -62,13 +64,14 @@ class Fingerprinter(Closing):
         workers: int = 1,
         timeout_s: float = 20.0,
         say: Callable[[str], None] | None = None,
+        secret: Secret | None = None,
     ) -> None:
         self.recipe = recipe
         self.sketch_words = recipe.sketch_bits // 64
         if say is not None and not compiled(cache):
             say("compiling kernels and building tables, once: half a minute, or more on a busy machine")
         self._dictionary = dictionary.load(cache, _changes(recipe))
-        self._weights = weights.load(recipe, self._dictionary, cache)
+        self._weights = weights.load(recipe, self._dictionary, cache, secret)
         self._rules = Rules(
             np.uint64(recipe.seed), recipe.hmm, recipe.min_words, recipe.sketch_characters, recipe.top
         )
@@ -99,7 +102,8 @@ class Fingerprinter(Closing):
         utf8, offsets = self._encoded(pages)
         longest, n = int(np.diff(offsets).max(initial=0)), len(utf8)
         known = (utf8, offsets, self._weights.lexicon, self._dictionary.trie, self._dictionary.hmm, self._rules)
-        counts, page = make_counts(n // 16 + 64, n // 2 + 1024, 1 << max(12, (n // 8).bit_length())), 0
+        room = (n // 16 + 64, n // 2 + 1024, 1 << max(12, (n // 8).bit_length()))
+        counts, page = make_counts(*room, self._weights.lexicon.secret), 0
         while True:
             work = make_work(longest, 0)
             if self._variant is None:

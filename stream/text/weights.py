@@ -19,11 +19,12 @@ from stream.kernels.hashing import hash_words
 from stream.kernels.simhash import fill_word_table, known_weights
 from stream.kernels.tokenize import slots_of
 from stream.kernels.words import LONGEST, Lexicon
+from stream.secret import Secret, process_secret
 from stream.text import tables, word_lists
 from stream.text.dictionary import Dictionary
 from stream.text.recipe import Recipe, Script
 
-FORMAT: Final = 6
+FORMAT: Final = 7
 ONE: Final = 1 << 16
 """An integer weight is its weight times this, rounded."""
 _BUILT_FROM: Final = (
@@ -42,14 +43,14 @@ class Weights(NamedTuple):
 
 
 class Cached(NamedTuple):
-    """The arrays of a Lexicon that a cache file holds."""
+    """The arrays that a cache file holds. Words are not placed yet: files are shipped, and a secret never is."""
 
     slots: NDArray[np.uint64]
-    word_keys: NDArray[np.uint64]
-    word_weights: NDArray[np.int32]
+    hashes: NDArray[np.uint64]  # (n,) of all words, ascending
+    weights: NDArray[np.int32]  # (n,)
     unknown: NDArray[np.int32]
     content: NDArray[np.uint8]
-    """Digest over words and weights, however they are laid out."""
+    """Digest over words and weights."""
 
 
 class Source(NamedTuple):
@@ -59,13 +60,14 @@ class Source(NamedTuple):
     share: NDArray[np.float64]
 
 
-def load(recipe: Recipe, dictionary: Dictionary, cache: Path) -> Weights:
+def load(recipe: Recipe, dictionary: Dictionary, cache: Path, secret: Secret | None = None) -> Weights:
     """The weights of a recipe, built at most once per `cache` folder and its settings.
 
-    Cost: about 15 ms where the cache has them, else about 1.5 s. A damaged file is built anew; a folder that
-    cannot be written only costs time. Raises InputMissing where jieba's table is not there.
+    `secret` places the words, by default that of the process. Cost: about 20 ms where the cache has them, else
+    about 1.5 s. A damaged file is built anew; a folder that cannot be written only costs time. Raises InputMissing
+    where jieba's table is not there.
     """
-    content = _table_content(recipe)
+    content, secret = _table_content(recipe), secret or process_secret()
     stopped = word_lists.stop_words(recipe.stop_words)
     settings: list[object] = [FORMAT, stopped, *(getattr(recipe, name) for name in _BUILT_FROM)]
     key = blake2b(repr([*settings, dictionary.key, tables.digest(recipe.script)]).encode(), digest_size=8)
@@ -73,11 +75,12 @@ def load(recipe: Recipe, dictionary: Dictionary, cache: Path) -> Weights:
     path = cache / f"weights-{key.hexdigest()}.bin"
     arrays = _read(path)
     if arrays is None:
-        arrays = _build(recipe, dictionary, _shares(recipe, dictionary, content), stopped)
+        arrays = _build(recipe, dictionary, _shares(recipe, dictionary, content), stopped, secret)
         _write(path, arrays)
     fold, traits = tables.fold_table(recipe.script), tables.unicode_table().traits
     factors = tf_factors(recipe.tf_power, recipe.tf_cap)
-    lexicon = Lexicon(fold, traits, *arrays[:-1], factors)
+    placed = _place(arrays.hashes, arrays.weights, secret)
+    lexicon = Lexicon(fold, traits, arrays.slots, *placed, arrays.unknown, factors, secret)
     digest = mmh3.mmh3_x64_128_digest(arrays.content.tobytes() + _digest(lexicon.tf_factor))
     return Weights(lexicon, digest[:8].hex())
 
@@ -133,8 +136,8 @@ def _flat(words: list[str]) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
     return points, np.cumsum(np.fromiter(map(len, words), np.int64, len(words)))
 
 
-def _build(recipe: Recipe, dictionary: Dictionary, source: Source, stopped: list[str]) -> Cached:
-    """The cached arrays of a Lexicon, in its order."""
+def _build(recipe: Recipe, dictionary: Dictionary, source: Source, stopped: list[str], secret: Secret) -> Cached:
+    """The arrays of a cache file; `secret` only speeds up how they are made."""
     seed = np.uint64(recipe.seed)
     hashes, counts = _hash_folded(source.words, seed, recipe.script)
     unique, which = np.unique(hashes[counts], return_inverse=True)
@@ -142,11 +145,19 @@ def _build(recipe: Recipe, dictionary: Dictionary, source: Source, stopped: list
     weights = np.rint(ONE * np.minimum(np.maximum(0.0, -np.log(shares)), recipe.weight_cap)).astype(np.int32)
     unknown = _unknown(recipe, weights)
     unique, weights = _stop(unique, weights, _hash_folded(stopped, seed, recipe.script))
-    size = 1 << (2 * len(unique)).bit_length()
-    keys, values = np.zeros(size, np.uint64), np.full(size, -1, np.int32)
-    fill_word_table(unique, weights, keys, values)
     content = np.frombuffer(_digest(unique) + _digest(weights) + _digest(unknown), np.uint8)
-    return Cached(_slots(dictionary, seed, keys, values, unknown), keys, values, unknown, content)
+    slots = _slots(dictionary, seed, (*_place(unique, weights, secret), unknown), secret)
+    return Cached(slots, unique, weights, unknown, content)
+
+
+def _place(
+    hashes: NDArray[np.uint64], weights: NDArray[np.int32], secret: Secret
+) -> tuple[NDArray[np.uint64], NDArray[np.int32]]:
+    """Words as the open-addressing table of a Lexicon: its keys and weights."""
+    size = 1 << (2 * len(hashes)).bit_length()
+    keys, values = np.zeros(size, np.uint64), np.full(size, -1, np.int32)
+    fill_word_table(hashes, weights, keys, values, secret)
+    return keys, values
 
 
 def _hash_folded(words: list[str], seed: np.uint64, script: Script) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
@@ -183,9 +194,8 @@ def _stop(
 def _slots(
     dictionary: Dictionary,
     seed: np.uint64,
-    keys: NDArray[np.uint64],
-    values: NDArray[np.int32],
-    unknown: NDArray[np.int32],
+    table_of_words: tuple[NDArray[np.uint64], NDArray[np.int32], NDArray[np.int32]],
+    secret: Secret,
 ) -> NDArray[np.uint64]:
     """Hash and weight of every dictionary word, by its slot in the trie."""
     unicode, trie = tables.unicode_table(), dictionary.trie
@@ -195,7 +205,7 @@ def _slots(
     slots, lengths = slots_of(points, ends, trie)[words], np.diff(ends, prepend=0)[words]
     table = np.zeros((len(trie.base), 2), np.uint64)
     table[slots, 0] = hashes[words]
-    table[slots, 1] = known_weights(hashes[words], kinds[words], lengths, keys, values, unknown)
+    table[slots, 1] = known_weights(hashes[words], kinds[words], lengths, *table_of_words, secret)
     return table
 
 

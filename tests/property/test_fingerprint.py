@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stream.kernels.fold import fold_utf8
+from stream.kernels.hashing import place
 from stream.kernels.words import Lexicon
 from stream.text import probes, tables
 from stream.text.fingerprinter import Fingerprinter, _join
@@ -185,7 +186,7 @@ def _stop(lexicon: Lexicon, hashes: list[int]) -> Lexicon:
         keys, weights = np.zeros(64, np.uint64), np.full(64, -1, np.int32)
     mask = len(keys) - 1
     for value in hashes:
-        at = value & mask
+        at = int(place(np.uint64(value), lexicon.secret)) & mask
         while weights[at] >= 0 and int(keys[at]) != value:
             at = (at + 1) & mask
         keys[at], weights[at] = value, 0

@@ -6,6 +6,7 @@ import json
 import math
 import random
 import shutil
+import struct
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -13,13 +14,16 @@ from pathlib import Path
 from typing import Any
 
 import jieba
+import mmh3
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stream.kernels.frequencies import BYTES, LONGEST_WORD, WORDS, Counts, make_counts
+from stream.kernels.hashing import place_bytes
 from stream.model import Record
+from stream.secret import Secret
 from stream.text.fingerprinter import Fingerprinter
 from stream.text.recipe import PRESETS
 from stream.tools.train_idf import table as tables
@@ -29,6 +33,7 @@ from stream.tools.train_idf.table import Table
 from stream.tools.train_idf.training import Options, Training
 from stream.tools.train_idf.weights import lines
 from stream.wire.page import NO_TIME, PageLimits
+from tests.colliding import SECRET, SECRETS, crowding, placed, same_hash
 from tests.naive_text import Naive
 
 RECIPE = PRESETS["default"]
@@ -197,12 +202,28 @@ def groups(items: Iterable[Record], size: int) -> Iterator[list[Record]]:
         yield group
 
 
-def counts_of(words: dict[bytes, int], hashes: int) -> Counts:
-    """A batch with these words, of which many share a hash."""
-    made = make_counts(len(words), sum(map(len, words)), 1 << max(1, (2 * len(words)).bit_length()))
+RAW_WORDS = (
+    st.binary(min_size=1, max_size=20)
+    | st.binary(min_size=16, max_size=16)
+    | st.text("ab", min_size=1, max_size=20).map(str.encode)
+)
+
+
+def twin(word: bytes) -> bytes:
+    """Another word of the same hash under SECRET, if this one has 16 bytes; else the same."""
+    if len(word) != 16:
+        return word
+    first, second = struct.unpack("<QQ", word)
+    undone = placed(16 ^ first) ^ placed(16 ^ first ^ 1)
+    return struct.pack("<QQ", first ^ 1, second ^ undone)
+
+
+def counts_of(words: dict[bytes, int]) -> Counts:
+    """A batch with these words."""
+    made = make_counts(len(words), sum(map(len, words)), 1 << max(1, (2 * len(words)).bit_length()), SECRET)
     end = 0
     for number, (word, pages) in enumerate(words.items()):
-        made.hash[number], made.pages[number] = sum(word) % hashes, pages
+        made.pages[number] = pages
         made.blob[end : end + len(word)] = np.frombuffer(word, np.uint8)
         end += len(word)
         made.starts[number + 1] = end
@@ -213,23 +234,39 @@ def counts_of(words: dict[bytes, int], hashes: int) -> Counts:
 @settings(max_examples=100, deadline=None)
 @given(
     batches=st.lists(
-        st.dictionaries(st.binary(min_size=1, max_size=20) | st.text("ab", min_size=1, max_size=20).map(str.encode),
-                        st.integers(1, 9), min_size=1, max_size=40),
+        st.dictionaries(RAW_WORDS, st.integers(1, 9), min_size=1, max_size=40),
         max_size=5,
     ),
-    hashes=st.sampled_from([1, 3, 1 << 40]),
+    secret=st.sampled_from([SECRET, *SECRETS]),
 )  # fmt: skip
 def test_words_that_share_a_hash_or_their_beginning_stay_apart_and_in_order(
-    batches: list[dict[bytes, int]], hashes: int
+    batches: list[dict[bytes, int]], secret: Secret
 ) -> None:
     total = Counter[bytes]()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tables, "_FIRST_PLACES", 4)
-        table = Table(0)
-    for batch in batches:
+        table = Table(0, secret)
+    for words in batches:
+        batch = words | {twin(word): pages + 1 for word, pages in words.items()}
         total.update(batch)
-        assert table.add(counts_of(batch, hashes), 0) == len(batch)
+        assert table.add(counts_of(batch), 0) == len(batch)
     assert list(table.rows()) == sorted(total.items())
+
+
+def test_the_twins_of_these_tests_share_a_hash() -> None:
+    word = bytes(range(16))
+    hashes = [place_bytes(np.frombuffer(each, np.uint8), 0, 16, SECRET) for each in (word, twin(word))]
+    assert word != twin(word)
+    assert hashes[0] == hashes[1]
+
+
+@pytest.mark.parametrize("secret", SECRETS)
+def test_words_that_share_their_published_hash_do_not_crowd(secret: Secret) -> None:
+    words = same_hash(5_000)
+    assert len({mmh3.hash64(word, 0, x64arch=True)[0] for word in words}) == 1
+    table = Table(1 << 20, secret)
+    assert table.add(counts_of(dict.fromkeys(words, 1)), 0) == len(set(words)) == 5_000
+    assert crowding(table._counts.places >= 0) < 12  # at most half of the places are taken
 
 
 def test_idf_is_never_negative_and_falls_with_the_pages() -> None:

@@ -29,8 +29,9 @@ def plain(dictionary: Dictionary, cache: Path) -> Weights:
 def weight(table: Weights, word: str, kind: int = UNKNOWN_OTHER) -> int:
     value = np.uint64(mmh3.hash64(word.encode(), 0, x64arch=True, signed=False)[0])
     lexicon = table.lexicon
+    by_length = kind - 3 * min(len(word), 8)
     return int(
-        word_weight(value, lexicon.word_keys, lexicon.word_weights, lexicon.unknown, kind - 3 * min(len(word), 8))
+        word_weight(value, lexicon.word_keys, lexicon.word_weights, lexicon.unknown, by_length, lexicon.secret)
     )
 
 

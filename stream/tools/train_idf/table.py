@@ -16,6 +16,7 @@ from stream.kernels.frequencies import (
     sort_ties,
     with_more_places,
 )
+from stream.secret import Secret, process_secret
 
 WORD_BYTES: Final = 72
 """Of a word in memory: 16 for the word itself, as much for its places, 24 for its numbers, 16 to sort it."""
@@ -25,9 +26,13 @@ _CHUNK: Final = 1 << 16
 
 
 class Table:
-    """Words and the number of pages that have them, in at most `memory_bytes`."""
+    """Words and the number of pages that have them, in at most `memory_bytes`.
 
-    def __init__(self, memory_bytes: int) -> None:
+    `secret` places the words, by default that of the process; no row depends on it.
+    """
+
+    def __init__(self, memory_bytes: int, secret: Secret | None = None) -> None:
+        self._secret = secret or process_secret()
         self._room = max(LEAST_WORDS, memory_bytes // WORD_BYTES)
         self._counts = self._empty()
 
@@ -62,4 +67,4 @@ class Table:
         return 2 * (len(self) + 1) > len(self._counts.places) and len(self) < self._room
 
     def _empty(self) -> Counts:
-        return make_counts(self._room, 16 * self._room, _FIRST_PLACES)
+        return make_counts(self._room, 16 * self._room, _FIRST_PLACES, self._secret)
