@@ -14,6 +14,7 @@ from stream.judge import memory
 from stream.kernels import directory as kernels
 from stream.kernels.directory import ADDRESS, COUNT, DEPTH, HOMES, LIMIT, SLOTS
 from stream.model import U64
+from stream.secret import Secret, make_secret, new_secret, secret_hex
 
 MAX_ROW: Final = (1 << kernels.ROW_BITS) - 2
 FULLEST = 0.85
@@ -25,6 +26,9 @@ SPLIT = 1 << 17
 MAX_DEPTH = 16
 LEAST_HOMES = 384
 SLOT = np.dtype(np.uint64)
+PLACED: Final = "partitions by secret"
+"""The array of a part that lists the partitions. It was `partitions` as long as there was no secret: so a version
+that knows none refuses a part that has one."""
 TAIL = 128
 """Slots behind the last home: at a load of .85 one partition in some hundred would need more, and gets it."""
 SLOTS_A_PAGE = 512
@@ -35,12 +39,14 @@ class Directory:
     """Identities (128 bits, as two uint64) and the rows (below 2^31 - 1) that have them.
 
     It knows 33 bits of each identity: `candidates` are nearly always the one row or none, and the caller looks
-    into the page store whether it is the same page. A slot takes 8 bytes, and slots are .68 to .85 full. A
-    partition grows by itself (about .2 ms), none at the same time as the others: their sizes are spread on
-    purpose. So memory follows the pages evenly, and no batch waits for more than a few of them.
+    into the page store whether it is the same page. `secret` decides which bits, by default one of its own, and
+    snapshots carry it: no verdict depends on it. A slot takes 8 bytes, and slots are .68 to .85 full. A partition
+    grows by itself (about .2 ms), none at the same time as the others: their sizes are spread on purpose. So memory
+    follows the pages evenly, and no batch waits for more than a few of them.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, secret: Secret | None = None) -> None:
+        self._secret = secret or new_secret()
         self._count = 0
         self._slots: list[U64] = []
         self._prefixes: list[int] = []
@@ -59,10 +65,10 @@ class Directory:
         identities = _pairs(identities)
         n = len(identities)
         starts, rows = np.zeros(n + 1, np.int64), np.empty(n + 16, np.uint32)
-        done = kernels.find(identities, 0, self._spread, self._partitions, starts, rows)
+        done = kernels.find(identities, 0, self._spread, self._partitions, starts, rows, self._secret)
         while done < n:
             rows = np.concatenate([rows, np.empty_like(rows)])
-            done = kernels.find(identities, done, self._spread, self._partitions, starts, rows)
+            done = kernels.find(identities, done, self._spread, self._partitions, starts, rows, self._secret)
         return starts, rows[: starts[n]]
 
     def add(self, identities: U64, rows: NDArray[np.uint32]) -> None:
@@ -71,12 +77,12 @@ class Directory:
         done = 0
         while done < len(rows):
             before = done
-            done = int(kernels.add(identities, rows, done, self._spread, self._partitions))
+            done = int(kernels.add(identities, rows, done, self._spread, self._partitions, self._secret))
             if done < 0:
                 self._remove(identities, rows, before)
                 raise ValueError(f"row {rows[~done]} is in the directory already")
             if done < len(rows):
-                self._widen(int(kernels.which(identities, done, self._spread)))
+                self._widen(int(kernels.which(identities, done, self._spread, self._secret)))
         self._count += len(rows)
 
     def remove(self, identities: U64, rows: NDArray[np.uint32]) -> None:
@@ -107,14 +113,15 @@ class Directory:
             f"slots-{i}": slots for i, slots in enumerate(self._slots)
         }
         prefixes = np.array(self._prefixes, np.int64)
-        arrays["partitions"] = np.column_stack([prefixes, self._partitions[:, [DEPTH, HOMES, COUNT]]])
-        return Part("directory", "directory", {"count": self._count}, arrays, changes=True)
+        arrays[PLACED] = np.column_stack([prefixes, self._partitions[:, [DEPTH, HOMES, COUNT]]])
+        facts = {"count": self._count, "secret": secret_hex(self._secret)}
+        return Part("directory", "directory", facts, arrays, changes=True)
 
     def restore(self, part: Part) -> None:
         """Take over what `part` gave; StateDamaged where it is not whole. Copies, about 2 ns a page."""
-        fresh = Directory()
+        fresh = Directory(_secret_of(part))
         fresh._drop()
-        table = part.arrays.get("partitions")
+        table = part.arrays.get(PLACED)
         if table is None or table.ndim != 2 or table.shape[1] != 4 or not len(table):
             raise _damaged("its table of partitions is missing or of a wrong shape")
         for i, (prefix, depth, homes, count) in enumerate(table.tolist()):
@@ -142,7 +149,7 @@ class Directory:
             raise _damaged("its partitions are not all of it")
 
     def _remove(self, identities: U64, rows: NDArray[np.uint32], end: int) -> None:
-        missing = int(kernels.remove(identities, rows, end, self._spread, self._partitions))
+        missing = int(kernels.remove(identities, rows, end, self._spread, self._partitions, self._secret))
         if missing >= 0:
             raise ValueError(f"row {rows[missing]} is not in the directory under this identity")
 
@@ -205,6 +212,18 @@ class Directory:
                 return False
             span[:] = which
         return bool((self._spread != -1).all())
+
+
+def has_secret(part: Part) -> bool:
+    """Whether a part is of a version that places identities by a secret; else only its count is of use."""
+    return "secret" in part.facts or PLACED in part.arrays
+
+
+def _secret_of(part: Part) -> Secret:
+    try:
+        return make_secret(bytes.fromhex(str(part.facts.get("secret"))))
+    except ValueError as error:
+        raise _damaged(f"its secret cannot be read ({error})") from error
 
 
 def _pairs(identities: U64) -> U64:

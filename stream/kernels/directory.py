@@ -1,9 +1,10 @@
 """The directory's table: identities to rows, eight bytes a slot, ordered linear probing.
 
-A slot is `hash << 31 | row + 1`, the hash 33 mixed bits of the identity, and 0 where nothing is. A partition
-holds all slots whose hash begins with its prefix of `depth` bits. Within it a slot stands at its home, the
-rest of the hash scaled to the number of homes, or as soon after it as there is room, and slots ascend: so a
-search ends at the first greater one, a partition is widened or cut in two in one pass from left to right, and
+A slot is `hash << 31 | row + 1`, the hash 33 bits of the identity mixed with a secret, and 0 where nothing is.
+Strangers choose ids: without the secret they could give thousands of pages one hash, and each would be read for
+each. A partition holds all slots whose hash begins with its prefix of `depth` bits. Within it a slot stands at its
+home, the rest of the hash scaled to the number of homes, or as soon after it as there is room, and slots ascend: so
+a search ends at the first greater one, a partition is widened or cut in two in one pass from left to right, and
 what it looks like does not depend on the order in which slots came. The last slot of a partition is always
 empty: no loop has to look for its end.
 
@@ -21,9 +22,10 @@ from numba.extending import intrinsic
 from numpy import int64, uint64
 from numpy.typing import NDArray
 
-from stream.kernels.hashing import PAIR
+from stream.kernels.hashing import place_pair
 from stream.kernels.jit import kernel
 from stream.model import U64
+from stream.secret import Secret
 
 HASH_BITS: Final = 33
 ROW_BITS: Final = 31
@@ -75,11 +77,9 @@ ask_for: Any = intrinsic(_ask_for)
 
 
 @njit(inline="always")
-def hash_of(identities, i):  # type: ignore[no-untyped-def]
-    """33 bits of an identity, which is a hash already: both halves count."""
-    low = identities[i, 1]
-    mixed = (identities[i, 0] ^ ((low << uint64(32)) | (low >> uint64(32)))) * PAIR
-    return mixed >> uint64(64 - HASH_BITS)
+def hash_of(identities, i, secret):  # type: ignore[no-untyped-def]
+    """33 bits of an identity under a secret: both halves count."""
+    return place_pair(identities[i, 0], identities[i, 1], secret) >> uint64(64 - HASH_BITS)
 
 
 @njit(inline="always")
@@ -101,9 +101,9 @@ def _which(h, spread):  # type: ignore[no-untyped-def]
 
 
 @njit(inline="always")
-def _ahead(identities, i, spread, partitions):  # type: ignore[no-untyped-def]
+def _ahead(identities, i, spread, partitions, secret):  # type: ignore[no-untyped-def]
     if i < identities.shape[0]:
-        h = hash_of(identities, i)
+        h = hash_of(identities, i, secret)
         p = _which(h, spread)
         ask_for(_at(partitions, p, home_of(h, partitions[p, HOMES], partitions[p, DEPTH])))
 
@@ -116,14 +116,15 @@ def find(
     partitions: NDArray[np.int64],
     starts: NDArray[np.int64],
     rows: NDArray[np.uint32],
+    secret: Secret,
 ) -> int:
     """Rows whose slot has the hash of `identities[first:]`, ascending for each; `starts[first]` is set.
 
     Returns the next identity, which is before the end where `rows` has no room left.
     """
     for i in range(first, identities.shape[0]):
-        _ahead(identities, i + AHEAD, spread, partitions)
-        h = hash_of(identities, i)
+        _ahead(identities, i + AHEAD, spread, partitions, secret)
+        h = hash_of(identities, i, secret)
         p = _which(h, spread)
         at = _at(partitions, p, home_of(h, partitions[p, HOMES], partitions[p, DEPTH]))
         least = h << uint64(ROW_BITS)
@@ -197,8 +198,8 @@ def _take(key, spread, partitions):  # type: ignore[no-untyped-def]
 
 
 @njit(inline="always")
-def _key(identities, rows, i):  # type: ignore[no-untyped-def]
-    return (hash_of(identities, i) << uint64(ROW_BITS)) | (uint64(rows[i]) + uint64(1))
+def _key(identities, rows, i, secret):  # type: ignore[no-untyped-def]
+    return (hash_of(identities, i, secret) << uint64(ROW_BITS)) | (uint64(rows[i]) + uint64(1))
 
 
 @kernel
@@ -208,6 +209,7 @@ def add(
     first: int,
     spread: NDArray[np.int32],
     partitions: NDArray[np.int64],
+    secret: Secret,
 ) -> int:
     """Insert `identities[first:]` with their rows.
 
@@ -215,13 +217,13 @@ def add(
     `~` of its place, and what this call inserted is out again.
     """
     for i in range(first, identities.shape[0]):
-        _ahead(identities, i + AHEAD, spread, partitions)
-        done = _put(_key(identities, rows, i), spread, partitions)
+        _ahead(identities, i + AHEAD, spread, partitions, secret)
+        done = _put(_key(identities, rows, i, secret), spread, partitions)
         if done == 0:
             return i
         if done < 0:
             for j in range(first, i):
-                _take(_key(identities, rows, j), spread, partitions)
+                _take(_key(identities, rows, j, secret), spread, partitions)
             return ~i
     return identities.shape[0]
 
@@ -233,21 +235,22 @@ def remove(
     end: int,
     spread: NDArray[np.int32],
     partitions: NDArray[np.int64],
+    secret: Secret,
 ) -> int:
     """Take out `identities[:end]` with their rows; -1, or the place of one that is not there: nothing changed."""
     for i in range(end):
-        _ahead(identities, i + AHEAD, spread, partitions)
-        if not _take(_key(identities, rows, i), spread, partitions):
+        _ahead(identities, i + AHEAD, spread, partitions, secret)
+        if not _take(_key(identities, rows, i, secret), spread, partitions):
             for j in range(i):
-                _put(_key(identities, rows, j), spread, partitions)
+                _put(_key(identities, rows, j, secret), spread, partitions)
             return i
     return -1
 
 
 @kernel
-def which(identities: U64, i: int, spread: NDArray[np.int32]) -> int:
+def which(identities: U64, i: int, spread: NDArray[np.int32], secret: Secret) -> int:
     """The partition of one identity."""
-    return _which(hash_of(identities, i), spread)
+    return _which(hash_of(identities, i, secret), spread)
 
 
 @kernel

@@ -13,27 +13,27 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from stream.errors import StateDamaged
 from stream.files import Part
 from stream.judge import directory as module
-from stream.judge.directory import MAX_ROW, Directory
-from stream.kernels.directory import hash_of
+from stream.judge.directory import MAX_ROW, PLACED, Directory
 from stream.model import U64
+from stream.secret import Secret
+from tests.colliding import SECRET, SECRETS, crowding, placed
 
 
 def identities(numbers: list[int] | range) -> U64:
-    """Identities (n, 2) that are as mixed as real ones; 1,000,000 + i has the same 33 bits of hash as i."""
+    """Identities (n, 2) that are as mixed as real ones; under SECRET 1,000,000 + i has the hash of i."""
     out = np.empty((len(numbers), 2), np.uint64)
     for at, number in enumerate(numbers):
         same = number % 1_000_000
         first = (same * 0x9E3779B97F4A7C15 + 0x1234567) % 2**64
         second = (first ^ (first >> 31)) * 0xBF58476D1CE4E5B9 % 2**64
-        if number >= 1_000_000:  # what is flipped in one half and, turned over, in the other cancels out
-            first, second = first ^ (1 << 40), second ^ (1 << 8)
+        if number >= 1_000_000:  # who knows the secret can undo with one half what the other one did
+            first, second = first ^ (1 << 40), second ^ placed(first) ^ placed(first ^ (1 << 40))
         out[at] = first, second
     return out
 
 
 def hashed(wanted: U64, i: int) -> int:
-    with np.errstate(over="ignore"):
-        return int(hash_of.py_func(wanted, i))
+    return placed(placed(int(wanted[i, 0])) ^ int(wanted[i, 1])) >> 31
 
 
 def answers(directory: Directory, wanted: U64) -> list[list[int]]:
@@ -57,7 +57,7 @@ class Twins(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.directory = Directory()
+        self.directory = Directory(SECRET)
         self.naive: dict[int, set[int]] = defaultdict(set)
         self.all: dict[int, int] = {}
         self.next_row = 0
@@ -127,7 +127,7 @@ TestTwins.settings = settings(max_examples=25, stateful_step_count=25, deadline=
 
 def filled(count: int, seed: int = 1) -> tuple[Directory, U64]:
     keys = np.random.default_rng(seed).integers(0, 2**64, (count, 2), dtype=np.uint64)
-    directory = Directory()
+    directory = Directory(SECRET)
     for at in range(0, count, 1000):
         directory.add(keys[at : at + 1000], np.arange(at, min(at + 1000, count), dtype=np.uint32))
     return directory, keys
@@ -143,6 +143,33 @@ def test_a_page_takes_about_ten_and_a_half_bytes_at_any_size():
         if len(directory) >= 50_000:
             assert directory.nbytes() / len(directory) < 12.3
     assert directory.nbytes() / len(directory) < 11
+
+
+@pytest.mark.parametrize("secret", SECRETS)
+def test_identities_chosen_to_have_one_hash_have_as_many(secret: Secret):
+    """Under the hash that had no secret, each of these identities was a candidate for each other."""
+    wanted = chosen(5_000, spread=1)
+    directory = Directory(secret)
+    directory.add(wanted, np.arange(len(wanted), dtype=np.uint32))
+    assert sum(map(len, answers(directory, wanted))) < len(wanted) + 10
+
+
+@pytest.mark.parametrize("secret", SECRETS)
+def test_identities_chosen_to_have_one_home_do_not_crowd(secret: Secret):
+    wanted = chosen(20_000, spread=1 << 16)
+    directory = Directory(secret)
+    directory.add(wanted, np.arange(len(wanted), dtype=np.uint32))
+    crowds = [crowding(slots != 0) for name, slots in directory.part().arrays.items() if name.startswith("slots")]
+    assert max(crowds) < 400  # random identities at the same load: up to 100
+
+
+def chosen(count: int, spread: int) -> U64:
+    """Identities (n, 2) whose 33 bits of hash, as they were without a secret, take `spread` values in a row."""
+    random = np.random.default_rng(5)
+    second = random.integers(0, 2**64, count, dtype=np.uint64)
+    turned = (second << np.uint64(32)) | (second >> np.uint64(32))
+    hashes = (np.arange(count, dtype=np.uint64) % np.uint64(spread)) << np.uint64(31)
+    return np.column_stack([turned ^ (hashes * np.uint64(pow(0x9E3779B97F4A7C15, -1, 1 << 64))), second])
 
 
 def test_what_leaves_gives_its_memory_back():
@@ -192,23 +219,25 @@ def test_a_slot_that_is_far_from_its_home_is_noticed():
     Directory().restore(part)
 
 
-@pytest.mark.parametrize("damage", ["count", "missing", "shape", "table", "depth", "overlap"])
+@pytest.mark.parametrize("damage", ["count", "missing", "shape", "table", "depth", "overlap", "secret"])
 def test_a_part_that_does_not_hold_together_is_refused(damage: str):
     directory, _ = filled(150_000)
     part = copied(directory.part())
     arrays = dict(part.arrays)
     if damage == "count":
-        part = part._replace(facts={"count": 149_999})
+        part = part._replace(facts={**part.facts, "count": 149_999})
     elif damage == "missing":
         del arrays["slots-1"]
     elif damage == "shape":
         arrays["slots-0"] = arrays["slots-0"][:-600]
     elif damage == "table":
-        arrays["partitions"] = arrays["partitions"][:-1]
+        arrays[PLACED] = arrays[PLACED][:-1]
     elif damage == "depth":
-        arrays["partitions"][0, 1] += 1
+        arrays[PLACED][0, 1] += 1
+    elif damage == "secret":
+        part = part._replace(facts={**part.facts, "secret": "no digits"})
     else:
-        arrays["partitions"][0] = arrays["partitions"][1]
+        arrays[PLACED][0] = arrays[PLACED][1]
         arrays["slots-0"] = arrays["slots-1"]
     with pytest.raises(StateDamaged, match="directory"):
         Directory().restore(part._replace(arrays=arrays))

@@ -18,10 +18,12 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from stream.files import Part
 from stream.files.folder import StateFolder
 from stream.index.index import Index
 from stream.judge import closest
 from stream.judge.acceptor import Accepted, Acceptor, Ignored
+from stream.judge.directory import PLACED
 from stream.judge.pages import Pages
 from stream.judge.resolver import Resolver
 from stream.judge.state import JudgeState
@@ -79,6 +81,14 @@ def index_for(policy: Policy, memtable_limit: int) -> Index:
 def small_state(policy: Policy) -> JudgeState:
     """One that seals and merges all the time."""
     return JudgeState(policy, memtable_limit=8)
+
+
+def without_secret(part: Part) -> Part:
+    """A part as versions wrote it that knew no secret; their directory's slots are of no use any more."""
+    if part.name != "directory":
+        return part
+    arrays = {"partitions" if name == PLACED else name: array for name, array in part.arrays.items()}
+    return part._replace(facts={"count": part.facts["count"]}, arrays=arrays)
 
 
 class JudgeMachine(RuleBasedStateMachine):
@@ -196,9 +206,11 @@ class JudgeMachine(RuleBasedStateMachine):
             assert [(c.id, c.distance, c.agreement, c.accepted) for c in found] == expected
 
     @precondition(lambda self: self.restarts < 3)
-    @rule(again=st.booleans())
-    def restart(self, again: bool) -> None:
-        """Save, and go on with what another process would take up; again: without having saved anything more."""
+    @rule(again=st.booleans(), old=st.booleans())
+    def restart(self, again: bool, old: bool) -> None:
+        """Save, and go on with what another process would take up; again: without having saved anything more.
+
+        Old: what is taken up is as a version wrote it that placed identities without a secret."""
         self.restarts += 1
         with StateFolder(Path(self.folder.name)) as folder:
             if not again or self.saved != self.fast.acceptor.next_frame:
@@ -211,7 +223,8 @@ class JudgeMachine(RuleBasedStateMachine):
         self.fast = small_state(self.policy)
         with StateFolder(Path(self.folder.name)) as folder:
             loaded = folder.load(trusted=Pages.KINDS)
-            self.fast.restore(loaded.parts, loaded.facts, "L")
+            parts = [without_secret(part) if old else part for part in loaded.parts]
+            self.fast.restore(parts, loaded.facts, "L")
             self.fast.on_disk(folder.files, loaded.sealed.values())
         self.fast.check()
 
