@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from stream.errors import StateDamaged
 from stream.files import Part
+from stream.files.part import Fact
 from stream.judge import memory
 from stream.kernels import directory as kernels
 from stream.kernels.directory import ADDRESS, COUNT, DEPTH, HOMES, LIMIT, SLOTS
@@ -114,7 +115,7 @@ class Directory:
         }
         prefixes = np.array(self._prefixes, np.int64)
         arrays[PLACED] = np.column_stack([prefixes, self._partitions[:, [DEPTH, HOMES, COUNT]]])
-        facts = {"count": self._count, "secret": secret_hex(self._secret)}
+        facts: dict[str, Fact] = {"count": self._count, "secret": secret_hex(self._secret)}
         return Part("directory", "directory", facts, arrays, changes=True)
 
     def restore(self, part: Part) -> None:

@@ -32,7 +32,7 @@ class Distinct(NamedTuple):
     times: NDArray[np.int64]  # how often it occurs
     weight: NDArray[np.int64]  # of the word in this page: (tf factor * word weight) >> 16
     first: NDArray[np.int32]  # which word it was first
-    other: NDArray[np.int32]  # scratch: which of them are not the dictionary's
+    other: NDArray[np.int32]  # scratch: where words belong; then which of them are not the dictionary's
 
 
 @njit(inline="always")
@@ -80,19 +80,22 @@ def count_words(words: Words, m: int, page: int, distinct: Distinct, secret: Sec
 
     `page` is a number from 1 to 2^31 that this `distinct` has not seen before. Words are told apart by their hashes
     alone: two with one hash count as one, and cost no more. Linear for any words, as long as strangers do not know
-    the `secret`. A word is written as if it were new before it is known whether it is, because the processor cannot
-    foresee that.
+    the `secret`. All places are worked out before one is looked at, so that no wait for a place follows a branch
+    that the processor guessed wrong. A word is written as if it were new before it is known whether it is, because
+    the processor cannot foresee that.
     """
     hashes, weights, places = words.hash, words.weight, distinct.places
     seen, times, first, weight = distinct.hash, distinct.times, distinct.first, distinct.weight
     size = 64
     while size < 4 * m and size < len(places):
         size *= 2
-    mask, own, n = np.uint64(size - 1), np.int64(page) << 32, 0
+    mask, own, n, homes = np.uint64(size - 1), np.int64(page) << 32, 0, distinct.other
+    for i in range(m):
+        homes[i] = place(hashes[i], secret) & mask
     for i in range(m):
         value = hashes[i]
         seen[n], times[n], first[n], weight[n] = value, 0, i, weights[i]
-        at = place(value, secret) & mask
+        at = np.uint64(homes[i])
         while True:
             taken = places[at]
             new = taken >> 32 != page
