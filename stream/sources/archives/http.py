@@ -11,6 +11,7 @@ _HEAD: Final = re.compile(rb"\r?\n\r?\n")
 _STATUS: Final = re.compile(rb"(?:HTTP/\d(?:\.\d)?|ICY)[ \t]+(\d{3})(?!\d)")
 _CHUNK: Final = re.compile(rb"[ \t]*([0-9A-Fa-f]{1,15})[ \t]*(?:;[^\n]{0,1000})?\r?\n")
 _HEAD_BYTES: Final = 1 << 16
+_STEP_BYTES: Final = 1 << 12
 _ENCODINGS: Final = 4
 """More than so many encodings of one body are not undone."""
 
@@ -90,12 +91,14 @@ def _decoded(body: bytes, encoding: bytes, limit: int) -> bytes:
 
 def _inflated(body: bytes, limit: int, window: int) -> bytes:
     unpacker, out = zlib.decompressobj(window), bytearray()
+    rest, at = memoryview(body), 0
     try:
         while not unpacker.eof and len(out) <= limit:
             # In steps, so that what stands before damage is had.
-            packed = unpacker.unconsumed_tail or body[:4096]
-            if not unpacker.unconsumed_tail:
-                body = body[4096:]
+            packed: bytes | memoryview = unpacker.unconsumed_tail
+            if not packed:
+                packed = rest[at : at + _STEP_BYTES]
+                at += _STEP_BYTES
             if not packed:
                 break
             out += unpacker.decompress(packed, limit + 1 - len(out))
