@@ -13,19 +13,19 @@ from typing import Annotated, Any
 
 import msgspec
 from fastapi import FastAPI, HTTPException, Query, Request, Response
-from fastapi.openapi.docs import get_swagger_ui_html
-from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse
-from fastapi.staticfiles import StaticFiles
-from swagger_ui_bundle import swagger_ui_path
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, RedirectResponse
 
 from stream import __version__
 from stream.errors import SimstreamError, UsageError, VerdictLate
 from stream.judge import lookups
 from stream.model import Page, Record
 from stream.queries import models
-from stream.queries.described import Described
+from stream.queries.described import Described, told_briefly
+from stream.queries.drawing import add_drawing
 from stream.queries.judging import Judge
 from stream.queries.limits import MOST_BYTES
+from stream.queries.words import words_of
 from stream.roles.query import QueryRole
 from stream.telemetry.health import Health
 from stream.telemetry.metrics import ASKED, Metrics
@@ -34,6 +34,7 @@ from stream.wire.page import PageLimits, decode
 
 SHOWN = "simstream: questions"
 LONGEST_WAIT = 60.0
+_JSON = "application/json"
 _LIMITS = PageLimits(max_record_bytes=MOST_BYTES * 6)  # every character may be escaped
 _ERRORS: dict[int | str, dict[str, Any]] = {503: {"model": models.Problem, "description": "it is not ready yet"}}
 Listed = Annotated[int, Query(ge=1, le=models.MOST_LISTED, description="members listed")]
@@ -50,21 +51,11 @@ def make_app(
         await judge.close()
 
     app = Described(title=SHOWN, version=__version__, lifespan=life, docs_url=None, redoc_url=None)
-    app.mount("/swagger", StaticFiles(directory=swagger_ui_path), name="swagger")
+    add_drawing(app, SHOWN)
 
     @app.get("/", include_in_schema=False)
     def front() -> RedirectResponse:
         return RedirectResponse("/docs")
-
-    @app.get("/docs", include_in_schema=False)
-    def docs() -> HTMLResponse:
-        return get_swagger_ui_html(
-            openapi_url="/openapi.json",
-            title=SHOWN,
-            swagger_js_url="/swagger/swagger-ui-bundle.js",
-            swagger_css_url="/swagger/swagger-ui.css",
-            swagger_favicon_url="/swagger/favicon-32x32.png",
-        )
 
     @app.middleware("http")
     async def measured(request: Request, go_on: Callable[[Request], Awaitable[Response]]) -> Response:
@@ -79,6 +70,10 @@ def make_app(
     async def told(_: Request, error: SimstreamError) -> Response:
         status = 504 if isinstance(error, VerdictLate) else 400 if isinstance(error, UsageError) else 503
         return JSONResponse({"detail": str(error)}, status)
+
+    @app.exception_handler(RequestValidationError)
+    async def misunderstood(_: Request, error: RequestValidationError) -> Response:
+        return JSONResponse({"detail": told_briefly(error.errors())}, 422)
 
     def ready() -> None:
         good, why = health.ready()
@@ -140,17 +135,14 @@ def make_app(
             )
         return _cluster(found)
 
-    @app.post("/tokens", summary="The words of texts, as jieba cuts them or with their weights")
-    def tokens(asked: models.TokenTexts) -> models.Tokens:
-        if asked.mode == "weights":
-            weighed = [fingerprinter.weighted(text)[: asked.top] for text in asked.texts]
-            return models.Tokens(
-                results=[
-                    [models.Token(word=word, times=times, weight=round(weight, 4)) for word, times, weight in rows]
-                    for rows in weighed
-                ]
-            )
-        return models.Tokens(results=[fingerprinter.tokens(text, asked.mode, asked.hmm) for text in asked.texts])
+    @app.post(
+        "/tokens",
+        summary="The words of texts, as jieba cuts them or with their weights",
+        response_model=models.Tokens,
+        responses={413: {"model": models.Problem, "description": "too much text, or too many words in it"}},
+    )
+    def tokens(asked: models.TokenTexts) -> Response:
+        return Response(msgspec.json.encode({"results": words_of(fingerprinter, asked)}), media_type=_JSON)
 
     @app.post(
         "/judge",

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from fastapi import FastAPI
 
 VERSION = "3.0.3"
+MOST_ERRORS = 8
+LONGEST = 200
+"""Characters of a name or a sentence in an error."""
 BOUNDS = {"exclusiveMinimum": "minimum", "exclusiveMaximum": "maximum"}
 
 
@@ -19,6 +23,18 @@ class Described(FastAPI):
             self.openapi_version = VERSION
             self.openapi_schema = as_3_0(super().openapi())
         return self.openapi_schema
+
+
+def told_briefly(errors: Sequence[Any]) -> list[dict[str, Any]]:
+    """The first errors of a body that was not understood, without what the client sent."""
+    return [
+        {"type": error["type"], "loc": [_cut(each) for each in error["loc"]], "msg": _cut(error["msg"])}
+        for error in errors[:MOST_ERRORS]
+    ]
+
+
+def _cut(part: Any) -> Any:
+    return f"{part[:LONGEST]}…" if isinstance(part, str) and len(part) > LONGEST else part
 
 
 def as_3_0(part: Any) -> Any:

@@ -1,10 +1,13 @@
-"""What clients may take: the size of a request's body, and the time in which it comes."""
+"""What clients may take: a request's bytes and seconds, all requests' memory, and how many work at once."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from dataclasses import dataclass, field
 from typing import Any
+
+from stream.queries.shape import MOST_STRINGS, has_few_values
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -12,30 +15,76 @@ Send = Callable[[Message], Awaitable[None]]
 App = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]
 MOST_BYTES = 16 << 20
 """Of one request's body."""
-BODY_S = 10.0
+MOST_TOKEN_BYTES = 1 << 20
+"""Of all texts of one question for tokens, in UTF-8."""
+ESCAPED = 6
+"""JSON may write each byte of a text as six: `\\u0061`."""
+RETRY_AFTER_S = 1
+
+
+def _bodies() -> dict[str, int]:
+    return {"/match": MOST_BYTES, "/judge": MOST_BYTES, "/tokens": ESCAPED * MOST_TOKEN_BYTES + (64 << 10)}
+
+
+@dataclass(frozen=True, slots=True)
+class QueryLimits:
+    """What clients may take."""
+
+    bodies: Mapping[str, int] = field(default_factory=_bodies)
+    """Bytes of a body, by the request's path."""
+    other_body: int = 256 << 10
+    """Bytes of a body, for every other path."""
+    held_bytes: int = 4 * MOST_BYTES
+    """Bodies being read or answered, and answers being sent, of all clients together."""
+    body_s: float = 10.0
+    """Seconds in which a body comes."""
+    send_s: float = 30.0
+    """Seconds in which a client takes up what is sent to it at once."""
+    costly: frozenset[str] = frozenset({"/match", "/match/fingerprints", "/tokens"})
+    """Paths whose answers take a processor for long."""
+    at_once: int = 2
+    """Costly answers that are made at once."""
+    wait_s: float = 2.0
+    """Seconds that a costly question waits for its turn."""
 
 
 class Bounded:
-    """An ASGI application behind which a request's body is whole, at most so many bytes, and came in time."""
+    """An ASGI application behind which a request's body is whole, within its limit, and came in time.
 
-    def __init__(self, app: App, most_bytes: int, seconds: float = BODY_S) -> None:
+    Costly questions wait briefly for their turn. What is refused is told why: 408, 413, 422, or 503 with
+    Retry-After. For one event loop.
+    """
+
+    def __init__(self, app: App, limits: QueryLimits) -> None:
         self._app = app
-        self._most_bytes = most_bytes
-        self._seconds = seconds
+        self._limits = limits
+        self._held = 0
+        self._turns = asyncio.Semaphore(limits.at_once)
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         """See ASGI."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        body = bytearray()
         try:
-            body = await asyncio.wait_for(self._body(receive), self._seconds)
+            await self._answer(scope, body, receive, send)
+        except _RefusedError as refused:
+            await refused.tell(send)
+        except _GoneError:
+            return  # nobody is there to be answered
+        finally:
+            self._held -= len(body)
+
+    async def _answer(self, scope: MutableMapping[str, Any], body: bytearray, receive: Receive, send: Send) -> None:
+        path = scope.get("path", "")
+        try:
+            async with asyncio.timeout(self._limits.body_s):
+                await self._read(path, body, receive)
         except TimeoutError:
-            await _refuse(send, 408, b"the request came too slowly")
-            return
-        if body is None:
-            await _refuse(send, 413, b"the request is too large: at most %d bytes" % self._most_bytes)
-            return
+            raise _RefusedError(408, "the request came too slowly") from None
+        if not has_few_values(body):
+            raise _RefusedError(422, f"the request has more than {MOST_STRINGS} strings, or too much beside them")
         read = False
 
         async def whole() -> Message:
@@ -43,26 +92,79 @@ class Bounded:
             if read:
                 return await receive()  # the client going away
             read = True
-            return {"type": "http.request", "body": body, "more_body": False}
+            return {"type": "http.request", "body": bytes(body), "more_body": False}
 
-        await self._app(scope, whole, send)
+        if path not in self._limits.costly:
+            await self._app(scope, whole, lambda message: self._send(message, send))
+            return
+        await self._in_turn(scope, whole, send)
 
-    async def _body(self, receive: Receive) -> bytes | None:
-        parts, size, more = [], 0, True
+    async def _in_turn(self, scope: MutableMapping[str, Any], whole: Receive, send: Send) -> None:
+        """Answer a costly question. Its turn ends with the work: who reads slowly keeps nobody waiting."""
+        try:
+            async with asyncio.timeout(self._limits.wait_s):
+                await self._turns.acquire()
+        except TimeoutError:
+            raise _RefusedError(503, "other questions are being answered: ask again in a moment") from None
+        working = True
+
+        def done() -> None:
+            nonlocal working
+            if working:
+                working = False
+                self._turns.release()
+
+        async def sent(message: Message) -> None:
+            done()
+            await self._send(message, send)
+
+        try:
+            await self._app(scope, whole, sent)
+        finally:
+            done()
+
+    async def _read(self, path: str, body: bytearray, receive: Receive) -> None:
+        """Fill `body`. Linear in its bytes, whatever its parts."""
+        most, more = self._limits.bodies.get(path, self._limits.other_body), True
         while more:
             message = await receive()
             if message["type"] != "http.request":
-                return b""
-            parts.append(message.get("body", b""))
-            size += len(parts[-1])
+                raise _GoneError
+            part = message.get("body", b"")
             more = message.get("more_body", False)
-            if size > self._most_bytes:
-                return None
-        return b"".join(parts)
+            if len(body) + len(part) > most:
+                raise _RefusedError(413, f"the request is too large: at most {most} bytes")
+            if self._held + len(part) > self._limits.held_bytes:
+                raise _RefusedError(503, "other requests fill the memory for them: ask again in a moment")
+            self._held += len(part)
+            body += part
+
+    async def _send(self, message: Message, send: Send) -> None:
+        size = len(message.get("body", b""))
+        self._held += size
+        try:
+            async with asyncio.timeout(self._limits.send_s):
+                await send(message)
+        finally:
+            self._held -= size
 
 
-async def _refuse(send: Send, status: int, why: bytes) -> None:
-    body = b'{"detail":"%s"}' % why
-    headers = [(b"content-type", b"application/json"), (b"connection", b"close")]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
+class _GoneError(Exception):
+    """The client went away before its request was whole."""
+
+
+class _RefusedError(Exception):
+    """A request is not answered; raised before anything is sent."""
+
+    def __init__(self, status: int, why: str) -> None:
+        super().__init__(why)
+        self._status = status
+
+    async def tell(self, send: Send) -> None:
+        """Send the status and the sentence."""
+        body = b'{"detail":"%s"}' % str(self).encode()
+        headers = [(b"content-type", b"application/json"), (b"connection", b"close")]
+        if self._status == 503:
+            headers.append((b"retry-after", b"%d" % RETRY_AFTER_S))
+        await send({"type": "http.response.start", "status": self._status, "headers": headers})
+        await send({"type": "http.response.body", "body": body})

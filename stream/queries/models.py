@@ -9,6 +9,8 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 MOST_TEXTS = 256
 """Texts, fingerprints or pages of one request."""
 MOST_LISTED = 1_000
+MOST_MATCHES = 100_000
+"""Matches that one answer may list, over all that was asked."""
 Limit = Annotated[int, Field(ge=1, le=MOST_LISTED)]
 Hex = Annotated[str, Field(pattern=r"^[0-9a-f]{16}$", description="64 bits as 16 hex digits")]
 
@@ -40,6 +42,12 @@ class Pages(Asked):
     pages: Annotated[list[Content], Field(max_length=MOST_TEXTS, description="answered after `texts`")] = []
     limit: Annotated[Limit, Field(description="matches listed for each")] = 100
 
+    @model_validator(mode="after")
+    def not_too_many(self) -> Pages:
+        """Refuses what may have too long an answer."""
+        _check_matches(len(self.texts) + len(self.pages), self.limit)
+        return self
+
 
 class Fingerprint(Asked):
     """A fingerprint, as verdicts and `simstream fingerprint` have it."""
@@ -56,11 +64,24 @@ class Fingerprints(Asked):
     fingerprints: Annotated[list[Fingerprint], Field(min_length=1, max_length=MOST_TEXTS)]
     limit: Limit = 100
 
+    @model_validator(mode="after")
+    def not_too_many(self) -> Fingerprints:
+        """Refuses what may have too long an answer."""
+        _check_matches(len(self.fingerprints), self.limit)
+        return self
+
+
+def _check_matches(asked: int, limit: int) -> None:
+    if asked * limit > MOST_MATCHES:
+        raise ValueError(f"{asked} questions with {limit} matches each: at most {MOST_MATCHES} are listed at once")
+
 
 class TokenTexts(Asked):
     """Texts to be cut into words."""
 
-    texts: Annotated[list[str], Field(min_length=1, max_length=MOST_TEXTS)]
+    texts: Annotated[
+        list[str], Field(min_length=1, max_length=MOST_TEXTS, description="1 MB of them together, in UTF-8")
+    ]
     mode: Annotated[
         Literal["accurate", "search", "full", "weights"],
         Field(description="jieba's three modes; `weights`: the words that count, with what they weigh"),

@@ -10,7 +10,8 @@ import uvicorn
 
 from stream.closing import Closing
 from stream.errors import SettingsError
-from stream.queries.limits import MOST_BYTES, App, Bounded
+from stream.queries.connection import Connection
+from stream.queries.limits import App, Bounded, QueryLimits
 
 MOST_CONNECTIONS = 256
 IDLE_S = 5
@@ -24,11 +25,12 @@ class QueryServer(Closing):
     Raises SettingsError where the address cannot be bound.
     """
 
-    def __init__(self, host: str, port: int, app: App, most_bytes: int = MOST_BYTES) -> None:
+    def __init__(self, host: str, port: int, app: App, limits: QueryLimits | None = None) -> None:
         self._socket = _bound(host, port)
         self.port = int(self._socket.getsockname()[1])
         config = uvicorn.Config(
-            Bounded(app, most_bytes),
+            Bounded(app, limits or QueryLimits()),
+            http=Connection,
             log_config=None,
             log_level=logging.WARNING,  # when it starts and ends, the role says itself
             access_log=False,

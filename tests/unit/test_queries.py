@@ -7,7 +7,7 @@ import threading
 from collections.abc import MutableMapping
 from typing import Any
 
-from stream.queries.limits import Bounded
+from stream.queries.limits import Bounded, QueryLimits
 from stream.roles.turns import Turns
 
 
@@ -73,7 +73,8 @@ def test_a_body_that_is_too_large_or_too_slow_never_reaches_the_application() ->
         async def send(message: MutableMapping[str, Any]) -> None:
             sent.append(message)
 
-        await Bounded(app, most_bytes=10, seconds=0.05)({"type": "http"}, receive, send)
+        limits = QueryLimits(other_body=10, body_s=0.05)
+        await Bounded(app, limits)({"type": "http", "path": "/"}, receive, send)
         return int(sent[0]["status"])
 
     assert asyncio.run(asked([b"12345", b"67890"])) == 200

@@ -1,0 +1,264 @@
+"""What a stranger may ask of the API: bounded in bytes, words, values and seconds, and never many at once."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import http.client
+import json
+import socket
+from collections.abc import Callable, Coroutine, Iterator, MutableMapping
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stream.judge.lookups import Match
+from stream.queries import shape, words
+from stream.queries.app import make_app
+from stream.queries.connection import FREE_PIECES, LEAST_PIECE_BYTES
+from stream.queries.limits import MOST_TOKEN_BYTES, Bounded, QueryLimits
+from stream.queries.server import QueryServer
+from stream.queries.shape import has_few_values
+from stream.telemetry.metrics import Metrics
+from stream.text.fingerprinter import Fingerprinter
+from stream.text.recipe import PRESETS
+
+Message = MutableMapping[str, Any]
+Taking = Callable[[], Coroutine[Any, Any, None]]
+JSON = {"Content-Type": "application/json"}
+
+
+class Answer:
+    """Status, headers and body of an answer."""
+
+    def __init__(self, port: int, method: str, path: str, body: Any = None, headers: dict[str, str] = JSON) -> None:
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+        data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
+        connection.request(method, path, data, headers)
+        answer = connection.getresponse()
+        self.status, self.headers, self.body = answer.status, answer.headers, answer.read()
+        connection.close()
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+@pytest.fixture(scope="module")
+def port(cache: Path) -> Iterator[int]:
+    """An API over no log: what needs the state is not asked."""
+
+    async def close() -> None: ...
+
+    role = SimpleNamespace(live_pages=1, policy=SimpleNamespace(id="p", sketch_bits=64), near=lambda *_: [Match])
+    health, judge = SimpleNamespace(ready=lambda: (True, "")), SimpleNamespace(close=close)
+    with Fingerprinter(PRESETS["default"], cache, workers=0) as fingerprinter:
+        app = make_app(cast(Any, role), fingerprinter, cast(Any, judge), cast(Any, health), Metrics())
+        with QueryServer("127.0.0.1", 0, app) as server:
+            yield server.port
+
+
+def test_more_text_than_is_cut_at_once_is_refused_with_a_sentence(port: int) -> None:
+    for texts in (["x" * (MOST_TOKEN_BYTES + 1)], ["的" * (MOST_TOKEN_BYTES // 12)] * 5):
+        answer = Answer(port, "POST", "/tokens", {"texts": texts})
+        assert answer.status == 413
+        assert "at most 1048576 are cut at once" in answer.json["detail"]
+    whole = Answer(port, "POST", "/tokens", {"texts": ["x" * MOST_TOKEN_BYTES]})
+    assert whole.json == {"results": [["x" * MOST_TOKEN_BYTES]]}
+
+
+def test_a_body_has_the_size_of_what_its_question_needs(port: int) -> None:
+    assert Answer(port, "POST", "/tokens", b" " * (7 << 20)).status == 413
+    assert Answer(port, "POST", "/match/fingerprints", b" " * (300 << 10)).status == 413
+
+
+@pytest.mark.parametrize("mode", ["accurate", "weights"])
+def test_an_answer_of_too_many_words_is_not_made(port: int, mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(words, "MOST_TOKENS", 6)
+    texts = ["one two three", "four five six"]
+    answer = Answer(port, "POST", "/tokens", {"texts": texts, "mode": mode})
+    if mode == "weights":
+        assert [len(result) for result in answer.json["results"]] == [3, 3]
+        answer = Answer(port, "POST", "/tokens", {"texts": [*texts, "seven"], "mode": mode})
+    assert answer.status == 413
+    assert "more than 6 words" in answer.json["detail"]
+
+
+def test_an_answer_lists_a_bounded_number_of_matches(port: int) -> None:
+    many = {"fingerprints": [{"fingerprint": "0" * 16}] * 200, "limit": 1000}
+    answer = Answer(port, "POST", "/match/fingerprints", many)
+    assert answer.status == 422
+    assert "at most 100000 are listed" in answer.json["detail"][0]["msg"]
+
+
+def test_what_is_not_understood_is_told_briefly_and_never_sent_back(port: int) -> None:
+    unknown = {f"k{number}": "secret" for number in range(2_000)} | {"n" * 5_000: 1}
+    answer = Answer(port, "POST", "/tokens", unknown)
+    assert answer.status == 422
+    assert len(answer.body) < 4_000
+    assert b"secret" not in answer.body
+    assert {tuple(error) for error in answer.json["detail"]} == {("type", "loc", "msg")}
+
+
+def test_a_body_of_very_many_small_values_is_never_read(port: int) -> None:
+    for body in (
+        b"{" + b",".join(b'"k%d":1' % number for number in range(20_000)) + b"}",
+        b'{"texts":[' + b"1," * 100_000 + b"1]}",
+    ):
+        answer = Answer(port, "POST", "/tokens", body)
+        assert answer.status == 422
+        assert "more than 16384 strings, or too much beside them" in answer.json["detail"]
+
+
+def test_the_pages_files_are_whole_whatever_ranges_are_asked_for(port: int) -> None:
+    whole = Answer(port, "GET", "/swagger/swagger-ui-bundle.js")
+    ranges = Answer(port, "GET", "/swagger/swagger-ui-bundle.js", None, {"Range": "bytes=" + "0-," * 50 + "0-"})
+    assert (whole.status, ranges.status) == (200, 200)
+    assert whole.body == ranges.body
+    assert whole.headers["content-type"].startswith("text/javascript")
+    for other in ("index.html", "swagger-ui.js", "..%2fswagger-ui.css", "%2e%2e"):
+        assert Answer(port, "GET", f"/swagger/{other}").status == 404
+
+
+def sent_in_chunks(port: int, chunk: bytes, count: int) -> bytes:
+    """What the API answers to a body of so many chunks."""
+    head = b"POST /tokens HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: application/json\r\n"
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as client:
+        client.sendall(head + b"Transfer-Encoding: chunked\r\n\r\n")
+        with contextlib.suppress(OSError):  # it may have answered and hung up
+            client.sendall(b"%x\r\n%s\r\n" % (len(chunk), chunk) * count + b"2\r\n{}\r\n0\r\n\r\n")
+        return b"".join(iter(partial(_received, client), b""))
+
+
+def _received(client: socket.socket) -> bytes:
+    """What comes next; nothing at the end, also where the other side broke off."""
+    try:
+        return client.recv(1 << 16)
+    except OSError:
+        return b""
+
+
+def test_a_body_in_very_many_small_pieces_is_refused_before_it_is_whole(port: int) -> None:
+    """Every piece costs the event loop as much as some kilobytes do."""
+    assert b"too many small pieces" in sent_in_chunks(port, b" ", FREE_PIECES + 1)
+    assert sent_in_chunks(port, b" ", FREE_PIECES - 2).startswith(b"HTTP/1.1 422")
+    large = sent_in_chunks(port, b" " * (LEAST_PIECE_BYTES + 8), 20 * FREE_PIECES)
+    assert b"too much beside them" in large  # it was read
+
+
+class Stage:
+    """An application that answers when it is told to, behind `Bounded`."""
+
+    def __init__(self, limits: QueryLimits) -> None:
+        self.bounded = Bounded(self._app, limits)
+        self.go = asyncio.Event()
+        self.inside = 0
+
+    async def _app(self, scope: Message, receive: Any, send: Any) -> None:
+        await receive()
+        self.inside += 1
+        await self.go.wait()
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"x"})
+
+    async def ask(self, path: str, body: bytes = b"", takes: Taking | None = None) -> Message:
+        """The beginning of the answer. `takes` is what the client does before it takes a part of it."""
+        told: list[Message] = []
+
+        async def receive() -> Message:
+            return {"type": "http.request", "body": body, "more_body": False}
+
+        async def send(message: Message) -> None:
+            told.append(message)
+            if takes is not None:
+                await takes()
+
+        await self.bounded({"type": "http", "path": path}, receive, send)
+        return told[0]
+
+
+def test_costly_questions_wait_for_a_turn_and_are_told_when_to_ask_again() -> None:
+    async def play() -> None:
+        stage = Stage(QueryLimits(wait_s=0.05))
+        first = [asyncio.create_task(stage.ask("/match")) for _ in range(2)]
+        await asyncio.sleep(0.01)
+        late = await stage.ask("/tokens")
+        assert (late["status"], dict(late["headers"])[b"retry-after"]) == (503, b"1")
+        cheap = asyncio.create_task(stage.ask("/ready"))
+        await asyncio.sleep(0.01)
+        assert stage.inside == 3
+        stage.go.set()
+        assert [answer["status"] for answer in [*await asyncio.gather(*first), await cheap]] == [200] * 3
+        assert (await stage.ask("/tokens"))["status"] == 200
+
+    asyncio.run(play())
+
+
+def test_a_client_that_reads_slowly_keeps_no_costly_question_waiting() -> None:
+    async def play() -> None:
+        stage = Stage(QueryLimits(wait_s=0.05, at_once=1))
+        stage.go.set()
+        stuck = asyncio.Event()
+
+        async def never() -> None:
+            await stuck.wait()
+
+        slow = asyncio.create_task(stage.ask("/tokens", takes=never))
+        await asyncio.sleep(0.01)
+        assert (await stage.ask("/tokens"))["status"] == 200
+        stuck.set()
+        await slow
+
+    asyncio.run(play())
+
+
+def test_a_client_that_takes_nothing_is_left() -> None:
+    async def play() -> None:
+        stage = Stage(QueryLimits(send_s=0.05))
+        stage.go.set()
+        with pytest.raises(TimeoutError):
+            await stage.ask("/tokens", takes=lambda: asyncio.sleep(60))
+
+    asyncio.run(play())
+
+
+def test_bodies_of_all_clients_together_are_bounded() -> None:
+    async def play() -> None:
+        stage = Stage(QueryLimits(held_bytes=25))
+        held = [asyncio.create_task(stage.ask("/judge", b"0123456789")) for _ in range(2)]
+        await asyncio.sleep(0.01)
+        assert (await stage.ask("/judge", b"0123456789"))["status"] == 503
+        stage.go.set()
+        await asyncio.gather(*held)
+        assert (await stage.ask("/judge", b"0123456789"))["status"] == 200
+
+    asyncio.run(play())
+
+
+VALUES = st.recursive(
+    st.none() | st.integers(-9, 9) | st.text('a\\"b{:,\n', max_size=6),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text('a\\"', max_size=3), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@given(value=VALUES, indent=st.none() | st.just(2))
+def test_strings_and_what_stands_outside_are_counted_as_json_reads_them(value: Any, indent: int | None) -> None:
+    text = json.dumps(value, indent=indent)
+    strings = outside = at = 0
+    while at < len(text):
+        if text[at] == '"':
+            _, at = json.decoder.scanstring(text, at + 1)
+            strings += 1
+        else:
+            at, outside = at + 1, outside + 1
+    for fewer_strings, fewer_bytes in ((0, 0), (1, 0), (0, 1)):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(shape, "MOST_STRINGS", strings - fewer_strings)
+            patch.setattr(shape, "MOST_OUTSIDE_BYTES", outside - fewer_bytes)
+            assert has_few_values(text.encode()) is (fewer_strings == fewer_bytes == 0)
