@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,8 @@ from stream.model import U64
 
 FIRST_WORDS = 64
 MOST_WORDS = (NUMBER_MASK + 1) // 64
+AT_ONCE = 1 << 16
+"""Numbers that are given back at once."""
 
 
 class Held:
@@ -69,12 +71,14 @@ class Held:
         """Those that are still to be given back, ascending."""
         return np.sort(np.concatenate([np.empty(0, np.uint32), *self._dropped]))
 
-    def give_back(self) -> NDArray[np.uint32]:
-        """As `dropped`; they are free from now on."""
-        numbers = self.dropped()
-        forget(numbers, self._held, self.released)
-        self._dropped.clear()
-        return numbers
+    def give_back(self) -> Iterator[NDArray[np.uint32]]:
+        """What `dropped` tells of, some at a time and in no particular order; free from then on."""
+        while self._dropped:
+            numbers = self._dropped.pop()
+            for at in range(0, len(numbers), AT_ONCE):
+                some = numbers[at : at + AT_ONCE]
+                forget(some, self._held, self.released)
+                yield some
 
     def used(self) -> U64:
         """The words of `released` up to the last that is not 0."""

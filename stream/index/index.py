@@ -158,12 +158,18 @@ class Index(Closing):
         """As the function `join`, by this index's limits; what is in the index plays no part."""
         return _join(self._rule, queries, others, limit, in_order)
 
-    def release(self, entries: NDArray[np.uint32]) -> None:
+    def release(self, entries: NDArray[np.uint32], *, sweep: bool = True) -> None:
         """These entries are gone: from answers now, from memory at a merge, and then come out of `dropped`.
 
+        Where not `sweep`, call `sweep` later: whole buckets may be dropped first, which spares rewriting them.
         Errors: ValueError for a number that is not live or comes twice; nothing is changed then.
         """
         self._held.release(as_numbers(np.asarray(entries)))
+        if sweep:
+            self._shelf.sweep()
+
+    def sweep(self) -> None:
+        """Where more than half of all entries is dead, find out where, and have those segments rewritten."""
         self._shelf.sweep()
 
     def drop_buckets(self, below: int) -> None:
@@ -181,6 +187,10 @@ class Index(Closing):
 
     def dropped(self) -> NDArray[np.uint32]:
         """The numbers that no part holds any more since the last call, ascending: free for other entries."""
+        return np.sort(np.concatenate([np.empty(0, np.uint32), *self._held.give_back()]))
+
+    def dropped_slices(self) -> Iterator[NDArray[np.uint32]]:
+        """As `dropped`, at most 65,536 at a time and in no particular order; to be read to the end."""
         return self._held.give_back()
 
     def settle(self) -> None:

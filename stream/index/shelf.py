@@ -111,8 +111,9 @@ class Shelf:
         for segment in old:
             del self.segments[segment.name]
             self._busy.discard(segment.name)
-        for rows in columns:
-            self._held.drop(rows & np.uint32(NUMBER_MASK))
+        old.clear()
+        while columns:  # each segment's memory goes before the next one's numbers take some
+            self._held.drop(columns.pop() & np.uint32(NUMBER_MASK))
 
     def mapped(self, name: str, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Use other arrays of the same contents. Errors: StateDamaged."""

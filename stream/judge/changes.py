@@ -10,22 +10,34 @@ from numpy.typing import NDArray
 from stream.index.index import Index
 from stream.judge.batch import Batch
 from stream.judge.directory import Directory
+from stream.judge.expiry import Beat
 from stream.judge.pages import Pages
-from stream.judge.rows import FOUNDER, LIVE, Rows
+from stream.judge.rows import FOUNDER, INDEXED, LIVE, Rows
 
 Buckets = Callable[[NDArray[np.int64]], NDArray[np.int64]]
 """The bucket (n,) of each time (n,)."""
+KEEP_SHARE = 1024
+"""From one in so many of all pages on, those that leave are taken out of the directory by going over all of it."""
+MOST_APART = 1 << 14
+"""Heirs that are compared with each page of a batch; more of them are handed to the index at once."""
+AT_ONCE = 1 << 16
+"""Records that are read at once."""
 
 
 class Changes:
     """Of the batch that is being judged; `settle` tells of them all at once, and there are none then."""
 
-    def __init__(self, index: Index, rows: Rows, pages: Pages, directory: Directory, buckets: Buckets) -> None:
+    def __init__(
+        self, index: Index, rows: Rows, pages: Pages, directory: Directory, buckets: Buckets, beat: Beat
+    ) -> None:
+        self.reindexed = 0
+        """How often heirs were handed to the index in the middle of a batch: answers of before miss them."""
         self._index = index
         self._rows = rows
         self._pages = pages
         self._directory = directory
         self._buckets = buckets
+        self._beat = beat
         self._clear()
 
     def _clear(self) -> None:
@@ -38,6 +50,11 @@ class Changes:
         """Identities and rows of pages that are live no more."""
         self._replaced: list[int] = []
         """Records of pages whose row has another now."""
+        self._left: list[tuple[NDArray[np.uint32], NDArray[np.uint32]]] = []
+        """Rows and records of pages of before that left with many others; empty where they are too many."""
+        self._left_count = 0
+        self._former_heirs: list[int] = []
+        """Rows of `_left` that were indexed in this batch: free once it is settled."""
 
     def entry(self, number: int, row: int) -> None:
         """Page `number`, of this row, has founded an entry."""
@@ -49,6 +66,23 @@ class Changes:
         self._rows.found(heir)
         self.batch.founders[heir] = self.batch.number_of(heir)
         self.promoted.append(heir)
+
+    def promote_many(self, heirs: NDArray[np.uint32]) -> None:
+        """As `promote` of each. Very many go to the index now: each page would be compared with all of them."""
+        mine = np.isin(heirs, self.batch.rows)
+        for heir in heirs[mine].tolist():
+            self.promote(heir)
+        others = heirs[~mine]
+        self._rows.table.column("state")[others] |= FOUNDER | INDEXED
+        if len(self.promoted) + len(others) <= MOST_APART:
+            self.batch.founders.update(dict.fromkeys(others.tolist(), -1))
+            self.promoted += others.tolist()
+            return
+        self.reindexed += 1
+        others = others[np.argsort(self._rows.table.column("cold")[others])]  # neighbours are read together
+        for at in range(0, len(others), AT_ONCE):
+            self._add_heirs(others[at : at + AT_ONCE])
+            self._beat()
 
     def replace(self, cold: int) -> None:
         """A row has another record from now on."""
@@ -63,6 +97,32 @@ class Changes:
             self.batch.live[identity] = 0
         self._gone.append((identity, row))
 
+    def leave_many(self, rows: NDArray[np.uint32], colds: NDArray[np.uint32]) -> None:
+        """As `leave` of each of n live pages, given their records; most rows are free from now on."""
+        batch, table = self.batch, self._rows.table
+        idle = self._rows.leave_many(rows)
+        fresh = np.fromiter(batch.founders, np.uint32, len(batch.founders))
+        own = np.isin(idle, fresh)
+        self._touched.update(idle[own].tolist())
+        idle = idle[~own]
+        if self._touched:
+            self._touched.difference_update(idle.tolist())
+        self._index.release(idle, sweep=False)
+        before = ~np.isin(rows, batch.rows[~batch.kept])
+        rows, colds = rows[before], colds[before]
+        self._pages.left(colds)
+        numbers = (table.column("state")[rows] & FOUNDER) != 0
+        self._former_heirs += rows[numbers][np.isin(rows[numbers], fresh)].tolist()
+        self._left_count += len(rows)
+        if self._is_few():
+            self._left.append((rows, colds))
+        else:
+            self._left.clear()
+        table.free_all(rows[~numbers])
+
+    def _is_few(self) -> bool:
+        return self._left_count * KEEP_SHARE < len(self._directory)
+
     def settle(self) -> None:
         """Hand to index and directory what has stayed of the batch, and take from them what has left."""
         founders, state = self.batch.founders, self._rows.table.state
@@ -73,7 +133,7 @@ class Changes:
         self._add_entries([row for row in founders if state[row] & FOUNDER])
         released = sorted(entry for entry in idle if entry not in founders)
         if released:
-            self._index.release(np.array(released, np.uint32))
+            self._index.release(np.array(released, np.uint32), sweep=False)
         self._settle_pages()
         self._clear()
 
@@ -92,10 +152,11 @@ class Changes:
             )
         heirs = np.array([row for row in rows if batch.founders[row] < 0], np.uint32)
         if len(heirs):
-            found = self._pages.records(self._rows.table.column("cold")[heirs])
-            self._index.add(
-                heirs, found["fingerprint"], found["sketch"], found["short"], self._buckets(found["time"])
-            )
+            self._add_heirs(heirs)
+
+    def _add_heirs(self, heirs: NDArray[np.uint32]) -> None:
+        found = self._pages.records(self._rows.table.column("cold")[heirs])
+        self._index.add(heirs, found["fingerprint"], found["sketch"], found["short"], self._buckets(found["time"]))
 
     def _settle_pages(self) -> None:
         """Enter the batch's pages that are still live, take out those of before that are not, free their rows."""
@@ -105,11 +166,9 @@ class Changes:
         new = ~batch.kept
         mine = set(batch.rows[new].tolist())
         before = [(identity, row) for identity, row in self._gone if row not in mine]
+        self._take_out(before)
         if before:
-            identities = np.frombuffer(b"".join(identity for identity, _ in before), np.uint64).reshape(-1, 2)
-            gone = np.array([row for _, row in before], np.uint32)
-            self._directory.remove(identities, gone)
-            pages.left(rows.table.column("cold")[gone])
+            pages.left(rows.table.column("cold")[np.array([row for _, row in before], np.uint32)])
         stayed, left = live & new, ~live & new
         if stayed.any():
             self._directory.add(batch.identities[stayed], batch.rows[stayed])
@@ -117,6 +176,22 @@ class Changes:
             pages.left(batch.colds[left])
         if self._replaced:
             pages.left(np.array(self._replaced, np.uint32))
-        for row in [*(row for _, row in before), *batch.rows[left].tolist()]:
+        for row in [*(row for _, row in before), *self._former_heirs, *batch.rows[left].tolist()]:
             if not state[row] & FOUNDER:
                 rows.table.free(row)
+
+    def _take_out(self, before: list[tuple[bytes, int]]) -> None:
+        """Take pages of before that are live no more out of the directory: these, and those that left with many."""
+        if self._left_count and not self._is_few():
+            live = self._rows.table.column("state")
+            if self._directory.keep(live, LIVE, self._beat) != len(before) + self._left_count:
+                raise ValueError("the directory has other pages than those that were live")
+            return
+        identities = [np.frombuffer(b"".join(identity for identity, _ in before), np.uint64).reshape(-1, 2)]
+        rows = [np.array([row for _, row in before], np.uint32)]
+        for gone, colds in self._left:
+            identities.append(self._pages.records(colds)["identity"])
+            rows.append(gone)
+        gone = np.concatenate(rows)
+        if len(gone):
+            self._directory.remove(np.concatenate(identities), gone)

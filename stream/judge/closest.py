@@ -87,6 +87,8 @@ class Closest:
         """Per page of `_entries` those of its own fingerprint, sketch, length and bucket."""
         self._heirs: U64 = np.empty(0, np.uint64)
         """The fingerprints of the first of `Store.promoted`, which only grows within a batch."""
+        self._reindexed = self._store.reindexed
+        """When `_entries` was asked for."""
         self._groups = NONE
         """What the matches of `_fellows` are places in."""
 
@@ -173,8 +175,7 @@ class Closest:
         """The live pages promoted in this batch whose fingerprints are within the distance."""
         store, known = self._store, len(self._heirs)
         if len(store.promoted) > known:
-            more = [store.record(heir).fingerprint for heir in store.promoted[known:]]
-            self._heirs = np.concatenate([self._heirs, np.array(more, np.uint64)])
+            self._heirs = np.concatenate([self._heirs, store.fingerprints(store.promoted[known:])])
         near = np.bitwise_count(self._heirs ^ np.uint64(page.fingerprint)) <= self._policy.distance
         return (store.promoted[i] for i in np.flatnonzero(near).tolist() if store.rows.is_live(store.promoted[i]))
 
@@ -195,8 +196,8 @@ class Closest:
 
     def _near(self, number: int) -> Answer:
         """The index's answer that has page `number`; as many pages are asked for at once as its limit allows."""
-        if number >= self._entries.end:
-            batch = self._batch
+        if number >= self._entries.end or self._reindexed != self._store.reindexed:
+            batch, self._reindexed = self._batch, self._store.reindexed
             asked = batch.fingerprints[number:], batch.sketches[number:], batch.short[number:]
             self._entries = Answer(number, self._index.query(*asked, in_order=False))
             self._find_twins()

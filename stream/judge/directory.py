@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import ceil, pow
 from typing import Final
 
@@ -95,6 +96,22 @@ class Directory:
         wide = (table[:, COUNT] < table[:, HOMES] * EMPTIEST) & (table[:, HOMES] > LEAST_HOMES)
         for which in np.flatnonzero(wide).tolist():
             self._replace(which, self._homes(which, int(table[which, COUNT])))
+
+    def keep(self, state: NDArray[np.uint8], wanted: int, beat: Callable[[], None]) -> int:
+        """Remove all rows whose `state` has not the bit `wanted`; how many. `beat` is called once a partition.
+
+        Cost: some 3 ns for each row that is there, whatever is removed, and no identity is needed.
+        """
+        before = self._count
+        for which, slots in enumerate(self._slots):
+            removed = int(kernels.clear_others(slots, state, wanted))
+            if removed:
+                _, homes, _, count, *_ = self._partitions[which].tolist()
+                narrow = count - removed < homes * EMPTIEST and homes > LEAST_HOMES
+                self._replace(which, self._homes(which, count - removed) if narrow else homes)
+                self._count -= removed
+            beat()
+        return before - self._count
 
     def rows(self) -> NDArray[np.uint32]:
         """All rows, in the order of their identities' hashes; linear."""

@@ -87,13 +87,14 @@ class Chunks:
         self.in_order.append(chunk)
         self._put(chunk, live)
 
-    def drop_empty(self) -> None:
-        """Let go of sealed chunks that have no live record."""
-        if any(isinstance(chunk, SealedChunk) and not self.live[chunk.slot] for chunk in self.in_order):
-            for chunk in self.in_order:
-                if isinstance(chunk, SealedChunk) and not self.live[chunk.slot]:
-                    self._drop(chunk)
+    def drop_empty(self) -> bool:
+        """Let go of sealed chunks that have no live record; whether there were any."""
+        empty = [chunk for chunk in self.in_order if isinstance(chunk, SealedChunk) and not self.live[chunk.slot]]
+        for chunk in empty:
+            self._drop(chunk)
+        if empty:
             self.in_order = [chunk for chunk in self.in_order if self._by_slot[chunk.slot] is chunk]
+        return bool(empty)
 
     def replace(self, which: slice, chunk: SealedChunk, live: int) -> None:
         """Put a chunk in the place of sealed ones; its slot was taken for it."""

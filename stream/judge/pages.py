@@ -45,6 +45,8 @@ class Pages:
         self._deaths = 0
         self._look = False
         """Whether `compact` may find something to do."""
+        self.compactions = 0
+        """How often numbers of records have changed, or were given up and may be given again."""
 
     def append(
         self,
@@ -140,13 +142,18 @@ class Pages:
         Cost: chunks without such times are passed over; of others only these are read where the last call's
         `until` is `after`, and some seven blocks more otherwise.
         """
-        begin = page_due.FIRST if after is None else after
-        found = [(chunk.slot, chunk.due(begin, until)) for chunk in self._chunks.in_order]
+        found = [*self.due_by_chunk(after, until)]
         due = np.concatenate([np.empty(0, page_due.DUE), *(entries for _, entries in found)])
-        slots = np.repeat(np.array([slot for slot, _ in found], np.uint32), [len(entries) for _, entries in found])
-        colds = (slots << np.uint32(16)) | due["place"]
+        colds = np.concatenate([np.empty(0, np.uint32), *(numbers for numbers, _ in found)])
         order = np.lexsort((due["ordinal"], due["time"]))
         return due["time"][order], colds[order], due["row"][order], due["ordinal"][order]
+
+    def due_by_chunk(self, after: int | None, until: int) -> Iterator[tuple[NDArray[np.uint32], NDArray[np.void]]]:
+        """As `due`, chunk by chunk: numbers (n,), and entries (n,) with the fields of `page_due.DUE`, by time."""
+        begin = page_due.FIRST if after is None else after
+        for chunk in self._chunks.in_order:
+            due = chunk.due(begin, until)
+            yield due["place"] | np.uint32(chunk.slot << 16), due
 
     def chunks(self) -> Iterator[tuple[NDArray[np.uint32], Records]]:
         """Chunk by chunk, in order: numbers (n,), and records (n,) with the fields of `page_record.Layout`, also of
@@ -165,13 +172,14 @@ class Pages:
         self._look = False
         self._deaths = 0
         chunks = self._chunks
-        chunks.drop_empty()
+        self.compactions += chunks.drop_empty()
         chosen = page_compaction.choose(chunks.in_order, chunks.live, chunks.capacity)
         if chosen is None:
             return None
         old = [chunk for chunk in chunks.in_order[chosen] if isinstance(chunk, SealedChunk)]
         made, moves = page_compaction.rewrite(old, chunks.number, chunks.take_slot(), is_live)
         chunks.number += 1
+        self.compactions += 1
         chunks.replace(chosen, made, len(moves.rows))
         self._look = True
         return moves

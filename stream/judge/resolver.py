@@ -21,6 +21,7 @@ from stream.judge.arrivals import Arrival, arrivals, ids_of
 from stream.judge.batch import Batch
 from stream.judge.candidates import WIDE, LivePage, compare
 from stream.judge.closest import Best, Closest
+from stream.judge.expiry import Beat
 from stream.judge.lookups import KnownCluster, KnownPage, Match
 from stream.judge.nearby import Met, nearby
 from stream.judge.sizes import Alert, Grown
@@ -39,13 +40,15 @@ class Resolver:
     """Judges accepted pages under one policy. Its state is a function of the pages in their order.
 
     `index` must be empty and made for the policy's limits and sketch; `alert` says which clusters are noticed as
-    out of proportion, and decides nothing.
+    out of proportion, and decides nothing; `beat` is called between the steps of long work.
     """
 
-    def __init__(self, policy: Policy, index: Index, alert: Alert | None = None) -> None:
+    def __init__(
+        self, policy: Policy, index: Index, alert: Alert | None = None, *, beat: Beat = lambda: None
+    ) -> None:
         self.policy = policy
         self._any = policy.link == "any"
-        self._store = Store(index, policy.window_ms, canonical_only=not self._any, alert=alert or Alert())
+        self._store = Store(index, policy.window_ms, not self._any, alert or Alert(), beat)
         self._closest = Closest(policy, self._store)
         self._verdicts = Verdicts(policy, self._store)
 

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from stream.files import Part
 from stream.judge.table import NONE, Table
 from stream.kernels.choose import CHAINED, FOUNDER, INDEXED, LIVE
+from stream.kernels.leaving import Chains, leave_chains
 
 __all__ = ["CHAINED", "FOUNDER", "INDEXED", "LIVE", "Rows"]
 
@@ -134,6 +135,17 @@ class Rows:
             table.state[founder] &= ~CHAINED
         return founder
 
+    def leave_many(self, rows: NDArray[np.uint32]) -> NDArray[np.uint32]:
+        """As `leave` of each of n live rows; the entries (m,) that no live page has any more. 5 to 20 ns each."""
+        idle, places, ended = (np.empty(len(rows), np.uint32) for _ in range(3))
+        table = {name: self.table.column(name) for name in ("state", "link")}
+        chained = {name: self._places.column(name) for name in ("next", "previous", "chain")}
+        chains = {name: self._chains.column(name) for name in ("founder", "first", "last", "pages")}
+        counts = leave_chains(rows, Chains(**table, **chained, **chains), idle, places, ended)
+        self._places.free_all(places[: counts[1]])
+        self._chains.free_all(ended[: counts[2]])
+        return idle[: counts[0]]
+
     def columns(self) -> dict[str, NDArray[Any]]:
         """Those of `kernels/choose.Live`, until a table grows."""
         named = {name: self.table.column(name) for name in ("state", "link", "node", "cold")}
@@ -141,11 +153,9 @@ class Rows:
 
     def give_back(self, rows: NDArray[np.uint32]) -> None:
         """Entries of these numbers are nowhere in the index any more: the rows of those that left are free."""
-        state = self.table.state
-        for row in rows.tolist():
-            state[row] &= ~FOUNDER
-            if not state[row] & LIVE:
-                self.table.free(row)
+        state = self.table.column("state")
+        state[rows] &= 0xFF ^ FOUNDER
+        self.table.free_all(rows[(state[rows] & LIVE) == 0])
 
     def is_live(self, row: int) -> bool:
         """Whether a live page has this row."""

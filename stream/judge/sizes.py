@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stream.judge.clusters import Cluster
+from stream.judge.clusters import Cluster, Shrunk
 
 
 class Alert(NamedTuple):
@@ -60,6 +60,24 @@ class Sizes:
             self._next.pop(number, None)
             self.noticed.pop(number, None)
 
+    def left_many(self, shrunk: Shrunk, alone: Iterable[int] = ()) -> None:
+        """As `left`, of many members at once. `alone` are the ids of clusters that ended with their only page, as
+        far as `notices_every_page` asks for them."""
+        self._count(*np.unique(shrunk.after[shrunk.after != 0], return_counts=True), 1)
+        self._count(*np.unique(shrunk.before, return_counts=True), -1)
+        if shrunk.alone:
+            self._count(np.ones(1, np.uint32), np.array([shrunk.alone]), -1)
+        self.largest = max(self._clusters, default=0)
+        if self._next:
+            for number in (*shrunk.ids[2 * shrunk.after.astype(np.int64) < self._alert.pages].tolist(), *alone):
+                self._next.pop(number, None)
+                self.noticed.pop(number, None)
+
+    @property
+    def notices_every_page(self) -> bool:
+        """Whether a cluster of one page may have been noticed."""
+        return self._alert.pages <= 1
+
     def tied(
         self, survivor: int, cluster: Cluster, size: int, before: Sequence[int], others: Sequence[int]
     ) -> None:
@@ -92,6 +110,15 @@ class Sizes:
         if alone:
             self._clusters[1] = self._clusters.get(1, 0) + alone
         self.largest = max(self._clusters, default=0)
+
+    def _count(self, sizes: NDArray[np.uint32], counts: NDArray[np.int64], sign: int) -> None:
+        """So many clusters of each of these sizes have come (1), or gone (-1)."""
+        for size, count in zip(sizes.tolist(), counts.tolist(), strict=True):
+            number = self._clusters.get(size, 0) + sign * count
+            if number:
+                self._clusters[size] = number
+            else:
+                del self._clusters[size]
 
     def _change(self, before: int, after: int) -> None:
         clusters = self._clusters

@@ -19,6 +19,7 @@ from stream.files.part import Fact
 from stream.files.sealed import Sealed
 from stream.index.index import Index
 from stream.judge.acceptor import Accepted, Acceptor, Ignored
+from stream.judge.expiry import Beat
 from stream.judge.resolver import Resolver
 from stream.judge.sizes import Alert
 from stream.model import Record, Source, Verdict
@@ -54,7 +55,8 @@ class StateFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class JudgeState:
     """Acceptor, index and resolver of one policy. `background`: merge in a thread of its own.
 
-    `memtable_limit` decides no verdict, as nothing of the index does."""
+    `memtable_limit` decides no verdict, as nothing of the index does. `beat` is called at least every tenth of a
+    second or so while very many pages leave the window at once."""
 
     def __init__(
         self,
@@ -63,11 +65,12 @@ class JudgeState:
         *,
         background: bool = False,
         memtable_limit: int = MEMTABLE_LIMIT,
+        beat: Beat = lambda: None,
     ) -> None:
         self.policy = policy
         self.acceptor = Acceptor(policy.recipe_id, policy.sketch_bits // 64)
         self.index = make_index(policy, background=background, memtable_limit=memtable_limit)
-        self.resolver = Resolver(policy, self.index, alert)
+        self.resolver = Resolver(policy, self.index, alert, beat=beat)
 
     def judge(self, record: Record) -> list[Verdict] | Ignored:
         """The verdicts of the next record of the log, or why its frame is ignored."""

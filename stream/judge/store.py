@@ -16,13 +16,15 @@ from stream.judge.batch import Batch
 from stream.judge.candidates import LivePage
 from stream.judge.changes import Changes
 from stream.judge.clusters import Cluster, Clusters
+from stream.judge.departures import Departures
 from stream.judge.directory import Directory
-from stream.judge.expiry import Expiry
+from stream.judge.expiry import FEW, Beat, Expiry, Leaving
 from stream.judge.pages import PageRecord, Pages
 from stream.judge.rows import FOUNDER, INDEXED, LIVE, Rows
 from stream.judge.sizes import Alert, Grown, Sizes
 from stream.judge.versions import Version, versions
 from stream.kernels.choose import Live
+from stream.model import U64
 
 DELETE = "delete the folder: it is made anew from the log"
 BUCKETS = 8
@@ -36,7 +38,14 @@ class Store:
     hands to index and directory what has stayed, and takes from them what has left.
     """
 
-    def __init__(self, index: Index, window_ms: int | None, canonical_only: bool, alert: Alert) -> None:
+    def __init__(
+        self,
+        index: Index,
+        window_ms: int | None,
+        canonical_only: bool,
+        alert: Alert,
+        beat: Beat = lambda: None,
+    ) -> None:
         self.index = index
         self.window_ms = window_ms
         self.canonical_only = canonical_only
@@ -47,9 +56,11 @@ class Store:
         self.directory = Directory()
         self.clusters = Clusters(self.rows, lambda row: self.record(row).age)
         self.sizes = Sizes(alert)
-        self._expiry = Expiry(self.rows, self.pages, window_ms) if window_ms is not None else None
+        self._beat = beat
+        self._expiry = Expiry(self.rows, self.pages, window_ms, beat) if window_ms is not None else None
         self._bucket_ms = max(1, window_ms // BUCKETS) if window_ms is not None else None
-        self._changes = Changes(index, self.rows, self.pages, self.directory, self.buckets)
+        self._changes = Changes(index, self.rows, self.pages, self.directory, self.buckets, beat)
+        self._departures = Departures(self.rows, self.clusters, self.sizes, self._changes, canonical_only)
         self._buckets_dropped = 0
         self._read: tuple[int, PageRecord] | None = None
         """The record that was read last; forgotten where records change or get other places."""
@@ -111,6 +122,18 @@ class Store:
         """Rows indexed since `settle` in place of a canonical page that left: a query made before misses them."""
         return self._changes.promoted
 
+    @property
+    def reindexed(self) -> int:
+        """Changes where pages were indexed in the middle of a batch: a query made before misses these too."""
+        return self._changes.reindexed
+
+    def fingerprints(self, rows: Sequence[int]) -> U64:
+        """The fingerprints (n,) of stored pages."""
+        if len(rows) <= FEW:
+            return np.array([self.record(row).fingerprint for row in rows], np.uint64)
+        found: U64 = self.pages.records(self.rows.table.column("cold")[np.array(rows, np.uint32)])["fingerprint"]
+        return found
+
     def known(self, identities: NDArray[np.uint64]) -> list[Sequence[Version]]:
         """For each of n identities (n, 2) the pages that may be its live one; between two batches, or at the
         beginning of one. Cost: next to nothing where there is none; some 3 us each."""
@@ -120,7 +143,7 @@ class Store:
         """The live page with this identity. `known` are those of `known`, which may have left since."""
         row = self._changes.batch.live.get(identity)
         if row is not None:
-            return Version.of(self.record(row), row) if row else None
+            return Version.of(self.record(row), row) if row and self.rows.is_live(row) else None
         for version in known:
             if version.identity == identity and self.rows.is_live(version.row):
                 return version
@@ -135,8 +158,18 @@ class Store:
         if self.stream_time is None or time > self.stream_time:
             self.stream_time = time
             if self._expiry is not None and self.window_ms is not None:
-                while row := self._expiry.due(time - self.window_ms):
+                self._expire(self._expiry.due(time - self.window_ms))
+
+    def _expire(self, due: Iterable[Leaving]) -> None:
+        """Let live pages leave, one by one or many at once: what is live afterwards is the same."""
+        for rows, colds in due:
+            if len(rows) > FEW:
+                self._departures.leave(rows, colds)
+                self.live_pages -= len(rows)
+            else:
+                for row in rows.tolist():
                     self.leave(row, self.record(row).identity)
+        self._departures.promote()
 
     def is_late(self, time: int) -> bool:
         """Whether a page of this time is outside the window already."""
@@ -219,8 +252,11 @@ class Store:
         """Hand on what has stayed of the batch, and take from index, directory and page store what has left."""
         self._changes.settle()
         self._drop_buckets()
+        self.index.sweep()
         self.index.settle()
-        self.rows.give_back(self.index.dropped())
+        for numbers in self.index.dropped_slices():
+            self.rows.give_back(numbers)
+            self._beat()
         self._compact()
 
     def _amend(self, cold: int, age: int, row: int | None = None) -> None:
@@ -237,7 +273,8 @@ class Store:
 
     def _expires(self, number: int, row: int) -> None:
         if self._expiry is not None:
-            self._expiry.add(int(self._changes.batch.times[number]), int(self._changes.batch.ordinals[number]), row)
+            batch = self._changes.batch
+            self._expiry.add(int(batch.times[number]), row, int(batch.colds[number]))
 
     def _index(self, number: int, row: int, entry: int) -> None:
         """Let a live page of the batch answer for an entry: a known one, one of the batch, or its own."""

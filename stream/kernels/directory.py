@@ -305,3 +305,14 @@ def rows_of(slots: U64, out: NDArray[np.uint32]) -> int:
             out[count] = np.uint32((slots[i] & _ROW) - uint64(1))
             count += 1
     return count
+
+
+@kernel
+def clear_others(slots: U64, state: NDArray[np.uint8], wanted: int) -> int:
+    """Empty the slots of rows whose state has not the bit `wanted`; how many. The rest is to be laid out anew."""
+    count = 0
+    for i in range(slots.size):
+        if slots[i] != uint64(0) and state[int64(slots[i] & _ROW) - 1] & np.uint8(wanted) == 0:
+            slots[i] = uint64(0)
+            count += 1
+    return count

@@ -28,7 +28,7 @@ def _meld(one, other, child, sibling, age):  # type: ignore[no-untyped-def]
 
 
 @njit
-def _meld_all(first, child, sibling, age):  # type: ignore[no-untyped-def]
+def meld_all(first, child, sibling, age):  # type: ignore[no-untyped-def]
     """The heaps in a list of siblings as one, in pairs from left to right, then from right to left; 0 for none."""
     pairs = np.uint32(0)
     while first != 0:
@@ -49,26 +49,6 @@ def _meld_all(first, child, sibling, age):  # type: ignore[no-untyped-def]
         root = pairs if root == 0 else _meld(root, pairs, child, sibling, age)
         pairs = following
     return root
-
-
-@kernel
-def pop(root: int, row: U32, child: U32, sibling: U32, age: NDArray[np.int64]) -> tuple[np.uint32, U32]:
-    """Take nodes off the top until a live one is the root; returns it (0: none) and the nodes taken off.
-
-    Cost: O(log n) amortized a node.
-    """
-    gone = np.empty(4, np.uint32)
-    count = 0
-    top = np.uint32(root)
-    while top != 0 and row[top] == 0:
-        if count == gone.size:
-            larger = np.empty(2 * count, np.uint32)
-            larger[:count] = gone
-            gone = larger
-        gone[count] = top
-        count += 1
-        top = _meld_all(child[top], child, sibling, age)
-    return top, gone[:count]
 
 
 @kernel
@@ -93,14 +73,3 @@ def collect(root: int, child: U32, sibling: U32, most: int) -> U32:
             stack[depth] = child[node]
             depth += 1
     return found[:count]
-
-
-@kernel
-def oldest_of(nodes: U32, child: U32, sibling: U32, age: NDArray[np.int64]) -> np.uint32:
-    """One heap of single nodes; returns its root (0: none)."""
-    for i in range(nodes.size):
-        child[nodes[i]] = 0
-        sibling[nodes[i]] = nodes[i + 1] if i + 1 < nodes.size else 0
-    if nodes.size == 0:
-        return np.uint32(0)
-    return _meld_all(nodes[0], child, sibling, age)

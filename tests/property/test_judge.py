@@ -21,7 +21,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from stream.files import Part
 from stream.files.folder import StateFolder
 from stream.index.index import Index
-from stream.judge import closest
+from stream.judge import closest, expiry, store
 from stream.judge.acceptor import Accepted, Acceptor, Ignored
 from stream.judge.directory import PLACED
 from stream.judge.pages import Pages
@@ -96,12 +96,15 @@ class JudgeMachine(RuleBasedStateMachine):
 
     policy = Policy(RECIPE, 128, 3, 100, None, "any")
     few, step = closest.FEW, closest.STEP
+    leaving = expiry.FEW
 
     def __init__(self) -> None:
         super().__init__()
         self.patch = pytest.MonkeyPatch()
         self.patch.setattr(closest, "FEW", self.few)
         self.patch.setattr(closest, "STEP", self.step)
+        for module in (expiry, store):
+            self.patch.setattr(module, "FEW", self.leaving)
         words = self.policy.sketch_bits // 64
         self.fast = small_state(self.policy)
         self.folder = TemporaryDirectory()
@@ -117,9 +120,15 @@ class JudgeMachine(RuleBasedStateMachine):
         self.records: list[Record] = []
         self.verdicts: list[Verdict] = []
 
-    @rule(partition=st.integers(0, 1), new=st.lists(pages, min_size=1, max_size=6), hole=st.booleans())
-    def produce(self, partition: int, new: list[tuple], hole: bool) -> None:
+    @rule(
+        partition=st.integers(0, 1),
+        new=st.lists(pages, min_size=1, max_size=6),
+        hole=st.booleans(),
+        pause=st.sampled_from([0, 0, 0, 0, 4, 20]),
+    )
+    def produce(self, partition: int, new: list[tuple], hole: bool, pause: int) -> None:
         source = self.sources[partition]
+        self.now += pause
         for row in new:
             self.now += max(0, row[4])
             offset = source[-1][0] + 1 + hole if source else 0
@@ -275,9 +284,12 @@ class JudgeMachine(RuleBasedStateMachine):
         assert fast.cluster(self.slow.ordinal + 1, most) is None
 
 
-def machine(name: str, policy: Policy, few: int = 0, step: int = 2) -> type:
-    """More matches than `few` go through the kernel; `step` pages are compared with one another at once."""
-    cls = type(name, (JudgeMachine,), {"policy": policy, "few": few, "step": step})
+def machine(name: str, policy: Policy, few: int = 0, step: int = 2, leaving: int = 10**9) -> type:
+    """More matches than `few` go through the kernel; `step` pages are compared with one another at once.
+
+    More pages than `leaving` leave at once.
+    """
+    cls = type(name, (JudgeMachine,), {"policy": policy, "few": few, "step": step, "leaving": leaving})
     case = cls.TestCase
     case.settings = settings(
         max_examples=60, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
@@ -292,6 +304,10 @@ TestAnyShort = machine("AnyShortMachine", Policy(RECIPE, 128, 3, 100, None, "any
 TestAnyShortWindow = machine("AnyShortWindowMachine", Policy(RECIPE, 128, 3, 100, 8, "any", 20, 3, 118))
 TestCanonical = machine("CanonicalMachine", Policy(RECIPE, 128, 3, 100, None, "canonical"))
 TestCanonicalWindow = machine("CanonicalWindowMachine", Policy(RECIPE, 128, 3, 100, 8, "canonical"))
+TestAnyWindowAtOnce = machine("AnyWindowAtOnceMachine", Policy(RECIPE, 128, 3, 100, 8, "any"), leaving=0)
+TestCanonicalWindowAtOnce = machine(
+    "CanonicalWindowAtOnceMachine", Policy(RECIPE, 128, 3, 100, 8, "canonical"), leaving=0
+)
 TestCanonicalShort = machine("CanonicalShortMachine", Policy(RECIPE, 128, 3, 100, 8, "canonical", 20, 1, 118))
 TestCanonicalShortNoSketch = machine(
     "CanonicalShortNoSketchMachine", Policy(RECIPE, 0, 5, 0, None, "canonical", 20, 2, 0), few=10**6, step=3

@@ -1,0 +1,177 @@
+"""Pages that the window leaves behind many at once: verdicts as one by one, and as the quadratic judge gives."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache, partial
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from stream.judge import changes, expiry, store, store_check
+from stream.judge.acceptor import Accepted
+from stream.judge.pages import Pages
+from stream.judge.resolver import Resolver
+from stream.judge.state import JudgeState
+from stream.model import Kind, Source
+from stream.text.policy import Policy
+from stream.wire import frame as frames
+from tests.naive import NaiveJudge, pages_of
+from tests.property.test_judge import RECIPE, columns_of, index_for, pages, random_pages
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from stream.model import Verdict
+
+    Rows = list[tuple[int, tuple]]
+
+
+@dataclass(frozen=True)
+class Way:
+    """How pages leave: from how many on in arrays, and by which of the ways that a large step takes."""
+
+    few: int = 0
+    most_ahead: int = 1 << 18
+    keep_share: int = 1024
+    most_apart: int = 1 << 14
+    at_once: int = 1 << 16
+    chunk: int = 1 << 16
+
+
+ONE_BY_ONE = Way(few=10**9)
+WAYS = (
+    ONE_BY_ONE,
+    Way(),
+    Way(few=2, at_once=3, keep_share=0),
+    Way(few=0, most_ahead=2, chunk=4),
+    Way(few=1, most_ahead=0, chunk=3, keep_share=10**9, most_apart=0),
+)
+"""`keep_share` 0: each is taken out of the directory by its identity; 10**9: always by going over all of it."""
+
+
+@contextmanager
+def taking(way: Way) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(expiry, "FEW", way.few)
+        patch.setattr(store, "FEW", way.few)
+        patch.setattr(expiry, "MOST_AHEAD", way.most_ahead)
+        patch.setattr(expiry, "AT_ONCE", way.at_once)
+        patch.setattr(changes, "KEEP_SHARE", way.keep_share)
+        patch.setattr(changes, "MOST_APART", way.most_apart)
+        patch.setattr(store, "Pages", partial(Pages, capacity=way.chunk))
+        yield
+
+
+def judged(policy: Policy, rows: Rows, batches: list[int], way: Way) -> tuple[list[Verdict], list[tuple[int, ...]]]:
+    """The verdicts, and after each batch how many pages are live, and the sizes of the clusters."""
+    verdicts: list[Verdict] = []
+    states = []
+    with taking(way):
+        resolver = Resolver(policy, index_for(policy, memtable_limit=8))
+        at = 0
+        for size in [*batches, len(rows)]:
+            part = rows[at : at + size]
+            columns = columns_of(part, policy.sketch_bits // 64)
+            sources = [Source("t.pages", 0, offset) for offset, _ in part]
+            verdicts += resolver.judge(columns, columns.time, at, sources)
+            at += len(part)
+            resolver.check()
+            sizes = sorted((size, count) for size, count in resolver.cluster_sizes.items() if count)
+            states.append((resolver.live_pages, resolver.largest_cluster, *sum(sizes, ())))
+    return verdicts, states
+
+
+def naive_verdicts(policy: Policy, rows: Rows) -> list[Verdict]:
+    naive, columns = NaiveJudge(policy), columns_of(rows, policy.sketch_bits // 64)
+    header = frames.Header(RECIPE, "t.pages", "T", 0, 0, len(rows), policy.sketch_bits // 64)
+    return [naive.judge(page) for page in pages_of(Accepted(header, columns, columns.time, 0))]
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> Rows:
+    """Pages in order, with late ones, new versions, and pauses up to longer than the window."""
+    now, rows = 1000, []
+    pauses = st.sampled_from([0] * 8 + [2, 5, 9, 40])
+    for offset, row in enumerate(draw(st.lists(pages, min_size=2, max_size=60))):
+        now += max(0, row[4]) + draw(pauses)
+        rows.append((offset, (*row[:4], now + min(0, row[4]), row[5])))
+    return rows
+
+
+@pytest.mark.parametrize("link", ["any", "canonical"])
+@pytest.mark.parametrize("short_words", [0, 20])
+@given(rows=histories(), batches=st.lists(st.integers(1, 20), max_size=6), window=st.sampled_from([5, 8, 30]))
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+def test_pages_that_leave_at_once_change_no_verdict(link, short_words, rows, batches, window) -> None:
+    policy = Policy(RECIPE, 128, 3, 100, window, link, short_words, 2, 118)
+    expected = naive_verdicts(policy, rows)
+    known = None
+    for way in WAYS:
+        verdicts, states = judged(policy, rows, batches, way)
+        assert verdicts == expected, way
+        known = known or states
+        assert states == known, way
+
+
+@cache
+def with_pauses(count: int, seed: int) -> Rows:
+    """Pages that come in waves, with a pause behind each: in one step hundreds of clusters leave or lose pages."""
+    rows = random_pages(count, seed)
+    return [
+        (offset, (*row[:4], 1000 + offset // 8 + 70 * (offset // 400), row[5]))
+        for offset, row in rows
+        if row[1] is not Kind.WITHDRAWN
+    ]
+
+
+@pytest.mark.parametrize("link", ["any", "canonical"])
+@pytest.mark.parametrize("window", [60, 90, 150])
+def test_waves_of_pages_leave_as_the_quadratic_judge_says(link, window) -> None:
+    rows, policy = with_pauses(1600, seed=3), Policy(RECIPE, 128, 4, 100, window, link)
+    expected = naive_verdicts(policy, rows)
+    for way in WAYS:
+        verdicts, _ = judged(policy, rows, [300, 700], way)
+        assert verdicts == expected, way
+
+
+@pytest.mark.parametrize("link", ["any", "canonical"])
+@pytest.mark.parametrize("way", WAYS)
+def test_a_judge_that_was_restarted_before_the_step_goes_on_as_one_that_was_not(link, way) -> None:
+    rows, policy = with_pauses(1600, seed=5), Policy(RECIPE, 128, 4, 100, 90, link)
+    expected = naive_verdicts(policy, rows)
+    verdicts = []
+    with taking(way):
+        state = JudgeState(policy, memtable_limit=8)
+        for at in range(0, len(rows), 130):
+            part = rows[at : at + 130]
+            columns = columns_of(part, 2)
+            sources = [Source("t.pages", 0, offset) for offset, _ in part]
+            verdicts += state.resolver.judge(columns, columns.time, at, sources)
+            parts, facts = state.parts(), state.facts("L")
+            state.close()
+            state = JudgeState(policy, memtable_limit=8)
+            state.restore(parts, facts, "L")
+        store_check.check(state.resolver._store)
+    assert verdicts == expected
+
+
+def test_no_more_than_a_slice_of_pages_leaves_between_two_beats() -> None:
+    rows, beats = with_pauses(400, seed=3), []
+    policy = Policy(RECIPE, 128, 4, 100, 60, "any")
+    with taking(Way(few=4, most_ahead=10, at_once=32, chunk=16)):
+        state = JudgeState(policy, memtable_limit=8, beat=lambda: beats.append(state.resolver.live_pages))
+        columns = columns_of(rows, 2)
+        sources = [Source("t.pages", 0, offset) for offset, _ in rows]
+        state.resolver.judge(columns, columns.time, 0, sources)
+        live = state.resolver.live_pages
+        beats.clear()
+        last = columns_of([(400, (0, Kind.READABLE, 0, 0, 10**6, 300))], 2)
+        state.resolver.judge(last, last.time, len(rows), [Source("t.pages", 0, 400)])
+    assert live > 150
+    steps = [before - after for before, after in zip([live, *beats], beats, strict=False)]
+    assert max(steps) <= 32
+    assert sum(steps) >= live - 1

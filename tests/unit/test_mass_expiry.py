@@ -1,0 +1,48 @@
+"""A window that moves on at once: what it costs to let every page go, beside what it costs to judge one."""
+
+from __future__ import annotations
+
+import tracemalloc
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pytest
+
+from stream.judge import expiry, store
+from stream.judge.pages import Pages
+from stream.judge.state import JudgeState
+from tests.bench import expiry as bench
+from tests.bench.made_pages import Made, policy
+from tests.bench.state import judge
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.mark.parametrize("link", ["any", "canonical"])
+def test_to_let_a_page_go_costs_a_small_part_of_judging_it(tmp_path: Path, link: str) -> None:
+    pages = 40_000
+    there, filled_us = bench.fill(tmp_path / "state", pages, link, 60)
+    assert there == pages
+    found = bench.step(tmp_path / "state", pages, link, filled_us)
+    assert found.pages == pages
+    assert found.us < filled_us / 10
+
+
+def test_memory_beside_is_a_small_part_of_the_state(monkeypatch: pytest.MonkeyPatch) -> None:
+    pages, slice_pages = 30_000, 512
+    monkeypatch.setattr(expiry, "AT_ONCE", slice_pages)
+    monkeypatch.setattr(expiry, "MOST_AHEAD", slice_pages)
+    monkeypatch.setattr(store, "Pages", partial(Pages, capacity=slice_pages))
+    state, made = JudgeState(policy("any", bench.window_ms(pages))), Made(0.13, 0.07)
+    while made.count < pages:
+        judge(state, made.batch())
+    held = sum(state.resolver.nbytes().values())
+    tracemalloc.start()
+    try:
+        judge(state, bench.last_page(10**9))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert state.resolver.live_pages == 1
+    assert peak < held / 5  # a tenth where the directory has more than one partition
