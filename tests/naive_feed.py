@@ -50,3 +50,47 @@ def stories(verdicts: Sequence[Verdict], sheets: Sheets, window_ms: int) -> dict
             shown = [page[name] for name in ("joined", "first", "time", "similarity", "title")]
             found.setdefault(cluster, []).append((page_id, *shown))
     return found
+
+
+def cards(found: Mapping[int, list[tuple[Any, ...]]], now: int, growth_ms: int) -> dict[int, dict[str, Any]]:
+    """What a card says of each of these stories, whose pages lie at `https://ID.example/`."""
+    made = {}
+    for cluster, pages in found.items():
+        titles = [page[5] for page in pages if page[5]]
+        made[cluster] = {
+            "title": titles[0] if titles else "",
+            "newest_title": titles[-1] if titles else "",
+            "url": f"https://{pages[0][0]}.example/",
+            "site": f"{pages[0][0]}.example",
+            "sites": len({page[0] for page in pages}),
+            "pages": len(pages),
+            "growth": sum(page[2] > now - growth_ms for page in pages),
+            "first": min(page[2] for page in pages),
+            "last": max(page[3] for page in pages),
+            "words": " ".join([*titles, *(f"{page[0]}.example" for page in pages)]).casefold(),
+        }
+    return made
+
+
+def asked(
+    made: Mapping[int, Mapping[str, Any]],
+    order: str,
+    since: int | None,
+    until: int | None,
+    at_least: int,
+    words: str,
+) -> list[int]:
+    """The clusters of the cards that a reader asks for, in order."""
+    keys: dict[str, Any] = {
+        "newest": lambda cluster: (made[cluster]["first"], cluster),
+        "largest": lambda cluster: (made[cluster]["pages"], made[cluster]["last"], cluster),
+        "growing": lambda cluster: (made[cluster]["growth"], made[cluster]["last"], cluster),
+    }
+    return [
+        cluster
+        for cluster in sorted(made, key=keys[order], reverse=True)
+        if made[cluster]["pages"] >= at_least
+        and (since is None or made[cluster]["last"] >= since)
+        and (until is None or made[cluster]["first"] <= until)
+        and all(word in made[cluster]["words"] for word in words.casefold().split())
+    ]

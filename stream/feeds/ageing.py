@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Iterator
+
+from stream.feeds.ordered import Ordered
 
 
 class Ageing:
@@ -11,37 +12,36 @@ class Ageing:
 
     def __init__(self) -> None:
         self._ends: dict[str, int] = {}
-        self._heap: list[tuple[int, str]] = []
+        self._queue = Ordered()
 
     def __len__(self) -> int:
         return len(self._ends)
 
     def set(self, name: str, end: int) -> None:
         """From now on this name ends then."""
-        if self._ends.get(name) == end:
-            return
-        self._ends[name] = end
-        heapq.heappush(self._heap, (end, name))
-        if len(self._heap) > 2 * len(self._ends) + 64:  # more left behind than is valid
-            self._heap = [(at, one) for one, at in self._ends.items()]
-            heapq.heapify(self._heap)
+        if self._ends.get(name) != end:
+            self.drop(name)
+            self._ends[name] = end
+            self._queue.add((end, name))
 
-    def drop(self, name: str) -> None:
-        """The name is no more."""
-        self._ends.pop(name, None)
+    def drop(self, name: str) -> bool:
+        """The name is no more; whether it was there."""
+        end = self._ends.pop(name, None)
+        if end is not None:
+            self._queue.remove((end, name))
+        return end is not None
 
     def ended(self, now: int) -> Iterator[str]:
         """Take out the names that end at `now` or before, the oldest first."""
-        while self._heap and self._heap[0][0] <= now:
-            yield from self._take()
+        while self._ends and self._queue.least()[0] <= now:
+            yield self._take()
 
     def surplus(self, most: int) -> Iterator[str]:
         """Take out the oldest names while there are more than `most`."""
         while len(self._ends) > most:
-            yield from self._take()
+            yield self._take()
 
-    def _take(self) -> Iterator[str]:
-        end, name = heapq.heappop(self._heap)
-        if self._ends.get(name) == end:
-            del self._ends[name]
-            yield name
+    def _take(self) -> str:
+        name: str = self._queue.least()[1]
+        self.drop(name)
+        return name

@@ -6,6 +6,7 @@ one partition, so what is read back after a restart comes in the order in which 
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import secrets
 from collections.abc import Callable, MutableMapping
@@ -34,6 +35,8 @@ FORMAT = 1
 TABLE = "news"
 WAITING = 500
 """Records of a topic that are read ahead."""
+MOST_BEHIND = 128
+"""Pages that may have changed before the cards are made anew without anybody asking."""
 _log = logging.getLogger("simstream.news")
 
 
@@ -53,7 +56,7 @@ class Feed:
         self.fold: Fold | None = None
         self.cards: Cards | None = None
         self.sign = ""
-        """Another one for each time that the feed began."""
+        """Another one for each time that the feed began; empty until there are cards of all that it began with."""
 
     def begin(self, table: MutableMapping[str, bytes]) -> None:
         """Start from what the table holds. Raises StateDamaged."""
@@ -64,9 +67,19 @@ class Feed:
                 f"the feed's table has an entry that is none ({error})",
                 "delete the group and the topics whose names begin with the app's; the feed reads all again",
             ) from error
-        self.cards = Cards(self.fold)
-        self.sign = secrets.token_hex(4)
+        self.cards, self.sign = Cards(self.fold), ""
         _log.info("the feed begins with %d pages", len(self.fold.versions))
+
+    async def settle(self) -> None:
+        """Take out what is too old, and bring the cards near the fold, in slices: others go on in between."""
+        assert self.fold is not None
+        assert self.cards is not None
+        more = self.fold.age() or self.cards.behind >= MOST_BEHIND or not self.sign
+        while more:
+            aged = self.fold.age()
+            more = self.cards.refresh() or aged
+            await asyncio.sleep(0)
+        self.sign = self.sign or secrets.token_hex(4)
 
 
 def app_name(settings: Settings, verdicts: TopicInfo) -> str:
@@ -112,6 +125,8 @@ def make_app(settings: Settings, topics: Topics, feed: Feed, data: str) -> faust
             feed.begin(table)
         except StateDamaged as error:
             await app.crash(error)
+        else:
+            await feed.settle()
 
     table.on_recover(recovered)
     table.partition_for_key = lambda _: 0  # to ask the producer fails while the topic is new to it
@@ -125,6 +140,7 @@ def make_app(settings: Settings, topics: Topics, feed: Feed, data: str) -> faust
     async def work_in(take: Callable[[Any], None], event: Any) -> None:
         try:
             take(event.message)
+            await feed.settle()
             await acks.add(event)
         except Exception as error:
             await app.crash(error)  # Faust would pass over the record and go on

@@ -1,49 +1,28 @@
-"""Cards: what the feed shows of a cluster, made of its live pages, and made again only where these changed."""
+"""Cards: what the feed shows of clusters, in three orders that are kept as pages come and go.
+
+An answer costs what it shows. What has to look at every card, such as a search, is a generator: it yields after
+each slice of its work, so that others can go on.
+"""
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import Literal
-from urllib.parse import urlsplit
 
 from stream.feeds.fold import Fold
+from stream.feeds.ordered import Ordered
 from stream.feeds.records import Version
+from stream.feeds.shelves import Card, Shelves
 
 GROWTH_MS = 6 * 3_600_000
 """A card's growth is how many of its pages are younger than this, or than a quarter of the window."""
+A_SLICE = 256
+"""Pages or cards that are worked on at once."""
+FEW = 32
+"""The texts of a story with at most so many pages are kept in one piece for searches."""
 Order = Literal["newest", "growing", "largest"]
 ORDERS: tuple[Order, ...] = ("newest", "growing", "largest")
-
-
-@dataclass(frozen=True, slots=True)
-class Card:
-    """A cluster as it is shown. Times are in ms since 1970, of pages in the window."""
-
-    cluster: int
-    title: str
-    """Of the page that joined first."""
-    newest_title: str
-    """Of the one that joined last."""
-    url: str | None
-    site: str
-    sites: int
-    times: tuple[int, ...]
-    """When each page was first seen, ascending."""
-    last: int
-    words: str
-    """All titles and sites, in one case, to look for words in."""
-
-    @property
-    def first(self) -> int:
-        """When the first page was seen."""
-        return self.times[0]
-
-    @property
-    def pages(self) -> int:
-        """How many pages, each counted once however often it was fetched."""
-        return len(self.times)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,88 +35,155 @@ class Asked:
     at_least: int = 1
     words: str = ""
 
+    @property
+    def is_all(self) -> bool:
+        """Whether every card fits."""
+        return self.since is None and self.until is None and self.at_least <= 1 and not self.words.split()
+
 
 class Cards:
-    """The cards of a fold. A look costs O(changed pages) and, where anything changed, sorting all cards."""
+    """The cards of a fold, which may be behind it: `refresh` brings them up to it."""
 
     def __init__(self, fold: Fold) -> None:
         self._fold = fold
-        self._cards = {cluster: make_card(cluster, fold.members(cluster)) for cluster in fold.clusters()}
-        fold.changed.clear()
+        self.revision = 0
+        """Grows whenever a card changes."""
+        self._shelves = Shelves(self.growth_ms)
+        self._cards: dict[int, Card] = {}
+        """By cluster."""
+        self._shown: dict[int, Card] = {}
+        """By shelf, whose number is that of its group."""
+        self._orders: dict[Order, Ordered] = {order: Ordered() for order in ORDERS}
+        self._texts: dict[int, str] = {}
+        """By shelf of few pages, once they have been searched."""
 
     @property
     def growth_ms(self) -> int:
-        """The span that growth is counted in."""
+        """The span before stream time that growth is counted in."""
         return min(GROWTH_MS, self._fold.limits.window_ms // 4)
 
-    def growth(self, card: Card) -> int:
-        """How many pages joined within that span before stream time."""
-        return card.pages - bisect_right(card.times, self._fold.stream_time - self.growth_ms)
+    @property
+    def behind(self) -> int:
+        """How many pages of the fold are known to have changed, but for merges."""
+        return len(self._fold.groups.changes.pages)
+
+    def __len__(self) -> int:
+        return len(self._cards)
+
+    def refresh(self) -> bool:
+        """Take in at most A_SLICE pages that changed; True where more have."""
+        changes = self._fold.groups.changes
+        shelves = set(changes.renamed)
+        changes.renamed.clear()
+        left = A_SLICE
+        while changes.pages and left:
+            shelves.update(self._place(changes.pages.popitem()[0]))
+            left -= 1
+        while changes.emptied and left:
+            moved = self._shelves.oldest(changes.emptied[0], left)
+            for page_id in moved:
+                shelves.update(self._place(page_id))
+            left -= len(moved)
+            if not self._shelves.size(changes.emptied[0]):
+                changes.emptied.popleft()
+        old = self._shelves.grow_old(self._fold.stream_time, left)
+        shelves.update(old)
+        self._show(shelves)
+        return left == len(old)
 
     def get(self, cluster: int) -> Card | None:
         """The card of a cluster, by its id or that of one that was merged into it."""
-        self._refresh()
-        return self._cards.get(self._fold.root(cluster))
+        return self._cards.get(self._fold.groups.root(cluster))
 
-    def find(self, asked: Asked) -> list[Card]:
-        """The cards that were asked for, in order; equal ones the younger first."""
-        self._refresh()
+    def spread(self, card: Card, most: int) -> list[tuple[str, Version]]:
+        """A card's pages in the order in which they joined; of more than `most` the first one and the newest."""
+        newest = self._shelves.newest(card.shelf, most)
+        founder = self._shelves.oldest(card.shelf, 1)
+        listed = newest[::-1] if newest[-1:] == founder else founder + newest[-2::-1]
+        return [(page_id, self._shelves.version(page_id)) for page_id in listed]
+
+    def find(self, asked: Asked, start: int, stop: int) -> Generator[None, None, tuple[list[Card], int]]:
+        """Those from number `start` to before `stop` of the cards that were asked for, and how many fit.
+
+        Equal ones are in order of their clusters, the younger first. Yields between slices, never where all fit.
+        """
+        order = self._orders[asked.order]
+        if asked.is_all:
+            return [self._cards[-key[-1]] for key in order.between(start, stop)], len(order)
         wanted = asked.words.casefold().split()
-        found = [card for card in self._cards.values() if _fits(card, asked, wanted)]
-        if asked.order == "newest":
-            return sorted(found, key=lambda card: (-card.first, -card.cluster))
-        if asked.order == "largest":
-            return sorted(found, key=lambda card: (-card.pages, -card.last, -card.cluster))
-        return sorted(found, key=lambda card: (-self.growth(card), -card.last, -card.cluster))
+        found: list[Card] = []
+        fitting: set[int] = set()
+        last: tuple[int, ...] = ()
+        while keys := order.after(last, A_SLICE):
+            last = keys[-1]
+            for cluster in (-key[-1] for key in keys):
+                card = self._cards.get(cluster)
+                if card is None or cluster in fitting or not _fits(card, asked):
+                    continue  # cards come, leave and move while others go on
+                if wanted and not (yield from self._says(card, wanted)):
+                    continue
+                if start <= len(fitting) < stop:
+                    found.append(card)
+                fitting.add(cluster)
+            yield
+        return found, len(fitting)
 
-    def _refresh(self) -> None:
-        while self._fold.changed:
-            cluster = self._fold.changed.pop()
-            members = self._fold.members(cluster)
-            if members:
-                self._cards[cluster] = make_card(cluster, members)
-            else:
-                self._cards.pop(cluster, None)
+    def _place(self, page_id: str) -> set[int]:
+        """Bring a page to where it belongs; the numbers of the shelves that this changed."""
+        before = self._shelves.take(page_id)
+        group = self._fold.groups.home(page_id)
+        if group is not None:
+            self._shelves.put(page_id, group.number, self._fold.versions[page_id], self._fold.stream_time)
+        changed = (before, None if group is None else group.number)
+        return {shelf for shelf in changed if shelf is not None}
+
+    def _show(self, shelves: set[int]) -> None:
+        """Make the cards of these shelves anew; a shelf whose group has gone into another has none."""
+        self.revision += bool(shelves)
+        for shelf in shelves:
+            self._texts.pop(shelf, None)
+            card = self._shown.pop(shelf, None)
+            if card is not None:
+                del self._cards[card.cluster]
+                for order, keys in self._orders.items():
+                    keys.remove(_key(order, card))
+        for shelf in shelves:
+            group = self._fold.groups.numbered(shelf)
+            card = self._shelves.card(shelf, group.cluster) if group is not None else None
+            if card is not None:
+                self._shown[shelf] = self._cards[card.cluster] = card
+                for order, keys in self._orders.items():
+                    keys.add(_key(order, card))
+
+    def _says(self, card: Card, wanted: Sequence[str]) -> Generator[None, None, bool]:
+        """Whether each word stands in one of the card's titles and sites."""
+        if card.pages <= FEW:
+            text = self._texts.get(card.shelf)
+            if text is None:
+                text = self._texts[card.shelf] = " ".join(self._shelves.words(card.shelf, -1, FEW)[0])
+            return all(word in text for word in wanted)
+        missing, last = list(wanted), -1
+        while missing:
+            texts, last = self._shelves.words(card.shelf, last, A_SLICE)
+            if not texts:
+                return False
+            missing = [word for word in missing if not any(word in text for text in texts)]
+            yield
+        return True
 
 
-def make_card(cluster: int, members: list[tuple[str, Version]]) -> Card:
-    """The card of a cluster's live pages, which are given in the order in which they joined."""
-    versions = [version for _, version in members]
-    sites = [site_of(page_id, version.url) for page_id, version in members]
-    titles = [version.title for version in versions]
-    return Card(
-        cluster=cluster,
-        title=next(filter(None, titles), ""),
-        newest_title=next(filter(None, reversed(titles)), ""),
-        url=versions[0].url,
-        site=sites[0],
-        sites=len(set(sites)),
-        times=tuple(sorted(version.first for version in versions)),
-        last=max(version.time for version in versions),
-        words=" ".join(_once([*titles, *sites])).casefold(),
-    )
-
-
-def site_of(page_id: str, url: str | None) -> str:
-    """The host of a page's URL, or of an id that is one; empty where there is none."""
-    for text in (url, page_id):
-        try:
-            parts = urlsplit(text or "")
-            if parts.scheme in ("http", "https") and parts.hostname:
-                return parts.hostname.removeprefix("www.")
-        except ValueError:
-            continue
-    return ""
-
-
-def _fits(card: Card, asked: Asked, wanted: list[str]) -> bool:
+def _fits(card: Card, asked: Asked) -> bool:
     return (
         card.pages >= asked.at_least
         and (asked.since is None or card.last >= asked.since)
         and (asked.until is None or card.first <= asked.until)
-        and all(word in card.words for word in wanted)
     )
 
 
-def _once(texts: Iterable[str]) -> list[str]:
-    return list(dict.fromkeys(texts))
+def _key(order: Order, card: Card) -> tuple[int, ...]:
+    """Where a card stands in an order."""
+    if order == "newest":
+        return (-card.first, -card.cluster)
+    if order == "largest":
+        return (-card.pages, -card.last, -card.cluster)
+    return (-card.growth, -card.last, -card.cluster)

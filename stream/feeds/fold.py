@@ -7,12 +7,14 @@ aborted or repeated, changes nothing. All is written through to a table, from wh
 
 from __future__ import annotations
 
-from collections.abc import Iterator, MutableMapping
+from collections.abc import MutableMapping
 from dataclasses import dataclass
+from itertools import chain, islice
 
 import msgspec
 
 from stream.feeds.ageing import Ageing
+from stream.feeds.groups import Groups
 from stream.feeds.records import (
     NOWHERE,
     Merge,
@@ -28,6 +30,8 @@ from stream.feeds.records import (
 from stream.model import Verdict
 
 MOST_DOUBTS = 16
+MOST_AGED = 256
+"""So many entries of a kind leave at once: when stream time jumps, `age` is to be called again."""
 _JUDGED = ("new", "near_duplicate", "unchanged")
 
 
@@ -46,7 +50,7 @@ class Limits:
 
 
 class Fold:
-    """Live pages by cluster. A verdict or sheet costs O(log n), a merge O(pages that move)."""
+    """Live pages by cluster. A verdict, a sheet and a merge cost O(log n), whatever the size of the clusters."""
 
     def __init__(self, table: Table, limits: Limits | None = None) -> None:
         """Begin with what the table holds. Raises msgspec.MsgspecError where an entry is none."""
@@ -55,15 +59,12 @@ class Fold:
         """The largest time of a readable page so far, in ms since 1970."""
         self.revision = 0
         """Grows whenever something changes that can be seen."""
-        self.changed: set[int] = set()
-        """Clusters that changed; whoever shows them takes them out."""
+        self.groups = Groups()
+        """Which pages belong together, and what changed of it."""
         self.versions: dict[str, Version] = {}
         self._table = table
         self._merges: dict[int, Merge] = {}
         self._sheets: dict[str, Sheet] = {}
-        self._members: dict[int, set[str]] = {}
-        self._home: dict[str, int] = {}
-        """The key in `_members` under which a live page is."""
         self._awaited: dict[str, str] = {}
         """The page by the place of a record that it waits for: its own, or that of a doubt."""
         self._places: set[str] = set()
@@ -73,7 +74,8 @@ class Fold:
             self._restore(name, entry)
         for source in self._sheets.keys() & self._awaited.keys():  # a crash came between
             self.read(source, self._drop_sheet(source))
-        self._age()
+        while self.age():
+            pass
 
     def apply(self, verdict: Verdict) -> None:
         """Take a verdict; one that is known changes nothing."""
@@ -90,7 +92,7 @@ class Fold:
                 self._put(verdict.id, after)
         if sheet is not None:
             self._drop_sheet(source)
-        self._age()
+        self.age()
 
     def read(self, source: str, sheet: Sheet) -> None:
         """Take what the record of a page says of it."""
@@ -107,22 +109,20 @@ class Fold:
             doubts = tuple(doubt for doubt in version.doubts if doubt != source)
             changed = msgspec.structs.replace(version, doubts=doubts)
             self._put(page_id, _left(changed) if sheet.gone else changed)
-        self._age()
+        self.age()
 
-    def clusters(self) -> Iterator[int]:
-        """The ids of all clusters that have a live page."""
-        return iter(self._members)
-
-    def members(self, cluster: int) -> list[tuple[str, Version]]:
-        """The live pages of a cluster with their ids, in the order in which they joined."""
-        found = [(page_id, self.versions[page_id]) for page_id in self._members.get(cluster, ())]
-        return sorted(found, key=lambda item: item[1].joined)
-
-    def root(self, cluster: int) -> int:
-        """The cluster that this one has gone into, by however many merges; itself where by none."""
-        while (merge := self._merges.get(cluster)) is not None:
-            cluster = merge.into
-        return cluster
+    def age(self) -> bool:
+        """Let go some of what has left the window, or is too much; True where it is to be called again."""
+        gone = {kind: self._outdated(kind) for kind in self._ages}
+        for name in gone["v"]:
+            self._forget(name)
+            del self._table[version_key(name)]
+        for name in gone["m"]:
+            del self._merges[int(name)], self._table[merge_key(int(name))]
+            self.groups.forget(int(name))
+        for name in gone["s"]:
+            del self._sheets[name], self._table[sheet_key(name)]
+        return any(len(names) == MOST_AGED for names in gone.values())
 
     def _after(self, verdict: Verdict, source: str, sheet: Sheet | None, before: Version | None) -> Version | None:
         """What the page is after a verdict; None where that is what it was."""
@@ -168,17 +168,13 @@ class Fold:
         )
 
     def _merge(self, cluster: int, into: int) -> None:
-        if cluster in self._merges or self.root(into) == cluster:
+        if cluster in self._merges or self.groups.root(into) == cluster:
             return
         self._merges[cluster] = merge = Merge(into, self.stream_time)
         self._table[merge_key(cluster)] = encode(merge)
         self._ages["m"].set(str(cluster), merge.time + 2 * self.limits.window_ms)
-        moved = self._members.pop(cluster, set())
-        if moved:
-            root = self.root(into)
-            self._members.setdefault(root, set()).update(moved)
-            self._home.update(dict.fromkeys(moved, root))
-            self._touch(cluster, root)
+        if self.groups.merge(cluster, into):
+            self.revision += 1
 
     def _put(self, page_id: str, version: Version) -> None:
         self._forget(page_id)
@@ -193,9 +189,8 @@ class Fold:
         for source in (*version.doubts, version.source) if version.awaits_title else version.doubts:
             self._awaited[source] = page_id
         self._places.add(version.source)
-        self._home[page_id] = root = self.root(version.cluster)
-        self._members.setdefault(root, set()).add(page_id)
-        self._touch(root)
+        self.groups.add(page_id, version.cluster)
+        self.revision += 1
 
     def _forget(self, page_id: str) -> None:
         version = self.versions.pop(page_id, None)
@@ -204,12 +199,8 @@ class Fold:
         for source in (*version.doubts, version.source):
             self._awaited.pop(source, None)
         self._places.discard(version.source)
-        root = self._home.pop(page_id)
-        members = self._members[root]
-        members.remove(page_id)
-        if not members:
-            del self._members[root]
-        self._touch(root)
+        self.groups.remove(page_id)
+        self.revision += 1
 
     def _restore(self, name: str, entry: Version | Merge | Sheet) -> None:
         """Take an entry from the table; merges come before versions."""
@@ -217,6 +208,7 @@ class Fold:
         match entry:
             case Merge():
                 self._merges[int(name)] = entry
+                self.groups.merge(int(name), entry.into)
                 self._ages["m"].set(name, entry.time + 2 * window)
             case Sheet():
                 self._sheets[name] = entry
@@ -225,19 +217,10 @@ class Fold:
                 self.stream_time = max(self.stream_time, entry.stream_time)
                 self._remember(name, entry)
 
-    def _age(self) -> None:
-        """Let go what has left the window, or is too much."""
-        for name in self._outdated("v"):
-            self._forget(name)
-            del self._table[version_key(name)]
-        for name in self._outdated("m"):
-            del self._merges[int(name)], self._table[merge_key(int(name))]
-        for name in self._outdated("s"):
-            del self._sheets[name], self._table[sheet_key(name)]
-
-    def _outdated(self, kind: str) -> Iterator[str]:
-        yield from self._ages[kind].ended(self.stream_time)
-        yield from self._ages[kind].surplus(self.limits.most_pages)
+    def _outdated(self, kind: str) -> list[str]:
+        ages = self._ages[kind]
+        names = chain(ages.ended(self.stream_time), ages.surplus(self.limits.most_pages))
+        return list(islice(names, MOST_AGED))
 
     def _drop_sheet(self, source: str) -> Sheet:
         del self._table[sheet_key(source)]
@@ -246,10 +229,6 @@ class Fold:
 
     def _is_late(self, time: int) -> bool:
         return time <= self.stream_time - self.limits.window_ms
-
-    def _touch(self, *clusters: int) -> None:
-        self.changed.update(clusters)
-        self.revision += 1
 
 
 def _left(version: Version) -> Version:

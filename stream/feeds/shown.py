@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from stream.errors import UsageError
-from stream.feeds.cards import ORDERS, Asked, Card, Cards, site_of
+from stream.feeds.cards import ORDERS, Asked, Cards
 from stream.feeds.records import Version
+from stream.feeds.shelves import Card, site_of
 from stream.wire.page import time_ms
 
 A_PAGE = 30
@@ -35,7 +36,7 @@ def asked_of(query: Mapping[str, str], most: int) -> tuple[Asked, int, int]:
     return asked, _number(query, "page", 1, 1 << 31), _number(query, "per_page", A_PAGE, most)
 
 
-def story(cards: Cards, card: Card) -> dict[str, Any]:
+def story(card: Card) -> dict[str, Any]:
     """A card as an object."""
     return {
         "id": str(card.cluster),
@@ -47,19 +48,19 @@ def story(cards: Cards, card: Card) -> dict[str, Any]:
         "versions": card.pages,
         "first_seen": card.first,
         "last_seen": card.last,
-        "growth": cards.growth(card),
+        "growth": card.growth,
     }
 
 
-def timeline(members: Sequence[tuple[str, Version]]) -> dict[str, Any]:
-    """The pages of a story by their times; the founder and the newest where there are too many.
-
-    `members` come in the order in which they joined, so the first of them is the story's founder.
-    """
-    listed = [*members[:1], *members[1:][-(MOST_VERSIONS - 1) :]]
-    listed.sort(key=lambda member: (member[1].first, member[1].joined))
+def timeline(cards: Cards, card: Card) -> dict[str, Any]:
+    """The pages of a story by their times, at most MOST_VERSIONS, and how many are left out."""
+    members = cards.spread(card, MOST_VERSIONS)
     founder = members[0][0]
-    return {"timeline": [_version(*member) | {"founder": member[0] == founder} for member in listed]}
+    listed = sorted(members, key=lambda member: (member[1].first, member[1].joined))
+    return {
+        "timeline": [_version(*member) | {"founder": member[0] == founder} for member in listed],
+        "left_out": card.pages - len(listed),
+    }
 
 
 def safe_url(url: str | None) -> str | None:

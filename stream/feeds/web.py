@@ -12,6 +12,7 @@ from aiohttp import web
 from stream.errors import PageUnknown, SimstreamError, UsageError
 from stream.feeds.app import Feed
 from stream.feeds.cards import Cards
+from stream.feeds.pace import Searches, unhurried
 from stream.feeds.shown import asked_of, story, timeline
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -40,6 +41,7 @@ class FeedWeb:
     def __init__(self, feed: Feed, compare: Compare) -> None:
         self._feed = feed
         self._compare = compare
+        self._searches = Searches()
         files = resources.files("stream.feeds") / "static"
         self._files = {path: ((files / name).read_bytes(), kind) for path, (name, kind) in FILES.items()}
 
@@ -63,13 +65,14 @@ class FeedWeb:
         asked, number, size = asked_of(request.query, MOST_A_PAGE)
         if request.headers.get("If-None-Match") == revision:
             return web.Response(status=304, headers={"ETag": revision})
-        found = cards.find(asked)
+        work = cards.find(asked, (number - 1) * size, number * size)
+        found, total = await (self._searches.run(work) if not asked.is_all else unhurried(work))
         assert self._feed.fold is not None
         body = {
-            "stories": [story(cards, card) for card in found[(number - 1) * size : number * size]],
-            "total": len(found),
+            "stories": [story(card) for card in found],
+            "total": total,
             "page": number,
-            "pages": max(1, -(-len(found) // size)),
+            "pages": max(1, -(-total // size)),
             "stream_time": self._feed.fold.stream_time,
             "window_ms": self._feed.limits.window_ms,
             "growth_ms": cards.growth_ms,
@@ -83,8 +86,7 @@ class FeedWeb:
             raise PageUnknown("this story is not in the feed", "it may have left the window")
         if request.headers.get("If-None-Match") == revision:
             return web.Response(status=304, headers={"ETag": revision})
-        assert self._feed.fold is not None
-        body = story(cards, card) | timeline(self._feed.fold.members(card.cluster))
+        body = story(card) | timeline(cards, card)
         return _json(body, headers={"ETag": revision})
 
     async def _compared(self, request: web.Request) -> web.Response:
@@ -107,9 +109,10 @@ class FeedWeb:
     def _now(self) -> tuple[Cards, str]:
         """The cards and the sign of their state, which changes whenever they do. Raises HTTPServiceUnavailable."""
         fold, cards = self._feed.fold, self._feed.cards
-        if fold is None or cards is None:
+        if fold is None or cards is None or not self._feed.sign:
             raise web.HTTPServiceUnavailable(reason="the feed reads its table: ask again in a moment")
-        return cards, f'"{self._feed.sign}-{fold.revision}"'
+        cards.refresh()
+        return cards, f'"{self._feed.sign}-{fold.revision}-{cards.revision}"'
 
 
 @web.middleware

@@ -5,14 +5,19 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Any
+from unittest.mock import patch
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream.feeds.cards import Asked, Cards
+from stream.feeds import cards as cards_module
+from stream.feeds import fold as fold_module
+from stream.feeds.cards import ORDERS, Asked, Cards
 from stream.feeds.fold import Fold, Limits
 from stream.feeds.records import Sheet, place
+from stream.feeds.shelves import Card
 from stream.model import Source, Verdict
+from tests import naive_feed
 from tests.naive_feed import stories
 
 PARTITIONS = 3
@@ -105,10 +110,97 @@ def world_of(steps: list[Any]) -> World:
 
 
 def shown(fold: Fold) -> dict[int, list[tuple[Any, ...]]]:
-    return {
-        cluster: [(i, v.joined, v.first, v.time, v.similarity, v.title) for i, v in fold.members(cluster)]
-        for cluster in fold.clusters()
-    }
+    found: dict[int, list[tuple[Any, ...]]] = defaultdict(list)
+    for i, v in sorted(fold.versions.items(), key=lambda item: item[1].joined):
+        group = fold.groups.home(i)
+        assert (group is not None) == v.is_live
+        if group is not None:
+            found[group.cluster].append((i, v.joined, v.first, v.time, v.similarity, v.title))
+    return dict(found)
+
+
+def found_by(cards: Cards, asked: Asked, start: int = 0, stop: int = 10**6) -> tuple[list[Card], int]:
+    work = cards.find(asked, start, stop)
+    while True:
+        try:
+            next(work)
+        except StopIteration as done:
+            found: tuple[list[Card], int] = done.value
+            return found
+
+
+def catch_up(cards: Cards) -> None:
+    while cards.refresh():
+        pass
+
+
+def told(cards: Cards, cluster: int) -> dict[str, Any]:
+    card = cards.get(cluster)
+    assert card is not None
+    named = ("title", "newest_title", "url", "site", "sites", "pages", "growth", "first", "last")
+    return {name: getattr(card, name) for name in named}
+
+
+ASKED = st.builds(
+    Asked,
+    order=st.sampled_from(ORDERS),
+    since=st.none() | st.integers(60, 200),
+    until=st.none() | st.integers(60, 200),
+    at_least=st.integers(1, 4),
+    words=st.sampled_from(["", "", "a.EXAMPLE", "T1", "t2 b.example", "nowhere"]),
+)
+
+
+@given(
+    st.lists(STEP, max_size=60),
+    st.sampled_from([10, 40, 400, ENDLESS]),
+    st.lists(ASKED, min_size=1, max_size=4),
+    st.sampled_from([1, 2, 5, 256]),
+    st.data(),
+)
+def test_cards_kept_as_pages_come_and_go_are_those_made_from_all_pages_anew(
+    steps: list[Any], window_ms: int, questions: list[Asked], a_slice: int, data: st.DataObject
+) -> None:
+    world, fold = world_of(steps), Fold({}, Limits(window_ms))
+    cards = Cards(fold)
+    few = data.draw(st.sampled_from([0, 2, 32]))
+    with patch.multiple(cards_module, A_SLICE=a_slice, FEW=few), patch.object(fold_module, "MOST_AGED", a_slice):
+        for number, verdict in enumerate(world.verdicts, 1):
+            fold.read(*sheet(world, verdict))
+            fold.apply(verdict)
+            if data.draw(st.integers(0, 2)) == 0:
+                cards.refresh()
+            if number % 20 and number < len(world.verdicts):
+                continue
+            while fold.age():
+                pass
+            catch_up(cards)
+            made = naive_feed.cards(shown(fold), fold.stream_time, cards.growth_ms)
+            assert len(cards) == len(made)
+            for cluster, facts in made.items():
+                assert told(cards, cluster) == {name: fact for name, fact in facts.items() if name != "words"}
+            for one in questions:
+                wanted = naive_feed.asked(made, one.order, one.since, one.until, one.at_least, one.words)
+                found, total = found_by(cards, one)
+                assert [card.cluster for card in found] == wanted
+                assert total == len(wanted)
+                found, total = found_by(cards, one, 1, 3)
+                assert ([card.cluster for card in found], total) == (wanted[1:3], len(wanted))
+
+
+@given(st.lists(STEP, max_size=60), st.integers(1, 5))
+def test_of_a_long_story_the_founder_and_the_newest_are_listed(steps: list[Any], most: int) -> None:
+    world, fold = world_of(steps), Fold({}, Limits(ENDLESS))
+    for verdict in world.verdicts:
+        fold.apply(verdict)
+    cards = Cards(fold)
+    catch_up(cards)
+    for cluster, pages in shown(fold).items():
+        card = cards.get(cluster)
+        assert card is not None
+        ids = [page[0] for page in pages]
+        expected = ids if len(ids) <= most else [ids[0], *ids[1:][len(ids) - most :]]
+        assert [page_id for page_id, _ in cards.spread(card, most)] == expected
 
 
 def sheet(world: World, verdict: Verdict) -> tuple[str, Sheet]:
@@ -162,14 +254,16 @@ def test_pages_age_out_and_take_with_them_what_was_kept_for_them(
         for take in (first, second):
             take(*(sheet(world, verdict) if take == fold.read else (verdict,)))  # type: ignore[operator]
         if number % 7 == 0:
-            cards.find(Asked())
+            cards.refresh()
         expected = stories(world.verdicts[: number + 1], world.sheets, window_ms)
         assert {c: [p[:-1] for p in pages] for c, pages in shown(fold).items()} == {
             c: [p[:-1] for p in pages] for c, pages in expected.items()
         }
         assert all(fold.versions[name].time > fold.stream_time - window_ms for name in fold.versions)
-    made = {card.cluster: card.pages for card in cards.find(Asked())}
-    assert made == {cluster: len(pages) for cluster, pages in shown(fold).items()}
+    catch_up(cards)
+    assert {card.cluster: card.pages for card in found_by(cards, Asked())[0]} == {
+        cluster: len(pages) for cluster, pages in shown(fold).items()
+    }
     assert shown(Fold(dict(table), Limits(window_ms))) == shown(fold)
 
 
@@ -196,5 +290,8 @@ def test_a_page_that_comes_after_two_merges_in_a_row_is_in_the_cluster_that_surv
     fold = Fold(table, Limits(ENDLESS))
     for number in (3, 4, 2, 1, 0):
         fold.apply(world.verdicts[number])
-    assert [[page_id for page_id, _ in fold.members(c)] for c in fold.clusters()] == [["a", "b", "c", "d", "e"]]
-    assert Cards(fold).get(2) is not None
+    assert [[page[0] for page in pages] for pages in shown(fold).values()] == [["a", "b", "c", "d", "e"]]
+    cards = Cards(fold)
+    catch_up(cards)
+    assert cards.get(2) is not None
+    assert cards.get(2) == cards.get(0)

@@ -12,8 +12,9 @@ from deploy.kafka.certificates import Authority
 from stream.errors import SettingsError, StateDamaged, Unavailable, UsageError
 from stream.feeds.access import credentials
 from stream.feeds.app import Feed
-from stream.feeds.cards import Asked, site_of
+from stream.feeds.cards import Asked
 from stream.feeds.fold import Limits
+from stream.feeds.shelves import site_of
 from stream.feeds.shown import asked_of, safe_url
 from stream.feeds.web import FILES, HEADERS
 

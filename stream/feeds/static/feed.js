@@ -142,6 +142,8 @@ function showStory(data) {
   const facts = [words.pages(data.versions), words.sites(data.sites), span(data.first_seen, data.last_seen)];
   byId("story-facts").replaceChildren(...facts.map((text) => make("span", "", text)));
   byId("timeline").replaceChildren(...data.timeline.map((version) => makeStep(version, data.timeline)));
+  byId("left-out").hidden = data.left_out === 0;
+  setText(byId("left-out"), words.left_out(data.left_out));
   setText(byId("status"), "");
   fillChoices(data.timeline);
 }

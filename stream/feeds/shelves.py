@@ -1,0 +1,182 @@
+"""Shelves: the live pages of every group in the orders that a card is made from, kept as pages come and go.
+
+All shelves share four orders. Keys begin with the shelf's number, so that a shelf of one page needs no list.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice, takewhile
+from urllib.parse import urlsplit
+
+from stream.feeds.ageing import Ageing
+from stream.feeds.ordered import Ordered
+from stream.feeds.records import Version
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """A cluster as it is shown. Times are in ms since 1970, of pages in the window."""
+
+    cluster: int
+    shelf: int
+    """Where its pages are."""
+    title: str
+    """Of the page that joined first."""
+    newest_title: str
+    """Of the one that joined last."""
+    url: str | None
+    site: str
+    sites: int
+    pages: int
+    """How many pages, each counted once however often it was fetched."""
+    growth: int
+    """How many of them are young."""
+    first: int
+    """When the first page was seen."""
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A page on its shelf."""
+
+    shelf: int
+    version: Version
+    site: str
+
+
+@dataclass(slots=True)
+class Tally:
+    """What is counted of a shelf."""
+
+    pages: int = 0
+    young: int = 0
+    sites: int = 0
+
+
+class Shelves:
+    """Pages by shelf. `put`, `take` and `card` cost O(log n) of all pages; a page is young for `growth_ms`."""
+
+    def __init__(self, growth_ms: int) -> None:
+        self._growth_ms = growth_ms
+        self._placed: dict[str, Placed] = {}
+        self._tallies: dict[int, Tally] = {}
+        self._joined, self._titled, self._firsts, self._lasts = (Ordered() for _ in range(4))
+        self._sites: Counter[tuple[int, str]] = Counter()
+        """Pages by shelf and site."""
+        self._young = Ageing()
+
+    def put(self, page_id: str, shelf: int, version: Version, now: int) -> None:
+        """Put a page that is on no shelf on this one; `now` is stream time."""
+        site = site_of(page_id, version.url)
+        self._placed[page_id] = Placed(shelf, version, site)
+        key = (shelf, version.joined, page_id)
+        self._joined.add(key)
+        if version.title:
+            self._titled.add(key)
+        self._firsts.add((shelf, version.first, page_id))
+        self._lasts.add((shelf, version.time, page_id))
+        tally = self._tallies.setdefault(shelf, Tally())
+        tally.pages += 1
+        self._sites[shelf, site] += 1
+        tally.sites += self._sites[shelf, site] == 1
+        if version.first + self._growth_ms > now:
+            tally.young += 1
+            self._young.set(page_id, version.first + self._growth_ms)
+
+    def take(self, page_id: str) -> int | None:
+        """Take a page from its shelf; the shelf's number, None where the page is on none."""
+        placed = self._placed.pop(page_id, None)
+        if placed is None:
+            return None
+        shelf, version = placed.shelf, placed.version
+        key = (shelf, version.joined, page_id)
+        self._joined.remove(key)
+        if version.title:
+            self._titled.remove(key)
+        self._firsts.remove((shelf, version.first, page_id))
+        self._lasts.remove((shelf, version.time, page_id))
+        tally = self._tallies[shelf]
+        tally.pages -= 1
+        self._sites[shelf, placed.site] -= 1
+        if not self._sites[shelf, placed.site]:
+            del self._sites[shelf, placed.site]
+            tally.sites -= 1
+        if self._young.drop(page_id):
+            tally.young -= 1
+        if not tally.pages:
+            del self._tallies[shelf]
+        return shelf
+
+    def grow_old(self, now: int, most: int) -> list[int]:
+        """Pages that are young no longer, so many at most, count as old; their shelves, as often as pages."""
+        shelves = [self._placed[page_id].shelf for page_id in islice(self._young.ended(now), most)]
+        for shelf in shelves:
+            self._tallies[shelf].young -= 1
+        return shelves
+
+    def card(self, shelf: int, cluster: int) -> Card | None:
+        """The card of a shelf, under the id of a cluster; None where the shelf is empty."""
+        tally = self._tallies.get(shelf)
+        if tally is None:
+            return None
+        founder = self._placed[next(self._joined.since((shelf,)))[2]]
+        return Card(
+            cluster=cluster,
+            shelf=shelf,
+            title=self._title(next(self._titled.since((shelf,)), None), shelf),
+            newest_title=self._title(next(self._titled.before((shelf + 1,)), None), shelf),
+            url=founder.version.url,
+            site=founder.site,
+            sites=tally.sites,
+            pages=tally.pages,
+            growth=tally.young,
+            first=next(self._firsts.since((shelf,)))[1],
+            last=next(self._lasts.before((shelf + 1,)))[1],
+        )
+
+    def size(self, shelf: int) -> int:
+        """How many pages are on a shelf."""
+        tally = self._tallies.get(shelf)
+        return tally.pages if tally is not None else 0
+
+    def oldest(self, shelf: int, most: int) -> list[str]:
+        """The ids of the pages that joined first."""
+        return self._ids(self._joined.since((shelf,)), shelf, most)
+
+    def newest(self, shelf: int, most: int) -> list[str]:
+        """The ids of the pages that joined last, the last first."""
+        return self._ids(self._joined.before((shelf + 1,)), shelf, most)
+
+    def version(self, page_id: str) -> Version:
+        """A page that is on a shelf."""
+        return self._placed[page_id].version
+
+    def words(self, shelf: int, after: int, most: int) -> tuple[list[str], int]:
+        """Title and site, in one case, of `most` pages that joined after an ordinal; the last one's ordinal."""
+        keys = [key for key in self._joined.after((shelf, after + 1), most) if key[0] == shelf]
+        found = [self._placed[key[2]] for key in keys]
+        texts = [f"{placed.version.title} {placed.site}".casefold() for placed in found]
+        return texts, keys[-1][1] if keys else after
+
+    def _title(self, key: tuple[int, int, str] | None, shelf: int) -> str:
+        return self._placed[key[2]].version.title if key is not None and key[0] == shelf else ""
+
+    @staticmethod
+    def _ids(keys: Iterator[tuple[int, int, str]], shelf: int, most: int) -> list[str]:
+        return [key[2] for key in islice(takewhile(lambda key: key[0] == shelf, keys), most)]
+
+
+def site_of(page_id: str, url: str | None) -> str:
+    """The host of a page's URL, or of an id that is one; empty where there is none."""
+    for text in (url, page_id):
+        try:
+            parts = urlsplit(text or "")
+            if parts.scheme in ("http", "https") and parts.hostname:
+                return parts.hostname.removeprefix("www.")
+        except ValueError:
+            continue
+    return ""
