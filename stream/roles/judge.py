@@ -28,7 +28,7 @@ class JudgeRole:
         self._log = log
         self._policy = policy
         self._context = context
-        self._judging = Judging(policy, context)
+        self._judging = Judging(policy, context, NAME)
         context.metrics.elected.labels(NAME)
 
     @property

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from stream.closing import Closing
@@ -56,11 +57,13 @@ def in_batches(records: Sequence[Record]) -> Iterator[Sequence[Record]]:
 class Judging(Closing):
     """Acceptor and resolver on their way through one log. Not for several threads."""
 
-    def __init__(self, policy: Policy, context: Context) -> None:
+    def __init__(self, policy: Policy, context: Context, name: str) -> None:
+        """`name`: the role, as health has it: it lives while a long step goes on."""
         self._policy = policy
         self._context = context
         alert = context.settings.cluster_alert
-        self.state = JudgeState(policy, Alert(alert.pages, alert.share), background=True)
+        beat = partial(context.health.beat, name)
+        self.state = JudgeState(policy, Alert(alert.pages, alert.share), background=True, beat=beat)
         self._acceptor = self.state.acceptor
         self._resolver = self.state.resolver
         self._begun = False

@@ -50,7 +50,7 @@ class QueryRole:
         self._fingerprinter = fingerprinter
         self._context = context
         self.policy = policy
-        self._judging = Judging(policy, context)
+        self._judging = Judging(policy, context, NAME)
         self._resolver = self._judging.state.resolver
         self._turns = Turns()
         self._recent: OrderedDict[str, Verdict] = OrderedDict()
