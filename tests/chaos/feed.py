@@ -32,6 +32,7 @@ class Feed(Closing):
             "enable.idempotence": True,
             "message.timeout.ms": int(PATIENCE_S * 1000),
             "linger.ms": 5,
+            "message.max.bytes": 16 << 20,
             "socket.timeout.ms": 5_000,
             "topic.metadata.refresh.interval.ms": 1_000,
             "log_level": 0,

@@ -6,7 +6,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tests.chaos.arena import Arena, Scale
-from tests.chaos.faults import brokers, clocks, connections, frames, groups, kills, memory, state, topics, zombies
+from tests.chaos.faults import (
+    brokers,
+    clocks,
+    connections,
+    frames,
+    groups,
+    kills,
+    memory,
+    slowness,
+    state,
+    topics,
+    zombies,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +50,9 @@ SCENARIOS = (
     Scenario(topics.another_log, Scale(1, 100), Scale(1, 1_000)),
     Scenario(clocks.clocks, Scale(10, 600), Scale(40, 4_000)),
     Scenario(memory.backlog, Scale(6, 50_000), Scale(60, 1_000_000)),
+    Scenario(slowness.narrow, Scale(1, 6_000), Scale(1, 32_000)),
+    Scenario(slowness.slow_pages, Scale(1, 24), Scale(1, 200)),
+    Scenario(slowness.window_moves, Scale(2, 20_000), Scale(4, 300_000)),
     Scenario(brokers.leaders_killed, Scale(1, 200), Scale(9, 3_000), brokers=3),
     Scenario(brokers.below_min_insync, Scale(1, 200), Scale(4, 2_000), brokers=3),
     Scenario(brokers.frozen, None, Scale(6, 2_000), brokers=3),

@@ -230,7 +230,7 @@ class TestScene:
         scene.fires("SimstreamRetentionNear", "SimstreamSnapshotOld", "SimstreamLargeCluster")
 
     def test_what_works_fires_nothing_else(self, scene: Scene) -> None:
-        caused = {"SimstreamNoJudge", "SimstreamSourceLag", "SimstreamLogLag"}
+        caused = {"SimstreamNoJudge", "SimstreamSourceLag", "SimstreamLogLag", "SimstreamLatency"}
         caused |= {"SimstreamRetentionNear", "SimstreamSnapshotOld", "SimstreamLargeCluster"}
         at_first = {"SimstreamDown", "SimstreamNotReady", "SimstreamNoPoll"}  # not there yet, and throttled
         assert scene.fired() <= caused | at_first

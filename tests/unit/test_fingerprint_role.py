@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
+import pytest
+
 from stream.log import open_log
-from stream.log.base import PAGES, LogOptions
+from stream.log.base import PAGES, LogOptions, Polled
+from stream.log.local_source import LocalSource
 from stream.model import Columns, Page
 from stream.roles.context import Context
 from stream.roles.fingerprint import MAX_BYTES, FingerprintRole
@@ -21,6 +25,7 @@ PARTITIONS = 8
 AT_ONCE = 20
 COUNT = 800
 POLL_BYTES = 16 << 20
+SLOW_HTML, SLOW_S = "<p>a page that takes its time", 2.0
 
 
 class Slow(Fingerprinter):
@@ -36,12 +41,14 @@ class Slow(Fingerprinter):
         return super().columns(pages)
 
 
-def run_over(folder: Path, frame: FrameSettings, pages: list[bytes], partitions: int) -> Slow:
+def run_over(
+    folder: Path, frame: FrameSettings, pages: list[bytes], partitions: int, kind: type[Slow] = Slow
+) -> Slow:
     """One fingerprinter over a backlog, until it has seen all of it."""
     context = Context(Settings(frame=frame, threads=1))
     with (
         open_log(str(folder), LogOptions(max_record_bytes=8 << 20)) as log,
-        Slow(preset("default"), default_cache(), workers=0) as slow,
+        kind(preset("default"), default_cache(), workers=0) as slow,
     ):
         log.create_topics(partitions)
         with log.appender(PAGES) as appender:
@@ -70,3 +77,42 @@ def test_a_backlog_of_large_pages_is_bounded_in_bytes(tmp_path: Path) -> None:
     pages = [b'{"text":"%s"}' % (b"x" * large)] * 60
     slow = run_over(tmp_path / "log", FrameSettings(), pages, 1)
     assert slow.most <= (MAX_BYTES + 2 * POLL_BYTES) // large + 2
+
+
+class Stuck(Slow):
+    """Takes long over one page, and says when it begins and ends."""
+
+    def columns(self, pages: Sequence[Page]) -> Columns:
+        if any(page.raw == SLOW_HTML for page in pages):
+            self.began = time.monotonic()
+            time.sleep(SLOW_S)
+            self.ended = time.monotonic()
+        return super().columns(pages)
+
+
+def test_a_page_that_takes_long_keeps_neither_the_consumer_from_being_polled_nor_what_is_done_from_being_committed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stream.roles.fingerprint.KEEP_EVERY_S", 0.1)
+    monkeypatch.setattr("stream.roles.fingerprint.COMMIT_EVERY_S", 0.0)
+    polled: list[float] = []
+    commits: list[tuple[float, dict[int, int]]] = []
+    poll, commit = LocalSource.poll, LocalSource.commit
+
+    def noted(self: LocalSource, limit: int, timeout: float) -> Polled:
+        polled.append(time.monotonic())
+        return poll(self, limit, timeout)
+
+    def noted_commit(self: LocalSource, offsets: dict[int, int]) -> None:
+        commits.append((time.monotonic(), dict(offsets)))
+        commit(self, offsets)
+
+    monkeypatch.setattr(LocalSource, "poll", noted)
+    monkeypatch.setattr(LocalSource, "commit", noted_commit)
+    pages = [b'{"text":"short"}'] * 5 + [b'{"html":"%s"}' % SLOW_HTML.encode()] + [b'{"text":"short"}'] * 60
+    slow = run_over(tmp_path / "log", FrameSettings(max_pages=5), pages, 1, Stuck)
+    assert isinstance(slow, Stuck)
+    moments = [slow.began, *(moment for moment in polled if slow.began < moment < slow.ended), slow.ended]
+    longest = max(after - before for before, after in itertools.pairwise(moments))
+    assert longest < SLOW_S / 2
+    assert any(moment < slow.ended and offsets.get(0) == 5 for moment, offsets in commits)

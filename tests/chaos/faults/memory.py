@@ -13,8 +13,8 @@ from tests.e2e.harness import Service, by_ordinal
 
 MB = 1 << 20
 FRAME_PAGES = 20
-FRAMES_A_POLL, BATCHES = 16, 6
-"""The judge's batch is what one poll brings; 4 wait, one is being sent and one is being made."""
+POLL_MB, OUTBOX_MB, BATCH_MB = 16, 8, 0.5
+"""One poll of the judge at most; verdicts that wait for their commit; frames that are judged together."""
 FETCHED_MB, QUEUED_MB = 1, 4
 """What a client may fetch ahead, and what it may keep until it is sent; both are set."""
 COPIES = 4
@@ -36,10 +36,10 @@ def url_bytes(pages: int) -> int:
 def bound_mb(pages: int) -> dict[str, float]:
     """What each role may use beyond what it used before the backlog, in MB: every queue at its limit."""
     page_mb = (url_bytes(pages) + 1_000) / MB
-    judged = FRAMES_A_POLL * FRAME_PAGES * BATCHES * page_mb
+    judged = POLL_MB + 2 * OUTBOX_MB + COPIES * BATCH_MB
     worked = 4 * FRAME_PAGES * page_mb
     return {
-        "judge": COPIES * (2 * FETCHED_MB + judged) + QUEUED_MB + pages * LIVE_BYTES / MB + SLACK_MB,
+        "judge": COPIES * 2 * FETCHED_MB + judged + QUEUED_MB + pages * LIVE_BYTES / MB + SLACK_MB,
         "fingerprint": COPIES * (2 * FETCHED_MB + worked) + 2 * QUEUED_MB + SLACK_MB,
     }
 
