@@ -169,11 +169,11 @@ def _check(header: Header, c: Columns) -> None:
     if not len(c):
         return
     in_range = header.start <= c.offset[0] and c.offset[-1] < header.to
-    if not in_range or (np.diff(c.offset) <= 0).any():
+    if not in_range or (c.offset[1:] <= c.offset[:-1]).any():
         raise FrameDamaged("a frame's pages are not in the order of its offsets")
     if c.kind.max() > max(Kind) or c.reason.max() >= len(REASONS):
         raise FrameDamaged("a frame has a kind or a reason that this version does not know")
-    if any((np.diff(ends.astype(np.int64)) < 0).any() for ends in (c.id_ends, c.url_ends)):
+    if any((ends[1:] < ends[:-1]).any() for ends in (c.id_ends, c.url_ends)):
         raise FrameDamaged("a frame's ids or URLs overlap")
     if not (_is_text(c.ids, c.id_ends) and _is_text(c.urls, c.url_ends)):
         raise FrameDamaged("a frame has an id or URL that is not UTF-8")
@@ -253,6 +253,10 @@ def came(data: bytes, pages: int) -> Counter[int]:
 def cuts(columns: Columns, max_pages: int, max_bytes: int) -> Iterator[tuple[int, int]]:
     """Ranges of pages that fit into frames of these limits; one page always fits."""
     c, n = columns, len(columns)
+    whole = len(c.ids) + len(c.urls) + n * (_PAGE_BYTES + 8 * c.sketch.shape[1])
+    if 0 < n <= max_pages and whole <= max_bytes:
+        yield 0, n
+        return
     sizes = np.diff(c.id_ends, prepend=0).astype(np.int64) + np.diff(c.url_ends, prepend=0)
     total = np.concatenate(([0], np.cumsum(sizes + _PAGE_BYTES + 8 * c.sketch.shape[1])))
     start = 0

@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from stream.errors import BrokerUnreachable, TakenOver
+from stream.errors import BrokerUnreachable, TakenOver, TransactionOutlived
 from stream.log.base import POSITIONS, VERDICTS, Log
 from stream.log.kafka_claim import Claim
 from stream.log.kafka_publisher import KafkaPublisher
@@ -40,9 +40,13 @@ def check_published(log: Log, *positions: bytes) -> None:
     assert len(read_all(log, VERDICTS, least=10 * len(positions))) == 10 * len(positions)
 
 
-def test_a_transaction_that_outlived_its_time_is_sent_again_once(kafka_place: Place, kafka_log: Log) -> None:
+def test_of_a_transaction_that_outlived_its_time_nothing_is_there_and_parts_of_it_may_be_sent(
+    kafka_place: Place, kafka_log: Log
+) -> None:
     with SlowPublisher(cluster_of(kafka_place), transaction_ms=1000) as publisher:
         publisher.start()
+        with pytest.raises(TransactionOutlived, match="within 1 s"):
+            publisher.publish([*batch(1), *batch(2)], b"two")
         publisher.publish(batch(1), b"one")
         publisher.publish(batch(2), b"two")
         assert publisher.naps == 0
