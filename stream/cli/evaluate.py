@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from stream.cli.options import RECIPE_HELP, RECIPE_METAVAR, settings_options, settle
+from stream.cli.options import RECIPE_HELP, RECIPE_METAVAR, settings_options, settle_on_all_cores
 from stream.cli.progress import say
 from stream.errors import UsageError
 
@@ -38,7 +38,7 @@ PEERS = ("google2007", "fnv1-tf")
 )
 @click.option("--peers", is_flag=True, help="Beside Google's rule, term frequencies with FNV, and MinHash.")
 @click.option("--strip-front-matter", is_flag=True, help="Leave out a YAML front matter at the beginning of texts.")
-@click.option("--threads", metavar="N", help="Threads that compute (default: 2).")
+@click.option("--threads", metavar="N", help="Threads that compute (default: as many as cores).")
 @settings_options
 def command(
     inputs: tuple[str, ...],
@@ -63,7 +63,7 @@ def command(
     from stream.tools.evaluate.store import write_atomically
 
     report.check_libraries()  # before anything that takes long
-    settings = settle(config, threads=threads)
+    settings = settle_on_all_cores(config, threads=threads)
     chosen = _recipes(recipes or ("default",), peers)
     folder = Path(output)
     request = run.Request(

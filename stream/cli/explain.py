@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from stream.cli.options import judging_options, log_options, make_deduper, open_log, settle
+from stream.cli.options import judging_options, log_options, make_deduper, open_log, settle_on_all_cores
 from stream.cli.progress import counting, with_progress
 from stream.errors import PageUnknown, UsageError, WrongVerdict
 
@@ -37,7 +37,7 @@ _STDIN = "-"
 @click.option("--words", type=_COUNT, metavar="N", help=f"The N heaviest words (default: {SHOWN}; in JSON all).")
 @click.option("--candidates", type=_COUNT, metavar="N", help=f"The N closest (default: {SHOWN}; in JSON all).")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a page.")
-@click.option("--threads", metavar="N", help="Threads that fingerprint files (default: 2).")
+@click.option("--threads", metavar="N", help="Threads that fingerprint files (default: as many as cores).")
 @log_options
 @judging_options
 def command(ids: tuple[str, ...], inputs: tuple[str, ...], config: str | None, **flags: Any) -> None:
@@ -49,7 +49,7 @@ def command(ids: tuple[str, ...], inputs: tuple[str, ...], config: str | None, *
     ordinal, diff, beside, as_json = (flags.pop(name) for name in ("ordinal", "diff", "beside", "as_json"))
     counts = [flags.pop(name) for name in ("words", "candidates")]
     _check(ids, inputs, ordinal, flags["log"])
-    settings = settle(config, **flags)
+    settings = settle_on_all_cores(config, **flags)
     from stream.tools.explain import Wishes
     from stream.tools.explain_asked import Asked
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from stream.cli.options import recipe_option, settle
+from stream.cli.options import recipe_option, settle_on_all_cores
 from stream.cli.output import refuse_input, written
 from stream.cli.progress import say, with_progress
 from stream.errors import InputError, UsageError
@@ -59,7 +59,7 @@ def command(
     idf is ln((N + 1) / (n + 1)) for a word on n of N pages. Words are the recipe's; pages of too few words do not
     count. The result does not depend on memory, cores or interruptions.
     """
-    settings = settle(config, **flags)
+    settings = settle_on_all_cores(config, **flags)
     options = _options(memory, save_every)
     refuse_input(output, inputs)
     if os.path.isdir(output):
