@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -26,8 +27,10 @@ UNLIMITED = 2**62
 class Hits:
     """Room for what a source finds: places, one past the last place of each run, and tags query << 8 | distance."""
 
-    def __init__(self) -> None:
-        self.make(FIRST_ROOM)
+    def __init__(self, room: int = FIRST_ROOM, *, capped: bool = False) -> None:
+        self.capped = capped
+        """Whether the room stays as it is."""
+        self.make(room)
 
     def make(self, room: int) -> None:
         """So much room, empty."""
@@ -99,6 +102,14 @@ class Found:
                 self._grow()
         return None
 
+    def without(self, crowded: NDArray[np.bool_]) -> None:
+        """Let go of the matches of crowded queries."""
+        keep = ~crowded[(self.keys[: self.count] >> np.uint64(32)).astype(np.int64)]
+        self.keys, self.facts = self.keys[: self.count][keep], self.facts[: self.count][keep]
+        self.buckets = self.buckets[: self.count][keep]
+        self.count = len(self.keys)
+        self.candidates[crowded] = 0
+
     def _grow(self) -> None:
         room = min(max(4 * len(self.keys), FIRST_ROOM), self.limit)
         self.keys = np.concatenate([self.keys[: self.count], np.empty(room - self.count, np.uint64)])
@@ -112,14 +123,23 @@ class Answer(NamedTuple):
     counts: NDArray[np.int64]
     matches: Gathered
     candidates: int
+    crowded: NDArray[np.bool_]  # (a,)
 
 
 def ask(
-    source: Source, released: U64, queries: U64, wanted: Wanted, last: int, limit: int, hits: Hits
+    source: Source,
+    released: U64,
+    queries: U64,
+    wanted: Wanted,
+    last: int,
+    limit: int,
+    hits: Hits,
+    crowded: NDArray[np.bool_],
 ) -> tuple[int, Found]:
     """One source's matches of the queries before `last`, as far as `limit` allows.
 
-    Returns the number of queries answered (of the others some matches may be there) and the matches.
+    Returns the number of queries answered (of the others some matches may be there) and the matches. Where `hits`
+    is `capped`, a query whose hits alone do not fit is marked as crowded, and of its matches some may be there.
     """
     found = Found(len(queries), limit)
     first = 0
@@ -128,7 +148,10 @@ def ask(
         full = found.take(source, released, wanted, hits, count) if count else None
         if full is not None:
             return full, found
-        if following < last:
+        if hits.capped and following == first:
+            crowded[first] = True
+            following += 1
+        elif following < last and not hits.capped:
             hits.fit(following - first)
         first = following
     return last, found
@@ -141,9 +164,13 @@ def answer_block(
     fingerprints, wanted = queries.fingerprints[block], rule.wanted(queries, block)
     last = len(fingerprints)
     parts: list[Found] = []
+    crowded = np.zeros(last, np.bool_)
     for source in sources:
-        last, found = ask(source, released, fingerprints, wanted, last, room, hits)
+        last, found = ask(source, released, fingerprints, wanted, last, room, hits, crowded)
         parts.append(found)
+    if crowded.any():
+        for part in parts:
+            part.without(crowded)
     counts = np.zeros(last, np.int64)
     for part in parts:
         count(part.keys[: part.count], counts)
@@ -155,19 +182,27 @@ def answer_block(
     for part in parts:
         if total:
             gather(part.keys[: part.count], part.facts, part.buckets, begins, matches)
-    return Answer(counts, matches, candidates)
+    return Answer(counts, matches, candidates, crowded[:answered])
 
 
 def answer(
-    sources: Sequence[Source], released: U64, rule: Rule, queries: Keys, limit: int, in_order: bool
+    sources: Sequence[Source],
+    released: U64,
+    rule: Rule,
+    queries: Keys,
+    limit: int,
+    in_order: bool,
+    most: int | None = None,
 ) -> tuple[Matches, int]:
     """The matches of the first queries that bring at most `limit`, but of one at least; and their candidates.
+
+    A query that has more than `most` candidates in one of the sources is crowded, and brings no matches.
 
     Those of each query by entry where `in_order`. What comes first of the sources should be the largest: it says
     how many queries the others are asked.
     Memory: at most about 40 bytes x `limit` for each source.
     """
-    hits = Hits()
+    hits = Hits() if most is None else Hits(most, capped=True)
     parts: list[Answer] = []
     done, room, asked = 0, max(limit, 0), len(queries.fingerprints)
     while done < asked:
@@ -198,12 +233,24 @@ def _matches(parts: Sequence[Answer], in_order: bool) -> Matches:
     counts = np.concatenate([np.empty(0, np.int64), *(part.counts for part in parts)])
     starts = np.zeros(len(counts) + 1, np.int64)
     np.cumsum(counts, out=starts[1:])
+    crowded = np.concatenate([np.empty(0, np.bool_), *(part.crowded for part in parts)])
     if len(parts) == 1:
-        [(_, found, _)] = parts
+        [(_, found, _, _)] = parts
     else:
         columns = (_room(0), *(part.matches for part in parts))
         found = Gathered._make(np.concatenate(same) for same in zip(*columns, strict=True))
     if in_order:
         order = np.lexsort((found.entry, np.repeat(np.arange(len(counts)), counts)))
         found = Gathered._make(column[order] for column in found)
-    return Matches(len(counts), starts, *found)
+    return Matches(len(counts), starts, *found, crowded)
+
+
+def spread(found: Matches, asked: NDArray[np.int64], crowded: NDArray[np.bool_]) -> Matches:
+    """The matches of some queries (m,) among all (n,), where all others are `crowded` (n,)."""
+    done = len(crowded) if found.done == len(asked) else int(asked[found.done])
+    counts = np.zeros(done, np.int64)
+    counts[asked[: found.done]] = np.diff(found.starts)
+    all_crowded = crowded[:done].copy()
+    all_crowded[asked[: found.done]] = found.crowded
+    starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
+    return replace(found, done=done, starts=starts, crowded=all_crowded)

@@ -13,10 +13,10 @@ from stream.files import Part
 from stream.files.part import Fact
 from stream.index.keys import Keys
 from stream.index.packed import is_like
-from stream.index.segment import DELETE
 from stream.kernels.numbers import NUMBER_MASK
 from stream.model import U64
 
+DELETE = "delete the state and let it be rebuilt from the log"
 MEMTABLE = "memtable"
 """Name and kind of the part that has them."""
 

@@ -20,7 +20,8 @@ class Held:
     """Two bits a number, up to the greatest in use. A number is held until `give_back` has returned it."""
 
     def __init__(self) -> None:
-        self._held: U64 = np.zeros(FIRST_WORDS, np.uint64)
+        self.held: U64 = np.zeros(FIRST_WORDS, np.uint64)
+        """64 numbers a word."""
         self.released: U64 = np.zeros(FIRST_WORDS, np.uint64)
         """64 numbers a word; of those in `dropped`, too."""
         self._dropped: list[NDArray[np.uint32]] = []
@@ -32,7 +33,7 @@ class Held:
 
     def nbytes(self) -> int:
         """Bytes of both bitmaps."""
-        return self._held.nbytes + self.released.nbytes
+        return self.held.nbytes + self.released.nbytes
 
     def hold(self, entries: NDArray[np.uint32]) -> None:
         """Take numbers into use. Errors: ValueError where one is in use, comes twice or is 2^31 or more."""
@@ -41,14 +42,14 @@ class Held:
             if greatest > NUMBER_MASK:
                 raise ValueError(f"entry {greatest} is out of range: numbers end at {NUMBER_MASK}")
             self._make_room(greatest)
-        bad = hold(entries, self._held)
+        bad = hold(entries, self.held)
         if bad >= 0:
             raise ValueError(f"entry {int(entries[bad])} is in use already, or comes twice")
         self.live += len(entries)
 
     def release(self, entries: NDArray[np.uint32]) -> None:
         """Mark numbers. Errors: ValueError for one that is not live or comes twice; nothing is changed then."""
-        bad = release(entries, self._held, self.released)
+        bad = release(entries, self.held, self.released)
         if bad >= 0:
             raise ValueError(f"entry {int(entries[bad])} is not live, or is released twice")
         self.live -= len(entries)
@@ -77,7 +78,7 @@ class Held:
             numbers = self._dropped.pop()
             for at in range(0, len(numbers), AT_ONCE):
                 some = numbers[at : at + AT_ONCE]
-                forget(some, self._held, self.released)
+                forget(some, self.held, self.released)
                 yield some
 
     def used(self) -> U64:
@@ -96,11 +97,11 @@ class Held:
         greatest = max((int((column & np.uint32(NUMBER_MASK)).max()) for column in rows if len(column)), default=0)
         self._make_room(max(greatest, 64 * len(released) - 1))
         for column in rows:
-            bad = hold_rows(column, self._held)
+            bad = hold_rows(column, self.held)
             if bad >= 0:
                 return f"entry {int(column[bad]) & NUMBER_MASK} is there twice"
         self.released[: len(released)] = released
-        if (self.released & ~self._held).any():
+        if (self.released & ~self.held).any():
             return "an entry is released that no part has"
         total, dead = sum(map(len, rows)), int(np.bitwise_count(self.released).sum())
         if not self.is_released(dropped).all():
@@ -111,9 +112,9 @@ class Held:
 
     def _make_room(self, number: int) -> None:
         words = (number >> 6) + 1
-        if words > len(self._held):
-            words = min(max(words, len(self._held) + len(self._held) // 4), MOST_WORDS)
-            self._held, self.released = _longer(self._held, words), _longer(self.released, words)
+        if words > len(self.held):
+            words = min(max(words, len(self.held) + len(self.held) // 4), MOST_WORDS)
+            self.held, self.released = _longer(self.held, words), _longer(self.released, words)
 
 
 def _longer(bitmap: U64, words: int) -> U64:

@@ -19,3 +19,5 @@ class Matches:
     agreement: NDArray[np.uint16]  # equal bits of the sketches; 0 without sketch
     short: NDArray[np.uint8]  # whether the entry's page is short; 0 where nothing tells short pages apart
     bucket: NDArray[np.int64]  # the entry's bucket
+    crowded: NDArray[np.bool_]
+    """(done,) queries with too many candidates, of which nothing is said here; see `Index.query`."""

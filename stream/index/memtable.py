@@ -70,6 +70,11 @@ class Memtable:
         np.add(hits.places[:count], np.uint64(1), out=hits.ends[:count])
         return following, count
 
+    def about(self, fingerprint: int, distance: int, most: int) -> Fresh | None:
+        """As `crowds.Part.about`."""
+        near = np.bitwise_count(self.entries.fingerprints ^ np.uint64(fingerprint)) <= distance
+        return self.entries.where(near) if np.count_nonzero(near) <= most else None
+
     def clear(self) -> None:
         """Empty it."""
         self._count = 0

@@ -21,13 +21,14 @@ from stream.index.plan import NARROW_BITS, Plan
 from stream.index.room import room
 from stream.kernels.hamming import scan
 from stream.kernels.numbers import keep_distinct
-from stream.kernels.packed import BITS, ROTATION, locate_packed, pack, probe_packed, unpack
+from stream.kernels.packed import BITS, ROTATION, locate_packed, pack, pass_all, probe_packed, unpack
 from stream.kernels.permute import rotate
 from stream.model import U64
 
 SCANNED = "scanned"
 """What stands for a table where there is none: fingerprints that are scanned."""
 Arrays = Mapping[str, NDArray[Any]]
+About = tuple[NDArray[np.int64], U64]
 Pause = Callable[[], None]
 """Called between the steps of long work; may do other work, or raise to end it."""
 
@@ -43,6 +44,9 @@ class Tables(Protocol):
     """What finds the places of the fingerprints (n,) of a segment, in order; immutable."""
 
     def find(self, queries: U64, first: int, hits: Hits) -> tuple[int, int]: ...
+
+    def about(self, fingerprint: int, distance: int, most: int) -> About | None:
+        """Places and fingerprints (m,) of all within any distance of one, None where they are more than `most`."""
 
     def column(self) -> U64:
         """All n fingerprints, in order; linear."""
@@ -64,6 +68,11 @@ class Column:
         following, count = scan(queries, first, self._distance, self._values, hits.places, hits.tags)
         np.add(hits.places[:count], np.uint64(1), out=hits.ends[:count])
         return following, count
+
+    def about(self, fingerprint: int, distance: int, most: int) -> About | None:
+        """As `Tables.about`."""
+        places = np.flatnonzero(np.bitwise_count(self._values ^ np.uint64(fingerprint)) <= distance)
+        return (places, self._values[places]) if len(places) <= most else None
 
     def column(self) -> U64:
         """The fingerprints."""
@@ -130,6 +139,21 @@ class Packed:
             bits = int(self.layout[0, BITS])
             locate_packed(hits.places[:count], self._high, self._low, self._first, bits, hits.ends)
         return following, count
+
+    def about(self, fingerprint: int, distance: int, most: int) -> About | None:
+        """As `Tables.about`, by going over table 0."""
+        bits = int(self.layout[0, BITS])
+        found, ends, tags = (np.empty(most, np.uint64) for _ in range(3))
+        tables = self._high, self._low, self._first, bits
+        count = int(pass_all(np.uint64(fingerprint), distance, *tables, found, ends, tags))
+        if count < 0:
+            return None
+        places = found[:count].astype(np.int64)
+        prefixes = np.searchsorted(self._first, places, side="right") - 1
+        shift = np.uint64(32 - 8 * self._low.itemsize)
+        suffixes = self._high[places].astype(np.uint64) << np.uint64(32)
+        suffixes |= self._low[places].astype(np.uint64) << shift
+        return places, (prefixes.astype(np.uint64) << np.uint64(64 - bits)) | (suffixes >> np.uint64(bits))
 
     def column(self) -> U64:
         """Table 0, spelt out."""

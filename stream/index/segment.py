@@ -13,6 +13,7 @@ from stream.errors import SettingsError, StateDamaged
 from stream.files import Part
 from stream.index import packed
 from stream.index.answers import Hits
+from stream.index.fresh import DELETE, Fresh
 from stream.index.keys import frozen
 from stream.index.packed import Arrays, Pause, Tables, TableSize
 from stream.index.plan import Plan, choose
@@ -20,7 +21,6 @@ from stream.model import U64
 
 KIND = "segment"
 NAME = "segment-"
-DELETE = "delete the state and let it be rebuilt from the log"
 
 
 class Run:
@@ -80,6 +80,15 @@ class Segment:
     def find(self, queries: U64, first: int, hits: Hits) -> tuple[int, int]:
         """As `Source.find`."""
         return self.tables.find(queries, first, hits)
+
+    def about(self, fingerprint: int, distance: int, most: int) -> Fresh | None:
+        """As `crowds.Part.about`."""
+        found = self.tables.about(fingerprint, distance, most)
+        if found is None:
+            return None
+        places, values = found
+        buckets = np.full(len(places), self.bucket, np.int64)
+        return Fresh(values, self.sketches[places], self.rows[places], buckets)
 
     def run(self) -> Run:
         """All entries; the fingerprints are spelt out, 8 bytes each."""

@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 
 from stream.errors import StateDamaged
 from stream.files import Part
+from stream.index.fresh import DELETE
 from stream.index.held import Held
 from stream.index.merge import Count, Merge, to_merge
 from stream.index.plan import Plan
-from stream.index.segment import DELETE, Run, Segment
+from stream.index.segment import Run, Segment
 from stream.index.worker import Background, Inline
 from stream.kernels.numbers import NUMBER_MASK, count_released
 from stream.model import U64

@@ -12,12 +12,14 @@ from typing import Final
 import msgspec
 import numpy as np
 
+from stream.index.answers import spread
 from stream.index.index import Index
 from stream.index.keys import Keys
 from stream.index.matches import Matches
 from stream.judge.batch import Batch
 from stream.judge.candidates import Compared, compare
 from stream.judge.clusters import Cluster
+from stream.judge.crowded import Crowded
 from stream.judge.store import Store
 from stream.kernels.choose import AGREEMENT, DISTANCE, ROW, SEEN, Founded, choose, choose_founded
 from stream.model import U64
@@ -54,6 +56,10 @@ class Answer:
         self.found = found
         self.starts: list[int] = found.starts.tolist()
 
+    def is_crowded(self, number: int) -> bool:
+        """Whether nothing is said here of a page."""
+        return bool(self.found.crowded[number - self.first])
+
     def span(self, number: int) -> tuple[int, int]:
         """Where the matches of a page begin and end."""
         at = number - self.first
@@ -78,6 +84,7 @@ class Closest:
         self._store = store
         self._index: Index = store.index
         self._any = policy.link == "any"
+        self._crowded = Crowded(self._store, self._any)
 
     def begin(self, batch: Batch) -> None:
         """From now on it is this batch's pages that are asked for."""
@@ -89,6 +96,7 @@ class Closest:
         """The fingerprints of the first of `Store.promoted`, which only grows within a batch."""
         self._reindexed = self._store.reindexed
         """When `_entries` was asked for."""
+        self._crowded.begin(batch)
         self._groups = NONE
         """What the matches of `_fellows` are places in."""
 
@@ -118,7 +126,10 @@ class Closest:
 
     def _found(self, number: int, same: int) -> Chosen:
         """The best of what is live now of the index's entries and the batch's, and under `any` the clusters."""
-        near, (fellows, first, last) = self._near(number), self._near_fellows(number)
+        near = self._near(number)
+        if near.is_crowded(number):
+            return self._of_crowd(number)
+        fellows, first, last = self._near_fellows(number)
         start, end = near.span(number)
         if not self._any and last - first > FEW and not self._any_founded(fellows.found, first, last):
             last = first
@@ -130,6 +141,21 @@ class Closest:
         found = near.triples(start, end) if end > start else ()
         founded = self._founded(fellows.triples(first, last)) if last > first else ()
         return self._of_few((*found, *founded))
+
+    def _of_crowd(self, number: int) -> Chosen:
+        """As `_found`, of a page with very many candidates."""
+        chosen = self._crowded.choose(number)
+        if chosen is None:  # there is no crowd of them yet: all matches of this page, for once
+            batch, page = self._batch, slice(number, number + 1)
+            asked = batch.fingerprints[page], batch.sketches[page], batch.short[page]
+            alone = Answer(number, self._index.query(*asked, in_order=False))
+            self._twins.update(self._twins_of(alone))
+            chosen = self._crowded.choose_known(number, alone.found)
+        found, ties, twin = chosen
+        if twin:
+            self._twins[number] = [twin]
+        agreement, distance, row = found[AGREEMENT].item(), found[DISTANCE].item(), found[ROW].item()
+        return Best(row, distance, agreement) if agreement >= 0 else None, ties
 
     def _is_own(self, found: Matches, at: int, row: int) -> bool:
         """Whether a match is nothing but a page's earlier version, or copies of it, whose cluster is the same."""
@@ -199,19 +225,20 @@ class Closest:
         if number >= self._entries.end or self._reindexed != self._store.reindexed:
             batch, self._reindexed = self._batch, self._store.reindexed
             asked = batch.fingerprints[number:], batch.sketches[number:], batch.short[number:]
-            self._entries = Answer(number, self._index.query(*asked, in_order=False))
-            self._find_twins()
+            self._entries = Answer(number, self._index.query_apart(*asked))
+            self._twins = self._twins_of(self._entries)
         return self._entries
 
-    def _find_twins(self) -> None:
-        batch, found, first = self._batch, self._entries.found, self._entries.first
+    def _twins_of(self, answer: Answer) -> dict[int, list[int]]:
+        batch, found, first = self._batch, answer.found, answer.first
         same = np.flatnonzero((found.distance == 0) & (found.agreement == self._policy.sketch_bits))
         numbers = first + np.searchsorted(found.starts, same, side="right") - 1
         own = batch.short[numbers] == found.short[same].astype(np.bool_)
         own &= batch.buckets[numbers] == found.bucket[same]
-        self._twins = {}
+        twins: dict[int, list[int]] = {}
         for number, entry in zip(numbers[own].tolist(), found.entry[same[own]].tolist(), strict=True):
-            self._twins.setdefault(number, []).append(entry)
+            twins.setdefault(number, []).append(entry)
+        return twins
 
     def _near_fellows(self, number: int) -> tuple[Answer, int, int]:
         """The keys of the batch that page `number` is near to, of those that can have an entry when it is judged:
@@ -219,7 +246,7 @@ class Closest:
         batch = self._batch
         if len(batch) == 1:
             return self._fellows, 0, 0
-        if number >= self._fellows.end:
+        if number >= self._fellows.end or self._fellows.is_crowded(number):
             self._fellows = self._join(number, min(number + STEP, len(batch)))
         start, end = self._fellows.span(number)
         alone = end - start == 1 and not batch.entry_of(batch.groups[number])  # its own key is always there
@@ -232,13 +259,20 @@ class Closest:
         self._groups = np.flatnonzero(asked_for)
         pages = batch.firsts[self._groups]
         keys = Keys(batch.fingerprints[pages], batch.sketches[pages], short[pages])
-        asked = Keys(batch.fingerprints[start:end], batch.sketches[start:end], short[start:end])
-        return Answer(start, self._index.join(asked, keys, in_order=False))
+        crowded = np.zeros(end - start, np.bool_)
+        known = self._entries.found.crowded[start - self._entries.first : end - self._entries.first]
+        crowded[: len(known)] = known
+        others = np.flatnonzero(~crowded)
+        numbers = start + others
+        asked = Keys(batch.fingerprints[numbers], batch.sketches[numbers], short[numbers])
+        return Answer(start, spread(self._index.join(asked, keys, in_order=False), others, crowded))
 
 
 def _no_matches() -> Matches:
     none, small = np.empty(0, np.int64), np.empty(0, np.uint8)
-    return Matches(0, np.zeros(1, np.int64), none, small, np.empty(0, np.uint16), small, none)
+    return Matches(
+        0, np.zeros(1, np.int64), none, small, np.empty(0, np.uint16), small, none, none.astype(np.bool_)
+    )
 
 
 NOTHING: Final = _no_matches()

@@ -56,7 +56,7 @@ class Founded(NamedTuple):
 
 
 @njit(inline="always")
-def _earliest(live, entry):  # type: ignore[no-untyped-def]
+def earliest(live, entry):  # type: ignore[no-untyped-def]
     """As `Rows.earliest`."""
     state = live.state[entry]
     if state & uint8(CHAINED) and state & uint8(FOUNDER):
@@ -67,7 +67,7 @@ def _earliest(live, entry):  # type: ignore[no-untyped-def]
 
 
 @njit(inline="always")
-def _cluster(live, row):  # type: ignore[no-untyped-def]
+def cluster_of(live, row):  # type: ignore[no-untyped-def]
     """As `Clusters.of`; halves the way to the root."""
     node = live.node[row]
     if node == uint32(0):
@@ -80,7 +80,7 @@ def _cluster(live, row):  # type: ignore[no-untyped-def]
 
 
 @njit(inline="always")
-def _rank(live, row):  # type: ignore[no-untyped-def]
+def rank_of(live, row):  # type: ignore[no-untyped-def]
     """As `Pages.order`: it ascends with the ordinals."""
     cold = int64(live.cold[row])
     return (live.ranks[cold >> 16] << 16) | (cold & 0xFFFF)
@@ -89,18 +89,18 @@ def _rank(live, row):  # type: ignore[no-untyped-def]
 @njit(inline="always")
 def _take(live, entry, distance, agreement, chosen, seen, ties, count):  # type: ignore[no-untyped-def]
     """Look at one match; `ties` is empty where clusters do not matter. Returns how many clusters there are now."""
-    row = _earliest(live, entry)
+    row = earliest(live, entry)
     if row == 0:
         return count
     closer = agreement > chosen[AGREEMENT]
     if agreement == chosen[AGREEMENT]:
         closer = distance < chosen[DISTANCE]
         if distance == chosen[DISTANCE]:
-            closer = _rank(live, row) < _rank(live, chosen[ROW])
+            closer = rank_of(live, row) < rank_of(live, chosen[ROW])
     if closer:
         chosen[AGREEMENT], chosen[DISTANCE], chosen[ROW] = agreement, distance, row
     if ties.size:
-        cluster = _cluster(live, row)
+        cluster = cluster_of(live, row)
         if seen[cluster & (SEEN - 1)] != cluster:
             seen[cluster & (SEEN - 1)] = cluster
             ties[count] = cluster

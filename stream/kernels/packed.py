@@ -221,6 +221,25 @@ def probe_packed(
     return queries.size, hits
 
 
+@lean_kernel
+def pass_all(
+    query: int,
+    distance: int,
+    high: NDArray[np.uint32],
+    low: NDArray[np.uint16],
+    directory: NDArray[np.uint32],
+    bits: int,
+    places: U64,
+    ends: U64,
+    tags: U64,
+) -> int:
+    """All places of table 0 within any distance of one query, ascending; how many, or -1 where there is no room.
+
+    `directory` is table 0's own. Writes places, ends and tags as `probe_packed`. Cost: 0.05 to 0.3 ns a place.
+    """
+    return _pass_all(high, low, directory, 0, query, uint64(distance), uint64(bits), places, ends, tags, 0)
+
+
 @njit(inline="always")
 def _search(high, low, start, end, suffix, after):  # type: ignore[no-untyped-def]
     """The first place in the sorted `start:end` that is at least `suffix`, or after it where `after`."""

@@ -20,6 +20,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from stream.files import Part
 from stream.files.folder import StateFolder
+from stream.index import crowds
 from stream.index.index import Index
 from stream.judge import closest, expiry, store
 from stream.judge.acceptor import Accepted, Acceptor, Ignored
@@ -97,12 +98,15 @@ class JudgeMachine(RuleBasedStateMachine):
     policy = Policy(RECIPE, 128, 3, 100, None, "any")
     few, step = closest.FEW, closest.STEP
     leaving = expiry.FEW
+    crowded = crowds.CROWDED
 
     def __init__(self) -> None:
         super().__init__()
         self.patch = pytest.MonkeyPatch()
         self.patch.setattr(closest, "FEW", self.few)
         self.patch.setattr(closest, "STEP", self.step)
+        self.patch.setattr(crowds, "CROWDED", self.crowded)
+        self.patch.setattr(crowds, "WORTH", 10**9)
         for module in (expiry, store):
             self.patch.setattr(module, "FEW", self.leaving)
         words = self.policy.sketch_bits // 64
@@ -284,12 +288,15 @@ class JudgeMachine(RuleBasedStateMachine):
         assert fast.cluster(self.slow.ordinal + 1, most) is None
 
 
-def machine(name: str, policy: Policy, few: int = 0, step: int = 2, leaving: int = 10**9) -> type:
+def machine(
+    name: str, policy: Policy, few: int = 0, step: int = 2, leaving: int = 10**9, crowded: int = 10**6
+) -> type:
     """More matches than `few` go through the kernel; `step` pages are compared with one another at once.
 
-    More pages than `leaving` leave at once.
+    More pages than `leaving` leave at once; pages with more candidates than `crowded` are compared with a crowd.
     """
-    cls = type(name, (JudgeMachine,), {"policy": policy, "few": few, "step": step, "leaving": leaving})
+    ways = {"few": few, "step": step, "leaving": leaving, "crowded": crowded}
+    cls = type(name, (JudgeMachine,), {"policy": policy, **ways})
     case = cls.TestCase
     case.settings = settings(
         max_examples=60, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
@@ -304,6 +311,14 @@ TestAnyShort = machine("AnyShortMachine", Policy(RECIPE, 128, 3, 100, None, "any
 TestAnyShortWindow = machine("AnyShortWindowMachine", Policy(RECIPE, 128, 3, 100, 8, "any", 20, 3, 118))
 TestCanonical = machine("CanonicalMachine", Policy(RECIPE, 128, 3, 100, None, "canonical"))
 TestCanonicalWindow = machine("CanonicalWindowMachine", Policy(RECIPE, 128, 3, 100, 8, "canonical"))
+TestAnyCrowded = machine("AnyCrowdedMachine", Policy(RECIPE, 128, 3, 100, None, "any"), crowded=0)
+TestAnyCrowdedWindow = machine(
+    "AnyCrowdedWindowMachine", Policy(RECIPE, 128, 3, 100, 8, "any", 20, 1, 118), leaving=2, crowded=1
+)
+TestAnyCrowdedNoSketch = machine("AnyCrowdedNoSketchMachine", Policy(RECIPE, 0, 5, 0, 8, "any"), crowded=0)
+TestCanonicalCrowded = machine(
+    "CanonicalCrowdedMachine", Policy(RECIPE, 128, 3, 100, 8, "canonical", 20, 1, 118), crowded=0
+)
 TestAnyWindowAtOnce = machine("AnyWindowAtOnceMachine", Policy(RECIPE, 128, 3, 100, 8, "any"), leaving=0)
 TestCanonicalWindowAtOnce = machine(
     "CanonicalWindowAtOnceMachine", Policy(RECIPE, 128, 3, 100, 8, "canonical"), leaving=0
@@ -339,11 +354,16 @@ def naive_verdicts(policy: Policy) -> list[wire.Verdict]:
 @pytest.mark.parametrize("link", ["any", "canonical"])
 @pytest.mark.parametrize("window", [None, 60])
 @pytest.mark.parametrize("short_words", [0, 20])
-@pytest.mark.parametrize(("batch", "few"), [(1, 8), (37, 0), (1500, 0), (1500, 10**6)])
+@pytest.mark.parametrize(
+    ("batch", "few", "crowded"),
+    [(1, 8, 512), (37, 0, 512), (1500, 0, 512), (1500, 10**6, 512), (37, 8, 0), (300, 8, 3)],
+)
 def test_a_long_log_is_judged_as_the_quadratic_judge_does_whatever_the_batches(
-    link, window, short_words, batch, few, monkeypatch
+    link, window, short_words, batch, few, crowded, monkeypatch
 ) -> None:
     monkeypatch.setattr(closest, "FEW", few)
+    monkeypatch.setattr(crowds, "CROWDED", crowded)
+    monkeypatch.setattr(crowds, "MOST_CROWDS", 5)
     policy = Policy(RECIPE, 128, 4, 100, window, link, short_words, 2, 115)
     resolver = Resolver(policy, index_for(policy, memtable_limit=64))
     rows = random_pages(1500, seed=7)

@@ -1,0 +1,96 @@
+"""Crowds of an index: they have all entries about a fingerprint, whatever is added, released and given back."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from stream.index import crowds
+from stream.index.index import Index
+from stream.kernels.numbers import NUMBER_MASK
+
+BASE = 0x0123_4567_89AB_CDEF
+
+
+def alike(rng: np.random.Generator, count: int) -> np.ndarray:
+    """Up to four bits from one fingerprint."""
+    found = np.full(count, BASE, np.uint64)
+    for _ in range(4):
+        found ^= np.uint64(1) << rng.integers(0, 64, count, np.uint64)
+    return found
+
+
+@pytest.mark.parametrize("limit", [64, 1024])
+def test_a_crowd_has_all_live_entries_about_its_middle(limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(crowds, "CROWDED", 32)
+    rng = np.random.default_rng(limit)
+    index = Index(None, 2, 8, 100, limit)
+    live: dict[int, int] = {}
+    free: list[int] = list(range(1, 20_000))
+    made = 0
+    for _ in range(60):
+        count = int(rng.integers(50, 400))
+        numbers = np.array([free.pop(0) for _ in range(count)], np.uint32)
+        fingerprints = np.where(
+            rng.random(count) < 0.5, alike(rng, count), rng.integers(0, 2**64, count, np.uint64)
+        )
+        index.add(numbers, fingerprints, rng.integers(0, 2**64, (count, 2), np.uint64), None, None)
+        live.update(zip(numbers.tolist(), fingerprints.tolist(), strict=True))
+        gone = rng.permutation(sorted(live))[: count // 2].tolist()
+        index.release(np.array(gone, np.uint32))
+        for number in gone:
+            del live[number]
+        index.settle()
+        free += index.dropped().tolist()
+        crowd = index.crowd(int(alike(rng, 1)[0]))
+        if crowd is None:
+            continue
+        made += 1
+        rows = crowd.columns.rows[: crowd.count] & np.uint32(NUMBER_MASK)
+        found = dict(zip(rows.tolist(), crowd.columns.fingerprints[: crowd.count].tolist(), strict=True))
+        assert len(found) == crowd.count
+        near = {number for number, value in live.items() if (value ^ crowd.middle).bit_count() <= 16}
+        assert near <= found.keys()
+        assert all(found[number] == live[number] for number in near)
+        assert found.keys() - near <= set(range(20_000)) - set(free) - (live.keys() - near)
+    assert made > 30
+
+
+def test_crowds_are_bounded_and_those_asked_for_last_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(crowds, "MOST_CROWDS", 3)
+    monkeypatch.setattr(crowds, "WORTH", 10**9)
+    rng = np.random.default_rng(1)
+    middles = rng.integers(0, 2**64, 8, np.uint64)
+    index = Index(None, 1, 4, 0)
+    index.add(np.arange(1, 81, dtype=np.uint32), np.repeat(middles, 10), np.zeros((80, 1), np.uint64), None, None)
+    for middle in middles.tolist():
+        crowd = index.crowd(middle)
+        assert crowd is not None
+        assert crowd.count == 10
+        assert index.crowd(int(middles[0])) is not None
+    covered = index._crowds.covering(middles)
+    assert covered.sum() == 3
+    assert covered[[0, 7]].all()
+
+
+def test_crowded_queries_say_nothing_and_all_others_what_they_always_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(crowds, "CROWDED", 32)
+    rng = np.random.default_rng(2)
+    index = Index(None, 1, 8, 0, 512)
+    stored = np.concatenate([alike(rng, 700), rng.integers(0, 2**64, 700, np.uint64)])
+    index.add(np.arange(1, 1401, dtype=np.uint32), stored, np.zeros((1400, 1), np.uint64), None, None)
+    queries = stored[rng.permutation(1400)[:900]]
+    sketches = np.zeros((900, 1), np.uint64)
+    whole = index.query(queries, sketches)
+    for round_ in range(2):  # before there is a crowd, and with one
+        apart = index.query_apart(queries, sketches)
+        assert apart.done == whole.done == 900
+        assert apart.crowded.any()
+        assert not apart.crowded.all()
+        for i in range(900):
+            here = apart.entry[apart.starts[i] : apart.starts[i + 1]]
+            expected = [] if apart.crowded[i] else whole.entry[whole.starts[i] : whole.starts[i + 1]].tolist()
+            assert sorted(here.tolist()) == expected
+        if round_ == 0:
+            monkeypatch.setattr(crowds, "WORTH", 10**9)
+            assert index.crowd(BASE) is not None
