@@ -13,6 +13,8 @@ NAMES = ("text", "index", "pages", "commands", "latency", "service")
 @click.argument("names", nargs=-1, type=click.Choice(NAMES))
 @click.option("--pages", "file", type=click.Path(path_type=Path, exists=True), help="News pages: JSONL, .xz, .gz.")
 @click.option("--count", default=20_000, show_default=True, help="Pages taken from the file, or generated.")
+@click.option("--size", default=1_000_000, show_default=True, help="index, pages: how many.")
+@click.option("--rounds", default=9, show_default=True, help="text, commands: at most so many runs of each.")
 @click.option("--repeat", default=4, show_default=True, help="service: feed the pages so often.")
 @click.option("--partitions", default=1, show_default=True, help="service: partitions of the topic.")
 @click.option("--threads", default=1, show_default=True, help="service: threads that fingerprint.")
@@ -42,19 +44,19 @@ def _run(name: str, pages: list[dict[str, str]], options: dict[str, int]) -> Non
     if name == "text":
         from tests.bench import bench_text
 
-        bench_text.run(pages)
+        bench_text.run(pages, options["rounds"])
     elif name == "index":
         from tests.bench import bench_index
 
-        bench_index.run()
+        bench_index.run(options["size"])
     elif name == "pages":
         from tests.bench import bench_pages
 
-        bench_pages.run()
+        bench_pages.run(options["size"])
     elif name == "commands":
         from tests.bench import bench_commands
 
-        bench_commands.run(pages)
+        bench_commands.run(pages, options["rounds"])
     elif name == "latency":
         from tests.bench import bench_latency
 

@@ -22,9 +22,10 @@ FLOORS = {
 }
 
 
-def run(pages: Sequence[Mapping[str, str]]) -> None:
+def run(pages: Sequence[Mapping[str, str]], most_rounds: int) -> None:
     """`--help` and `dedup` of one page, each once before the clock starts, so that caches are warm."""
-    title("commands", "wall time, caches warm, median of 7 alternating runs")
+    turns = min(7, most_rounds)
+    title("commands", f"wall time, caches warm, median of {turns} alternating runs")
     with tempfile.TemporaryDirectory() as folder:
         page = Path(folder) / "one.jsonl"
         page.write_bytes(msgspec.json.encode(pages[0]) + b"\n")
@@ -32,7 +33,7 @@ def run(pages: Sequence[Mapping[str, str]]) -> None:
         _check(commands)
         rivals: dict[str, Callable[[], object]] = {name: _python(arguments) for name, arguments in FLOORS.items()}
         rivals |= {name: _python(["-c", ENTRANCE, *arguments]) for name, arguments in commands.items()}
-        seconds = rounds(rivals, 7)
+        seconds = rounds(rivals, turns)
     for name, found in seconds.items():
         line(f"{name:20} {found * 1000:7.0f} ms")
     against("--help against `import click`", seconds["simstream --help"] / seconds["import click"], "near 1")

@@ -48,10 +48,16 @@ def designs(distance: int, size: int) -> dict[str, Plan]:
 
 def ask(segment: Segment, wanted: U64) -> set[tuple[int, int]]:
     """(query, place) of all hits."""
-    hits = Hits(1 << 20)
-    following, count = segment.find(wanted, 0, hits)
-    assert following == len(wanted)
-    return set(zip((hits.tags[:count] >> np.uint64(8)).tolist(), hits.places[:count].tolist(), strict=True))
+    hits, at = Hits(), 0
+    found: set[tuple[int, int]] = set()
+    while at < len(wanted):
+        following, count = segment.find(wanted, at, hits)
+        queries = (hits.tags[:count] >> np.uint64(8)).tolist()
+        found |= set(zip(queries, hits.places[:count].tolist(), strict=True))
+        if following < len(wanted):
+            hits.fit(following - at)
+        at = following
+    return found
 
 
 def sealed(known: U64, plan: Plan, distance: int) -> Segment:

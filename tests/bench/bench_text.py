@@ -35,11 +35,10 @@ PLAIN = Path(__file__).parents[1] / "studies" / "recipes" / "first.toml"
 """A recipe as others have it, which the peer follows: words, weights, pairs of words."""
 
 
-def run(pages: Sequence[Mapping[str, str]]) -> None:
+def run(pages: Sequence[Mapping[str, str]], most_rounds: int) -> None:
     """Tokens first, then fingerprints, then what the latter cost beyond the former."""
     step = max(1, len(pages) // PAGES)
     texts = [page["text"] for page in islice(pages, 0, None, step)][:PAGES]
-    size = sum(len(text.encode()) for text in texts)
     plain = replace(load_recipe(str(PLAIN)), seed=0)
     with tempfile.TemporaryDirectory() as folder, Fingerprinter(plain, default_cache()) as ours:
         jieba.setLogLevel(logging.WARNING)
@@ -47,10 +46,10 @@ def run(pages: Sequence[Mapping[str, str]]) -> None:
         tokenizer.tmp_dir = folder
         tokenizer.initialize()
         batch = Batch(texts[:FOR_JIEBA]), Batch(texts)
-        _tokens(texts[:FOR_JIEBA], batch[0], tokenizer)
-        _fingerprints(texts, size, ours, Naive(ours.recipe, tokenizer))
+        _tokens(texts[:FOR_JIEBA], batch[0], tokenizer, min(5, most_rounds))
+        _fingerprints(texts, ours, Naive(ours.recipe, tokenizer), min(5, most_rounds))
     with Fingerprinter(preset("default"), default_cache()) as ours:
-        _beyond(texts, size, batch[1], ours)
+        _beyond(texts, batch[1], ours, most_rounds)
 
 
 class Batch:
@@ -96,7 +95,7 @@ def cut_batch(
     return total
 
 
-def _tokens(texts: Sequence[str], batch: Batch, tokenizer: jieba.Tokenizer) -> None:
+def _tokens(texts: Sequence[str], batch: Batch, tokenizer: jieba.Tokenizer, turns: int) -> None:
     title("text: tokens", f"jieba's accurate mode over {len(texts)} pages, one core")
     folded = [_folded(text) for text in texts]
     expected = [tokenizer.lcut(text) for text in folded]
@@ -116,8 +115,8 @@ def _tokens(texts: Sequence[str], batch: Batch, tokenizer: jieba.Tokenizer) -> N
     }
     if (rjieba := _rjieba()) is not None:
         rivals["rjieba"] = lambda: [rjieba(text) for text in folded]
-    seconds = rounds(rivals)
-    _rates(seconds, len(texts), sum(len(text.encode()) for text in texts))
+    seconds = rounds(rivals, turns)
+    _rates(seconds, texts)
     against(
         "kernel `cut` (with decoding and folding) against jieba.lcut", seconds["jieba"] / seconds["kernel"], "30"
     )
@@ -131,7 +130,7 @@ def _folded(text: str) -> str:
     return str(tables.unicode_table().fold[points].astype(np.uint32).tobytes().decode("utf-32-le"))
 
 
-def _fingerprints(texts: Sequence[str], size: int, ours: Fingerprinter, naive: Naive) -> None:
+def _fingerprints(texts: Sequence[str], ours: Fingerprinter, naive: Naive, turns: int) -> None:
     title("text: fingerprint and sketch", f"{len(texts):,} pages, one core")
     peer = Peer(ours.recipe, naive.table, naive.median)
     _same_bits(texts, naive, ours)
@@ -145,9 +144,10 @@ def _fingerprints(texts: Sequence[str], size: int, ours: Fingerprinter, naive: N
         {
             "simstream": lambda: ours.texts(texts),
             "rjieba + mmh3 + numpy": lambda: [peer.page(rjieba(text)) for text in texts],
-        }
+        },
+        turns,
     )
-    _rates(seconds, len(texts), size)
+    _rates(seconds, texts)
     ratio = seconds["rjieba + mmh3 + numpy"] / seconds["simstream"]
     against("fingerprint and sketch against rjieba + mmh3 + numpy", ratio, "more than 1")
 
@@ -167,19 +167,20 @@ def _same_bits(texts: Sequence[str], naive: Naive, ours: Fingerprinter) -> None:
     line(f"checked: from the same words the peer makes the same bits, over {len(chosen)} pages")
 
 
-def _beyond(texts: Sequence[str], size: int, batch: Batch, ours: Fingerprinter) -> None:
+def _beyond(texts: Sequence[str], batch: Batch, ours: Fingerprinter, turns: int) -> None:
     title("text: beyond tokens", "fingerprint and sketch against decoding, folding and cutting alone")
     utf8, offsets = batch.utf8, batch.offsets
     whole = lambda: ours._run(utf8, offsets, ours._rules)  # noqa: E731  # the kernel without making its input
     rivals = {"tokens": batch.cut, "fingerprint": whole, "texts": lambda: ours.texts(texts)}
-    seconds = rounds(rivals, 9)
-    _rates(seconds, len(texts), size)
+    seconds = rounds(rivals, turns)
+    _rates(seconds, texts)
     against(
         "fingerprint and sketch cost, in tokens' cost", seconds["fingerprint"] / seconds["tokens"], "at most 1.35"
     )
 
 
-def _rates(seconds: Mapping[str, float], pages: int, size: int) -> None:
+def _rates(seconds: Mapping[str, float], texts: Sequence[str]) -> None:
+    pages, size = len(texts), sum(len(text.encode()) for text in texts)
     for name, found in seconds.items():
         line(f"{name:22} {found / pages * 1e6:9.1f} us a page, {size / found / 1e6:7.2f} MB/s")
 

@@ -28,19 +28,17 @@ from deploy.kafka.broker import Broker, free_port
 from deploy.prometheus.server import Prometheus
 from tests import corpora
 
-EACH = 6_000
-"""Pages that are taken of each corpus."""
 RECENT = 800
 """Copies are of one of so many pages before."""
 STEP_S = 0.5
 COMMAND = [sys.executable, "-m", "stream.cli"]
 
 
-def pages(rng: random.Random) -> Iterator[dict[str, Any]]:
-    """The corpora's pages, shuffled."""
+def pages(rng: random.Random, each: int) -> Iterator[dict[str, Any]]:
+    """So many pages of each corpus, shuffled."""
     found = []
     for name in corpora.REVISIONS:
-        found += [doc for _, doc in zip(range(EACH), corpora.docs(name), strict=False)]
+        found += [doc for _, doc in zip(range(each), corpora.docs(name), strict=False)]
     rng.shuffle(found)
     return ({"id": doc["id"], "text": doc["text"]} for doc in found)
 
@@ -65,10 +63,10 @@ def values(rng: random.Random, copies: float, fresh: Iterator[dict[str, Any]], r
     return page["id"].encode(), value[:-3] if broken < 0.01 else value
 
 
-def feed(servers: str, minutes: float) -> None:
+def feed(servers: str, minutes: float, each: int) -> None:
     """Send pages until the time is over."""
     rng = random.Random(4)
-    fresh = pages(rng)
+    fresh = pages(rng, each)
     recent: list[dict[str, Any]] = []
     producer = Producer({"bootstrap.servers": servers, "linger.ms": 20})
     began = time.monotonic()
@@ -82,7 +80,7 @@ def feed(servers: str, minutes: float) -> None:
     producer.flush(30)
 
 
-def run(minutes: float, file: Path) -> None:
+def run(minutes: float, each: int, file: Path) -> None:
     """All of it, in a temporary folder; then the picture."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -99,7 +97,7 @@ def run(minutes: float, file: Path) -> None:
             stack.callback(process.terminate)
         targets = {"simstream": [f"127.0.0.1:{port}" for port in ports]}
         prometheus = stack.enter_context(Prometheus(folder, targets, every="2s"))
-        feed(broker.address.removeprefix("kafka://"), minutes)
+        feed(broker.address.removeprefix("kafka://"), minutes, each)
         picture.draw(prometheus.address, minutes, time.time(), file, "15s")
         print(f"{file}; alerts that fired at the end: {', '.join(prometheus.firing()) or 'none'}")
 
@@ -107,6 +105,7 @@ def run(minutes: float, file: Path) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--minutes", type=float, default=6.0)
+    parser.add_argument("--pages", type=int, default=6_000, help="of each corpus")
     parser.add_argument("file", type=Path)
     options = parser.parse_args()
-    run(options.minutes, options.file)
+    run(options.minutes, options.pages, options.file)

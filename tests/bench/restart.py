@@ -21,8 +21,6 @@ from tests.bench.made_pages import BATCH, Made
 from tests.e2e.harness import Program, Service
 from tests.kafka_fixtures import Place
 
-TAIL = 40_000
-"""Pages behind the last snapshot when the judge is killed."""
 RARELY = {
     "SIMSTREAM_SNAPSHOT_EVERY": "24h",
     "SIMSTREAM_SNAPSHOT_PAGES": "1000000000",
@@ -69,8 +67,8 @@ def until_ready(service: Service, began: float) -> str:
     return f"{took:.1f} s ({'; '.join(lines)})"
 
 
-def run(pages: int, folder: Path) -> None:
-    """Fill, end, restart, kill, restart; prints what each took."""
+def run(pages: int, tail: int, folder: Path) -> None:
+    """Fill, end, restart, kill `tail` pages after the snapshot, restart; prints what each took."""
     cache = Path(os.environ.get("SIMSTREAM_CACHE") or default_cache())
     program = Program(folder, cache, Place(str(folder / "log"), "simstream"))
     program.good("topics", "create", "--partitions", 1)
@@ -95,12 +93,12 @@ def run(pages: int, folder: Path) -> None:
         began = time.perf_counter()
         with program.serve(*arguments, **RARELY) as service:
             print(f"ready after a clean stop: {until_ready(service, began)}")
-            judged(service, write(log, made, TAIL, recipe))
+            judged(service, write(log, made, tail, recipe))
             service.until(lambda: log_has(log, made.count), "all is published", PATIENCE)
             service.kill()
         began = time.perf_counter()
         with program.serve(*arguments, **RARELY) as service:
-            print(f"ready after a kill, {TAIL:,} pages behind the snapshot: {until_ready(service, began)}")
+            print(f"ready after a kill, {tail:,} pages behind the snapshot: {until_ready(service, began)}")
             began = time.perf_counter()
             assert service.end(timeout=600) == 0
             print(f"clean stop, with what has changed written: {time.perf_counter() - began:.1f} s")
@@ -115,8 +113,10 @@ def main() -> None:
     """Run it."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--pages", type=int, default=1_000_000)
+    parser.add_argument("--tail", type=int, default=40_000, help="pages after the last snapshot, at the kill")
+    options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="simstream-restart-") as folder:
-        run(parser.parse_args().pages, Path(folder))
+        run(options.pages, options.tail, Path(folder))
 
 
 if __name__ == "__main__":

@@ -138,9 +138,9 @@ def alike(pages: int) -> None:
     for link in ("any", "canonical"):  # kernels are compiled before anything is measured
         warm = JudgeState(policy(link))
         for columns in (
-            *distinct(3 * BATCH),
-            *again(BATCH, 2, 3),
-            *template(12 * BATCH if link == "any" else BATCH),
+            *distinct(min(pages, 3 * BATCH)),
+            *again(min(pages, BATCH), 2, 3),
+            *template(min(pages, 12 * BATCH if link == "any" else BATCH)),
         ):
             judge(warm, columns)
     print(f"{'':<44}{'us a page':>10}{'bytes':>8}{'ratio':>14}")

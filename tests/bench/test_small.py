@@ -1,0 +1,158 @@
+"""Every program of this folder runs by its command line, as small as it can be, and prints what it is there for.
+
+Figures are not looked at: on a machine that others use, and at these sizes, they say nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from tests.bench.__main__ import NAMES
+from tests.e2e.test_prometheus import installed
+from tests.kafka_fixtures import need_broker
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+PATIENCE_S = 240
+"""Kernels may have to be compiled first."""
+FIGURE = r"[\d,.]*\d"
+RUN_HERE = {"text", "index", "pages", "commands", "service"}
+ELSEWHERE = {"latency"}
+"""Names of `python -m tests.bench` with a test of their own, in another file."""
+PROGRAMS = {
+    "__main__.py",
+    "bench_index.py",
+    "bench_pages.py",
+    "crawl.py",
+    "dashboard.py",
+    "queries.py",
+    "restart.py",
+    "schemes.py",
+    "state.py",
+}
+STARTED_BY_OTHERS = {"crawl_spider.py"}
+
+
+def said(cache: Path, module: str, *arguments: object) -> str:
+    """What a program prints; it must end with 0."""
+    done = subprocess.run(
+        [sys.executable, "-m", module, *map(str, arguments)],
+        cwd=ROOT,
+        env={**os.environ, "SIMSTREAM_CACHE": str(cache)},
+        timeout=PATIENCE_S,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def expect(text: str, *lines: str) -> None:
+    """Each of these patterns, in which # is a figure, is found in the text; they come in this order."""
+    at = 0
+    for line in lines:
+        found = re.compile(line.replace("#", FIGURE)).search(text, at)
+        assert found, f"{line!r} is not said, or not in its place:\n{text}"
+        at = found.end()
+
+
+def test_no_program_is_without_a_run_of_its_own() -> None:
+    guarded = {file.name for file in HERE.glob("*.py") if '\nif __name__ == "__main__":' in file.read_text("utf-8")}
+    assert guarded == PROGRAMS | STARTED_BY_OTHERS
+    assert set(NAMES) == RUN_HERE | ELSEWHERE
+
+
+def test_text_is_compared_with_jieba_and_says_when_a_peer_is_missing(cache: Path) -> None:
+    text = said(cache, "tests.bench", "text", "--count", 40, "--rounds", 1)
+    peer = "against rjieba.cut: # x" if find_spec("rjieba") else "rjieba is missing: pip install rjieba to compare"
+    expect(text, "== text: tokens", "checked: all # tokens are jieba's", "against jieba.lcut: # x", peer)
+    expect(text, "checked: from the same words the peer makes the same bits", "in tokens' cost: # x")
+
+
+def test_the_index_is_compared_with_a_scan(cache: Path) -> None:
+    text = said(cache, "tests.bench", "index", "--count", 10, "--size", 3000)
+    for distance in (3, 5, 8):
+        expect(
+            text, f"k={distance} n=3,000: plain scan +# us a query", "chosen .* # x the scan", "in the background"
+        )
+
+
+def test_the_index_can_be_measured_at_one_distance(cache: Path) -> None:
+    text = said(cache, "tests.bench.bench_index", "--size", 3000, "--queries", 50, "--distance", 4)
+    expect(text, "k=4 n=3,000", "merged at once: add # us an entry", "bytes an entry: #")
+    assert "k=3" not in text
+
+
+def test_the_page_store_is_measured_in_memory_and_on_disk(cache: Path) -> None:
+    for arguments in (("tests.bench", "pages", "--count", 10), ("tests.bench.bench_pages",)):
+        text = said(cache, *arguments, "--size", 70_000)
+        expect(
+            text, "directory: add # ns", "directory: # bytes a page", "read from disk # us", "# steps of compaction"
+        )
+
+
+def test_commands_are_compared_with_what_their_imports_cost(cache: Path) -> None:
+    text = said(cache, "tests.bench", "commands", "--count", 5, "--rounds", 1)
+    expect(text, "checked: --help names the commands", "simstream --help +# ms", "against `import numba`: # x")
+
+
+def test_questions_are_timed_from_another_process(cache: Path) -> None:
+    text = said(cache, "tests.bench.queries", "--pages", 2000, "--questions", 5)
+    expect(text, "2,000 live pages", "60 words: median +# ms", "600 words: median +# ms")
+
+
+def test_schemes_are_compared_and_drawn(cache: Path, tmp_path: Path) -> None:
+    text = said(cache, "tests.bench.schemes", "--most", 8, "--svg", tmp_path / "schemes.svg")
+    expect(text, "256 +scan of all +# us a query", "permuted tables .* # us a query", "table of all variants")
+    assert (tmp_path / "schemes.svg").read_text("utf-8").endswith("</svg>\n")
+
+
+def test_a_state_is_filled_saved_and_taken_up_again(cache: Path) -> None:
+    text = said(cache, "tests.bench.state", "--pages", 5000)
+    expect(text, "5,000 live pages, # % of them alike", "page store +# bytes a page", "restart: # s until")
+
+
+def test_copies_and_templates_are_set_beside_distinct_pages(cache: Path) -> None:
+    text = said(cache, "tests.bench.state", "--alike", "--pages", 1000)
+    expect(text, "distinct pages +#", "copies of one page .* # / #", "one template, any", "one template, canonical")
+
+
+def test_a_restart_is_timed_after_a_clean_stop_and_after_a_kill(cache: Path) -> None:
+    text = said(cache, "tests.bench.restart", "--pages", 2000, "--tail", 200)
+    expect(text, "2,000 pages judged in", "ready after a clean stop: # s", "ready after a kill, 200 pages .*: # s")
+
+
+@pytest.mark.kafka
+def test_the_service_is_compared_with_a_reader_and_each_verdict_with_the_deduper(cache: Path) -> None:
+    need_broker()
+    text = said(cache, "tests.bench", "service", "--count", 50, "--repeat", 2)
+    expect(
+        text, "checked: one verdict each", "are those of Deduper", "the service # pages/s", "only reading, .*: # x"
+    )
+
+
+@pytest.mark.kafka
+def test_a_crawl_is_compared_with_one_without_simstream(cache: Path) -> None:
+    need_broker()
+    size = {"articles": 8, "mirrors": 1, "sessions": 1, "months": 3, "tags": 3}
+    text = said(cache, "tests.bench.crawl", *(f"--{name}={value}" for name, value in size.items()))
+    expect(text, "without simstream +# fetched", "with it: drop +# fetched +# useless +8 articles", "#% of useless")
+
+
+@pytest.mark.kafka
+@pytest.mark.corpora
+def test_the_dashboard_is_drawn_from_a_real_run(cache: Path, tmp_path: Path) -> None:
+    need_broker()
+    installed()
+    file = tmp_path / "dashboard.png"
+    text = said(cache, "tests.bench.dashboard", "--minutes", 0.1, "--pages", 200, file)
+    expect(text, "dashboard.png; alerts that fired at the end: ")
+    assert file.read_bytes().startswith(b"\x89PNG")
