@@ -16,10 +16,10 @@ NAMES = ("text", "index", "pages", "commands", "latency", "service")
 @click.option("--size", default=1_000_000, show_default=True, help="index, pages: how many.")
 @click.option("--rounds", default=9, show_default=True, help="text, commands: at most so many runs of each.")
 @click.option("--repeat", default=4, show_default=True, help="service: feed the pages so often.")
-@click.option("--partitions", default=1, show_default=True, help="service: partitions of the topic.")
+@click.option("--partitions", default=1, show_default=True, help="service, latency: partitions.")
 @click.option("--threads", default=1, show_default=True, help="service: threads that fingerprint.")
 @click.option("--seconds", default=20, show_default=True, help="latency: how long to send pages.")
-@click.option("--rate", default=20, show_default=True, help="latency: pages a second.")
+@click.option("--rate", default=300, show_default=True, help="latency: pages a second.")
 def main(
     names: tuple[str, ...],
     file: Path | None,
@@ -58,9 +58,10 @@ def _run(name: str, pages: list[dict[str, str]], options: dict[str, int]) -> Non
 
         bench_commands.run(pages, options["rounds"])
     elif name == "latency":
-        from tests.bench import bench_latency
+        from tests.bench import latency
 
-        bench_latency.run(pages, options["rate"], options["seconds"])
+        paced = [f"--{name}={options[name]}" for name in ("rate", "seconds", "partitions")]
+        latency.main(["--fingerprinters=1", *paced, f"--count={len(pages)}"], standalone_mode=False)
     else:
         from tests.bench import bench_service
 
