@@ -31,13 +31,16 @@ PROGRAMS = {
     "bench_index.py",
     "bench_pages.py",
     "crawl.py",
+    "crowd.py",
     "dashboard.py",
+    "expiry.py",
     "queries.py",
     "restart.py",
     "schemes.py",
     "state.py",
 }
 STARTED_BY_OTHERS = {"crawl_spider.py"}
+IN_ANOTHER_FILE = {"latency.py"}
 
 
 def said(cache: Path, module: str, *arguments: object) -> str:
@@ -66,7 +69,7 @@ def expect(text: str, *lines: str) -> None:
 
 def test_no_program_is_without_a_run_of_its_own() -> None:
     guarded = {file.name for file in HERE.glob("*.py") if '\nif __name__ == "__main__":' in file.read_text("utf-8")}
-    assert guarded == PROGRAMS | STARTED_BY_OTHERS
+    assert guarded == PROGRAMS | STARTED_BY_OTHERS | IN_ANOTHER_FILE
     assert set(NAMES) == RUN_HERE | ELSEWHERE
 
 
@@ -102,6 +105,23 @@ def test_the_page_store_is_measured_in_memory_and_on_disk(cache: Path) -> None:
 def test_commands_are_compared_with_what_their_imports_cost(cache: Path) -> None:
     text = said(cache, "tests.bench", "commands", "--count", 5, "--rounds", 1)
     expect(text, "checked: --help names the commands", "simstream --help +# ms", "against `import numba`: # x")
+
+
+def test_pages_like_thousands_of_others_are_set_beside_distinct_ones(cache: Path) -> None:
+    expect(
+        said(cache, "tests.bench.crowd", "--pages", 4_000),
+        "live pages +distinct +alike",
+        "2,000 +# +# +#",
+        "4,000 +# +#",
+    )
+
+
+def test_a_window_that_moves_at_once_is_timed(cache: Path) -> None:
+    expect(
+        said(cache, "tests.bench.expiry", "--pages", 5_000),
+        "any: 5,000 pages left in # s: # us a page",
+        "% .aim 10.",
+    )
 
 
 def test_questions_are_timed_from_another_process(cache: Path) -> None:
