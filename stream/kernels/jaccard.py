@@ -12,9 +12,10 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from stream.kernels.hashing import mix
+from stream.kernels.hashing import mix, place
 from stream.kernels.jit import kernel
 from stream.model import U64
+from stream.secret import Secret
 
 SHINGLE: Final = 5
 _STEP: Final = np.uint64(0x9E3779B97F4A7C15)
@@ -46,11 +47,15 @@ def keep(points: NDArray[np.uint32], ends: NDArray[np.int64], kept: NDArray[np.b
 
 
 @kernel
-def shingle(points: NDArray[np.uint32], ends: NDArray[np.int64], values: U64, starts: NDArray[np.int64]) -> None:
+def shingle(
+    points: NDArray[np.uint32], ends: NDArray[np.int64], values: U64, starts: NDArray[np.int64], secret: Secret
+) -> None:
     """Write the set of shingles of each of n texts to `values`, and where each set begins to `starts` (n + 1,).
 
     A text of one to four characters is one shingle, an empty one has none. `values` has room for as many as
-    there are points. Cost: about 40 ns a character, most of it sorting.
+    there are points. Only sets of one `secret` can be compared. It hides the order in which a text's shingles
+    come: numba's sort takes quadratic time in orders that a stranger can choose. Cost: about 40 ns a character,
+    most of it sorting.
     """
     n, start = 0, np.int64(0)
     starts[0] = 0
@@ -59,7 +64,7 @@ def shingle(points: NDArray[np.uint32], ends: NDArray[np.int64], values: U64, st
         count = max(length - SHINGLE + 1, 1 if length > 0 else 0)
         first = n
         for i in range(count):
-            values[first + i] = _hash(points, int(start) + i, min(length, SHINGLE))
+            values[first + i] = place(_hash(points, int(start) + i, min(length, SHINGLE)), secret)
         values[first : first + count].sort()
         for i in range(first, first + count):
             if i == first or values[i] != values[n - 1]:

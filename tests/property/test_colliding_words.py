@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from time import thread_time
 
@@ -10,9 +10,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numba.misc.quicksort import make_py_quicksort
 
 from stream.kernels.fingerprint import make_work
 from stream.kernels.simhash import count_words
+from stream.kernels.variants import _weigh_windows
+from stream.model import U64
 from stream.secret import Secret, make_secret, process_secret
 from stream.text.fingerprinter import Fingerprinter
 from stream.text.recipe import PRESETS
@@ -44,11 +47,15 @@ def test_words_chosen_to_collide_take_no_longer_than_others(fingerprinter: Finge
 
 
 def _seconds(fingerprinter: Fingerprinter, text: str) -> float:
-    """CPU time of one page, the best of seven: what else the machine does only adds to it."""
+    return _best(lambda: fingerprinter.texts([text]))
+
+
+def _best(work: Callable[[], object]) -> float:
+    """CPU time, the best of seven: what else the machine does only adds to it."""
     times = []
     for _ in range(7):
         began = thread_time()
-        fingerprinter.texts([text])
+        work()
         times.append(thread_time() - began)
     return min(times)
 
@@ -92,6 +99,40 @@ def test_any_secret_gives_the_same_recipe_fingerprints_sketches_and_weights(name
             arrays = [array.tobytes() for array in made.texts(texts)]
             results.append((made.recipe_id, arrays, [made.weighted(text) for text in texts]))
     assert results == results[:1] * len(results)
+
+
+def killer(count: int) -> U64:
+    """An order of `count` numbers in which numba's sort takes quadratic time.
+
+    Source: M. D. McIlroy, "A killer adversary for quicksort", 1999: values are decided as they are compared.
+    """
+    open_ended, decided, candidate = count, 0, 0
+    value = [open_ended] * count
+
+    def less(a: int, b: int) -> bool:
+        nonlocal decided, candidate
+        if value[a] == value[b] == open_ended:
+            value[a if a == candidate else b] = decided
+            decided += 1
+        if value[a] == open_ended:
+            candidate = a
+        elif value[b] == open_ended:
+            candidate = b
+        return value[a] < value[b]
+
+    make_py_quicksort(lt=less).run_quicksort(list(range(count)))
+    return np.array(value, np.uint64) << np.uint64(40)
+
+
+def test_windows_in_an_order_that_kills_a_sort_take_no_longer_than_others() -> None:
+    windows, factors = killer(4_000), np.arange(10, dtype=np.int64)
+    shuffled = np.random.default_rng(1).permutation(windows)
+    found = [_weigh_windows(each.copy(), factors, SECRETS[0]) for each in (windows, shuffled)]
+    assert [sorted(hashes.tolist()) for hashes, _ in found] == [np.unique(windows).tolist()] * 2
+    times = [
+        _best(lambda each=each: _weigh_windows(each.copy(), factors, SECRETS[0])) for each in (windows, shuffled)
+    ]
+    assert times[0] < 2.5 * times[1]
 
 
 def test_a_secret_has_sixteen_bytes_and_a_process_has_one() -> None:

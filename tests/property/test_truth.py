@@ -11,8 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from stream.tools.evaluate import truth
 from stream.tools.evaluate.truth import jaccard, shingle_sets, similarity
 from tests import corpora, naive_truth
+from tests.colliding import SECRETS
 
 TEXTS = st.lists(st.text(st.sampled_from("ab_ 中文字，。１Éß\u0130\ud800Σ"), max_size=40), min_size=2, max_size=12)
 
@@ -41,6 +43,21 @@ def test_threads_change_nothing() -> None:
     assert one.starts.tobytes() == two.starts.tobytes()
     a, b = np.arange(1500), np.arange(1500)[::-1]
     assert jaccard(one, a, b).tobytes() == jaccard(one, a, b, threads=2).tobytes()
+
+
+def test_a_secret_hides_the_order_of_shingles_and_changes_nothing_that_sets_share(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    texts = ["".join(map(chr, range(start, start + 400))) for start in (0x4E00, 0x4E50, 0x4EA0)]
+    a, b = np.array([0, 0, 1]), np.array([1, 2, 2])
+    orders, shared = set(), set()
+    for secret in SECRETS:
+        monkeypatch.setattr(truth, "process_secret", lambda secret=secret: secret)
+        sets = shingle_sets(texts)
+        assert (np.diff(sets.values[: sets.starts[1]].astype(object)) > 0).all()
+        orders.add(sets.values.tobytes())
+        shared.add(similarity(sets, a, b).jaccard.tobytes())
+    assert (len(orders), len(shared)) == (len(SECRETS), 1)
 
 
 def test_no_texts_and_no_pairs_give_empty_arrays() -> None:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from stream.kernels.jaccard import common, keep, shingle
 from stream.model import U64
+from stream.secret import process_secret
 
 POINTS: Final = 0x110000
 _BATCH: Final = 512
@@ -28,7 +29,10 @@ _PAIRS: Final = 1 << 14
 
 
 class Sets(NamedTuple):
-    """The shingle sets of n texts: set i is `values[starts[i]:starts[i + 1]]`, ascending 64-bit hashes."""
+    """The shingle sets of n texts: set i is `values[starts[i]:starts[i + 1]]`, ascending 64-bit hashes.
+
+    Hashes are of this process: sets of two processes cannot be compared.
+    """
 
     values: U64
     starts: NDArray[np.int64]  # (n + 1,)
@@ -91,5 +95,5 @@ def _shingled(texts: Sequence[str]) -> Sets:
     ends = np.cumsum([len(part) // 4 for part in encoded], dtype=np.int64)
     keep(points, ends, _word_characters())
     values, starts = np.empty(int(ends[-1]), np.uint64), np.empty(len(texts) + 1, np.int64)
-    shingle(points, ends, values, starts)
+    shingle(points, ends, values, starts, process_secret())
     return Sets(values[: starts[-1]].copy(), starts)
