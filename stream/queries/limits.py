@@ -34,6 +34,8 @@ class QueryLimits:
     """Bytes of a body, by the request's path."""
     other_body: int = 256 << 10
     """Bytes of a body, for every other path."""
+    read_bytes: int = 2 * MOST_BYTES
+    """Bytes of a body that are read though it is refused."""
     held_bytes: int = 4 * MOST_BYTES
     """Bodies being read or answered, and answers being sent, of all clients together."""
     body_s: float = 10.0
@@ -124,20 +126,36 @@ class Bounded:
             done()
 
     async def _read(self, path: str, body: bytearray, receive: Receive) -> None:
-        """Fill `body`. Linear in its bytes, whatever its parts."""
-        most, more = self._limits.bodies.get(path, self._limits.other_body), True
-        while more:
+        """Fill `body`. Linear in its bytes, whatever its parts.
+
+        What is refused is read on and dropped, up to a limit: a client that still sends would not see the answer.
+        """
+        most = self._limits.bodies.get(path, self._limits.other_body)
+        refused: _RefusedError | None = None
+        size, more = 0, True
+        while more and size <= self._limits.read_bytes:
             message = await receive()
             if message["type"] != "http.request":
                 raise _GoneError
             part = message.get("body", b"")
-            more = message.get("more_body", False)
-            if len(body) + len(part) > most:
-                raise _RefusedError(413, f"the request is too large: at most {most} bytes")
-            if self._held + len(part) > self._limits.held_bytes:
-                raise _RefusedError(503, "other requests fill the memory for them: ask again in a moment")
-            self._held += len(part)
-            body += part
+            size, more = size + len(part), message.get("more_body", False)
+            refused = refused or self._refusal(size, len(part), most)
+            if refused is None:
+                self._held += len(part)
+                body += part
+            else:
+                self._held -= len(body)
+                body.clear()
+        if refused is not None:
+            raise refused
+
+    def _refusal(self, size: int, more: int, most: int) -> _RefusedError | None:
+        """Why a body of so many bytes, `more` of them new, is not taken."""
+        if size > most:
+            return _RefusedError(413, f"the request is too large: at most {most} bytes")
+        if self._held + more > self._limits.held_bytes:
+            return _RefusedError(503, "other requests fill the memory for them: ask again in a moment")
+        return None
 
     async def _send(self, message: Message, send: Send) -> None:
         size = len(message.get("body", b""))
