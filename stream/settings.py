@@ -46,7 +46,8 @@ class FrameSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     max_bytes: Annotated[int, Meta(ge=1024, le=4 << 20)] = 512 << 10
     max_pages: Annotated[int, Meta(ge=1, le=100_000)] = 2_000
-    linger_ms: Annotated[int, Meta(ge=0, le=10_000)] = 15
+    linger_ms: Annotated[int, Meta(ge=0, le=1_000)] = 15
+    """How long a broker holds pages back, so that more come at once."""
 
 
 class ExtractSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -148,6 +148,8 @@ class FingerprintRole:
             return
         if self._working:
             wait_for([future for _, future in self._working], FULL_S, FIRST_COMPLETED)
+        else:
+            self._context.stop.wait(FULL_S)  # frames wait for their acknowledgement
         if time.monotonic() - self._kept_at > KEEP_EVERY_S:
             self._take(source, source.poll(0, 0.0))
 
