@@ -97,7 +97,7 @@ class Node:
 class Broker:
     """One node with its own process group and data; also a context manager.
 
-    `quick`: it is as fast as it will be after a few seconds, where a new one else compiles for a minute or two.
+    `quick`: Java compiles for a few seconds instead of a minute or two, and produces slower code.
     Without `data` the records live in a temporary folder that goes with it. The node ends with the process that
     started it, also where that one is killed.
 

@@ -30,7 +30,7 @@ _log = logging.getLogger("simstream")
 ROLES = ("fingerprint", "judge", "query")
 ALL = ROLES[:2]
 SWITCH_S = 0.001
-"""For so long a thread may hold the interpreter while another one has a page to pass on; 5 ms by default."""
+"""How long a thread may hold the interpreter while another one waits for it. Python's own value is 5 ms."""
 
 
 @click.command("serve")

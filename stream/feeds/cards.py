@@ -103,9 +103,10 @@ class Cards:
         return [(page_id, self._shelves.version(page_id)) for page_id in listed]
 
     def find(self, asked: Asked, start: int, stop: int) -> Generator[None, None, tuple[list[Card], int]]:
-        """Those from number `start` to before `stop` of the cards that were asked for, and how many fit.
+        """Return the cards `start` to `stop` (excluded) of the answer, and the number of cards in the whole answer.
 
-        Equal ones are in order of their clusters, the younger first. Yields between slices, never where all fit.
+        Equal cards come by cluster, the younger first. A search yields after each slice. A question for all cards
+        never yields.
         """
         order = self._orders[asked.order]
         if asked.is_all:

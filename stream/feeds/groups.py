@@ -17,7 +17,7 @@ class Group:
     cluster: int
     """The id of the cluster: of two that merge, the one that survived."""
     number: int
-    """Of two groups that merge the larger one's; no later group ever has it."""
+    """Of two merging groups, the number of the larger one stays. A number is never used again."""
     pages: int = 0
     into: Group | None = None
     """The group that this one has gone into."""
@@ -25,7 +25,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What changed since somebody looked; who has looked takes it out."""
+    """Changes that the cards have not taken in yet. The reader removes what it has taken in."""
 
     pages: dict[str, None] = field(default_factory=dict)
     """Ids of pages that came, changed or left."""

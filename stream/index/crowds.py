@@ -24,7 +24,7 @@ MOST_CROWDS: Final = 64
 MOST_ENTRIES: Final = 1 << 20
 """Entries of all crowds together: 44 bytes each with a sketch of 192 bits."""
 WORTH: Final = 32
-"""To find a crowd's entries costs as much as one in so many of all entries as candidates of other queries."""
+"""A crowd is made when crowded queries have met one candidate for every 32 entries of the index: then it pays."""
 FIRST_ROOM: Final = 4096
 
 
@@ -88,13 +88,13 @@ class Crowds:
         return sum(crowd.count for crowd in self._crowds)
 
     def covering(self, fingerprints: U64) -> NDArray[np.bool_]:
-        """Of which fingerprints (n,) there is a crowd that has all entries within the distance."""
+        """Return for each fingerprint (n,) whether a crowd holds all entries within the distance of it."""
         near = np.bitwise_count(fingerprints[:, None] ^ self._middles) <= self._distance
         found: NDArray[np.bool_] = near.any(axis=1)
         return found
 
     def of(self, fingerprint: int) -> Crowd | None:
-        """That crowd, for one fingerprint; the closest of several."""
+        """Return the closest crowd that covers this fingerprint, or None."""
         if not self._crowds:
             return None
         distances = np.bitwise_count(self._middles ^ np.uint64(fingerprint))
@@ -106,9 +106,10 @@ class Crowds:
         return self._crowds[which]
 
     def make(self, fingerprint: int, parts: Sequence[Part], entries: int) -> Crowd | None:
-        """A crowd for a crowded query of which there is none; None while it is not worth it, or it is too large.
+        """Make a crowd for a crowded query that no crowd covers.
 
-        `entries` is how many the parts have. Cost: .1 to .3 ns for each of them, now and then.
+        Return None if a crowd would not pay yet, or would be too large. `entries` is the number of entries in all
+        parts. Cost: .1 to .3 ns for each entry, if a crowd is made.
         """
         self._owed += CROWDED
         if WORTH * self._owed < entries:
@@ -140,7 +141,7 @@ class Crowds:
         self._let_go()
 
     def forget(self, held: U64) -> None:
-        """Numbers were given back, and may become those of others: let go of entries whose bit is 0 in `held`."""
+        """Drop entries whose bit is 0 in `held`: their numbers were given back and may be used again."""
         for crowd in self._crowds:
             numbers = crowd.columns.rows[: crowd.count] & np.uint32(NUMBER_MASK)
             bits = (numbers & np.uint32(63)).astype(np.uint64)
@@ -149,7 +150,7 @@ class Crowds:
                 crowd.keep(there)
 
     def _let_go(self) -> None:
-        """Of the crowds that were not asked for, while there is too much of them."""
+        """Drop the crowds that were asked for least recently, until the rest keep to both limits."""
         while len(self._crowds) > MOST_CROWDS or len(self) > MOST_ENTRIES:
             self._crowds.remove(min(self._crowds, key=lambda crowd: crowd.used))
         self._middles = np.array([crowd.middle for crowd in self._crowds], np.uint64)

@@ -152,7 +152,7 @@ class Index(Closing):
         return matches
 
     def query_apart(self, fingerprints: U64, sketches: U64, short: Flags | None = None) -> Matches:
-        """As `query`, in no order, but of crowded queries nothing is said: ask `crowd` of each, or `query` alone.
+        """As `query` without the crowded queries, in no order. Ask `crowd` or `query` for each of these.
 
         Which queries are crowded is no part of an answer: they have very many candidates, or lie within a crowd.
         """
@@ -169,7 +169,7 @@ class Index(Closing):
         return spread(matches, others, crowded)
 
     def crowd(self, fingerprint: int) -> Crowd | None:
-        """The crowd with all entries within the distance of a crowded query; None where there is none, or not yet.
+        """Return the crowd with all entries within the distance of a query, or None if there is no crowd yet.
 
         It also has entries that were released, until their numbers are given back. Cost: a few us; now and then, of
         a new crowd, .3 ns for each entry of the index.
@@ -232,7 +232,7 @@ class Index(Closing):
             self._shelf.sweep()
 
     def sweep(self) -> None:
-        """Where more than half of all entries is dead, find out where, and have those segments rewritten."""
+        """Have segments rewritten if more than half of all entries are dead."""
         self._shelf.sweep()
 
     def drop_buckets(self, below: int) -> None:

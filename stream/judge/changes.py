@@ -17,7 +17,7 @@ from stream.judge.rows import FOUNDER, INDEXED, LIVE, Rows
 Buckets = Callable[[NDArray[np.int64]], NDArray[np.int64]]
 """The bucket (n,) of each time (n,)."""
 KEEP_SHARE = 1024
-"""From one in so many of all pages on, those that leave are taken out of the directory by going over all of it."""
+"""If at least one page in 1,024 leaves in a batch, the whole directory is gone over once."""
 MOST_APART = 1 << 14
 """Heirs that are compared with each page of a batch; more of them are handed to the index at once."""
 AT_ONCE = 1 << 16
@@ -31,7 +31,7 @@ class Changes:
         self, index: Index, rows: Rows, pages: Pages, directory: Directory, buckets: Buckets, beat: Beat
     ) -> None:
         self.reindexed = 0
-        """How often heirs were handed to the index in the middle of a batch: answers of before miss them."""
+        """How often heirs were indexed within a batch. An answer made before does not contain these heirs."""
         self._index = index
         self._rows = rows
         self._pages = pages
@@ -181,11 +181,11 @@ class Changes:
                 rows.table.free(row)
 
     def _take_out(self, before: list[tuple[bytes, int]]) -> None:
-        """Take pages of before that are live no more out of the directory: these, and those that left with many."""
+        """Remove from the directory the pages of earlier batches that have left: `before` and `_left`."""
         if self._left_count and not self._is_few():
             live = self._rows.table.column("state")
             if self._directory.keep(live, LIVE, self._beat) != len(before) + self._left_count:
-                raise ValueError("the directory has other pages than those that were live")
+                raise ValueError("the directory does not hold exactly the live pages")
             return
         identities = [np.frombuffer(b"".join(identity for identity, _ in before), np.uint64).reshape(-1, 2)]
         rows = [np.array([row for _, row in before], np.uint32)]

@@ -58,7 +58,7 @@ class Clusters:
             {"into": np.uint32, "root": np.uint32, "live": np.uint32, "spent": np.uint32, "id": np.int64},
         )
         self._ring: NDArray[np.uint32] = np.empty(0, np.uint32)
-        """Per record of a cluster the next of those that are one cluster: what it took in, nodes may still name."""
+        """By cluster record: the next record of the same cluster. Nodes may name records that were taken in."""
 
     def __len__(self) -> int:
         """Records in use, of nodes and clusters."""

@@ -23,7 +23,7 @@ Beat = Callable[[], None]
 SLICES = 256
 """Times are read ahead in so many parts of the window, so that one reading is short."""
 NARROWER = 4
-"""The part is so many times shorter where it holds too many pages, and longer again where it holds few."""
+"""The factor by which the part becomes shorter if it holds too many pages, and longer again if it holds few."""
 MOST_AHEAD = 1 << 18
 """Pages of one part: 16 bytes each."""
 FEW = 32
@@ -90,10 +90,10 @@ class Expiry:
             heappush(self._late, (time, row, cold))
 
     def due(self, edge: int) -> Iterator[Leaving]:
-        """The live pages with `time <= edge`, which is later than before: each once, in no particular order.
+        """Yield the live pages with `time <= edge` in slices, each page once, in no particular order.
 
-        Some at a time, and each of these must have left when the next are asked for. Cost: a few us where there are
-        few; else some .05 us each.
+        `edge` is later than at the last call. The pages of a slice must have left before the next one is asked for.
+        Cost: a few us for up to 32 pages, else some .05 us a page.
         """
         if self._compactions != self._pages.compactions:
             self._forget()

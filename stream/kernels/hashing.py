@@ -53,13 +53,13 @@ def place(value: np.uint64, secret: Secret) -> np.uint64:
 
 @njit(inline="always")
 def place_pair(first: np.uint64, second: np.uint64, secret: Secret) -> np.uint64:
-    """Where a table has these 128 bits, all of which a stranger may choose."""
+    """Return the place of 128 bits in a table. Strangers may choose every bit."""
     return place(place(first, secret) ^ second, secret)
 
 
 @njit(nogil=True)
 def place_bytes(data: NDArray[np.uint8], start: int, n: int, secret: Secret) -> np.uint64:
-    """Where a table has `data[start:start + n]`, all of which a stranger may choose; a chain of `place`."""
+    """Return the place of `data[start:start + n]` in a table. Strangers may choose every byte. Chains `place`."""
     value = np.uint64(n)
     for at in range(0, n, 8):
         value = place(value ^ _load(data, start + at, min(8, n - at)), secret)

@@ -325,7 +325,10 @@ class Log(Closing):
 
     @abstractmethod
     def source(self, linger_ms: int = 0) -> Source:
-        """`linger_ms`: how long pages may be held back, so that more come at once; those who hold them decide."""
+        """Return a member of the group of fingerprinters.
+
+        `linger_ms`: how long a broker may hold pages back, so that more come at once. A local log ignores it.
+        """
 
     @abstractmethod
     def publisher(self) -> Publisher: ...

@@ -84,9 +84,13 @@ class Bounded:
             async with asyncio.timeout(self._limits.body_s):
                 await self._read(path, body, receive)
         except TimeoutError:
-            raise _RefusedError(408, "the request came too slowly") from None
+            raise _RefusedError(
+                408, f"the request is not whole after {self._limits.body_s:g} s: send it faster, or send less"
+            ) from None
         if not has_few_values(body):
-            raise _RefusedError(422, f"the request has more than {MOST_STRINGS} strings, or too much beside them")
+            raise _RefusedError(
+                422, f"the request has more than {MOST_STRINGS} strings, or too much beside them: send fewer values"
+            )
         read = False
 
         async def whole() -> Message:
@@ -152,9 +156,9 @@ class Bounded:
     def _refusal(self, size: int, more: int, most: int) -> _RefusedError | None:
         """Why a body of so many bytes, `more` of them new, is not taken."""
         if size > most:
-            return _RefusedError(413, f"the request is too large: at most {most} bytes")
+            return _RefusedError(413, f"the request is too large: at most {most} bytes; send less at once")
         if self._held + more > self._limits.held_bytes:
-            return _RefusedError(503, "other requests fill the memory for them: ask again in a moment")
+            return _RefusedError(503, f"other requests fill {self._limits.held_bytes} bytes: ask again in a moment")
         return None
 
     async def _send(self, message: Message, send: Send) -> None:

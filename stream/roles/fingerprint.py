@@ -25,7 +25,7 @@ from stream.wire.page import PageLimits
 NAME = "fingerprint"
 COMMIT_EVERY_S = 0.5
 MAX_BYTES = 32 << 20
-"""Bytes of pages that are worked on at once; a polled batch always passes."""
+"""No page is read while at least this many bytes of pages are gathered or worked on. One poll may go beyond it."""
 MAX_SENT = 10_000
 """Batches that may wait for their acknowledgement."""
 IDLE_S = 0.2

@@ -18,7 +18,7 @@ from stream.roles.shares import Flow, ShareBatch, ShareMaker
 LINGER_S = 0.001
 """The parts of one fetch come one after another."""
 MAX_BYTES = 4 << 20
-"""Values of one batch; a larger record passes alone."""
+"""A batch is full at this many bytes of values. The record that fills it may go beyond."""
 MAX_HTML_PAGES = 32
 """Pages of one batch that have to be extracted: what is done of a share of slow pages is sent while others wait."""
 

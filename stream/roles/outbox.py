@@ -20,9 +20,9 @@ from stream.log.base import Outgoing, Publisher
 from stream.roles.room import TransactionRoom
 
 MAX_BYTES = 8 << 20
-"""Of verdicts that wait; a larger batch passes alone."""
+"""No more frames are taken while at least this many bytes of verdicts wait. One batch may go beyond it."""
 MAX_FRAMES = 4_096
-"""Frames that wait, with verdicts or without."""
+"""No more frames are taken while at least this many wait, with verdicts or without."""
 PAUSE_S = 1.0
 _log = logging.getLogger("simstream.judge")
 
@@ -143,8 +143,10 @@ class Outbox:
             return frames[: self._room.fitting([size for _, size in frames])]
 
     def _publish(self, frames: Sequence[tuple[PendingFrame, int]]) -> None:
-        """Publish these frames, the first of the queue, or where that takes too long the first of them; then take
-        those from the queue."""
+        """Publish these frames, the first of the queue, and remove them from it.
+
+        If the transaction outlives its time, publish fewer of them. The others stay in the queue.
+        """
         begun = time.monotonic()
         while True:
             verdicts = [verdict for frame, _ in frames for verdict in frame.verdicts]

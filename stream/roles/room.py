@@ -8,7 +8,7 @@ TARGET_S = 1.0
 """A transaction should take no longer, a tenth of what the broker allows it."""
 MIN_BYTES = 64 << 10
 MAX_BYTES = 4 << 20
-"""About 8,000 verdicts."""
+"""About 7,400 verdicts of 565 bytes. A larger frame passes alone."""
 SHRINK = 4
 
 

@@ -54,7 +54,7 @@ class ShareBatch:
 
     @property
     def is_quick(self) -> bool:
-        """Whether it takes less than it costs to hand it to another thread and back, or little more."""
+        """Whether this batch takes hardly longer than handing it to another thread and back."""
         return not self.html_pages and self.bytes <= QUICK_BYTES
 
 

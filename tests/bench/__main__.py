@@ -65,7 +65,7 @@ def _run(name: str, pages: list[dict[str, str]], options: dict[str, int]) -> Non
     else:
         from tests.bench import bench_service
 
-        flags = [] if options["threads"] == 1 else ["--threads", str(options["threads"])]
+        flags = ["--threads", str(options["threads"])]
         bench_service.run(pages, options["repeat"], options["partitions"], flags)
 
 

@@ -40,7 +40,7 @@ def check_published(log: Log, *positions: bytes) -> None:
     assert len(read_all(log, VERDICTS, least=10 * len(positions))) == 10 * len(positions)
 
 
-def test_of_a_transaction_that_outlived_its_time_nothing_is_there_and_parts_of_it_may_be_sent(
+def test_a_transaction_that_outlives_its_time_publishes_nothing_and_may_be_sent_in_parts(
     kafka_place: Place, kafka_log: Log
 ) -> None:
     with SlowPublisher(cluster_of(kafka_place), transaction_ms=1000) as publisher:

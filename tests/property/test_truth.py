@@ -45,7 +45,7 @@ def test_threads_change_nothing() -> None:
     assert jaccard(one, a, b).tobytes() == jaccard(one, a, b, threads=2).tobytes()
 
 
-def test_a_secret_hides_the_order_of_shingles_and_changes_nothing_that_sets_share(
+def test_a_secret_hides_the_order_of_shingles_and_keeps_what_two_sets_share(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     texts = ["".join(map(chr, range(start, start + 400))) for start in (0x4E00, 0x4E50, 0x4EA0)]

@@ -90,7 +90,7 @@ class Stuck(Slow):
         return super().columns(pages)
 
 
-def test_a_page_that_takes_long_keeps_neither_the_consumer_from_being_polled_nor_what_is_done_from_being_committed(
+def test_the_consumer_is_polled_and_finished_pages_are_committed_while_one_page_takes_long(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("stream.roles.fingerprint.KEEP_EVERY_S", 0.1)

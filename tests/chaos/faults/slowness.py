@@ -23,7 +23,7 @@ HOUR_MS = 3_600_000
 
 
 def narrow(arena: Arena, scale: Scale) -> str:
-    """Full default frames while the broker takes little of the judge: more than one transaction can bear waits."""
+    """Full default frames, and a broker that takes little from the judge: one transaction cannot carry the rest."""
     arena.open(4, transactions=False)
     with Proxy(arena.broker) as proxy:
         proxy.slow = {"-judge": NARROW_BYTES_S}
@@ -36,7 +36,7 @@ def narrow(arena: Arena, scale: Scale) -> str:
 
 
 def slow_pages(arena: Arena, scale: Scale) -> str:
-    """Large pages of HTML whose extraction takes longer than a member of the group may be silent."""
+    """Many large pages of HTML: all together take longer than a member of the group may be silent."""
     arena.client(max__poll__interval__ms=POLL_MS, session__timeout__ms=3_000, heartbeat__interval__ms=1_000)
     arena.client(**{"message.max.bytes": 16 << 20, "queue.buffering.max.kbytes": 256 << 10})
     arena.open(2, transactions=False)
