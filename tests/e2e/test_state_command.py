@@ -20,6 +20,7 @@ from stream.files.folder import Loaded, StateFolder
 from stream.files.layer import Files
 from stream.files.manifest import NEWEST, PREVIOUS
 from stream.files.part import Part
+from stream.judge.directory import PLACED
 from stream.tools import state as looking
 from stream.tools.state_verify import verify
 
@@ -181,7 +182,7 @@ def more(array: Any) -> None:
 
 @pytest.mark.parametrize(
     ("kind", "name", "change"),
-    [("segment", "rows", double), ("segment", "sketches", None), ("directory", "partitions", more)],
+    [("segment", "rows", double), ("segment", "sketches", None), ("directory", PLACED, more)],
 )
 def test_what_no_checksum_notices_is_found_by_order_and_count(
     folder: Path, tmp_path: Path, kind: str, name: str, change: Callable[[Any], None] | None
