@@ -247,6 +247,8 @@ def _matches(parts: Sequence[Answer], in_order: bool) -> Matches:
 
 def spread(found: Matches, asked: NDArray[np.int64], crowded: NDArray[np.bool_]) -> Matches:
     """The matches of some queries (m,) among all (n,), where all others are `crowded` (n,)."""
+    if len(asked) == len(crowded):
+        return found
     done = len(crowded) if found.done == len(asked) else int(asked[found.done])
     counts = np.zeros(done, np.int64)
     counts[asked[: found.done]] = np.diff(found.starts)

@@ -37,8 +37,8 @@ class Batch:
     """Per group the page that founded its latest entry of this batch, and 1 more; 0 for none."""
     following: NDArray[np.uint32] = field(default_factory=lambda: np.empty(0, np.uint32))
     """Per page that founded an entry the one before it of the same group, and 1 more; 0 for none."""
-    entries: NDArray[np.uint32] = field(default_factory=lambda: np.empty(0, np.uint32))
-    """Per page the entry that it has founded, with the top bit where it is short; 0 for none."""
+    founded: list[int] = field(default_factory=list)
+    """The pages that have founded an entry, each its own, in their order."""
     founders: dict[int, int] = field(default_factory=dict)
     """The entries founded in this batch, each with the number of its page here, -1 for a page of before."""
 
@@ -61,7 +61,6 @@ class Batch:
             self.groups.append(group)
         self.firsts = np.array(firsts, np.int64)
         self.heads, self.following = np.zeros(len(seen), np.uint32), np.zeros(len(self), np.uint32)
-        self.entries = np.zeros(len(self), np.uint32)
         self._identities = self.identities.tobytes()
 
     _identities: bytes = b""
@@ -75,7 +74,7 @@ class Batch:
         group = self.groups[number]
         self.following[number], self.heads[group] = self.heads[group], number + 1
         self.founders[row] = number
-        self.entries[number] = row | int(self.short[number]) << 31
+        self.founded.append(number)
 
     def entry_of(self, group: int) -> int:
         """The latest entry that a page of this group has founded in this batch; 0 for none."""

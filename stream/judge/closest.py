@@ -48,17 +48,18 @@ class Best(msgspec.Struct, frozen=True, gc=False):
 class Answer:
     """What pages of a batch are near to, from page `first` to `end`."""
 
-    __slots__ = ("end", "first", "found", "starts")
+    __slots__ = ("crowded", "end", "first", "found", "starts")
 
     def __init__(self, first: int, found: Matches) -> None:
         self.first = first
         self.end = first + found.done
         self.found = found
         self.starts: list[int] = found.starts.tolist()
+        self.crowded: list[bool] = found.crowded.tolist()
 
     def is_crowded(self, number: int) -> bool:
         """Whether nothing is said here of a page."""
-        return bool(self.found.crowded[number - self.first])
+        return self.crowded[number - self.first]
 
     def span(self, number: int) -> tuple[int, int]:
         """Where the matches of a page begin and end."""

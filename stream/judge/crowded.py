@@ -48,6 +48,8 @@ class Crowded:
         """From now on it is this batch's pages that are asked for."""
         self._batch = batch
         self._fellows: Columns | None = None
+        self._taken = 0
+        """Of the pages that have founded an entry so many are in `_fellows`."""
 
     def choose(self, number: int) -> Outcome | None:
         """The best of what is live now, and the clusters of all matches: of a crowd, and of the pages before.
@@ -93,6 +95,10 @@ class Crowded:
         """The batch's pages, each as the entry that it has founded by now, if it has."""
         batch = self._batch
         if self._fellows is None:
-            sketches = np.ascontiguousarray(batch.sketches.T)
-            self._fellows = Columns(batch.fingerprints, sketches, batch.entries, batch.buckets)
+            sketches, rows = np.ascontiguousarray(batch.sketches.T), np.zeros(len(batch), np.uint32)
+            self._fellows = Columns(batch.fingerprints, sketches, rows, batch.buckets)
+        numbers = np.array(batch.founded[self._taken :], np.int64)
+        self._taken += len(numbers)
+        short = batch.short[numbers].astype(np.uint32) << np.uint32(31)
+        self._fellows.rows[numbers] = batch.rows[numbers] | short
         return self._fellows

@@ -51,6 +51,8 @@ class Store:
         self.canonical_only = canonical_only
         self.stream_time: int | None = None
         self.live_pages = 0
+        self.reindexed = 0
+        """Changes where pages are indexed in the middle of a batch: a query made before misses them."""
         self.rows = Rows()
         self.pages = Pages(index.sketch_words)
         self.directory = Directory()
@@ -122,11 +124,6 @@ class Store:
         """Rows indexed since `settle` in place of a canonical page that left: a query made before misses them."""
         return self._changes.promoted
 
-    @property
-    def reindexed(self) -> int:
-        """Changes where pages were indexed in the middle of a batch: a query made before misses these too."""
-        return self._changes.reindexed
-
     def fingerprints(self, rows: Sequence[int]) -> U64:
         """The fingerprints (n,) of stored pages."""
         if len(rows) <= FEW:
@@ -170,6 +167,7 @@ class Store:
                 for row in rows.tolist():
                     self.leave(row, self.record(row).identity)
         self._departures.promote()
+        self.reindexed = self._changes.reindexed
 
     def is_late(self, time: int) -> bool:
         """Whether a page of this time is outside the window already."""
