@@ -93,7 +93,7 @@ class Deduper(Closing):
         *,
         cache: Path | None = None,
         workers: int = 1,
-        timeout_s: float = 20.0,
+        timeout_s: float = 2.0,
         max_record_bytes: int = _MAX_RECORD_BYTES,
         say: Callable[[str], None] | None = None,
     ) -> None:

@@ -53,8 +53,10 @@ class FrameSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class ExtractSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The processes that find the main content of HTML."""
 
-    workers: NotNegative = 1
-    timeout_s: Annotated[float, Meta(gt=0)] = 20.0
+    workers: NotNegative = msgspec.field(default_factory=cores)
+    """As many as cores; 0 extracts in the process itself, without any protection."""
+    timeout_s: Annotated[float, Meta(gt=0)] = 2.0
+    """Seconds of CPU for one page."""
 
 
 class DeadLetterSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

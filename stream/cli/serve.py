@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import signal
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from types import MappingProxyType
@@ -123,6 +124,7 @@ def service(
             settings.cache_folder,
             workers=workers,
             timeout_s=timeout_s,
+            clock=time.monotonic,
             say=say if settings.log_format == "text" else _log.info,
         ) as fingerprinter,
     ):

@@ -22,7 +22,7 @@ from stream.feeds.texts import Texts
 from stream.feeds.web import FeedWeb
 from stream.log.base import PAGES, VERDICTS, Log
 from stream.settings import Settings
-from stream.text.extract import ExtractionPool
+from stream.text.extraction_pool import ExtractionPool
 from stream.wire.page import PageLimits
 
 MOST_COMPARED = 8

@@ -10,7 +10,7 @@ from stream.feeds.records import Version, parts
 from stream.log.base import PAGES, Log
 from stream.log.committed import committed
 from stream.model import Record
-from stream.text.extract import ExtractionPool
+from stream.text.extraction_pool import ExtractionPool
 from stream.tools.explain_diff import Unit, counts, readable, runs, units
 from stream.wire.page import PageLimits, decode
 

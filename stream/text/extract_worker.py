@@ -1,9 +1,9 @@
 """The process that takes HTML apart, and the few bytes that it and its owner speak over a socket.
 
-It is a fresh interpreter, never a fork: its owner has threads and Kafka clients. A request is one page, an answer
-one result; nothing in either is ever executed, so a page that gets hold of this process gains nothing beyond it.
-Started by `stream.text.extract.ExtractionPool`, with the socket's descriptor, the limit of its memory in bytes
-and the seconds that a page may take.
+It is a fresh interpreter, never a fork: its owner has threads and Kafka clients. A request is some pages, and each
+page has an answer of its own as soon as it is done; nothing in either is ever executed, so a page that gets hold of
+this process gains nothing beyond it. Started by `stream.text.extraction_pool`, with the socket's descriptor, the
+limit of its memory in bytes and the seconds of CPU that a page may take.
 """
 
 from __future__ import annotations
@@ -14,25 +14,43 @@ import signal
 import socket
 import struct
 import sys
+from collections.abc import Sequence
+from io import BufferedReader
+from typing import BinaryIO, NamedTuple, cast
 
 from stream.text.extract import Extracted, extract_one
 
-_REQUEST = struct.Struct("<IIB")
+READY = b"\x01"
+"""What the process says once it can be asked."""
+_COUNT = struct.Struct("<I")
+_PAGE = struct.Struct("<IIB")
 _ANSWER = struct.Struct("<iII")
 _OUT_OF_MEMORY = 3
 
 
-def send_request(to: socket.socket, raw: bytes | str, content_type: str) -> None:
-    """Send one page; lone surrogates of a str arrive as they are."""
-    body = raw if isinstance(raw, bytes) else raw.encode("utf-8", "surrogatepass")
-    kind = content_type.encode()
-    to.sendall(_REQUEST.pack(len(kind), len(body), isinstance(raw, str)) + kind + body)
+class Request(NamedTuple):
+    """One page on its way: its bytes as fetched, or UTF-8 (where `is_text`) in which lone surrogates may be."""
+
+    body: bytes
+    is_text: bool
+    content_type: str
 
 
-def receive_answer(source: socket.socket) -> Extracted:
-    """Wait for the answer; raises OSError where the other side is gone or late."""
+def send_requests(to: socket.socket, pages: Sequence[Request]) -> None:
+    """Send some pages at once."""
+    parts = [_COUNT.pack(len(pages))]
+    for page in pages:
+        kind = page.content_type.encode()
+        parts += _PAGE.pack(len(kind), len(page.body), page.is_text), kind, page.body
+    to.sendall(b"".join(parts))
+
+
+def receive_answer(source: BinaryIO) -> Extracted:
+    """Wait for the next page's answer; raises OSError where the other side is gone or late."""
     text_size, reason_size, detail_size = _ANSWER.unpack(_exactly(source, _ANSWER.size))
     text = _exactly(source, text_size).decode() if text_size >= 0 else None
+    if not reason_size:
+        return Extracted(text)
     return Extracted(text, _exactly(source, reason_size).decode(), _exactly(source, detail_size).decode())
 
 
@@ -42,42 +60,48 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    with socket.socket(fileno=descriptor) as owner:
-        while True:
-            try:
-                raw, content_type = _receive_request(owner)
-            except OSError:
-                return
-            # The owner kills a worker that hangs; the alarm does where the owner itself is dead.
-            signal.setitimer(signal.ITIMER_REAL, timeout + 10)
-            try:
-                answer = extract_one(raw, content_type)
-            except MemoryError:
-                os._exit(_OUT_OF_MEMORY)  # what is left of this heap is nobody's to judge
-            signal.setitimer(signal.ITIMER_REAL, 0)
-            _send_answer(owner, answer)
+    with socket.socket(fileno=descriptor) as owner, owner.makefile("rb") as source:
+        owner.sendall(READY)
+        try:
+            while True:
+                for raw, content_type in _receive_requests(source):
+                    # Ends the process, also where the owner itself is dead; time that others take does not count.
+                    signal.setitimer(signal.ITIMER_PROF, timeout)
+                    answer = _answer(extract_one(raw, content_type))
+                    signal.setitimer(signal.ITIMER_PROF, 0)
+                    owner.sendall(answer)
+        except OSError:
+            return
+        except MemoryError:
+            os._exit(_OUT_OF_MEMORY)  # what is left of this heap is nobody's to judge
 
 
-def _receive_request(owner: socket.socket) -> tuple[bytes | str, str]:
-    kind_size, body_size, is_text = _REQUEST.unpack(_exactly(owner, _REQUEST.size))
-    content_type = _exactly(owner, kind_size).decode()
-    body = _exactly(owner, body_size)
-    return (body.decode("utf-8", "surrogatepass") if is_text else body), content_type
+def _receive_requests(source: BinaryIO) -> list[tuple[bytes | str, str]]:
+    """All of them before the first is worked on: an owner that still sends would not hear the answer."""
+    (count,) = _COUNT.unpack(_exactly(source, _COUNT.size))
+    pages: list[tuple[bytes | str, str]] = []
+    for _ in range(count):
+        kind_size, body_size, is_text = _PAGE.unpack(_exactly(source, _PAGE.size))
+        content_type = _exactly(source, kind_size).decode()
+        body = _exactly(source, body_size)
+        pages.append((body.decode("utf-8", "surrogatepass") if is_text else body, content_type))
+    return pages
 
 
-def _send_answer(owner: socket.socket, answer: Extracted) -> None:
-    text = None if answer.text is None else answer.text.encode("utf-8", "replace")
-    reason, detail = answer.reason.encode(), answer.detail.encode("utf-8", "replace")
+def _answer(found: Extracted) -> bytes:
+    text = None if found.text is None else found.text.encode("utf-8", "replace")
+    reason, detail = found.reason.encode(), found.detail.encode("utf-8", "replace")
     head = _ANSWER.pack(-1 if text is None else len(text), len(reason), len(detail))
-    owner.sendall(head + (text or b"") + reason + detail)
+    return head + (text or b"") + reason + detail
 
 
-def _exactly(source: socket.socket, size: int) -> bytes:
-    buffer = bytearray(size)
-    view, filled = memoryview(buffer), 0
-    while filled < size:
-        got = source.recv_into(view[filled:])
-        if got == 0:
-            raise ConnectionResetError("the other side closed the socket")
-        filled += got
-    return bytes(buffer)
+def _exactly(source: BinaryIO, size: int) -> bytes:
+    data = source.read(size)
+    if len(data) < size:
+        raise ConnectionResetError("the other side closed the socket")
+    return data
+
+
+def reader(of: socket.socket) -> BinaryIO:
+    """What answers are received from; it reads ahead."""
+    return cast(BufferedReader, of.makefile("rb"))

@@ -36,7 +36,9 @@ from stream.model import REASONS, U64, Columns, Kind, Page
 from stream.secret import Secret
 from stream.text import dictionary, probes, tables, weights
 from stream.text.dictionary import Mode
-from stream.text.extract import ExtractionPool, extract_one
+from stream.text.extract import extract_one
+from stream.text.extraction_pool import TIMEOUT_S, ExtractionPool
+from stream.text.markup import refusal
 from stream.text.prose import prose
 from stream.text.recipe import Recipe, recipe_id
 from stream.text.tags import heaviest_tags
@@ -49,11 +51,11 @@ class Fingerprinter(Closing):
     """Applies one recipe. Thread-safe: several threads may call any method at once; kernels hold no GIL.
 
     `cache` is a folder for what is built once (dictionary, weights); `workers` is the number of processes for
-    HTML, which start with the first HTML page and get `timeout_s` seconds a page; 0: in this process. `say`
-    hears a sentence before work that takes seconds. `secret` places words in tables, by default that of the
-    process; no result depends on it. Construction costs about 0.1 s where everything is cached,
-    else about 20 s. `recipe_id` is the recipe's id, `sketch_words` the number of 64-bit words of a sketch.
-    Raises InputMissing without jieba's tables.
+    HTML, which start with the first HTML page and get `timeout_s` seconds of CPU a page; 0: in this process. With a
+    `clock` (seconds), hosts of slow pages rest, see `text.slow_hosts`. `say` hears a sentence before work that
+    takes seconds. `secret` places words in tables, by default that of the process; no result depends on it.
+    Construction costs about 0.1 s where everything is cached, else half a minute. `recipe_id` is the recipe's id,
+    `sketch_words` the number of 64-bit words of a sketch. Raises InputMissing without jieba's tables.
     """
 
     def __init__(
@@ -62,7 +64,8 @@ class Fingerprinter(Closing):
         cache: Path,
         *,
         workers: int = 1,
-        timeout_s: float = 20.0,
+        timeout_s: float = TIMEOUT_S,
+        clock: Callable[[], float] | None = None,
         say: Callable[[str], None] | None = None,
         secret: Secret | None = None,
     ) -> None:
@@ -77,9 +80,19 @@ class Fingerprinter(Closing):
         )
         self._variant = _variant(recipe)
         self._kernel = fingerprint_batch
-        self._pool = ExtractionPool(workers, timeout_s)
+        self._pool = ExtractionPool(workers, timeout_s, clock=clock)
         self.recipe_id = self._identify()
         _mark_compiled(cache)
+
+    @property
+    def pages_extracted(self) -> int:
+        """How many pages have been extracted, or failed: it grows during a call, too."""
+        return self._pool.extracted
+
+    @property
+    def pages_set_aside(self) -> int:
+        """How many pages were `extract_failed` at once, because their host's pages had been too slow."""
+        return self._pool.set_aside
 
     def columns(self, pages: Sequence[Page]) -> Columns:
         """Fingerprint pages, one row each.
@@ -165,7 +178,8 @@ class Fingerprinter(Closing):
         self._pool.close()
 
     def _identify(self) -> str:
-        """The recipe's id; runs, and so compiles, the kernel."""
+        """The recipe's id; runs, and so compiles, the kernels."""
+        refusal(probes.HTML if isinstance(probes.HTML, bytes) else probes.HTML.encode())
         extracted = extract_one(probes.HTML, "text/html")
         texts = [*probes.TEXTS, self.counting(extracted.text, "text/html") or extracted.reason]
         utf8, offsets = _join([text.encode("utf-8", "surrogatepass") for text in texts])
@@ -183,7 +197,8 @@ class Fingerprinter(Closing):
         """Give readable pages that hold `raw` their text, or say why there is none."""
         waiting = [p for p in pages if p.kind == Kind.READABLE and p.text is None]
         raws = [(p.raw if p.raw is not None else "", p.content_type) for p in waiting]
-        for page, extracted in zip(waiting, self._pool.extract(raws) if raws else (), strict=True):
+        urls = [p.url for p in waiting]
+        for page, extracted in zip(waiting, self._pool.extract(raws, urls) if raws else (), strict=True):
             page.text, page.raw = self.counting(extracted.text, page.content_type), None
             if extracted.text is None:
                 page.kind, page.reason, page.detail = Kind.UNREADABLE, extracted.reason, extracted.detail

@@ -34,7 +34,7 @@ from stream.telemetry.health import Health
 from stream.telemetry.http import HttpLimits, HttpServer
 from stream.telemetry.metrics import Metrics
 from stream.text import decode as charsets
-from stream.text.extract import ExtractionPool
+from stream.text.extraction_pool import ExtractionPool
 from stream.wire import frame, page, position, verdict
 from tests.property.test_index_damage import saved
 from tests.property.test_page import records

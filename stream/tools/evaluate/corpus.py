@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from stream.errors import InputMissing, UsageError
 from stream.model import Kind, Page, Record
 from stream.sources.named import shown_path
-from stream.text.extract import ExtractionPool
+from stream.text.extraction_pool import ExtractionPool
 from stream.wire.page import NO_TIME, PageLimits, decode
 
 NO_GROUP: Final = -1
@@ -53,7 +53,7 @@ class Reading:
     limits: PageLimits
     strip_front_matter: bool = False
     workers: int = 1
-    timeout_s: float = 20.0
+    timeout_s: float = 2.0
 
 
 class _Grouped(msgspec.Struct, gc=False):

@@ -1,0 +1,304 @@
+"""Processes that extract HTML in batches of pages; a page that kills or hangs its process costs itself alone."""
+
+from __future__ import annotations
+
+import json
+import queue
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from socket import socketpair
+from typing import Final
+
+from stream.closing import Closing
+from stream.text.extract import Extracted, binary_kind, extract_one
+from stream.text.extract_worker import READY, Request, reader, receive_answer, send_requests
+from stream.text.slow_hosts import REST_S, SlowHosts
+
+TIMEOUT_S: Final = 2.0
+"""What a page may cost by default, in seconds of CPU."""
+BATCH_PAGES: Final = 16
+BATCH_BYTES: Final = 1 << 20
+"""A process is asked for at most so many pages at once; one page always fits."""
+_PATIENCE = 5
+"""A process that gives no answer for so many times a page's CPU time is taken for dead."""
+_START_S = 60.0
+_BOOT = "import json,sys;sys.path[:]=json.loads(sys.argv.pop());from stream.text.extract_worker import main;main()"
+Item = tuple[bytes | str, str]
+
+
+class ExtractionPool(Closing):
+    """Extracts batches of pages in up to `workers` processes; 0 means in this one, without any protection.
+
+    HTML that is not worth its cost is refused before it is parsed (`text.markup`). Processes start when the first
+    HTML comes (about 0.1 s each). A page that takes more than `timeout` seconds of CPU, or kills its process twice
+    (also for want of `memory_bytes` of address space), is `extract_failed`. With a `clock`, pages of hosts that do
+    so again and again are set aside for a while (`text.slow_hosts`). Holds one batch and its results a worker,
+    beside the caller's own. Thread-safe.
+    """
+
+    def __init__(
+        self,
+        workers: int = 1,
+        timeout: float = TIMEOUT_S,
+        memory_bytes: int = 2 << 30,
+        clock: Callable[[], float] | None = None,
+    ) -> None:
+        self._timeout = timeout
+        self._late = f"the extraction took longer than {timeout:g} seconds"
+        self._slow = SlowHosts(clock) if clock is not None else None
+        self._idle: queue.SimpleQueue[_Worker] = queue.SimpleQueue()
+        self._workers = [_Worker(timeout, memory_bytes) for _ in range(workers)]
+        for worker in self._workers:
+            self._idle.put(worker)
+        self._threads = ThreadPoolExecutor(workers, "extract") if workers > 1 else None
+        self._closed = threading.Event()
+        self._counting = threading.Lock()
+        self._extracted = self._set_aside = 0
+
+    @property
+    def extracted(self) -> int:
+        """How many pages have been answered so far: whether anything moves."""
+        return self._extracted
+
+    @property
+    def set_aside(self) -> int:
+        """How many pages were not even tried, for the sake of their host."""
+        return self._set_aside
+
+    def extract(self, items: Sequence[Item], urls: Sequence[str | None] | None = None) -> list[Extracted]:
+        """The text of each (raw, content_type), in order. Raises ValueError once the pool is closed.
+
+        `urls`, one for each item, name the hosts.
+        """
+        if self._closed.is_set():
+            raise ValueError("the extraction pool is closed")
+        urls = [None] * len(items) if urls is None else urls
+        batches = [
+            _Batch(items[start:end], urls[start:end]) for start, end in _batches(items, max(1, len(self._workers)))
+        ]
+        if self._threads is None or len(batches) < 2:
+            done = [self._answer(batch) for batch in batches]
+        else:
+            done = list(self._threads.map(self._answer, batches))
+        return [found for some in done for found in some]
+
+    def pids(self) -> list[int]:
+        """The processes that run now."""
+        return [pid for worker in self._workers if (pid := worker.pid)]
+
+    def close(self) -> None:
+        """End the processes; what is being extracted comes to `extract_failed`. May be called twice."""
+        self._closed.set()
+        for worker in self._workers:
+            worker.end()
+        if self._threads is not None:
+            self._threads.shutdown(wait=True, cancel_futures=True)
+
+    def _answer(self, batch: _Batch) -> list[Extracted]:
+        """Answer what needs no process, and ask one for the rest."""
+        for i, (raw, content_type) in enumerate(batch.items):
+            if content_type.lower().startswith("text/plain"):
+                batch.done[i] = _guarded(raw, content_type)
+            elif self._rests(batch.urls[i]):
+                self._put_aside(batch, i)
+            else:
+                request = _request(raw, content_type)
+                if isinstance(request, Extracted):
+                    batch.done[i] = request
+                elif self._workers:
+                    batch.asked[i] = request
+                else:
+                    batch.done[i] = _guarded(raw, content_type)
+        self._count(len(batch.items) - len(batch.asked))
+        if batch.asked:
+            worker = self._idle.get()
+            try:
+                self._ask(worker, batch)
+            finally:
+                self._idle.put(worker)
+        return [found for found in batch.done if found is not None]
+
+    def _ask(self, worker: _Worker, batch: _Batch) -> None:
+        """Ask until all pages are answered. Only the page that was being worked on can be at fault.
+
+        But for want of CPU time it is tried again: others may kill or freeze a process, but hardly twice.
+        """
+        suspect = -1
+        while failure := self._exchange(worker, batch):
+            page = next(iter(batch.asked))
+            if self._closed.is_set():
+                for i in list(batch.asked):
+                    self._fail(batch, i, "the extraction was stopped")
+            elif failure == self._late or page == suspect:
+                self._fail(batch, page, failure)
+                self._note_failure(batch, page)
+            else:
+                suspect = page
+
+    def _exchange(self, worker: _Worker, batch: _Batch) -> str:
+        """Send what is asked, and take the answers as they come; empty if all have come, else what is wrong."""
+        if not batch.asked:
+            return ""
+        try:
+            for i, found in zip(list(batch.asked), worker.ask(list(batch.asked.values())), strict=True):
+                batch.done[i] = found
+                del batch.asked[i]
+                self._count(1)
+        except TimeoutError:
+            worker.stop()
+            return f"the extraction gave no answer for {_PATIENCE * self._timeout:g} seconds"
+        except (OSError, ValueError):  # ValueError: another thread closed it, or it answers nonsense
+            code = worker.stop()
+            return (
+                self._late if code == -signal.SIGPROF else f"the extraction process died of it (exit code {code})"
+            )
+        return ""
+
+    def _fail(self, batch: _Batch, page: int, detail: str) -> None:
+        del batch.asked[page]
+        batch.done[page] = Extracted(None, "extract_failed", detail)
+        self._count(1)
+
+    def _note_failure(self, batch: _Batch, page: int) -> None:
+        """Hold it against the page's host, which may leave other pages of the batch untried."""
+        if self._slow is None:
+            return
+        self._slow.failed(batch.urls[page])
+        for i in list(batch.asked):
+            if self._rests(batch.urls[i]):
+                del batch.asked[i]
+                self._put_aside(batch, i)
+                self._count(1)
+
+    def _rests(self, url: str | None) -> bool:
+        return self._slow is not None and self._slow.rests(url)
+
+    def _put_aside(self, batch: _Batch, page: int) -> None:
+        what = f"pages of its host took too long again and again; they are tried again within {REST_S:g} seconds"
+        batch.done[page] = Extracted(None, "extract_failed", what)
+        with self._counting:
+            self._set_aside += 1
+
+    def _count(self, pages: int) -> None:
+        with self._counting:
+            self._extracted += pages
+
+
+class _Batch:
+    """Pages of one exchange: `done` has an answer for each in the end, `asked` those that wait for theirs."""
+
+    def __init__(self, items: Sequence[Item], urls: Sequence[str | None]) -> None:
+        self.items = items
+        self.urls = urls
+        self.done: list[Extracted | None] = [None] * len(items)
+        self.asked: dict[int, Request] = {}
+
+
+def _batches(items: Sequence[Item], workers: int) -> Iterator[tuple[int, int]]:
+    """Where batches begin and end: small enough to give every process two of them."""
+    most = max(1, min(BATCH_PAGES, -(-len(items) // (2 * workers))))
+    start, size = 0, 0
+    for i, (raw, _) in enumerate(items):
+        if i > start and (i - start == most or size + len(raw) > BATCH_BYTES):
+            yield start, i
+            start, size = i, 0
+        size += len(raw)
+    if items:
+        yield start, len(items)
+
+
+def _request(raw: bytes | str, content_type: str) -> Request | Extracted:
+    """What to ask of a process about this HTML, or why it is not worth asking."""
+    from stream.text.decode import charset_of, decode, is_ascii_based
+    from stream.text.markup import refusal
+
+    if isinstance(raw, bytes) and not is_ascii_based(raw, charset_of(content_type)):
+        if what := binary_kind(raw):
+            return Extracted(None, "binary", f"the value is not text but {what}")
+        raw, _ = decode(raw, charset_of(content_type), is_html=True)
+    is_text = isinstance(raw, str)
+    body = raw.encode("utf-8", "surrogatepass") if isinstance(raw, str) else raw
+    if refused := refusal(body):
+        what = "" if is_text else binary_kind(body)
+        if what:
+            return Extracted(None, "binary", f"the value is not text but {what}")
+        return Extracted(None, "extract_failed", refused)
+    return Request(body, is_text, content_type)
+
+
+def _guarded(raw: bytes | str, content_type: str) -> Extracted:
+    try:
+        return extract_one(raw, content_type)
+    except MemoryError:
+        return Extracted(None, "extract_failed", "there was not enough memory for the page")
+
+
+class _Worker:
+    """One process and the socket to it; started when it is first asked. Only `stop` and `end` are thread-safe."""
+
+    def __init__(self, timeout: float, memory_bytes: int) -> None:
+        self._timeout = timeout
+        self._memory_bytes = memory_bytes
+        self._process: subprocess.Popen[bytes] | None = None
+        self._changing = threading.Lock()
+        self._ended = False
+
+    @property
+    def pid(self) -> int:
+        """0 where no process runs."""
+        process = self._process
+        return process.pid if process is not None else 0
+
+    def ask(self, pages: Sequence[Request]) -> Iterator[Extracted]:
+        """The pages' answers as they come. Raises TimeoutError where one is late, another OSError after a death."""
+        if self._process is None:
+            self._start()
+        send_requests(self._socket, pages)
+        for _ in pages:
+            yield receive_answer(self._answers)
+
+    def _start(self) -> None:
+        """Start the process and wait until it can be asked: that time is not the first page's."""
+        with self._changing:
+            if self._ended:
+                raise ConnectionAbortedError("the pool is closed")
+            self._socket, theirs = socketpair()
+            self._answers = reader(self._socket)
+            with theirs:
+                numbers = [str(theirs.fileno()), str(self._memory_bytes), str(self._timeout)]
+                self._process = subprocess.Popen(
+                    [sys.executable, "-P", "-c", _BOOT, *numbers, json.dumps(sys.path)],
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                    pass_fds=[theirs.fileno()],
+                    process_group=0,  # a Ctrl-C is the owner's affair
+                )
+        self._socket.settimeout(_START_S)
+        try:
+            ready = self._answers.read(1)
+        except TimeoutError as error:
+            raise ConnectionAbortedError("the process does not start") from error
+        if ready != READY:
+            raise ConnectionResetError("the process ended before it was asked")
+        self._socket.settimeout(_PATIENCE * self._timeout)
+
+    def stop(self) -> int | None:
+        """Kill the process if there is one; returns its exit code."""
+        with self._changing:
+            process, self._process = self._process, None
+            if process is None:
+                return None
+            process.kill()
+            self._answers.close()
+            self._socket.close()
+            return process.wait()
+
+    def end(self) -> None:
+        """Kill the process, and start none again."""
+        self._ended = True
+        self.stop()

@@ -1,0 +1,75 @@
+"""Hosts whose pages eat the time of extraction again and again: their pages are set aside for a while."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+FAILURES: Final = 3
+"""So many pages of one host that fail within WITHIN_S make the host rest."""
+WITHIN_S: Final = 300.0
+REST_S: Final = 60.0
+MAX_HOSTS: Final = 10_000
+"""Of more hosts, those are forgotten whose last failure is the longest ago."""
+MAX_HOST_CHARACTERS: Final = 253
+
+
+@dataclass(slots=True)
+class _HostRecord:
+    failures: list[float]
+    rests_until: float
+
+
+class SlowHosts:
+    """Remembers which hosts' pages failed, at most MAX_HOSTS of them. Thread-safe.
+
+    `clock` gives seconds and never goes back. Which page is set aside depends on the clock: that is allowed, since
+    extraction comes before the log, and verdicts are a function of the log.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._hosts: OrderedDict[str, _HostRecord] = OrderedDict()
+
+    def rests(self, url: str | None) -> bool:
+        """Whether pages of this URL's host are to be set aside now. Costs next to nothing while no host failed."""
+        if not self._hosts or not url:
+            return False
+        with self._lock:
+            record = self._hosts.get(host_of(url))
+            return record is not None and self._clock() < record.rests_until
+
+    def failed(self, url: str | None) -> None:
+        """Note that a page of this URL ate its time, or killed its process."""
+        host = host_of(url) if url else ""
+        if not host:
+            return
+        now = self._clock()
+        with self._lock:
+            record = self._hosts.setdefault(host, _HostRecord([], 0.0))
+            recent = [when for when in record.failures if now - when < WITHIN_S]
+            record.failures = [*recent[1 - FAILURES :], now]
+            if len(record.failures) == FAILURES:
+                record.rests_until = now + REST_S
+            self._hosts.move_to_end(host)
+            if len(self._hosts) > MAX_HOSTS:
+                self._hosts.popitem(last=False)
+
+    def __len__(self) -> int:
+        return len(self._hosts)
+
+
+def host_of(url: str) -> str:
+    """The host that a URL names, in lower case and without user and port; empty where it names none."""
+    _, slashes, rest = url.partition("://")
+    if not slashes:
+        return ""
+    for end in "/?#\\":
+        rest = rest.partition(end)[0]
+    host = rest.rpartition("@")[2]
+    host = host.partition("]" if host.startswith("[") else ":")[0]
+    return host.lower().rstrip(".")[:MAX_HOST_CHARACTERS]
