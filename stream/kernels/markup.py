@@ -151,7 +151,7 @@ def _name(html: Bytes, at: int) -> tuple[int, int]:
         lower = byte | np.uint8(32) if _is(byte, _LETTER) else byte
         value = (value ^ np.uint64(lower)) * _PRIME
         at += 1
-    return at, np.int64(value)
+    return at, np.int64(value)  # type: ignore[return-value]  # numba's int is this one
 
 
 @njit(nogil=True, **LEAN)
@@ -232,7 +232,7 @@ def _sign(html: Bytes, at: int, end: int, name: int) -> int:
     value = np.uint64(name)
     for i in range(at, end):
         value = (value ^ np.uint64(html[i])) * _PRIME
-    return np.int64(value)
+    return np.int64(value)  # type: ignore[return-value]  # numba's int is this one
 
 
 @njit(nogil=True, **LEAN)

@@ -76,7 +76,7 @@ class FingerprintRole:
         self._failing_since: float | None = None
         self._checked = False
         self._intake = Intake(context.metrics)
-        self._pages = self._bad = 0
+        self._pages = self._bad = self._set_aside = 0
 
     def run(self) -> None:
         """Raises WrongRecipe, LogError, and SimstreamError where too many pages are unreadable."""
@@ -231,6 +231,9 @@ class FingerprintRole:
         for reason, number in made.reasons().items():
             metrics.dead_letters.labels(reason).inc(number)
         metrics.texts_cut.inc(made.cut)
+        set_aside = self._fingerprinter.pages_set_aside
+        metrics.set_aside.inc(set_aside - self._set_aside)
+        self._set_aside = set_aside
         metrics.key_differs.inc(made.key_differs)
         ratio = self._context.settings.dead_letters.stop_ratio
         self._pages += made.pages

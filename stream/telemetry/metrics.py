@@ -72,6 +72,11 @@ class Metrics:
         self.key_differs = make.counter(
             "key_differs", "pages", "Pages whose record key and `id` differ; the key counts."
         )
+        self.set_aside = make.counter(
+            "pages_set_aside",
+            "pages",
+            "Pages not extracted, since too many of their host took too long.",
+        )
         self.texts_cut = make.counter(
             "texts_cut", "pages", "Texts longer than the recipe reads; their beginning counts."
         )

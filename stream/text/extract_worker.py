@@ -15,8 +15,7 @@ import socket
 import struct
 import sys
 from collections.abc import Sequence
-from io import BufferedReader
-from typing import BinaryIO, NamedTuple, cast
+from typing import BinaryIO, NamedTuple
 
 from stream.text.extract import Extracted, extract_one
 
@@ -104,4 +103,4 @@ def _exactly(source: BinaryIO, size: int) -> bytes:
 
 def reader(of: socket.socket) -> BinaryIO:
     """What answers are received from; it reads ahead."""
-    return cast(BufferedReader, of.makefile("rb"))
+    return of.makefile("rb")
