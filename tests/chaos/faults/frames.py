@@ -66,7 +66,8 @@ def _refuse_one(arena: Arena, turn: int) -> None:
             break
     assert _noticed(worker), "no frame was refused"
     arena.alter(FINGERPRINTS, max__message__bytes=USUAL)
-    if worker.process.poll() is not None:  # it began again before the limit was back, and named it
+    if arena.within(3.0, lambda: worker.process.poll() is not None):
+        # It began again before the limit was back, and named it.
         assert "max.message.bytes" in arena.failed(worker)
         worker = arena.serve("fingerprint", frame_max_pages=FRAME)
     arena.judged()
