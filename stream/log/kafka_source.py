@@ -173,9 +173,9 @@ class KafkaSource(Source):
             "on_commit": self._on_commit,
         }
         # The broker gathers: that spares a fetch, and a turn of the loop, for each page of a paced stream.
-        linger = (
-            {"fetch.min.bytes": GATHERED_BYTES, "fetch.wait.max.ms": self._linger_ms} if self._linger_ms else {}
-        )
+        linger = {"fetch.min.bytes": GATHERED_BYTES, "fetch.wait.max.ms": self._linger_ms}
+        if not self._linger_ms or linger.keys() & self._cluster.options.client.keys():
+            linger = {}  # a user's own wait would meet our least bytes, and hold every page back
         consumer = make(Consumer, self._cluster.config("fingerprint", {**DEFAULTS, **GROUP, **linger}, fixed))
         consumer.subscribe(
             [self._name], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_revoke
@@ -193,6 +193,8 @@ class KafkaSource(Source):
             self._error = error
             starts = []
         consumer.incremental_assign([TopicPartition(self._name, s.partition, s.offset) for s in starts])
+        # The client remembers that a partition rested when it left: it would rest for ever.
+        consumer.resume([TopicPartition(self._name, s.partition) for s in starts])
         for start in starts:
             self._next[start.partition] = start.offset
             self._started[start.partition] = start

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import wait as wait_for
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from stream.roles.context import Context
 from stream.roles.first_frame import check_recipe
 from stream.roles.gathering import ShareGatherer
 from stream.roles.intake import Intake
-from stream.roles.shares import Flow, MadeBatch, ShareBatch, ShareMaker, came
+from stream.roles.shares import Flow, MadeShare, ShareBatch, ShareMaker, came
 from stream.text.fingerprinter import Fingerprinter
 from stream.wire.page import PageLimits
 
@@ -26,8 +26,10 @@ NAME = "fingerprint"
 COMMIT_EVERY_S = 0.5
 MAX_BYTES = 32 << 20
 """No page is read while at least this many bytes of pages are gathered or worked on. One poll may go beyond it."""
-MAX_SENT = 10_000
-"""Batches that may wait for their acknowledgement."""
+MAX_SENT_BYTES = 16 << 20
+"""No page is read while at least this many bytes of frames and dead letters are not acknowledged.
+
+The client's queue holds far more, so appending never waits."""
 IDLE_S = 0.2
 """How long a poll may wait where nothing is under way: it ends with the first record all the same."""
 TURN_S = 0.002
@@ -51,6 +53,8 @@ class SentBatch:
     """The flows of its shares, and the offset behind each."""
     frames: int
     dead_letters: int
+    bytes: int
+    """Of the frames and dead letters."""
     came: Mapping[int, int]
     """How many of its pages came at which ms."""
 
@@ -69,8 +73,9 @@ class FingerprintRole:
         self._frame = context.settings.frame
         self._threads = context.settings.threads
         self._flows: dict[int, Flow] = {}
-        self._working: deque[tuple[ShareBatch, Future[MadeBatch]]] = deque()
+        self._working: deque[tuple[ShareBatch, Future[list[MadeShare]]]] = deque()
         self._sent: deque[SentBatch] = deque()
+        self._bytes_sent = 0
         self._commits: dict[int, int] = {}
         self._committed_at = self._kept_at = 0.0
         self._failing_since: float | None = None
@@ -88,7 +93,8 @@ class FingerprintRole:
         self._maker = ShareMaker(self._fingerprinter, info.name, info.id, limits, self._frame)
         self._gatherer = ShareGatherer(self._maker, self._frame.max_pages)
         with ExitStack() as stack:
-            pool = stack.enter_context(ThreadPoolExecutor(settings.threads, thread_name_prefix=NAME))
+            pool = ThreadPoolExecutor(settings.threads, thread_name_prefix=NAME)
+            stack.callback(pool.shutdown, wait=False, cancel_futures=True)  # a slow page is not waited for
             source = stack.enter_context(self._log.source(self._frame.linger_ms))
             while not self._context.stop.is_set():
                 try:
@@ -115,8 +121,11 @@ class FingerprintRole:
             out.discard()
             dead.discard()
             raise
-        out.close()
-        dead.close()
+        for appender in (out, dead):
+            if self._sent:  # the log did not take all of it in time
+                appender.discard()
+            else:
+                appender.close()
 
     def _pause(self, error: DeliveryFailed) -> None:
         """Wait before starting again, the longer the longer it fails; give up after `give_up_after`."""
@@ -147,7 +156,7 @@ class FingerprintRole:
             self._take(source, source.poll(self._frame.max_pages, self._poll_s()))
             return
         if self._working:
-            wait_for([future for _, future in self._working], FULL_S, FIRST_COMPLETED)
+            wait_for([self._working[0][1]], FULL_S)  # those behind it cannot be sent before it
         else:
             self._context.stop.wait(FULL_S)  # frames wait for their acknowledgement
         if time.monotonic() - self._kept_at > KEEP_EVERY_S:
@@ -158,7 +167,7 @@ class FingerprintRole:
         pages = gatherer.pages + sum(batch.pages for batch, _ in self._working)
         size = gatherer.bytes + sum(batch.bytes for batch, _ in self._working)
         max_pages = (self._threads + 1) * self._frame.max_pages
-        return pages < max_pages and size < MAX_BYTES and len(self._sent) < MAX_SENT
+        return pages < max_pages and size < MAX_BYTES and self._bytes_sent < MAX_SENT_BYTES
 
     def _poll_s(self) -> float:
         """How long a poll may wait for its first record."""
@@ -198,13 +207,13 @@ class FingerprintRole:
             else:
                 self._working.append((batch, self._made(batch)))
 
-    def _made(self, batch: ShareBatch) -> Future[MadeBatch]:
+    def _made(self, batch: ShareBatch) -> Future[list[MadeShare]]:
         """A batch that this thread makes itself."""
-        future: Future[MadeBatch] = Future()
+        future: Future[list[MadeShare]] = Future()
         future.set_result(self._make(batch))
         return future
 
-    def _make(self, batch: ShareBatch) -> MadeBatch:
+    def _make(self, batch: ShareBatch) -> list[MadeShare]:
         began = time.perf_counter()
         made = self._maker.make(batch)
         self._context.metrics.batch.labels("fingerprint").observe(time.perf_counter() - began)
@@ -213,9 +222,8 @@ class FingerprintRole:
     def _send(self, out: Appender, dead: Appender) -> None:
         """Send what is made, in the order in which it was read."""
         while self._working and self._working[0][1].done():
-            made = self._working[0][1].result()
-            self._working.popleft()
-            running = [share for share in made.shares if share.share.flow.running]
+            made = self._working.popleft()[1].result()
+            running = [share for share in made if share.share.flow.running]
             written = lost = 0
             for share in running:
                 for data in share.frames:
@@ -223,21 +231,25 @@ class FingerprintRole:
                 for record, page in share.unreadable:
                     lost = dead_letters.append(dead, record, page)
             to = [(share.share.flow, share.share.header.to) for share in running]
-            self._sent.append(SentBatch(to, written, lost, came([share.share for share in running])))
-            self._count(made)
+            size = sum(share.bytes for share in running)
+            self._sent.append(SentBatch(to, written, lost, size, came([share.share for share in running])))
+            self._bytes_sent += size
+            self._count(running)
 
-    def _count(self, made: MadeBatch) -> None:
+    def _count(self, shares: Sequence[MadeShare]) -> None:
         metrics = self._context.metrics
-        for reason, number in made.reasons().items():
+        pages = [page for made in shares for page in made.share.pages]
+        reasons = Counter(page.reason for made in shares for _, page in made.unreadable)
+        for reason, number in reasons.items():
             metrics.dead_letters.labels(reason).inc(number)
-        metrics.texts_cut.inc(made.cut)
+        metrics.texts_cut.inc(sum(page.cut for page in pages))
+        metrics.key_differs.inc(sum(page.key_differs for page in pages))
         set_aside = self._fingerprinter.pages_set_aside
         metrics.set_aside.inc(set_aside - self._set_aside)
         self._set_aside = set_aside
-        metrics.key_differs.inc(made.key_differs)
         ratio = self._context.settings.dead_letters.stop_ratio
-        self._pages += made.pages
-        self._bad += sum(made.reasons().values())
+        self._pages += len(pages)
+        self._bad += sum(reasons.values())
         if self._pages >= _RATIO_PAGES:
             if ratio and self._bad / self._pages > ratio:
                 raise SimstreamError(
@@ -250,6 +262,7 @@ class FingerprintRole:
         """Move what is safely written from sent to committable: an unbroken run, in order."""
         while self._sent and self._sent[0].frames <= written and self._sent[0].dead_letters <= lost:
             sent = self._sent.popleft()
+            self._bytes_sent -= sent.bytes
             self._failing_since = None
             self._intake.acknowledged(sent.came)
             self._commits.update((flow.partition, to) for flow, to in sent.to if flow.running)
@@ -271,17 +284,20 @@ class FingerprintRole:
     def _finish(self, source: Source, pool: ThreadPoolExecutor, out: Appender, dead: Appender) -> None:
         """Work on what was read, send and commit it, within the time that stopping may take; the rest is read
         again at the next start."""
-        timeout = self._context.settings.stop_timeout_s / 2
-        end = time.monotonic() + timeout
+        began, timeout = time.monotonic(), self._context.settings.stop_timeout_s
         for batch in self._gatherer.take_all():
             self._working.append((batch, pool.submit(self._make, batch)))
-        while self._working and time.monotonic() < end:
+        while self._working and time.monotonic() < began + timeout / 2:
             wait_for([self._working[0][1]], FULL_S)
             self._send(out, dead)
             self._context.health.beat(NAME)
         for _, future in self._working:
             future.cancel()
-        self._acknowledge(out.flush(timeout), dead_letters.admitted(lambda: dead.flush(timeout)))
+
+        def left() -> float:
+            return max(0.1, began + 0.8 * timeout - time.monotonic())
+
+        self._acknowledge(out.flush(left()), dead_letters.admitted(lambda: dead.flush(left())))
         self._commit(source, at_once=True)
 
     def _forget(self) -> None:
@@ -292,4 +308,5 @@ class FingerprintRole:
         self._gatherer.forget()
         self._working.clear()
         self._sent.clear()
+        self._bytes_sent = 0
         self._commits.clear()

@@ -66,19 +66,10 @@ class MadeShare:
     frames: Sequence[bytes]
     unreadable: Sequence[tuple[Record, Page]]
 
-
-@dataclass(frozen=True, slots=True)
-class MadeBatch:
-    """What fingerprinting made of a batch of shares."""
-
-    shares: Sequence[MadeShare]
-    pages: int
-    cut: int
-    key_differs: int
-
-    def reasons(self) -> Counter[str]:
-        """How many pages are unreadable, by reason."""
-        return Counter(page.reason for made in self.shares for _, page in made.unreadable)
+    @property
+    def bytes(self) -> int:
+        """What its frames and dead letters take until they are acknowledged."""
+        return sum(map(len, self.frames)) + sum(len(record.value or b"") for record, _ in self.unreadable)
 
 
 class ShareMaker:
@@ -112,7 +103,7 @@ class ShareMaker:
         flow.next, flow.first = header.to, False
         return Share(flow, header, records, pages)
 
-    def make(self, batch: ShareBatch) -> MadeBatch:
+    def make(self, batch: ShareBatch) -> list[MadeShare]:
         """Fingerprint all shares in one kernel call, and encode. Safe in several threads."""
         pages = [page for share in batch.shares for page in share.pages]
         columns = self._fingerprinter.columns(pages)
@@ -122,12 +113,7 @@ class ShareMaker:
             own = columns if len(share.pages) == len(pages) else frames.take(columns, begin, end)
             made.append(self._made(share, own))
             begin = end
-        return MadeBatch(
-            shares=made,
-            pages=len(pages),
-            cut=sum(page.cut for page in pages),
-            key_differs=sum(page.key_differs for page in pages),
-        )
+        return made
 
     def _made(self, share: Share, columns: Columns) -> MadeShare:
         encoded = []

@@ -282,7 +282,7 @@ class Rising:
 
     def follow(self, totals: Mapping[str, int]) -> None:
         """Add what has come since the last call."""
-        for value, total in totals.items():
+        for value, total in list(totals.items()):  # another thread may add to them
             before = self._seen.get(value, 0)
             if total > before:
                 self._counter.labels(value).inc(total - before)

@@ -160,6 +160,37 @@ def test_two_sources_share_the_partitions_and_every_page_is_read_on(kafka_place:
     second.close()
 
 
+def test_a_partition_that_left_during_a_rest_is_read_when_it_comes_back(kafka_place: Place, kafka_log: Log) -> None:
+    first, owned = kafka_log.source(), set[int]()
+    second = None
+
+    def turn(limit: int) -> int:
+        polled = first.poll(limit, 0.1)
+        owned.difference_update(polled.stopped)
+        owned.update(start.partition for start in polled.started)
+        return len(polled.records)
+
+    end = time.monotonic() + 40
+    while len(owned) < PARTITIONS and time.monotonic() < end:
+        turn(100)
+    second = kafka_place.open().source()
+    while len(owned) == PARTITIONS and time.monotonic() < end:
+        turn(0)
+        second.poll(100, 0.1)
+    assert len(owned) < PARTITIONS
+    second.close()
+    while len(owned) < PARTITIONS and time.monotonic() < end:
+        turn(100)
+    with kafka_log.appender(PAGES) as appender:
+        for i in range(40):
+            appender.append(b"%d" % i, partition=i % PARTITIONS)
+    found = 0
+    while found < 40 and time.monotonic() < end:
+        found += turn(100)
+    first.close()
+    assert found == 40
+
+
 def test_all_go_on_when_the_broker_was_killed_and_came_back(broker: Broker, kafka_place: Place) -> None:
     log = kafka_place.open(patience=30.0)
     log.create_topics(1)

@@ -6,6 +6,7 @@ import itertools
 import threading
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -42,10 +43,16 @@ class Slow(Fingerprinter):
 
 
 def run_over(
-    folder: Path, frame: FrameSettings, pages: list[bytes], partitions: int, kind: type[Slow] = Slow
+    folder: Path,
+    frame: FrameSettings,
+    pages: list[bytes],
+    partitions: int,
+    kind: type[Slow] = Slow,
+    threads: int = 1,
+    role: type[FingerprintRole] = FingerprintRole,
 ) -> Slow:
     """One fingerprinter over a backlog, until it has seen all of it."""
-    context = Context(Settings(frame=frame, threads=1))
+    context = Context(Settings(frame=frame, threads=threads))
     with (
         open_log(str(folder), LogOptions(max_record_bytes=8 << 20)) as log,
         kind(preset("default"), default_cache(), workers=0) as slow,
@@ -55,7 +62,7 @@ def run_over(
             for number, page in enumerate(pages):
                 appender.append(page, b"%d" % number)
         slow.watch(context.metrics)
-        thread = threading.Thread(target=FingerprintRole(log, slow, context).run)
+        thread = threading.Thread(target=role(log, slow, context).run)
         thread.start()
         end = time.monotonic() + 60
         while slow.done < len(pages) and time.monotonic() < end:
@@ -116,3 +123,16 @@ def test_the_consumer_is_polled_and_finished_pages_are_committed_while_one_page_
     longest = max(after - before for before, after in itertools.pairwise(moments))
     assert longest < SLOW_S / 2
     assert any(moment < slow.ended and offsets.get(0) == 5 for moment, offsets in commits)
+
+
+def test_the_loop_rests_while_the_oldest_batch_is_slow_and_later_ones_are_done(tmp_path: Path) -> None:
+    class Turns(FingerprintRole):
+        turns = 0
+
+        def _begin(self, pool: ThreadPoolExecutor) -> None:
+            type(self).turns += 1
+            super()._begin(pool)
+
+    pages = [b'{"html":"%s"}' % SLOW_HTML.encode()] + [b'{"html":"<p>quick"}'] * 200
+    run_over(tmp_path / "log", FrameSettings(max_pages=5), pages, 1, Stuck, threads=2, role=Turns)
+    assert Turns.turns < 2_000  # a loop that does not rest turns some 100,000 times a second
