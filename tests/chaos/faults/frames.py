@@ -19,8 +19,10 @@ from tests.chaos.arena import Arena, Scale
 from tests.e2e.harness import Service, read_topic
 
 FRAME = 20
-LIMIT = 40_000
-"""Bytes that the log admits for a while: more than four of the five frames have, less than the third has."""
+CUT = {"frame_max_pages": 5 * FRAME, "frame_max_bytes": 20_000}
+"""One batch of pages becomes frames of this size, which are appended one right behind the other."""
+LIMIT = 15_500
+"""Bytes that the log admits for a while: the frame where the long URLs begin has more, the next ones have less."""
 USUAL = 16 << 20
 
 
@@ -38,8 +40,8 @@ def ignored(arena: Arena) -> dict[Ignored, int]:
 
 
 def one_of_five(arena: Arena, scale: Scale) -> str:
-    """Five frames are in flight at once, one record a request, and the broker refuses the third alone; at least
-    once one that came after it is written all the same."""
+    """Many frames are in flight at once, one record a request, and the broker refuses the first; at least once one
+    that came after it is written all the same."""
     arena.client(batch__num__messages=1, linger__ms=0)
     arena.open(1, transactions=False)
     arena.serve("judge")
@@ -55,7 +57,7 @@ def one_of_five(arena: Arena, scale: Scale) -> str:
 def _refuse_one(arena: Arena, turn: int) -> None:
     """A fingerprinter meets a log that has just become too narrow for one of its frames; then it is as before."""
     arena.alter(FINGERPRINTS, max__message__bytes=USUAL)
-    worker = arena.serve("fingerprint", frame_max_pages=FRAME, frame_linger_ms=300)
+    worker = arena.serve("fingerprint", frame_linger_ms=300, **CUT)
     worker.ready()
     arena.feed.append(_frames(f"{turn}", large=-1))
     arena.judged()
@@ -69,13 +71,13 @@ def _refuse_one(arena: Arena, turn: int) -> None:
     if arena.within(3.0, lambda: worker.process.poll() is not None):
         # It began again before the limit was back, and named it.
         assert "max.message.bytes" in arena.failed(worker)
-        worker = arena.serve("fingerprint", frame_max_pages=FRAME)
+        worker = arena.serve("fingerprint", **CUT)
     arena.judged()
     arena.end(worker)
 
 
 def _frames(name: str, large: int) -> list[bytes]:
-    """The pages of five frames; one of these may be far larger than the others."""
+    """Pages of one batch; the URLs of a fifth of them may be far longer than the others'."""
     lines = []
     for number in range(5 * FRAME):
         url = "http://x.example/" + "u" * (7_000 if number // FRAME == large else 10)
