@@ -47,6 +47,7 @@ WAYS = (
     ONE_BY_ONE,
     Way(),
     Way(few=2, at_once=3, keep_share=0),
+    Way(few=1, chunk=4),
     Way(few=0, most_ahead=2, chunk=4),
     Way(few=1, most_ahead=0, chunk=3, keep_share=10**9, most_apart=0),
 )
