@@ -251,6 +251,7 @@ def warm_index(policy: Policy) -> None:
         for number in range(1, 5):  # every second one seals a segment, and the last is merged with those before
             index.add(np.full(1, number, np.uint32), fingerprints, sketches, short, np.zeros(1, np.int64))
             index.query(fingerprints, sketches, short)
+            index.query_apart(fingerprints, sketches, short)
             index.release(np.full(1, number, np.uint32))
             index.settle()
         index.dropped()

@@ -130,13 +130,24 @@ def with_pauses(count: int, seed: int) -> Rows:
 
 
 @pytest.mark.parametrize("link", ["any", "canonical"])
-@pytest.mark.parametrize("window", [60, 90, 150])
-def test_waves_of_pages_leave_as_the_quadratic_judge_says(link, window) -> None:
+@pytest.mark.parametrize(("window", "batches"), [(60, [300, 700]), (90, [300, 700]), (150, [40] * 40)])
+def test_waves_of_pages_leave_as_the_quadratic_judge_says(link, window, batches) -> None:
     rows, policy = with_pauses(1600, seed=3), Policy(RECIPE, 128, 4, 100, window, link)
     expected = naive_verdicts(policy, rows)
     for way in WAYS:
-        verdicts, _ = judged(policy, rows, [300, 700], way)
+        verdicts, _ = judged(policy, rows, batches, way)
         assert verdicts == expected, way
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_copies_of_which_one_was_withdrawn_in_the_same_batch_leave_once(way) -> None:
+    policy = Policy(RECIPE, 128, 4, 100, 60, "any")
+    copies = [(number, (number, Kind.READABLE, 7, 7, 1000, 300)) for number in range(5)]
+    then = [(5, (0, Kind.WITHDRAWN, 0, 0, 1001, 300)), (6, (9, Kind.READABLE, 7, 7, 5000, 300))]
+    rows = copies + then
+    verdicts, states = judged(policy, rows, [5], way)
+    assert verdicts == naive_verdicts(policy, rows)
+    assert states[-1][0] == 1
 
 
 @pytest.mark.parametrize("link", ["any", "canonical"])

@@ -7,7 +7,10 @@ import pytest
 
 from stream.index import crowds
 from stream.index.index import Index
+from stream.judge.state import JudgeState
 from stream.kernels.numbers import NUMBER_MASK
+from tests.bench.made_pages import columns_of, policy
+from tests.bench.state import judge
 
 BASE = 0x0123_4567_89AB_CDEF
 
@@ -94,3 +97,15 @@ def test_crowded_queries_say_nothing_and_all_others_what_they_always_say(monkeyp
         if round_ == 0:
             monkeypatch.setattr(crowds, "WORTH", 10**9)
             assert index.crowd(BASE) is not None
+
+
+def test_copies_within_a_crowd_share_an_entry(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(crowds, "CROWDED", 16)
+    rng, state = np.random.default_rng(3), JudgeState(policy(), memtable_limit=64)
+    fingerprints = np.unique(alike(rng, 400))
+    sketches = np.zeros((len(fingerprints), 3), np.uint64)
+    for turn in range(4):  # the same pages under ids of their own
+        judge(state, columns_of(turn * 1000, fingerprints, sketches))
+    assert state.resolver.live_pages == 4 * len(fingerprints)
+    assert len(state.index) == len(fingerprints)
+    state.check()
