@@ -6,6 +6,7 @@ NUMBA_CACHE_DIR, the tables to SIMSTREAM_CACHE.
 
 from __future__ import annotations
 
+import argparse
 import random
 import sys
 import tempfile
@@ -39,11 +40,14 @@ def pages(count: int) -> Iterator[dict[str, object]]:
 
 def main() -> int:
     """The demo for the service's own parts, then both link rules over enough pages for every stage of the index."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--pages", type=int, default=PAGES, help="fewer leave some kernels for later")
+    count = parser.parse_args().pages
     code, cache = invoke(["demo", "--quiet"]), resolve({}).settings.cache_folder
     for link in ("any", "canonical"):
         with tempfile.TemporaryDirectory() as folder:
-            made = list(pages(PAGES))
-            for half in (made[: PAGES // 2], made[PAGES // 2 :]):  # the second from the state of the first
+            made = list(pages(count))
+            for half in (made[: count // 2], made[count // 2 :]):  # the second from the state of the first
                 with Deduper(folder, link=link, window="200h", cache=cache) as deduper:
                     for start in range(0, len(half), AT_ONCE):
                         deduper.judge(half[start : start + AT_ONCE])

@@ -81,7 +81,11 @@ class Space:
     def verdicts(self, count: int) -> list[Verdict]:
         """The first `count` committed verdicts, and a second's wait for more, which there should not be."""
         consumer, found = self.consumer("verdicts"), []
-        while messages := consumer.consume(1000, 1.0 if len(found) >= count else PATIENCE / 10):
+        while True:
+            left = count - len(found)  # for more than there are it would wait
+            messages = consumer.consume(min(1000, left), PATIENCE / 10) if left > 0 else consumer.consume(1000, 1.0)
+            if not messages:
+                break
             found += [wire.decode(message.value()) for message in messages]
         consumer.close()
         return found

@@ -174,6 +174,19 @@ def test_a_timeline_shows_similarities_and_two_versions_side_by_side(room: Newsr
     assert room.get("api/compare", a=founder["id"], b="https://unknown.example/")[0] == 404
 
 
+def test_a_story_of_very_many_pages_lists_the_founder_and_the_newest(room: Newsroom, browser: Browser) -> None:
+    now, told = room.next_days(), story(3)
+    room.tell(page("founder.example/3", "Told first", told, now))
+    room.titled("Told first")
+    room.tell(*(page(f"s{number}.example/3", f"Copy {number}", told, now + number) for number in range(1, 504)))
+    card = room.titled("Told first", 504)
+    _, whole = room.get(f"api/stories/{card['id']}")
+    assert (len(whole["timeline"]), whole["left_out"], card["sites"]) == (500, 4, 504)
+    assert [one["title"] for one in whole["timeline"] if one["founder"]] == ["Told first"]
+    browser.open(f"{room.url}#story/{card['id']}")
+    browser.sees("#left-out", "The founder and the newest pages are listed; 4 between them are not.")
+
+
 def test_a_hostile_title_does_nothing(room: Newsroom, browser: Browser) -> None:
     now = room.next_days()
     titles = [

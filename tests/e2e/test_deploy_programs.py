@@ -1,0 +1,68 @@
+"""What `deploy` runs beside the service: the news feed to look at, and the warming of kernels."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from deploy.kafka.broker import free_port
+from stream.sources.demo import demo_records
+from tests.e2e.harness import PATIENCE, ROOT
+from tests.kafka_fixtures import need_broker
+
+
+def environment(cache: Path) -> dict[str, str]:
+    return {**os.environ, "SIMSTREAM_CACHE": str(cache)}
+
+
+def stories(port: int) -> dict[str, Any]:
+    """What the page asks for; nothing while nobody answers."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/stories", timeout=10) as answer:
+            found: dict[str, Any] = json.load(answer)
+            return found
+    except (urllib.error.URLError, OSError):
+        return {}
+
+
+@pytest.mark.kafka
+def test_the_feed_to_look_at_shows_replayed_pages_and_ends_when_it_is_asked_to(cache: Path, tmp_path: Path) -> None:
+    need_broker()
+    port = free_port()
+    command = [sys.executable, "-m", "deploy.feed_demo", "--speed", "500", "--http-port", str(port)]
+    with (tmp_path / "said").open("wb") as said:
+        process = subprocess.Popen(command, cwd=ROOT, env=environment(cache), stderr=said)
+    try:
+        end, least = time.monotonic() + 2 * PATIENCE, len(list(demo_records())) // 4
+        while stories(port).get("total", 0) < least:
+            assert process.poll() is None, (tmp_path / "said").read_text()
+            assert time.monotonic() < end, (tmp_path / "said").read_text()
+            time.sleep(0.2)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 0
+    finally:
+        process.kill()
+        process.wait()
+    text = (tmp_path / "said").read_text()
+    assert f"the news feed: http://127.0.0.1:{port}/   (bundled pages, 500 pages a second" in text
+    assert text.endswith("ended\n")
+
+
+def test_kernels_are_warmed_by_a_program_that_needs_no_service(cache: Path) -> None:
+    command = [sys.executable, "deploy/warm.py", "--pages", "600"]
+    more = {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        command, cwd=ROOT, env=environment(cache) | more, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "near_duplicate" in done.stdout
