@@ -14,7 +14,7 @@ NOWHERE = -1
 """The cluster of a page that has left."""
 
 
-class Version(msgspec.Struct, frozen=True, omit_defaults=True):
+class Version(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """A page's newest version, by its newest verdict. Times are in ms since 1970."""
 
     ordinal: int
@@ -46,14 +46,14 @@ class Version(msgspec.Struct, frozen=True, omit_defaults=True):
         return self.cluster != NOWHERE
 
 
-class Merge(msgspec.Struct, frozen=True):
+class Merge(msgspec.Struct, frozen=True, gc=False):
     """A cluster went into another; `time` is the feed's stream time when it heard of it."""
 
     into: int
     time: int
 
 
-class Sheet(msgspec.Struct, frozen=True, omit_defaults=True):
+class Sheet(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """What the page's own record says of it."""
 
     title: str

@@ -1,5 +1,6 @@
 """Shelves: the live pages of every group in the orders that a card is made from, kept as pages come and go.
 
+What is kept of each page is left out of Python's search for cycles, which would stop all for half a second.
 All shelves share four orders. Keys begin with the shelf's number, so that a shelf of one page needs no list.
 """
 
@@ -7,17 +8,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import islice, takewhile
 from urllib.parse import urlsplit
+
+import msgspec
 
 from stream.feeds.ageing import Ageing
 from stream.feeds.ordered import Ordered
 from stream.feeds.records import Version
 
 
-@dataclass(frozen=True, slots=True)
-class Card:
+class Card(msgspec.Struct, frozen=True, gc=False):
     """A cluster as it is shown. Times are in ms since 1970, of pages in the window."""
 
     cluster: int
@@ -39,8 +40,7 @@ class Card:
     last: int
 
 
-@dataclass(frozen=True, slots=True)
-class Placed:
+class Placed(msgspec.Struct, frozen=True, gc=False):
     """A page on its shelf."""
 
     shelf: int
@@ -48,8 +48,7 @@ class Placed:
     site: str
 
 
-@dataclass(slots=True)
-class Tally:
+class Tally(msgspec.Struct, gc=False):
     """What is counted of a shelf."""
 
     pages: int = 0
