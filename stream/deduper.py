@@ -22,6 +22,7 @@ from stream.judge.candidates import Candidate
 from stream.judge.lookups import Match
 from stream.judge.pages import Pages
 from stream.judge.state import JudgeState
+from stream.judge.warming import warm_judge
 from stream.model import U64, Columns, Kind, Page, Record, Source, Verdict
 from stream.settings import default_cache, duration_ms
 from stream.text.fingerprinter import Fingerprinter
@@ -240,7 +241,8 @@ def fingerprint(texts: Sequence[str], recipe: str | Path | Recipe = "default", c
 
 
 def warm_index(policy: Policy) -> None:
-    """Compile what the index needs, or load it from numba's cache, so that no page has to wait for it."""
+    """Compile what the judge needs, or load it from numba's cache, so that no page has to wait for it."""
+    warm_judge(policy)
     fingerprints = np.zeros(1, np.uint64)
     sketches = np.zeros((1, policy.sketch_bits // 64), np.uint64)
     short = np.zeros(1, np.bool_)
@@ -251,7 +253,6 @@ def warm_index(policy: Policy) -> None:
         for number in range(1, 5):  # every second one seals a segment, and the last is merged with those before
             index.add(np.full(1, number, np.uint32), fingerprints, sketches, short, np.zeros(1, np.int64))
             index.query(fingerprints, sketches, short)
-            index.query_apart(fingerprints, sketches, short)
             index.release(np.full(1, number, np.uint32))
             index.settle()
         index.dropped()
