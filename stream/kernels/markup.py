@@ -7,7 +7,7 @@ Source of the rules: the HTML standard (html.spec.whatwg.org, "tokenization").
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -41,12 +41,26 @@ _BASIS: Final = np.uint64(FNV_BASIS)
 _PRIME: Final = np.uint64(FNV_PRIME)
 _LT, _GT, _SLASH, _EQUALS, _DASH, _BANG, _QUESTION = 60, 62, 47, 61, 45, 33, 63
 _DOUBLE, _SINGLE, _OPENING, _CLOSING = 34, 39, 91, 93
-_STRIDE: Final = 32
+_ONES: Final = np.uint64(0x0101010101010101)
+_HIGHS: Final = np.uint64(0x8080808080808080)
 _CHECK_EVERY: Final = 64
 _CDATA: Final = np.frombuffer(b"<![CDATA[", np.uint8)
 _TABLE_INNER: Final = TABLE | ROWS | ROW
 
 Bytes = NDArray[np.uint8]
+
+
+class Html(NamedTuple):
+    """A page, and the same memory as words: see `make_html`."""
+
+    bytes: Bytes  # (n,)
+    words: NDArray[np.uint64]  # (n // 8,)
+
+
+def make_html(page: bytes) -> Html:
+    """The page as the kernel takes it; copies nothing."""
+    found = np.frombuffer(page, np.uint8)
+    return Html(found, found[: len(page) & ~7].view(np.uint64))
 
 
 def _kinds() -> Bytes:
@@ -66,13 +80,13 @@ _KINDS: Final = _kinds()
 
 
 @lean_kernel
-def survey(html: Bytes, names: Names, limits: NDArray[np.int64], slopes: NDArray[np.int64], state: Open) -> None:
+def survey(html: Html, names: Names, limits: NDArray[np.int64], slopes: NDArray[np.int64], state: Open) -> None:
     """Count into `state.num`; stop soon where count i passes `limits[i] + slopes[i] * tags / 1000`.
 
-    `html` is UTF-8, or any character set in which the bytes below 64 stand for ASCII alone. `state` is fresh.
+    `html.bytes` is UTF-8, or any character set in which the bytes below 64 stand for ASCII alone. `state` is fresh.
     Cost: 0.2 ns a byte of text, 1 ns a byte of attributes, 40 ns a tag, at most a walk over the open elements.
     """
-    at, size, check = 0, html.size, 0
+    at, size, check = 0, html.bytes.size, 0
     while at < size:
         start = at
         at = _find(html, at, _LT)
@@ -80,10 +94,10 @@ def survey(html: Bytes, names: Names, limits: NDArray[np.int64], slopes: NDArray
             _text(html, start, at, state)
         if at + 1 >= size:
             return
-        follows = html[at + 1]
+        follows = html.bytes[at + 1]
         if _is(follows, _LETTER):
             at = _start(html, at + 1, names, state)
-        elif follows == _SLASH and at + 2 < size and _is(html[at + 2], _LETTER):
+        elif follows == _SLASH and at + 2 < size and _is(html.bytes[at + 2], _LETTER):
             at = _end(html, at + 2, names, state)
         elif follows in (_BANG, _QUESTION, _SLASH):
             at = _declaration(html, at, state)
@@ -98,18 +112,22 @@ def survey(html: Bytes, names: Names, limits: NDArray[np.int64], slopes: NDArray
 
 
 @njit(nogil=True, **LEAN)
-def _find(html: Bytes, at: int, byte: int) -> int:
-    """Where this byte is next, or the end of the page. Some 16 bytes a nanosecond: compilers see vectors in it."""
-    size = html.size
-    while at + _STRIDE <= size:
-        found = False
-        for i in range(_STRIDE):
-            found |= html[np.uint64(at + i)] == byte
-        if found:
-            break
-        at += _STRIDE
-    while at < size and html[np.uint64(at)] != byte:
+def _find(html: Html, at: int, byte: int) -> int:
+    """Where this byte is next, or the end of the page; looks at eight bytes at once.
+
+    Source of the method: Alan Mycroft's test for a zero byte, 1987.
+    """
+    size, pattern = html.bytes.size, np.uint64(byte) * _ONES
+    while at < size and html.bytes[np.uint64(at)] != byte:
         at += 1
+        if at & 7 == 0:
+            word = at >> 3
+            while word < html.words.size:
+                x = html.words[np.uint64(word)] ^ pattern
+                if (x - _ONES) & ~x & _HIGHS:
+                    break
+                word += 1
+            at = word << 3
     return at
 
 
@@ -127,13 +145,13 @@ def _is_over(num: NDArray[np.int64], limits: NDArray[np.int64], slopes: NDArray[
 
 
 @njit(nogil=True, **LEAN)
-def _text(html: Bytes, start: int, end: int, state: Open) -> None:
+def _text(html: Html, start: int, end: int, state: Open) -> None:
     """Text opens formatting again, but for space between the parts of a table."""
     traits = top(state)
     if is_foreign(traits):
         return
     if traits & _TABLE_INNER:
-        while start < end and _is(html[start], _SPACE):
+        while start < end and _is(html.bytes[start], _SPACE):
             start += 1
         if start == end:
             return
@@ -141,11 +159,11 @@ def _text(html: Bytes, start: int, end: int, state: Open) -> None:
 
 
 @njit(nogil=True, **LEAN)
-def _name(html: Bytes, at: int) -> tuple[int, int]:
+def _name(html: Html, at: int) -> tuple[int, int]:
     """Where the name of a tag ends, and its hash."""
     value = _BASIS
-    while at < html.size:
-        byte = html[at]
+    while at < html.bytes.size:
+        byte = html.bytes[at]
         if _is(byte, _SPACE | _CLOSER):
             break
         lower = byte | np.uint8(32) if _is(byte, _LETTER) else byte
@@ -166,14 +184,14 @@ def _traits(names: Names, name: int) -> int:
 
 
 @njit(nogil=True, **LEAN)
-def _attributes(html: Bytes, at: int) -> tuple[int, int, bool]:
+def _attributes(html: Html, at: int) -> tuple[int, int, bool]:
     """Where the tag ends, how many attributes it has, and whether it ends with `/>`.
 
     The end is beyond the page where the tag is cut off: then there is no tag.
     """
-    count, size, slash = 0, html.size, False
+    count, size, slash = 0, html.bytes.size, False
     while at < size:
-        byte = html[at]
+        byte = html.bytes[at]
         at += 1
         if byte == _GT:
             return at, count, slash
@@ -181,44 +199,44 @@ def _attributes(html: Bytes, at: int) -> tuple[int, int, bool]:
         if slash or _is(byte, _SPACE):
             continue
         count += 1
-        while at < size and not _is(html[at], _SPACE | _CLOSER | _EQUAL):
+        while at < size and not _is(html.bytes[at], _SPACE | _CLOSER | _EQUAL):
             at += 1
-        while at < size and _is(html[at], _SPACE):
+        while at < size and _is(html.bytes[at], _SPACE):
             at += 1
-        if at < size and html[at] == _EQUALS:
+        if at < size and html.bytes[at] == _EQUALS:
             at = _value(html, at + 1)
     return size + 1, count, False
 
 
 @njit(nogil=True, **LEAN)
-def _value(html: Bytes, at: int) -> int:
+def _value(html: Html, at: int) -> int:
     """Where the value of an attribute ends."""
-    size = html.size
-    while at < size and _is(html[at], _SPACE):
+    size = html.bytes.size
+    while at < size and _is(html.bytes[at], _SPACE):
         at += 1
-    if at == size or html[at] == _GT:
+    if at == size or html.bytes[at] == _GT:
         return at
-    quote = html[at]
+    quote = html.bytes[at]
     if quote in (_DOUBLE, _SINGLE):
         return min(_find(html, at + 1, quote) + 1, size)
-    while at < size and not (_is(html[at], _SPACE) or html[at] == _GT):
+    while at < size and not (_is(html.bytes[at], _SPACE) or html.bytes[at] == _GT):
         at += 1
     return at
 
 
 @njit(nogil=True, **LEAN)
-def _start(html: Bytes, begin: int, names: Names, state: Open) -> int:
+def _start(html: Html, begin: int, names: Names, state: Open) -> int:
     """Read a start tag, and the raw text behind it; returns where it goes on."""
     at, name = _name(html, begin)
     end, attributes, empty = _attributes(html, at)
-    if end > html.size:
+    if end > html.bytes.size:
         return end
     state.num[TAGS] += 1
     traits = _traits(names, name)
     sign = _sign(html, at, end, name) if traits & FORMATTING else 0
     if start_tag(state, name, traits, attributes, sign, empty):
         if traits & ENDLESS:
-            return html.size
+            return html.bytes.size
         if traits & SCRIPT:
             return _script_end(html, end, name)
         if traits & RAW:
@@ -227,101 +245,113 @@ def _start(html: Bytes, begin: int, names: Names, state: Open) -> int:
 
 
 @njit(nogil=True, **LEAN)
-def _sign(html: Bytes, at: int, end: int, name: int) -> int:
+def _sign(html: Html, at: int, end: int, name: int) -> int:
     """A hash of the name with the attributes as they are written."""
     value = np.uint64(name)
     for i in range(at, end):
-        value = (value ^ np.uint64(html[i])) * _PRIME
+        value = (value ^ np.uint64(html.bytes[i])) * _PRIME
     return np.int64(value)  # type: ignore[return-value]  # numba's int is this one
 
 
 @njit(nogil=True, **LEAN)
-def _end(html: Bytes, begin: int, names: Names, state: Open) -> int:
+def _end(html: Html, begin: int, names: Names, state: Open) -> int:
     at, name = _name(html, begin)
     end, _, _ = _attributes(html, at)
-    if end <= html.size:
+    if end <= html.bytes.size:
         state.num[TAGS] += 1
         end_tag(state, name, _traits(names, name))
     return end
 
 
 @njit(nogil=True, **LEAN)
-def _closes(html: Bytes, at: int, name: int) -> bool:
+def _closes(html: Html, at: int, name: int) -> bool:
     """Whether an end tag of this name begins at `at`, at its `<`."""
-    if at + 2 >= html.size or html[at + 1] != _SLASH or not _is(html[at + 2], _LETTER):
+    if at + 2 >= html.bytes.size or html.bytes[at + 1] != _SLASH or not _is(html.bytes[at + 2], _LETTER):
         return False
     end, found = _name(html, at + 2)
-    return found == name and end < html.size
+    return found == name and end < html.bytes.size
 
 
 @njit(nogil=True, **LEAN)
-def _raw_end(html: Bytes, at: int, name: int) -> int:
+def _raw_end(html: Html, at: int, name: int) -> int:
     """Where the end tag of raw text begins, or the end of the page."""
     at = _find(html, at, _LT)
-    while at < html.size and not _closes(html, at, name):
+    while at < html.bytes.size and not _closes(html, at, name):
         at = _find(html, at + 1, _LT)
     return at
 
 
 @njit(nogil=True, **LEAN)
-def _script_end(html: Bytes, at: int, name: int) -> int:
+def _script_end(html: Html, at: int, name: int) -> int:
     """As `_raw_end`; a script within a comment of a script hides one end tag."""
-    size, escaped, doubly = html.size, False, False
+    size, escaped, doubly = html.bytes.size, False, False
     while at < size:
         at = at if escaped else _find(html, at, _LT)
         if at == size:
             break
-        byte = html[at]
+        byte = html.bytes[at]
         if byte == _LT:
-            if not escaped and at + 3 < size and html[at + 1] == _BANG:
-                escaped = html[at + 2] == _DASH and html[at + 3] == _DASH
+            if not escaped and at + 3 < size and html.bytes[at + 1] == _BANG:
+                escaped = html.bytes[at + 2] == _DASH and html.bytes[at + 3] == _DASH
                 at += 2 if escaped else 1  # the dashes may be those of the end, too
                 continue
             if _closes(html, at, name):
                 if not doubly:
                     return at
                 doubly = False
-            elif escaped and at + 1 < size and _is(html[at + 1], _LETTER):
+            elif escaped and at + 1 < size and _is(html.bytes[at + 1], _LETTER):
                 end, found = _name(html, at + 1)
                 doubly = doubly or (found == name and end < size)
-        elif byte == _DASH and at + 2 < size and html[at + 1] == _DASH and html[at + 2] == _GT:
+        elif byte == _DASH and at + 2 < size and html.bytes[at + 1] == _DASH and html.bytes[at + 2] == _GT:
             escaped = doubly = False
         at += 1
     return at
 
 
 @njit(nogil=True, **LEAN)
-def _declaration(html: Bytes, at: int, state: Open) -> int:
+def _declaration(html: Html, at: int, state: Open) -> int:
     """Pass over a comment, a doctype, CDATA, or what is taken for a comment; `at` is at the `<`."""
-    size = html.size
+    size = html.bytes.size
     state.num[TAGS] += 1
     add_node(state)
-    if html[at + 1] == _BANG and at + 3 < size and html[at + 2] == _DASH and html[at + 3] == _DASH:
+    if (
+        html.bytes[at + 1] == _BANG
+        and at + 3 < size
+        and html.bytes[at + 2] == _DASH
+        and html.bytes[at + 3] == _DASH
+    ):
         return _comment_end(html, at + 4)
-    if html[at + 1] == _BANG and is_foreign(top(state)) and _is_cdata(html, at):
+    if html.bytes[at + 1] == _BANG and is_foreign(top(state)) and _is_cdata(html, at):
         at += 9
-        while at < size and not (html[at] == _GT and html[at - 1] == _CLOSING and html[at - 2] == _CLOSING):
+        while at < size and not (
+            html.bytes[at] == _GT and html.bytes[at - 1] == _CLOSING and html.bytes[at - 2] == _CLOSING
+        ):
             at += 1
         return at + 1
     return _find(html, at, _GT) + 1
 
 
 @njit(nogil=True, **LEAN)
-def _is_cdata(html: Bytes, at: int) -> bool:
-    same = at + _CDATA.size <= html.size
+def _is_cdata(html: Html, at: int) -> bool:
+    same = at + _CDATA.size <= html.bytes.size
     for i in range(_CDATA.size if same else 0):
-        same &= html[at + i] == _CDATA[i]
+        same &= html.bytes[at + i] == _CDATA[i]
     return same
 
 
 @njit(nogil=True, **LEAN)
-def _comment_end(html: Bytes, at: int) -> int:
+def _comment_end(html: Html, at: int) -> int:
     """Where a comment ends whose text begins at `at`: `-->` or `--!>`, or at once with `>` or `->`."""
     start, at = at, _find(html, at, _GT)
-    while at < html.size:
-        if (html[at - 1] == _DASH and html[at - 2] == _DASH) or at == start:
+    while at < html.bytes.size:
+        if (html.bytes[at - 1] == _DASH and html.bytes[at - 2] == _DASH) or at == start:
             return at + 1
-        if at >= start + 3 and html[at - 1] == _BANG and html[at - 2] == _DASH and html[at - 3] == _DASH:
+        if (
+            at >= start + 3
+            and html.bytes[at - 1] == _BANG
+            and html.bytes[at - 2] == _DASH
+            and html.bytes[at - 3] == _DASH
+        ):
             return at + 1
         at = _find(html, at + 1, _GT)
     return at

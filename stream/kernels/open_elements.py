@@ -35,7 +35,10 @@ from stream.kernels.jit import LEAN
 
 COUNTS: Final = 6
 TAGS, DEEPEST, LEVELS, CLONES, ATTRIBUTES, CHOICES = range(COUNTS)
-DEPTH, LISTED, LAST_SERIAL, CONTAINERS, SELECTS, SELECT_START, FORMS, ROOT_ATTRIBUTES = range(COUNTS, COUNTS + 8)
+NUMBERS: Final = COUNTS + 9
+DEPTH, LISTED, LAST_SERIAL, CONTAINERS, PARAGRAPHS, SELECTS, SELECT_START, FORMS, ROOT_ATTRIBUTES = range(
+    COUNTS, NUMBERS
+)
 NAME, TRAITS, SERIAL = range(3)
 SIGN, IS_OPEN = 1, 3
 SCOPE: Final = BARRIER | CAPTION | CELL | TABLE | TEMPLATE | SELECT
@@ -62,12 +65,12 @@ class Open(NamedTuple):
 
     stack: NDArray[np.int64]  # (depth, 3) NAME (a hash), TRAITS, SERIAL of formatting or a marker; else 0
     listed: NDArray[np.int64]  # (2 depth, 4) NAME, or 0 of a marker; SIGN; SERIAL; IS_OPEN while on the stack, too
-    num: NDArray[np.int64]  # (COUNTS + 8,) by TAGS to ROOT_ATTRIBUTES
+    num: NDArray[np.int64]  # (NUMBERS,) by TAGS to ROOT_ATTRIBUTES
 
 
 def make_open(depth: int) -> Open:
     """Nothing is open. One element more than `depth` makes the greatest depth `depth` + 1 and is not opened."""
-    return Open(np.empty((depth, 3), np.int64), np.empty((2 * depth, 4), np.int64), np.zeros(COUNTS + 8, np.int64))
+    return Open(np.empty((depth, 3), np.int64), np.empty((2 * depth, 4), np.int64), np.zeros(NUMBERS, np.int64))
 
 
 @njit(inline="always")
@@ -96,6 +99,8 @@ def push(state: Open, name: int, traits: int, serial: int) -> None:
     state.num[DEEPEST] = max(state.num[DEEPEST], depth + 1)
     if traits & CONTAINER:
         state.num[CONTAINERS] += 1
+    if traits & P:
+        state.num[PARAGRAPHS] += 1
     if traits & SELECT:
         state.num[SELECTS] += 1
         state.num[SELECT_START] = state.num[TAGS]
@@ -124,6 +129,8 @@ def _left(state: Open, traits: int, serial: int) -> None:
     """An element is no longer on the stack: what else changes by it."""
     if traits & CONTAINER:
         state.num[CONTAINERS] -= 1
+    if traits & P:
+        state.num[PARAGRAPHS] -= 1
     if traits & SELECT:
         state.num[SELECTS] -= 1
     if serial:
@@ -139,7 +146,7 @@ def pop_to(state: Open, depth: int) -> None:
     """Close all elements but the outermost `depth`."""
     for i in range(state.num[DEPTH] - 1, depth - 1, -1):
         state.num[DEPTH] = i
-        if (state.stack[i, SERIAL] != 0) | (state.stack[i, TRAITS] & (CONTAINER | SELECT) != 0):
+        if (state.stack[i, SERIAL] != 0) | (state.stack[i, TRAITS] & (CONTAINER | P | SELECT) != 0):
             _left(state, state.stack[i, TRAITS], state.stack[i, SERIAL])
 
 

@@ -63,6 +63,7 @@ from stream.kernels.open_elements import (
     IN_MATH,
     IN_SVG,
     NAME,
+    PARAGRAPHS,
     ROOT_ATTRIBUTES,
     SCOPE,
     SELECT_START,
@@ -91,6 +92,7 @@ from stream.kernels.open_elements import (
 
 _TABLE_PART: Final = CAPTION | CELL | COLGROUP | COLUMN | ROW | ROWS
 _TABLE_SCOPE: Final = TABLE | TEMPLATE
+_CLOSING: Final = ANCHOR | BUTTON | CLOSES_P | DD | HEADING | INPUT | LI | NOBR | OPTGROUP | OPTION | RUBY_TEXT
 _UNNAMED: Final = 1
 """The name of what no tag has opened."""
 
@@ -128,7 +130,8 @@ def start_tag(state: Open, name: int, traits: int, attributes: int, sign: int, e
         if place >= 0:
             pop_to(state, place)
             return True
-    _close_before(state, name, traits)
+    if traits & _CLOSING:
+        _close_before(state, name, traits)
     if traits & INLINE and is_waiting(state):
         reopen(state)
     _open(state, name, traits, sign, empty)
@@ -181,7 +184,7 @@ def _close_before(state: Open, name: int, traits: int) -> None:
         _close(state, nearest_item(state, LI, SOFT))
     if traits & DD:
         _close(state, nearest_item(state, DD, SOFT))
-    if traits & CLOSES_P:
+    if traits & CLOSES_P and state.num[PARAGRAPHS]:
         _close(state, nearest(state, P, BUTTON_SCOPE))
     if traits & HEADING:
         pop_while_once(state, HEADING)

@@ -79,12 +79,12 @@ def charset_of(content_type: str) -> str | None:
 def is_ascii_based(raw: bytes, http_charset: str | None) -> bool:
     """Whether `decode` is sure to read every byte of `raw` below 64 as ASCII's: so do all charsets but a few.
 
-    True means that tags can be found in the bytes. A second byte of a letter is never below 64, but in UTF-16, and
-    where escapes or `~{` say so. Cost: a search for each of these.
+    True means that tags can be found in the bytes: a second byte of a letter is never below 64, but in UTF-16 and
+    after an escape of ISO 2022. (HZ has another escape, but nothing is read as HZ: it is valid UTF-8.)
     """
     codec = codec_of(http_charset) or ""
     is_wide = codec.startswith("utf-16") or raw.startswith((codecs.BOM_UTF16_BE, codecs.BOM_UTF16_LE))
-    return not is_wide and b"\x00" not in raw[:4096] and b"\x1b" not in raw and b"~{" not in raw
+    return not is_wide and b"\x00" not in raw[:4096] and b"\x1b" not in raw
 
 
 def codec_of(label: str | None) -> str | None:

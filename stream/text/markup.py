@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream.kernels.element_names import NAMES
-from stream.kernels.markup import survey
+from stream.kernels.markup import make_html, survey
 from stream.kernels.open_elements import ATTRIBUTES, CHOICES, CLONES, COUNTS, DEEPEST, LEVELS, TAGS, make_open
 
 
@@ -54,7 +54,7 @@ def refusal(html: bytes) -> str:
     `html` is in UTF-8, or in a character set for which `is_ascii_based` holds. Holds no GIL while it counts.
     """
     state = make_open(LIMITS.depth)
-    survey(np.frombuffer(html, np.uint8), NAMES, _LIMITS, _SLOPES, state)
+    survey(make_html(html), NAMES, _LIMITS, _SLOPES, state)
     counts = state.num[:COUNTS]
     over = counts > _LIMITS + _SLOPES * counts[TAGS] // 1000
     if not over.any():
@@ -65,5 +65,5 @@ def refusal(html: bytes) -> str:
 def count(html: bytes, depth: int = 100_000) -> Counts:
     """All counts of this HTML, without limits but that of the `depth`."""
     state = make_open(depth)
-    survey(np.frombuffer(html, np.uint8), NAMES, _NO_LIMITS, _NO_SLOPES, state)
+    survey(make_html(html), NAMES, _NO_LIMITS, _NO_SLOPES, state)
     return Counts(*state.num[:COUNTS].tolist())
