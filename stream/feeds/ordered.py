@@ -51,7 +51,7 @@ class Ordered:
         self._count -= 1
         if block:
             self._ends[at] = block[-1]
-        if len(block) < self.MOST // 8:
+        if len(block) < max(1, self.MOST // 8):
             self._join(at)
 
     def least(self) -> Any:
