@@ -40,8 +40,9 @@ def ignored(arena: Arena) -> dict[Ignored, int]:
 
 
 def one_of_five(arena: Arena, scale: Scale) -> str:
-    """Many frames are in flight at once, one record a request, and the broker refuses the first. In the long form at
-    least one that came after it is written all the same; in either no page is lost."""
+    """Many frames are in flight at once, one record a request, and the broker refuses the first: no page is lost.
+
+    In the long form at least one frame behind it is written all the same."""
     arena.client(batch__num__messages=1, linger__ms=0)
     arena.open(1, transactions=False)
     arena.serve("judge")
