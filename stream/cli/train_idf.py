@@ -14,7 +14,7 @@ from stream.cli.options import recipe_option, settle_on_all_cores
 from stream.cli.output import refuse_input, written
 from stream.cli.progress import say, with_progress
 from stream.errors import InputError, UsageError
-from stream.settings import duration_ms
+from stream.settings import cores, duration_ms
 
 if TYPE_CHECKING:
     from stream.text.fingerprinter import Fingerprinter
@@ -135,6 +135,5 @@ def _options(memory: str, save_every: str) -> Options:
     found = re.fullmatch(r"(\d{1,6}) ?(KB|MB|GB)", memory.upper())
     if found is None or not int(found[1]):
         raise UsageError(f"--memory is {memory!r}", "give a size such as 512MB or 2GB")
-    threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     seconds = duration_ms("--save-every", save_every) / 1000
-    return Options(int(found[1]) << _UNITS[found[2]], threads, seconds)
+    return Options(int(found[1]) << _UNITS[found[2]], cores(), seconds)
