@@ -128,7 +128,7 @@ class Scene:
         self.rng = random.Random(6)
         self.sent = 0
         alone = ("--roles", "fingerprint")
-        self.fingerprinter = self.start(self.program, *alone, SIMSTREAM_FRAME_MAX_PAGES="5")
+        self.fingerprinter = self.start(self.program, *alone, SIMSTREAM_FRAME_MAX_PAGES="1")
         self.wedged = self.start(self.beside, *alone)
         self.judge: Service | None = None
         port = server.free_port()
@@ -218,14 +218,24 @@ class TestScene:
 
         throttle(fingerprinter, lags)
         template = pages.text(scene.rng, 200)
-        scene.send([pages.edited(scene.rng, template, 1) for _ in range(FLOOD)])
+
+        def flood() -> None:
+            scene.send([pages.edited(scene.rng, template, 1) for _ in range(FLOOD)])
+
+        def log_lags() -> bool:
+            if "SimstreamLogLag" in scene.fired():
+                return True
+            flood()
+            return False
+
+        flood()
         scene.fires("SimstreamNoJudge")
         fingerprinter.until(
             lambda: fingerprinter.metric("simstream_frame_latency_seconds_count") == scene.sent, "it is at the end"
         )
         judge = scene.start_judge()
         judge.until(lambda: judge.metric('simstream_role_elected{role="judge"}') == 1, "it is elected")
-        throttle(judge, lambda: "SimstreamLogLag" in scene.fired())
+        throttle(judge, log_lags)
         judge.until(lambda: judge.metric("simstream_next_ordinal") == scene.sent, "it has judged all")
         scene.fires("SimstreamRetentionNear", "SimstreamSnapshotOld", "SimstreamLargeCluster")
 

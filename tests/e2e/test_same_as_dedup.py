@@ -51,6 +51,7 @@ def killed_on_the_way(program: Program, count: int, kills: int, seed: int) -> li
         assert on_the_way, "it was killed too late to be a test"
         with program.serve(**small) as service:
             watcher.wait(count, service)
+            service.ready()  # the one before may have judged all: then this one has just begun
             assert service.end() == 0
             assert "Traceback" not in service.output
         return by_ordinal(watcher.rest())
