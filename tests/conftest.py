@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import logging
 import os
+import signal
 from pathlib import Path
 
 import jieba
@@ -20,6 +21,11 @@ pytest_plugins = ["tests.kafka_fixtures"] if importlib.util.find_spec("tests.kaf
 # How long an example takes says nothing on a machine that others use, too.
 settings.register_profile("shared", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("shared")
+
+
+def pytest_configure() -> None:
+    # A shell's `&` starts the tests with Ctrl-C ignored, and so would be every program that a test interrupts.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

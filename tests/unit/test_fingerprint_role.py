@@ -136,3 +136,32 @@ def test_the_loop_rests_while_the_oldest_batch_is_slow_and_later_ones_are_done(t
     pages = [b'{"html":"%s"}' % SLOW_HTML.encode()] + [b'{"html":"<p>quick"}'] * 200
     run_over(tmp_path / "log", FrameSettings(max_pages=5), pages, 1, Stuck, threads=2, role=Turns)
     assert Turns.turns < 2_000  # a loop that does not rest turns some 100,000 times a second
+
+
+def test_a_slow_page_does_not_hold_up_a_stop_and_what_was_done_before_it_is_committed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commits: list[dict[int, int]] = []
+    monkeypatch.setattr(LocalSource, "commit", lambda self, offsets: commits.append(dict(offsets)))
+    monkeypatch.setattr("stream.roles.fingerprint.COMMIT_EVERY_S", 3600.0)
+    context = Context(Settings(frame=FrameSettings(max_pages=5), threads=1, stop_timeout="500ms"))
+    with (
+        open_log(str(tmp_path / "log"), LogOptions()) as log,
+        Stuck(preset("default"), default_cache(), workers=0) as stuck,
+    ):
+        log.create_topics(1)
+        with log.appender(PAGES) as appender:
+            for page in [b'{"text":"short"}'] * 5 + [b'{"html":"%s"}' % SLOW_HTML.encode()]:
+                appender.append(page)
+        stuck.watch(context.metrics)
+        thread = threading.Thread(target=FingerprintRole(log, stuck, context).run)
+        thread.start()
+        end = time.monotonic() + 60
+        while not hasattr(stuck, "began") and time.monotonic() < end:
+            time.sleep(0.01)
+        context.stop.set()
+        thread.join()
+        stopped = time.monotonic()
+        time.sleep(max(0.0, stuck.began + 1.5 * SLOW_S - time.monotonic()))  # its thread may not outlive the pool
+    assert stopped < stuck.ended
+    assert commits == [{0: 5}]

@@ -5,8 +5,10 @@ from __future__ import annotations
 import random
 import re
 from pathlib import Path
+from typing import cast
 
 import pytest
+from prometheus_client import Counter
 
 from stream.telemetry import table
 from stream.telemetry.histogram import Histogram
@@ -91,6 +93,25 @@ def test_totals_that_others_count_are_carried_over_once() -> None:
     assert read("simstream_transactions_total", {"result": "committed"}) == 7
     assert read("simstream_transactions_total", {"result": "fenced"}) == 1
     assert read("simstream_transactions_total", {"result": "aborted"}) == 0
+
+
+def test_totals_may_gain_a_label_while_they_are_carried_over() -> None:
+    metrics = Metrics()
+    totals = {"committed": 2}
+
+    class Publishing:
+        """Counts another result while the first is carried over, as the publisher's thread may."""
+
+        def labels(self, value: str) -> object:
+            totals["fenced"] = 1
+            return metrics.transactions.labels(value)
+
+    rising = Rising(cast(Counter, Publishing()))
+    rising.follow(totals)
+    rising.follow(totals)
+    read = metrics.registry.get_sample_value
+    assert read("simstream_transactions_total", {"result": "committed"}) == 2
+    assert read("simstream_transactions_total", {"result": "fenced"}) == 1
 
 
 def test_every_cluster_is_in_one_class() -> None:
