@@ -89,8 +89,12 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     http_host: str = "127.0.0.1"
     http_port: Annotated[int, Meta(ge=0, le=65_535)] = 9464
     query_host: str = "127.0.0.1"
-    """Where the role `query` answers; nothing asks for a name or password there."""
+    """Where the role `query` answers."""
     query_port: Annotated[int, Meta(ge=0, le=65_535)] = 9470
+    allowed_hosts: str | None = None
+    """Names between commas to which the role `query` and the news page answer, beside localhost and any address."""
+    token_file: str | None = None
+    """A file with the token that `/judge` and the news page ask for; without one they ask for none."""
     threads: Positive = msgspec.field(default_factory=lambda: max(1, cores() - 1))
     """Threads that fingerprint: all cores but one, which reads, judges and publishes."""
     state: str | None = None

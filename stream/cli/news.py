@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from stream.cli.options import log_options, open_log
+from stream.cli.options import caller_options, log_options, open_log
 from stream.errors import Unavailable, UsageError
 from stream.settings import Settings, resolve
 from stream.telemetry.logging import log_to_stderr
@@ -19,6 +19,7 @@ PORT = 8300
 @click.command("news")
 @click.option("--http-host", metavar="HOST", help="Where the page listens (default: 127.0.0.1).")
 @click.option("--http-port", metavar="PORT", help=f"Port of the page (default: {PORT}).")
+@caller_options
 @click.option("--window", metavar="72h", help="Stories stay so long, by stream time (default: 72h).")
 @log_options
 @click.option("--config", metavar="FILE", help="Settings file (default: simstream.toml, if it is there).")

@@ -42,6 +42,11 @@ _LOG = [
     click.option("--publish-to", metavar="NAME", help="The same of verdicts and positions, where it is another."),
 ]
 
+_CALLERS = [
+    click.option("--allowed-hosts", metavar="NAME,…", help="Names that the port answers to, beside localhost."),
+    click.option("--token-file", metavar="FILE", help="A file with the token that callers have to give."),
+]
+
 
 def _apply(options: Sequence[Callable[[F], F]], function: F) -> F:
     for option in reversed(options):
@@ -72,6 +77,11 @@ def field_options(function: F) -> F:
 def log_options(function: F) -> F:
     """--log, --prefix and --publish-to."""
     return _apply(_LOG, function)
+
+
+def caller_options(function: F) -> F:
+    """--allowed-hosts and --token-file."""
+    return _apply(_CALLERS, function)
 
 
 def settle(config: str | None, **flags: Any) -> Settings:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from stream import __version__
-from stream.cli.options import judging_options, log_options, open_log, settle
+from stream.cli.options import caller_options, judging_options, log_options, open_log, settle
 from stream.cli.progress import say
 from stream.errors import SimstreamError, Unavailable, UsageError
 from stream.telemetry.logging import log_to_stderr
@@ -47,6 +47,7 @@ SWITCH_S = 0.001
 @click.option("--http-port", metavar="PORT", help="Port of metrics and health (default: 9464; 0 takes a free one).")
 @click.option("--query-host", metavar="HOST", help="Where the role query answers (default: 127.0.0.1).")
 @click.option("--query-port", metavar="PORT", help="Port of the role query (default: 9470; 0 takes a free one).")
+@caller_options
 @click.option("--threads", metavar="N", help="Threads that fingerprint (default: all cores but one).")
 @click.option("--state", metavar="DIR", help="Where the judge keeps its state (default: in memory alone).")
 @log_options
@@ -166,6 +167,7 @@ def _queries(
 ) -> Iterator[tuple[Callable[[], None], int]]:
     """The role `query`, its API being served, and the API's port."""
     from stream.roles.query import QueryRole
+    from stream.telemetry.callers import callers_of
 
     try:
         from stream.queries.app import make_app
@@ -177,5 +179,6 @@ def _queries(
     role = QueryRole(log, policy, fingerprinter, context)
     judge = Judge(settings.log, settings.prefix, config)
     app = make_app(role, fingerprinter, judge, context.health, context.metrics)
-    with QueryServer(settings.query_host, settings.query_port, app) as server:
+    callers = callers_of(settings.allowed_hosts, settings.query_host, settings.token_file)
+    with QueryServer(settings.query_host, settings.query_port, app, callers=callers) as server:
         yield role.run, server.port

@@ -22,6 +22,7 @@ from stream.feeds.texts import Texts
 from stream.feeds.web import FeedWeb
 from stream.log.base import PAGES, VERDICTS, Log
 from stream.settings import Settings
+from stream.telemetry.callers import callers_of
 from stream.text.extraction_pool import ExtractionPool
 from stream.wire.page import PageLimits
 
@@ -32,6 +33,7 @@ _log = logging.getLogger("simstream.news")
 
 def run(settings: Settings, log: Log) -> None:
     """Serve the feed until SIGTERM or Ctrl-C. Raises SimstreamError: the log's, and Faust's as LogError."""
+    callers = callers_of(settings.allowed_hosts, settings.http_host, settings.token_file)
     verdicts, pages = log.topic(VERDICTS), log.topic(PAGES)
     settings = msgspec.structs.replace(settings, http_port=_port(settings.http_host, settings.http_port))
     cluster, name = cluster_of(settings), app_name(settings, verdicts)
@@ -46,7 +48,7 @@ def run(settings: Settings, log: Log) -> None:
         texts = Texts(log, pool, PageLimits(settings.max_record_bytes))
         web: Any = app.web
         web.blueprints = BlueprintManager()  # Faust's own pages would show tables to whoever asks
-        FeedWeb(feed, _Comparing(feed, texts)).serve_on(web.web_app)
+        FeedWeb(feed, _Comparing(feed, texts), callers).serve_on(web.web_app)
         asyncio.run(_serve(app, settings))
 
 

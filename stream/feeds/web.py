@@ -14,6 +14,7 @@ from stream.feeds.app import Feed
 from stream.feeds.cards import Cards
 from stream.feeds.pace import Searches, unhurried
 from stream.feeds.shown import asked_of, story, timeline
+from stream.telemetry.callers import CHALLENGE, Callers, Refusal
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 Compare = Callable[[str, str], Awaitable[dict[str, Any]]]
@@ -36,18 +37,24 @@ MOST_A_PAGE = 200
 
 
 class FeedWeb:
-    """The routes; `compare` tells two pages, by their ids, apart."""
+    """The routes; `compare` tells two pages, by their ids, apart, and `callers` who may ask."""
 
-    def __init__(self, feed: Feed, compare: Compare) -> None:
+    def __init__(self, feed: Feed, compare: Compare, callers: Callers | None = None) -> None:
         self._feed = feed
         self._compare = compare
+        self._callers = callers or Callers()
         self._searches = Searches()
         files = resources.files("stream.feeds") / "static"
         self._files = {path: ((files / name).read_bytes(), kind) for path, (name, kind) in FILES.items()}
 
     def serve_on(self, app: web.Application) -> None:
         """Add the routes to an aiohttp application that has not started."""
-        app.middlewares.append(_guarded)
+
+        @web.middleware
+        async def guarded(request: web.Request, handler: Handler) -> web.StreamResponse:
+            return await self._guarded(request, handler)
+
+        app.middlewares.append(guarded)
         for path in FILES:
             app.router.add_get(path, self._file)
         app.router.add_get("/api/stories", self._stories)
@@ -106,6 +113,15 @@ class FeedWeb:
         self._now()
         return web.Response(text="ready\n")
 
+    async def _guarded(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Every answer has the headers; who may not ask is told so. Probes of health know no token."""
+        refusal = self._callers.refusal(request.headers.get("Host"), request.headers.get("Origin"))
+        if refusal is None and not request.path.startswith("/health/"):
+            refusal = self._callers.stranger(request.headers.get("Authorization"))
+        response = await _answer(request, handler) if refusal is None else _refused(refusal)
+        response.headers.update(HEADERS)
+        return response
+
     def _now(self) -> tuple[Cards, str]:
         """The cards and the sign of their state, which changes whenever they do. Raises HTTPServiceUnavailable."""
         fold, cards = self._feed.fold, self._feed.cards
@@ -115,21 +131,23 @@ class FeedWeb:
         return cards, f'"{self._feed.sign}-{fold.revision}-{cards.revision}"'
 
 
-@web.middleware
-async def _guarded(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Every answer has the headers; an error is an object with one sentence."""
+async def _answer(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """What the handler answers; an error is an object with one sentence."""
     try:
-        response = await handler(request)
+        return await handler(request)
     except web.HTTPException as error:
-        response = _json({"error": error.reason}, error.status)
+        return _json({"error": error.reason}, error.status)
     except UsageError as error:
-        response = _json({"error": str(error)}, 400)
+        return _json({"error": str(error)}, 400)
     except PageUnknown as error:
-        response = _json({"error": str(error)}, 404)
+        return _json({"error": str(error)}, 404)
     except SimstreamError as error:
-        response = _json({"error": str(error)}, 503)
-    response.headers.update(HEADERS)
-    return response
+        return _json({"error": str(error)}, 503)
+
+
+def _refused(refusal: Refusal) -> web.Response:
+    headers = {"WWW-Authenticate": CHALLENGE} if refusal.status == 401 else None
+    return _json({"error": refusal.why}, refusal.status, headers)
 
 
 def _json(body: Any, status: int = 200, headers: dict[str, str] | None = None) -> web.Response:

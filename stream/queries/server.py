@@ -11,7 +11,9 @@ import uvicorn
 from stream.closing import Closing
 from stream.errors import SettingsError
 from stream.queries.connection import Connection
+from stream.queries.guard import Guarded
 from stream.queries.limits import App, Bounded, QueryLimits
+from stream.telemetry.callers import Callers
 
 MOST_CONNECTIONS = 256
 IDLE_S = 5
@@ -25,11 +27,13 @@ class QueryServer(Closing):
     Raises SettingsError where the address cannot be bound.
     """
 
-    def __init__(self, host: str, port: int, app: App, limits: QueryLimits | None = None) -> None:
+    def __init__(
+        self, host: str, port: int, app: App, limits: QueryLimits | None = None, callers: Callers | None = None
+    ) -> None:
         self._socket = _bound(host, port)
         self.port = int(self._socket.getsockname()[1])
         config = uvicorn.Config(
-            Bounded(app, limits or QueryLimits()),
+            Guarded(Bounded(app, limits or QueryLimits()), callers or Callers()),
             http=Connection,
             log_config=None,
             log_level=logging.WARNING,  # when it starts and ends, the role says itself

@@ -129,7 +129,7 @@ def test_the_pages_files_are_whole_whatever_ranges_are_asked_for(port: int) -> N
 
 def sent_in_chunks(port: int, chunk: bytes, count: int) -> bytes:
     """What the API answers to a body of so many chunks."""
-    head = b"POST /tokens HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: application/json\r\n"
+    head = b"POST /tokens HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\n"
     with socket.create_connection(("127.0.0.1", port), timeout=60) as client:
         client.sendall(head + b"Transfer-Encoding: chunked\r\n\r\n")
         with contextlib.suppress(OSError):  # it may have answered and hung up

@@ -1,0 +1,117 @@
+"""Who may ask over HTTP: which names a port answers to, which web pages may call it, and who knows its token.
+
+A browser sends a page's script anywhere. By a name of its own that leads to 127.0.0.1 (DNS rebinding) a foreign web
+page could read a port that only this machine reaches. Such a request carries that name as `Host`.
+"""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+from base64 import b64decode
+from collections.abc import Collection
+from pathlib import Path
+from typing import Final, NamedTuple
+from urllib.parse import urlsplit
+
+from stream.errors import SettingsError
+
+LEAST_TOKEN: Final = 16
+"""Characters. A shorter token could be guessed."""
+MOST_TOKEN: Final = 1024
+CHALLENGE: Final = 'Basic realm="simstream", charset="UTF-8"'
+
+
+class Refusal(NamedTuple):
+    """Why a request is not answered."""
+
+    status: int
+    why: str
+
+
+class Callers:
+    """What a port answers to: addresses, `localhost`, and the names that were set; and its token, if it has one."""
+
+    def __init__(self, names: Collection[str] = (), token: str | None = None) -> None:
+        self._names = frozenset(_plain(name) for name in names) - {""}
+        self._token = None if token is None else token.encode()
+
+    def refusal(self, host: str | None, origin: str | None) -> Refusal | None:
+        """Why a request with these headers is not answered; None where it is. No browser leaves `Host` out."""
+        if host and not self._answers_to(_name(host)):
+            return Refusal(421, "this port does not answer to the name in Host: add it to `allowed_hosts`")
+        if origin is not None and not self._is_own(origin, host or ""):
+            return Refusal(403, "a web page of another origin may not ask: add its host to `allowed_hosts`")
+        return None
+
+    def stranger(self, authorization: str | None) -> Refusal | None:
+        """Why this header opens nothing; None where it does, or no token is set."""
+        if self._token is None or hmac.compare_digest(_given(authorization or ""), self._token):
+            return None
+        return Refusal(401, "this needs the token of `token_file`: as Bearer, or as the password of Basic")
+
+    def _answers_to(self, name: str) -> bool:
+        return _is_address(name) or name == "localhost" or name in self._names
+
+    def _is_own(self, origin: str, host: str) -> bool:
+        """Whether a page that may be trusted asks: one from this very port, or from a name that was set."""
+        try:
+            found = urlsplit(origin)
+        except ValueError:
+            return False
+        own = found.netloc.lower() == host.lower() != ""
+        return found.scheme in ("http", "https") and (own or _name(found.netloc) in self._names)
+
+
+def callers_of(allowed_hosts: str | None, listens_on: str, token_file: str | None) -> Callers:
+    """What the settings say; `allowed_hosts` has names between commas. Raises SettingsError."""
+    names = [*(allowed_hosts or "").split(","), listens_on]
+    return Callers(names, None if token_file is None else read_token(Path(token_file)))
+
+
+def read_token(path: Path) -> str:
+    """The token in a file, without the space around it. Raises SettingsError."""
+    try:
+        with path.open("rb") as file:
+            token = file.read(MOST_TOKEN + 2).decode("ascii").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not ASCII"
+        raise SettingsError(f"token_file names {path}: {why}", "name a readable file with the token") from None
+    if not LEAST_TOKEN <= len(token) <= MOST_TOKEN or not token.isprintable() or " " in token:
+        raise SettingsError(
+            f"token_file names {path}, which holds no token of {LEAST_TOKEN} to {MOST_TOKEN} characters",
+            "make one: python -c 'import secrets; print(secrets.token_urlsafe())'",
+        )
+    return token
+
+
+def _given(authorization: str) -> bytes:
+    """The token that a header carries; empty where it has none."""
+    scheme, _, value = authorization.partition(" ")
+    if scheme.lower() == "bearer":
+        return value.strip().encode("utf-8", "replace")
+    if scheme.lower() == "basic":
+        try:
+            return b64decode(value, validate=True).partition(b":")[2]
+        except ValueError:
+            return b""
+    return b""
+
+
+def _name(host: str) -> str:
+    """The name or address in a `Host`, without its port."""
+    if host.startswith("["):
+        return _plain(host[1:].partition("]")[0])
+    return _plain(host.partition(":")[0])
+
+
+def _plain(name: str) -> str:
+    return name.strip().lower().removesuffix(".")
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,168 @@
+"""Who may ask the API and the news page: no foreign name, no foreign web page, nobody without the token."""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import json
+from base64 import b64encode
+from collections.abc import Callable, MutableMapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from stream.errors import SettingsError
+from stream.feeds.app import Feed
+from stream.feeds.fold import Limits
+from stream.feeds.web import FeedWeb
+from stream.queries.server import QueryServer
+from stream.telemetry.callers import Callers, callers_of, read_token
+
+TOKEN = "correct-horse-battery"
+Asking = Callable[..., tuple[int, Any, dict[str, str]]]
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["127.0.0.1:9470", "localhost", "LocalHost.:80", "[::1]:9470", "10.0.0.7", "", None, "news.example", "news:80"],
+)
+def test_addresses_localhost_and_the_names_that_were_set_are_answered(host: str | None) -> None:
+    assert callers_of("news.example, News", "127.0.0.1", None).refusal(host, None) is None
+
+
+@pytest.mark.parametrize("host", ["evil.example", "evil.example:9470", "127.0.0.1.evil.example", "[evil]", "a:b:c"])
+def test_any_other_name_is_not(host: str) -> None:
+    refusal = callers_of(None, "127.0.0.1", None).refusal(host, None)
+    assert refusal is not None
+    assert refusal.status == 421
+    assert host not in refusal.why
+
+
+def test_a_page_of_this_port_or_of_a_name_that_was_set_may_ask_and_no_other() -> None:
+    callers = Callers(["news.example"])
+    here = "127.0.0.1:8300"
+    assert callers.refusal(here, "http://127.0.0.1:8300") is None
+    assert callers.refusal(here, "https://news.example") is None  # a proxy that changes Host
+    for origin in ("http://evil.example", "http://127.0.0.1:9000", "null", "", "file://127.0.0.1:8300", "http://["):
+        assert callers.refusal(here, origin) is not None, origin
+    assert callers.refusal("", "http://") is not None
+
+
+def test_the_name_that_a_port_listens_on_is_its_own() -> None:
+    assert callers_of(None, "crawler-7.lan", None).refusal("crawler-7.lan:9470", None) is None
+
+
+def test_a_token_comes_as_bearer_or_as_the_password_of_basic() -> None:
+    callers = Callers(token=TOKEN)
+
+    def basic(text: str) -> str:
+        return f"Basic {b64encode(text.encode()).decode()}"
+
+    for good in (f"Bearer {TOKEN}", f"bearer  {TOKEN} ", basic(f"me:{TOKEN}"), basic(f":{TOKEN}")):
+        assert callers.stranger(good) is None
+    for bad in (None, "", TOKEN, f"Bearer {TOKEN}x", basic(TOKEN), "Basic ?", "Bearer \xe9", f"Digest {TOKEN}"):
+        refusal = callers.stranger(bad)
+        assert refusal is not None, bad
+        assert refusal.status == 401
+        assert TOKEN not in refusal.why
+    assert Callers().stranger(None) is None
+
+
+@pytest.mark.parametrize("content", [None, b"", b"short", b"x" * 2000, b"\xff" * 20, b"two words of a token"])
+def test_a_file_without_a_token_is_named_and_not_shown(tmp_path: Path, content: bytes | None) -> None:
+    path = tmp_path / "token"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(SettingsError, match="token_file names") as caught:
+        read_token(path)
+    assert content is None or len(content) < 4 or content.decode("latin-1") not in str(caught.value)
+    path.write_text(f"{TOKEN}\n")
+    assert read_token(path) == TOKEN
+
+
+def asked(port: int, method: str, path: str, **headers: str) -> tuple[int, Any, dict[str, str]]:
+    """Status, JSON and headers of an answer."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+    connection.putrequest(method, path, skip_host="Host" in headers)
+    for name, value in headers.items():
+        connection.putheader(name, value)
+    connection.putheader("Content-Length", "2" if method == "POST" else "0")
+    connection.endheaders(b"{}" if method == "POST" else None)
+    answer = connection.getresponse()
+    body = answer.read()
+    connection.close()
+    return answer.status, json.loads(body), {name.lower(): value for name, value in answer.getheaders()}
+
+
+def test_the_api_turns_away_foreign_names_and_pages_and_asks_for_the_token_where_it_changes_something() -> None:
+    reached: list[str] = []
+
+    async def app(scope: MutableMapping[str, Any], receive: Any, send: Any) -> None:
+        if scope["type"] == "http":
+            reached.append(scope["path"])
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            await send({"type": "http.response.body", "body": b"{}"})
+
+    with QueryServer("127.0.0.1", 0, app, callers=Callers(token=TOKEN)) as server:
+        status, answer, _ = asked(server.port, "GET", "/ready", Host="rebound.evil.example")
+        assert status == 421
+        assert "allowed_hosts" in answer["detail"]
+        assert asked(server.port, "POST", "/judge", Origin="http://evil.example")[0] == 403
+        status, _, headers = asked(server.port, "POST", "/judge")
+        assert (status, headers["www-authenticate"][:5]) == (401, "Basic")
+        assert asked(server.port, "POST", "/judge/")[0] == 401
+        assert reached == []
+        assert asked(server.port, "POST", "/judge", Authorization=f"Bearer {TOKEN}")[0] == 200
+        assert asked(server.port, "POST", "/match")[0] == 200
+        assert reached == ["/judge", "/match"]
+
+
+def over_the_feed(callers: Callers, play: Callable[[Asking], None]) -> None:
+    """Run `play`, which asks the news page's port."""
+
+    async def compare(a: str, b: str) -> dict[str, Any]:
+        return {}
+
+    async def serve() -> None:
+        feed = Feed(Limits())
+        feed.begin({})
+        await feed.settle()
+        app = web.Application()
+        FeedWeb(feed, compare, callers).serve_on(app)
+        runner = web.AppRunner(app)
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        port = runner.addresses[0][1]
+        try:
+            await asyncio.to_thread(play, lambda path, **headers: asked(port, "GET", path, **headers))
+        finally:
+            await runner.cleanup()
+
+    asyncio.run(serve())
+
+
+def test_the_news_page_turns_away_foreign_names_and_pages() -> None:
+    def play(get: Asking) -> None:
+        status, answer, headers = get("/api/stories", Host="rebound.evil.example")
+        assert status == 421
+        assert "evil" not in answer["error"]
+        assert "content-security-policy" in headers
+        assert get("/api/stories", Origin="http://evil.example")[0] == 403
+        assert get("/api/stories")[0] == 200
+
+    over_the_feed(Callers(), play)
+
+
+def test_the_news_page_asks_for_its_token_and_probes_know_none() -> None:
+    def play(get: Asking) -> None:
+        status, answer, headers = get("/api/stories")
+        assert (status, headers["www-authenticate"][:5]) == (401, "Basic")
+        assert "token_file" in answer["error"]
+        assert get("/nothing")[0] == 401
+        given = f"Basic {b64encode(f'reader:{TOKEN}'.encode()).decode()}"
+        assert get("/api/stories", Authorization=given)[0] == 200
+        assert get("/health/nothing")[0] == 404
+
+    over_the_feed(Callers(token=TOKEN), play)
