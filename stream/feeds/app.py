@@ -22,7 +22,7 @@ from stream.feeds.acks import Acks
 from stream.feeds.cards import Cards
 from stream.feeds.fold import Fold, Limits
 from stream.feeds.prepare import SESSION_S
-from stream.feeds.records import place
+from stream.feeds.records import Sheet, place
 from stream.feeds.titles import sheet_of
 from stream.log.base import TopicInfo
 from stream.model import Record
@@ -57,6 +57,8 @@ class Feed:
         self.cards: Cards | None = None
         self.sign = ""
         """Another one for each time that the feed began; empty until there are cards of all that it began with."""
+        self.is_crashed: Callable[[], bool] = lambda: False
+        """Whether the app has crashed: nothing that is shown changes any more."""
 
     def begin(self, table: MutableMapping[str, bytes]) -> None:
         """Start from what the table holds. Raises StateDamaged."""
@@ -117,6 +119,7 @@ def make_app(settings: Settings, topics: Topics, feed: Feed, data: str) -> faust
         web_port=settings.http_port,
         web_cors_options={},
     )
+    feed.is_crashed = lambda: bool(app.crashed)
     table = cast(Any, app).Table(TABLE, key_type=str, value_type=bytes, partitions=1, use_partitioner=True)
     acks = Acks(app)
 
@@ -169,13 +172,24 @@ def take_verdict(feed: Feed, message: Any) -> None:
     except LogDamaged as error:
         _log.warning("partition %d, offset %d: %s", message.partition, message.offset, error.what)
         return
+    numbers = (verdict.cluster_id or "0", *verdict.merged_clusters)
+    if not all(number.isascii() and number.isdecimal() and len(number) < 20 for number in numbers):
+        where = message.partition, message.offset
+        _log.warning("partition %d, offset %d: a verdict names a cluster by no number", *where)
+        return
     feed.fold.apply(verdict)
 
 
 def take_page(feed: Feed, limits: PageLimits, message: Any) -> None:
-    """One record of `pages`."""
+    """One record of `pages`. Whatever its bytes raise costs this page its title, and nothing else."""
     assert feed.fold is not None
-    sheet = sheet_of(to_record(message), limits)
+    record = to_record(message)
+    try:
+        sheet = sheet_of(record, limits)
+    except Exception as error:  # noqa: BLE001  # a stranger's bytes must not end the feed for all
+        where = (record.partition, record.offset, type(error).__name__)
+        _log.warning("a page's title cannot be read: partition %d, offset %d (%s)", *where)
+        sheet = Sheet("", record.timestamp)
     if sheet is not None:
         feed.fold.read(place(message.partition, message.offset), sheet)
 

@@ -8,11 +8,13 @@ import os
 import signal
 import socket
 import tempfile
+import threading
 from typing import Any
 
 import msgspec
 from faust.web.base import BlueprintManager
 
+from stream.closing import Closing
 from stream.errors import LogError, SimstreamError, UsageError
 from stream.feeds.app import TABLE, Feed, Topics, app_name, make_app
 from stream.feeds.fold import Limits
@@ -49,10 +51,11 @@ def run(settings: Settings, log: Log) -> None:
         web: Any = app.web
         web.blueprints = BlueprintManager()  # Faust's own pages would show tables to whoever asks
         FeedWeb(feed, _Comparing(feed, texts), callers).serve_on(web.web_app)
-        asyncio.run(_serve(app, settings))
+        with _Deadline(settings.stop_timeout_s) as deadline:
+            asyncio.run(_serve(app, settings, deadline))
 
 
-async def _serve(app: Any, settings: Settings) -> None:
+async def _serve(app: Any, settings: Settings, deadline: _Deadline) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for name in (signal.SIGTERM, signal.SIGINT):
@@ -66,20 +69,39 @@ async def _serve(app: Any, settings: Settings) -> None:
             _log.info("stories and health on http://%s:%d", settings.http_host, settings.http_port)
             await _first(stop.wait(), app._crashed.wait())
     finally:
-        await _stop(app, starting, settings.stop_timeout_s)
-    if app.crash_reason is not None and not stop.is_set():
-        raise _named(app.crash_reason)
+        crash = None if app.crash_reason is None or stop.is_set() else _named(app.crash_reason)
+        deadline.begin(crash)
+        starting.cancel()
+        await app.stop()
+    if crash is not None:
+        raise crash
 
 
-async def _stop(app: Any, starting: asyncio.Future[Any], patience: float) -> None:
-    """End the app; what hangs longer than `patience` seconds is left behind: all that counts is acknowledged."""
-    starting.cancel()
-    stopping = asyncio.ensure_future(app.stop())
-    done, _ = await asyncio.wait([stopping], timeout=patience)
-    if not done:
+class _Deadline(Closing):
+    """Ends the process where it does not end by itself: a task of Faust's may outlive every attempt to cancel it.
+
+    What hangs is left behind: all that counts is acknowledged.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._crash: SimstreamError | None = None
+        self._timer = threading.Timer(seconds, self._over)
+        self._timer.daemon = True
+
+    def begin(self, crash: SimstreamError | None) -> None:
+        """The end begins, because of a crash or because somebody asked for it."""
+        self._crash = crash
+        self._timer.start()
+
+    def close(self) -> None:
+        """It ended by itself."""
+        self._timer.cancel()
+
+    def _over(self) -> None:
         _log.warning("Faust does not end within stop_timeout, and is left behind")
-        os._exit(0)
-    stopping.result()
+        if self._crash is not None:
+            _log.error("%s: %s", self._crash.what, self._crash.todo)
+        os._exit(0 if self._crash is None else self._crash.exit_code)
 
 
 def _port(host: str, port: int) -> int:

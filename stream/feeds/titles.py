@@ -21,7 +21,8 @@ _META = re.compile(r"<meta\s([^<>]{0,3000})>", re.IGNORECASE)
 _OG_TITLE = re.compile(r"""(?:property|name)\s*=\s*["']?og:title["'\s/]""", re.IGNORECASE)
 _CONTENT = re.compile(r"""\bcontent\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+))""", re.IGNORECASE)
 _TAGS = re.compile(r"<(script|style)\b.*?(?:</\1[^<>]*>|\Z)|<!--.*?(?:-->|\Z)|<[^<>]*>", re.IGNORECASE | re.DOTALL)
-_GONE = (404, 410)
+_NUMBER = re.compile(r"&#0*([0-9]{1,8})[0-9]*")
+"""A character reference by number, zeros aside. Eight digits are beyond Unicode; Python reads at most 4,300."""
 
 
 class _Fields(msgspec.Struct, gc=False):
@@ -73,17 +74,22 @@ def _html_title(page: Page) -> str:
     head = _head(page)
     for meta in _META.finditer(head):
         if _OG_TITLE.search(meta[1]) and (content := _CONTENT.search(meta[1])):
-            found = tidy(html.unescape(content[1] or content[2] or content[3] or ""))
+            found = tidy(_unescaped(content[1] or content[2] or content[3] or ""))
             if found:
                 return found
     title = _TITLE.search(head)
-    return tidy(html.unescape(title[1])) if title else ""
+    return tidy(_unescaped(title[1])) if title else ""
+
+
+def _unescaped(text: str) -> str:
+    """The text with its character references resolved; a number beyond Unicode is U+FFFD, as in browsers."""
+    return html.unescape(_NUMBER.sub(r"&#\1", text))
 
 
 def _first_line(page: Page) -> str:
     text = page.text if page.text is not None else _head(page)
     if page.content_type.startswith("text/html"):
-        text = html.unescape(_TAGS.sub("\n", text))
+        text = _unescaped(_TAGS.sub("\n", text))
     return next(filter(None, (tidy(line) for line in text[:HEAD].lstrip().splitlines()[:1000])), "")
 
 

@@ -34,6 +34,7 @@ HEADERS = {
     "Server": "simstream",
 }
 MOST_A_PAGE = 200
+CRASHED = "the feed has crashed and ends: its log says why"
 
 
 class FeedWeb:
@@ -107,6 +108,8 @@ class FeedWeb:
         return _json(await self._compare(a, b))
 
     async def _live(self, request: web.Request) -> web.Response:
+        if self._feed.is_crashed():
+            raise web.HTTPServiceUnavailable(reason=CRASHED)
         return web.Response(text="live\n")
 
     async def _ready(self, request: web.Request) -> web.Response:
@@ -124,6 +127,8 @@ class FeedWeb:
 
     def _now(self) -> tuple[Cards, str]:
         """The cards and the sign of their state, which changes whenever they do. Raises HTTPServiceUnavailable."""
+        if self._feed.is_crashed():
+            raise web.HTTPServiceUnavailable(reason=CRASHED)
         fold, cards = self._feed.fold, self._feed.cards
         if fold is None or cards is None or not self._feed.sign:
             raise web.HTTPServiceUnavailable(reason="the feed reads its table: ask again in a moment")

@@ -111,16 +111,21 @@ class Service:
     def __init__(
         self, program: Program, arguments: Sequence[str], environ: dict[str, str], command: str = "serve"
     ) -> None:
+        self._start(program.folder, command_line(command, "--http-port", 0, *arguments), environ)
+
+    @classmethod
+    def of(cls, folder: Path, line: Sequence[str], environ: dict[str, str]) -> Service:
+        """Any other program that says where its health listens, started in a folder."""
+        service = cls.__new__(cls)
+        service._start(folder, line, environ)
+        return service
+
+    def _start(self, folder: Path, line: Sequence[str], environ: dict[str, str]) -> None:
         Service._started += 1
-        self._log = program.folder / f"{command}-{Service._started}.log"
+        self._log = folder / f"service-{Service._started}.log"
         with self._log.open("wb") as log:
             self.process = subprocess.Popen(
-                command_line(command, "--http-port", 0, *arguments),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                cwd=program.folder,
-                env=environ,
+                line, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=folder, env=environ
             )
 
     @property

@@ -53,6 +53,20 @@ def test_a_page_as_fetched_is_asked_for_og_title_and_then_for_title(meta: str) -
     assert title(page.replace("og:title", "og:type").encode(), "text/html") == "Site | Section"
 
 
+@pytest.mark.parametrize(
+    ("reference", "shown"),
+    [
+        (f"&#{'1' * 5000};", "\ufffd"),
+        (f"&#{'0' * 5000}65;", "A"),
+        (f"&#x{'f' * 9000};", "\ufffd"),
+        ("&#99999999;&#0;&#128512;&#x4e2d;", "\ufffd\ufffd😀中"),
+    ],
+)
+def test_a_character_s_number_may_be_of_any_length(reference: str, shown: str) -> None:
+    assert title({"html": f"<p>{reference}</p>"}) == shown
+    assert title(f"<p>{reference}</p>".encode(), "text/html") == shown
+
+
 def test_titles_keep_to_the_page_s_character_set() -> None:
     page = "<meta charset=gb2312><title>长江新闻</title><p>正文"
     assert title(page.encode("gb18030"), "text/html") == "长江新闻"
