@@ -162,6 +162,19 @@ def appended(where: Space) -> int:
 
 
 @dataclass(frozen=True, slots=True)
+class Footprint:
+    """What the service holds at one moment, by its own metrics."""
+
+    memory_bytes: float
+    descriptors: float
+
+    def to(self, later: Footprint) -> str:
+        """Both, then and later."""
+        memory = f"memory {self.memory_bytes / 1e6:.0f} MB, then {later.memory_bytes / 1e6:.0f} MB"
+        return f"{memory}; file descriptors {self.descriptors:.0f}, then {later.descriptors:.0f}"
+
+
+@dataclass(frozen=True, slots=True)
 class Measured:
     """One cell of the table."""
 
@@ -172,6 +185,8 @@ class Measured:
     """Mean by the service's own histogram."""
     reader_ms: float
     """Mean by the reader's clock, of the same pages."""
+    before: Footprint
+    after: Footprint
 
     @property
     def above(self) -> tuple[float, float]:
@@ -187,6 +202,7 @@ class Measured:
         line(f"  mean {self.reader_ms:.1f} ms by the reader, {self.metric_ms:.1f} ms by {WHOLE}")
         first, last = self.service.median_between(0, 0.2), self.service.median_between(0.8, 1)
         line(f"  median of the first fifth {first:.0f} ms, of the last {last:.0f} ms")
+        line(f"  {self.before.to(self.after)}")
         print(f" > above the floor: median {median:.0f} ms, 99th {high:.0f} ms "
               f"(aim: {aim[0]:.0f} and {aim[1]:.0f}): {holds}", flush=True)  # fmt: skip
 
@@ -214,12 +230,12 @@ class Bench:
 
     def measure(self, rate: float, seconds: float, floor: Arrivals) -> Measured:
         """One rate."""
-        before = self._histogram()
+        before, held = self._histogram(), self._footprint()
         found = self._load(Load(self._values, rate, int(rate * seconds)))
-        after = self._histogram()
+        after, holds = self._histogram(), self._footprint()
         metric = 1000 * (after[0] - before[0]) / max(1.0, after[1] - before[1])
         mean = sum(found.milliseconds) / len(found)
-        return Measured(rate, floor, found, metric, mean)
+        return Measured(rate, floor, found, metric, mean, held, holds)
 
     def _load(self, load_: Load) -> Arrivals:
         reading = Reading(self._where, "verdicts")
@@ -231,6 +247,10 @@ class Bench:
         if len(found) != already + pages:
             raise AssertionError(f"{already + pages} pages have {len(found)} verdicts")
         return Arrivals(found.sent[already:], found.milliseconds[already:])
+
+    def _footprint(self) -> Footprint:
+        count = self._service.count
+        return Footprint(count("process_resident_memory_bytes"), count("process_open_fds"))
 
     def _histogram(self) -> tuple[float, float]:
         return self._service.count(f"{WHOLE}_sum"), self._service.count(f"{WHOLE}_count")
