@@ -36,6 +36,7 @@ from stream.telemetry.metrics import Metrics
 from stream.text import decode as charsets
 from stream.text.extraction_pool import ExtractionPool
 from stream.wire import frame, page, position, verdict
+from tests.fault.fuzz_questions import BODIES, questions, run_question
 from tests.property.test_index_damage import saved
 from tests.property.test_page import records
 from tests.unit.test_frame import small
@@ -193,6 +194,96 @@ def run_html(raw: bytes | str) -> None:
     assert (found.text is None) == bool(found.reason)
     assert "died" not in found.detail, found.detail
     assert "took longer" not in found.detail, found.detail
+
+
+COSTLY = st.sampled_from(
+    [
+        *(
+            "<div>",
+            "<p>",
+            "<b id=%d>",
+            "<a href=%d>",
+            "<font size=%d>",
+            "<i>",
+            "<nobr>",
+            "<li>",
+            "<dd>",
+            "<option>",
+        ),
+        *(
+            "<table>",
+            "<tr>",
+            "<td>",
+            "<caption>",
+            "</td>",
+            "<select>",
+            "<optgroup>",
+            "<svg>",
+            "<math>",
+            "<template>",
+        ),
+        *(
+            "</p>",
+            "</b>",
+            "</a>",
+            "</font>",
+            "</div>",
+            "</table>",
+            "</select>",
+            "<br>",
+            "<form>",
+            "<button>",
+            "<h1>",
+        ),
+        *(
+            "<ruby>",
+            "<rt>",
+            "<rp>",
+            "<applet>",
+            "<object>",
+            "<body a%d=1>",
+            "<html a%d=1>",
+            "x",
+            "&amp;",
+            "<!--x-->",
+        ),
+        *(
+            "<p a%d=1 b%d=2>",
+            "<textarea>",
+            "<iframe>",
+            "<frameset>",
+            "<colgroup>",
+            "<title>",
+            "<svg><desc>",
+            "</svg>",
+        ),
+    ]
+)
+costly_pages = st.lists(
+    st.tuples(st.lists(COSTLY, min_size=1, max_size=4), st.sampled_from([1, 3, 100, 1_000, 12_000])),
+    min_size=1,
+    max_size=4,
+)
+"""A few tags, over and over: what a tree builder is made to do again and again."""
+MAX_COSTLY_BYTES = 150_000
+
+
+def run_budget(repeated: list[tuple[list[str], int]]) -> None:
+    """A page is either refused before it is parsed, or it is parsed well within its budget."""
+    html = ""
+    for tags, times in repeated:
+        unit = "".join(tags)
+        for number in range(min(times, MAX_COSTLY_BYTES // len(unit))):
+            html += unit.replace("%d", str(number))
+    [found] = budgeted().extract([(html[:MAX_COSTLY_BYTES], "text/html")])
+    assert "died" not in found.detail, found.detail
+    assert "took longer" not in found.detail, found.detail
+
+
+@cache
+def budgeted() -> ExtractionPool:
+    """With the budget that a service gives a page."""
+    return ExtractionPool(1)
 
 
 # Records of the log
@@ -425,6 +516,7 @@ TARGETS: dict[str, Target] = {
     "pages": Target(records | json_values.map(as_record), run_page),
     "charset": Target(st.tuples(raw_pages, labels, st.booleans()), run_charset),
     "html": Target(raw_pages | soup | deep, run_html),
+    "budgets": Target(costly_pages, run_budget),
     "frames": Target(frames, run_frame),
     "verdicts": Target(json_records(VERDICT), run_verdict),
     "positions": Target(json_records(POSITION), run_position),
@@ -434,4 +526,7 @@ TARGETS: dict[str, Target] = {
     "inputs": Target(inputs, run_input),
     "http": Target(requests, run_http),
     "settings": Target(damaged(SETTINGS), run_settings),
+    "questions": Target(
+        questions(st.sampled_from(BODIES).flatmap(damaged) | json_values | st.binary(max_size=99)), run_question
+    ),
 }
