@@ -10,6 +10,7 @@ import os
 import re
 import tomllib
 from collections.abc import Mapping
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -17,7 +18,7 @@ import msgspec
 from msgspec import Meta
 
 from stream import kafka_settings
-from stream.errors import InputMissing, SettingsError
+from stream.errors import InputMissing, SettingsError, SimstreamError
 
 FILE = "simstream.toml"
 Positive = Annotated[int, Meta(ge=1)]
@@ -33,6 +34,9 @@ _DURATIONS = {
     "snapshot_every": "snapshot_every_s",
     "stuck_after": "stuck_after_s",
 }
+_LINK = re.compile(r"_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)$")
+"""Kubernetes gives containers such variables for each service: `SIMSTREAM_QUERY_PORT` for `simstream-query`."""
+_LINK_VALUE = re.compile(r"(tcp|udp|sctp)://")
 _UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
@@ -192,36 +196,58 @@ def names() -> dict[str, Any]:
 
 
 def resolve(
-    flags: Mapping[str, Any], environ: Mapping[str, str] | None = None, file: str | None = None
+    flags: Mapping[str, Any],
+    environ: Mapping[str, str] | None = None,
+    file: str | None = None,
+    wrong: list[SimstreamError] | None = None,
 ) -> Resolved:
     """Merge all sources. `flags` maps dotted names to values, None for a flag that was not given.
 
-    Raises SettingsError naming the setting and its source, InputMissing where `file` was named and is not there.
+    With `wrong` every wrong setting is added to it, and keeps its default. Raises SettingsError naming the setting
+    and its source, InputMissing where `file` was named and is not there.
     """
     environ = os.environ if environ is None else environ
+    found: list[SettingsError] = []
     values: dict[str, Any] = {}
     origin = dict.fromkeys(names(), "default")
-    for name, value in _from_file(file or environ.get("SIMSTREAM_CONFIG")).items():
+    for name, value in _from_file(file or environ.get("SIMSTREAM_CONFIG"), found).items():
         values[name], origin[name] = value, f"file {file or environ.get('SIMSTREAM_CONFIG') or FILE}"
     for name in names():
         variable = _variable(name)
-        if variable in environ:
+        if variable in environ and not _LINK_VALUE.match(environ[variable]):
             values[name], origin[name] = environ[variable], f"variable {variable}"
     for name, value in flags.items():
         if value is not None:
             values[name], origin[name] = value, f"flag --{name.replace('_', '-').replace('.', '-')}"
-    kafka = kafka_settings.from_table(values.pop("kafka", {}), origin.pop("kafka", "").removeprefix("file "))
-    kafka |= kafka_settings.from_variables(environ)
+    kafka = _kafka(values.pop("kafka", {}), origin.pop("kafka", "").removeprefix("file "), environ, found)
     origin |= {f"kafka.{name}": given.origin for name, given in kafka.items()}
     settings = msgspec.structs.replace(
-        _convert(values, origin), kafka={name: given.value for name, given in kafka.items()}
+        _convert(values, origin, found), kafka={name: given.value for name, given in kafka.items()}
     )
-    _check_durations(settings, origin)
+    settings = _with_durations(settings, origin, found)
+    if wrong is None and found:
+        raise found[0]
+    if wrong is not None:
+        wrong.extend(found)
     return Resolved(settings, origin)
 
 
+def misspelt_variables(environ: Mapping[str, str] | None = None) -> list[SettingsError]:
+    """An error for each SIMSTREAM_* variable that nothing reads and that Kubernetes does not set by itself."""
+    known = sorted(map(_variable, names()))
+    return [
+        SettingsError(
+            f"no setting has the variable {name}",
+            f"did you mean {close[0]}?" if close else "`simstream config` lists all settings",
+        )
+        for name in unknown_variables(environ)
+        if not _LINK.search(name)
+        for close in [get_close_matches(name, known, 1, 0.8)]
+    ]
+
+
 def unknown_variables(environ: Mapping[str, str] | None = None) -> list[str]:
-    """The SIMSTREAM_* variables that nothing reads, sorted: most likely misspelt."""
+    """The SIMSTREAM_* variables that nothing reads, sorted: misspelt, or set by Kubernetes."""
     environ = os.environ if environ is None else environ
     known = {_variable(name) for name in names()} | _OTHER_VARIABLES
     unknown = [name for name in environ if name.startswith(_VARIABLES) and name not in known]
@@ -232,15 +258,34 @@ def _variable(name: str) -> str:
     return _VARIABLES + name.replace(".", "_").upper()
 
 
-def _check_durations(settings: Settings, origin: Mapping[str, str]) -> None:
+def _with_durations(settings: Settings, origin: Mapping[str, str], wrong: list[SettingsError]) -> Settings:
+    """The settings, with its default for each duration that is none."""
+    defaults = names()
     for name, check in _DURATIONS.items():
         try:
             getattr(settings, check)
         except SettingsError as error:
-            raise SettingsError(f"{error.what} ({origin[name]})", error.todo) from None
+            wrong.append(SettingsError(f"{error.what} ({origin[name]})", error.todo))
+            settings = msgspec.structs.replace(settings, **{name: defaults[name]})
+    return settings
 
 
-def _from_file(file: str | None) -> dict[str, Any]:
+def _kafka(
+    table: Any, file: str, environ: Mapping[str, str], wrong: list[SettingsError]
+) -> dict[str, kafka_settings.Given]:
+    found: dict[str, kafka_settings.Given] = {}
+    try:
+        found |= kafka_settings.from_table(table, file)
+    except SettingsError as error:
+        wrong.append(error)
+    try:
+        found |= kafka_settings.from_variables(environ)
+    except SettingsError as error:
+        wrong.append(error)
+    return found
+
+
+def _from_file(file: str | None, wrong: list[SettingsError]) -> dict[str, Any]:
     path = Path(file or FILE)
     if not path.is_file():
         if file:
@@ -257,18 +302,21 @@ def _from_file(file: str | None) -> dict[str, Any]:
         else:
             flat[name] = value
     unknown = sorted(set(flat) - set(names()) - {"kafka"})
-    if unknown:
-        raise SettingsError(f"{path} has no setting {unknown[0]!r}", "`simstream config` lists them all")
-    return flat
+    wrong += [
+        SettingsError(f"{path} has no setting {name!r}", "`simstream config` lists them all") for name in unknown
+    ]
+    return {name: value for name, value in flat.items() if name not in unknown}
 
 
-def _convert(values: Mapping[str, Any], origin: Mapping[str, str]) -> Settings:
+def _convert(values: Mapping[str, Any], origin: Mapping[str, str], wrong: list[SettingsError]) -> Settings:
+    good: dict[str, Any] = {}
     for name, value in values.items():
         try:
             msgspec.convert(_nested({name: value}), Settings, strict=False)
-        except msgspec.ValidationError as error:
-            raise SettingsError(f"{name} is {value!r} ({origin.get(name, FILE)})", _advice(name)) from error
-    return msgspec.convert(_nested(values), Settings, strict=False)
+            good[name] = value
+        except msgspec.ValidationError:
+            wrong.append(SettingsError(f"{name} is {value!r} ({origin.get(name, FILE)})", _advice(name)))
+    return msgspec.convert(_nested(good), Settings, strict=False)
 
 
 def _advice(name: str) -> str:

@@ -1,4 +1,4 @@
-"""`simstream config`: every setting, its value, and where the value came from."""
+"""`simstream config`: every setting, its value, where the value came from, and whether `serve` would take them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from typing import Any
 
 import click
 
+from stream.cli.checks import problems
 from stream.cli.options import judging_options, log_options
+from stream.errors import SimstreamError
 from stream.kafka_settings import Given, shown
 from stream.settings import Resolved, default_cache, names, resolve, unknown_variables
 
@@ -16,13 +18,22 @@ Row = tuple[str, str, str]
 @click.command("config")
 @log_options
 @judging_options
-def command(config: str | None, **flags: Any) -> None:
-    """Show every setting and where its value came from."""
-    rows = [*_rows(resolve(flags, file=config))]
+def command(config: str | None, **flags: Any) -> int:
+    """Show every setting and where its value came from, and check them all as `serve` does before it starts.
+
+    Ends with 2 where `serve` would refuse one; each of them is a line on stderr. Asks no broker.
+    """
+    wrong: list[SimstreamError] = []
+    resolved = resolve(flags, file=config, wrong=wrong)
+    wrong += problems(resolved.settings)
+    rows = [*_rows(resolved)]
     rows += [("ignored", variable, "no such setting") for variable in unknown_variables()]
     widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
     for name, value, source in rows:
         click.echo(f"{name:<{widths[0]}}  {value:<{widths[1]}}  {source}")
+    for text in dict.fromkeys(map(str, wrong)):
+        click.echo(f"simstream: {text}", err=True)
+    return 2 if wrong else 0
 
 
 def _rows(resolved: Resolved) -> list[Row]:
@@ -44,12 +55,15 @@ def _rows(resolved: Resolved) -> list[Row]:
 
 
 def _fallbacks(recipe: str) -> dict[str, tuple[Any, str]]:
-    """What stands in for settings that were not given, and where that comes from. Raises SettingsError."""
+    """What stands in for settings that were not given, and where that comes from."""
     from stream.text.recipe_file import load_recipe
 
-    chosen = load_recipe(recipe)
-    return {
+    cache = {"cache": (default_cache(), "default")}
+    try:
+        chosen = load_recipe(recipe)
+    except SimstreamError:  # `problems` tells it
+        return cache
+    return cache | {
         "distance": (chosen.distance, "recipe default"),
         "similarity": (chosen.similarity, "recipe default"),
-        "cache": (default_cache(), "default"),
     }

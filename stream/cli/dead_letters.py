@@ -12,6 +12,7 @@ import click
 from stream.cli.options import log_options, open_log, settings_options, settle
 from stream.cli.table import printable
 from stream.errors import SettingsError
+from stream.model import REASONS
 
 if TYPE_CHECKING:
     from stream.tools.dead_letters import Letter, Wanted
@@ -25,7 +26,12 @@ def command() -> None:
     """Pages that could not be read: the records of the topic `dead-letters`."""
 
 
-_REASON = click.option("--reason", metavar="WORD", help="Only of this reason, such as bad_json or extract_failed.")
+_REASON = click.option(
+    "--reason",
+    type=click.Choice(sorted(set(REASONS) - {"", "few_words", "http_status"})),
+    metavar="WORD",
+    help="Only of this reason, such as bad_json or extract_failed.",
+)
 _SINCE = click.option("--since", metavar="2h|TIME", help="Only newer ones: so long ago, or since an ISO 8601 time.")
 _COUNT = click.IntRange(min=0)
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from stream.cli.checks import refuse_misspelt_variables
 from stream.cli.options import caller_options, log_options, open_log
 from stream.errors import Unavailable, UsageError
 from stream.settings import Settings, resolve
@@ -28,6 +29,7 @@ def command(config: str | None, **flags: Any) -> None:
 
     One process a log; what it knows is kept in a topic of its own, so a restart goes on from there.
     """
+    refuse_misspelt_variables()
     settings = _settle(config, flags)
     if not settings.log.startswith("kafka://"):
         raise UsageError(

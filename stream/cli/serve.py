@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from stream import __version__
+from stream.cli.checks import refuse_misspelt_variables
 from stream.cli.options import caller_options, judging_options, log_options, open_log, settle
 from stream.cli.progress import say
 from stream.errors import SimstreamError, Unavailable, UsageError
@@ -55,6 +56,7 @@ SWITCH_S = 0.001
 def command(roles: str, leading: str | None, config: str | None, **flags: Any) -> int:
     """Read pages, judge them, publish one verdict each; ends on SIGTERM or Ctrl-C once all is committed."""
     chosen = _roles(roles, leading)
+    refuse_misspelt_variables()
     settings = settle(config, **flags)
     log_to_stderr(settings.log_format)
     try:

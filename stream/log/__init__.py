@@ -11,6 +11,8 @@ from stream.log.base import Log, LogOptions
 KAFKA = "kafka://"
 _SERVERS = re.compile(r"{0}(,{0})*".format(r"(\[[\da-fA-F:.]+\]|[\w.-]+):\d{1,5}"))
 """`HOST:PORT,...`, as Kafka's own tools take it."""
+_SCHEME = re.compile(r"(kafka|https?|file|tcp)s?:", re.IGNORECASE)
+"""How an address begins that was meant for something else than a folder."""
 
 
 def open_log(address: str, options: LogOptions | None = None) -> Log:
@@ -32,7 +34,7 @@ def open_log(address: str, options: LogOptions | None = None) -> Log:
 
 def _check_folder(address: str) -> None:
     advice = "give kafka://HOST:PORT or the path of a directory"
-    if not address or "://" in address:
+    if not address or "://" in address or _SCHEME.match(address):
         raise SettingsError(f"--log {address!r} is no place for a log", advice)
     if os.path.isdir(address):
         return

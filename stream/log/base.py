@@ -299,6 +299,9 @@ class Log(Closing):
         `partitions` is for `pages`: without it, as many as there are, or 8 new ones on Kafka and 1 in a
         directory. `verdicts` get as many as `pages` have."""
 
+    def check(self) -> None:
+        """Raise SettingsError where the log cannot be used as it is set. Nothing is asked or made."""
+
     @abstractmethod
     def topic(self, topic: str) -> TopicInfo:
         """Raises TopicMissing, BrokerUnreachable."""

@@ -37,6 +37,10 @@ class KafkaLog(Log):
             raise SettingsError("the address names a user", "give kafka://HOST:PORT, and who you are in [kafka]")
         self._cluster = Cluster(servers, options or LogOptions())
 
+    def check(self) -> None:
+        """See Log: whether clients for reading and for publishing take the settings."""
+        self._cluster.check()
+
     def create_topics(self, partitions: int | None = None) -> list[TopicReport]:
         """See Log."""
         return create_topics(self._cluster, partitions)

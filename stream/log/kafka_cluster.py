@@ -11,7 +11,15 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, Literal, TypeVar
 
-from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka import (
+    Consumer,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    Producer,
+    TopicCollection,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]  # exported undeclared
 
 from stream.errors import BrokerUnreachable, LogError, SettingsError, TopicMissing
@@ -134,6 +142,15 @@ class Cluster:
                 fixed = {"error_cb": self._admission.note}
                 self._admin = make(AdminClient, self.config("admin", {"log_level": 0}, fixed))
             return self._admin
+
+    def check(self) -> None:
+        """Raise SettingsError where a kind of client refuses the settings. Asks no broker."""
+        producer = {"enable.idempotence": True, "acks": "all"}
+        consumer = {"group.id": f"{self.options.prefix}.fingerprint", "enable.auto.commit": False}
+        for kind, fixed in ((AdminClient, {}), (Producer, producer), (Consumer, consumer)):
+            client = make(kind, self.config("check", {"log_level": 0}, {**fixed, "error_cb": note_error}))
+            if kind is Consumer:
+                client.close()
 
     def asked(
         self,

@@ -73,7 +73,7 @@ class Fingerprinter(Closing):
         self.sketch_words = recipe.sketch_bits // 64
         if say is not None and not compiled(cache):
             say("compiling kernels and building tables, once: half a minute, or more on a busy machine")
-        self._dictionary = dictionary.load(cache, _changes(recipe))
+        self._dictionary = dictionary.load(cache, changes_of(recipe))
         self._weights = weights.load(recipe, self._dictionary, cache, secret)
         self._rules = Rules(
             np.uint64(recipe.seed), recipe.hmm, recipe.min_words, recipe.sketch_characters, recipe.top
@@ -262,7 +262,7 @@ class Fingerprinter(Closing):
         return result
 
 
-def _changes(recipe: Recipe) -> tuple[Change, ...]:
+def changes_of(recipe: Recipe) -> tuple[Change, ...]:
     """The changes to jieba's dictionary, folded as texts are: what they are folded to is what can be found."""
     changes = read_changes(recipe.user_dictionaries, recipe.add_words, recipe.remove_words)
     return tuple(Change(tables.fold_text(word, recipe.script), frequency) for word, frequency in changes)

@@ -1,0 +1,86 @@
+"""What `serve` would refuse of its settings, all of it at once and before anything starts."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from stream.errors import SettingsError, SimstreamError
+from stream.settings import Settings, misspelt_variables
+
+
+def problems(settings: Settings) -> Iterator[SimstreamError]:
+    """An error for each thing that would end `serve` with 2 at its start. Asks no broker; takes a few seconds."""
+    yield from misspelt_variables()
+    for check in (_recipe, _log, _callers, _folders, _hosts):
+        yield from check(settings)
+
+
+def refuse_misspelt_variables() -> None:
+    """Raise SettingsError for the first SIMSTREAM_* variable that no setting has."""
+    for error in misspelt_variables():
+        raise error
+
+
+def _recipe(settings: Settings) -> Iterator[SimstreamError]:
+    """The recipe with its files, and the policy that the settings make of it."""
+    from stream.text import dictionary, weights
+    from stream.text.fingerprinter import changes_of
+    from stream.text.policy import make_policy
+    from stream.text.recipe_file import load_recipe
+
+    def check() -> None:
+        recipe = load_recipe(settings.recipe)
+        asked = {"distance": settings.distance, "similarity": settings.similarity, "window_ms": settings.window_ms}
+        make_policy(recipe, "", link=settings.link, **asked)  # type: ignore[arg-type]
+        weights.load(recipe, dictionary.load(settings.cache_folder, changes_of(recipe)), settings.cache_folder)
+
+    yield from _raised(check)
+
+
+def _log(settings: Settings) -> Iterator[SimstreamError]:
+    from stream.cli.options import open_log
+
+    def check() -> None:
+        with open_log(settings) as log:
+            log.check()
+
+    yield from _raised(check)
+
+
+def _callers(settings: Settings) -> Iterator[SimstreamError]:
+    from stream.telemetry.callers import callers_of
+
+    yield from _raised(lambda: callers_of(settings.allowed_hosts, settings.query_host, settings.token_file))
+
+
+def _folders(settings: Settings) -> Iterator[SimstreamError]:
+    """Folders that are made where they are missing, and written to."""
+    folders = {"cache": settings.cache_folder}
+    if settings.state:
+        folders["state"] = Path(settings.state)
+    for name, folder in folders.items():
+        there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+        if not there.is_dir():
+            yield SettingsError(f"{name} is {folder}, and {there} is no folder", "name a folder")
+        elif not os.access(there, os.W_OK | os.X_OK):
+            yield SettingsError(f"{name} is {folder}, and {there} cannot be written to", "name another folder")
+
+
+def _hosts(settings: Settings) -> Iterator[SimstreamError]:
+    """Names and addresses that this machine can listen on. Ports may be in use by the service that runs."""
+    for name, host in (("http_host", settings.http_host), ("query_host", settings.query_host)):
+        try:
+            with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
+                probe.bind((host, 0))
+        except OSError as error:
+            yield SettingsError(f"{name} is {host}: {error.strerror}", "name an address of this machine")
+
+
+def _raised(check: Callable[[], object]) -> Iterator[SimstreamError]:
+    try:
+        check()
+    except SimstreamError as error:
+        yield error

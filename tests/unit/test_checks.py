@@ -1,0 +1,108 @@
+"""`simstream config` tells, all at once, what `serve` would refuse."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from stream.cli.main import invoke
+from stream.errors import SettingsError
+from stream.log import open_log
+from stream.settings import misspelt_variables, resolve
+
+KAFKA = 'log = "kafka://127.0.0.1:1"\n'
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of its own, and no variable but the cache's."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SIMSTREAM_CACHE", str(cache))
+    return tmp_path
+
+
+def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, list[str]]:
+    """The exit code of `config`, and the lines on stderr."""
+    code = invoke(["config", *arguments])
+    return code, capsys.readouterr().err.splitlines()
+
+
+def test_settings_that_serve_takes_end_with_0(capsys: pytest.CaptureFixture[str]) -> None:
+    assert told(capsys) == (0, [])
+    assert told(capsys, "--log", "a/folder") == (0, [])
+
+
+@pytest.mark.parametrize(
+    ("settings", "recipe", "wrong"),
+    [
+        ('recipe = "r.toml"', "similarity = 1.5", ["similarity is '1.5' (r.toml)"]),
+        ('recipe = "r.toml"\nsimilarity = 0.5', 'base = "google2007"', ["has no sketch"]),
+        ('recipe = "r.toml"', 'user_dictionaries = ["no.txt"]', ["no.txt"]),
+        ('recipe = "nonsense"', "", ["no recipe 'nonsense'"]),
+        ("distance = 64", "", ["distance is 64"]),
+        ('log = "http://broker:9092"', "", ["'http://broker:9092' is no place for a log"]),
+        ('log = "kafka:/broker:9092"', "", ["'kafka:/broker:9092' is no place for a log"]),
+        ('log = "kafka:broker"', "", ["'kafka:broker' is no place for a log"]),
+        ('log = "127.0.0.1:9092"', "", ["did you mean kafka://127.0.0.1:9092?"]),
+        ('log = "kafka://"', "", ["names no broker"]),
+        (KAFKA + '[kafka]\n"security.protocol" = "SLL"', "", ['"SLL" for configuration property "security.pro']),
+        (KAFKA + '[kafka]\n"no.such" = 1', "", ["no.such"]),
+        (KAFKA + '[kafka]\n"sasl.password.file" = "nowhere"', "", ["sasl.password.file"]),
+        ('token_file = "nowhere"', "", ["token_file names nowhere"]),
+        ('state = "r.toml"', "", ["state is r.toml"]),
+        ('http_host = "256.0.0.1"', "", ["http_host is 256.0.0.1"]),
+        (
+            'distance = "few"\nwindow = "soon"\nno_such = 1\nlog = "http://x"\n[frame]\nmax_pages = 0',
+            "",
+            ["no setting 'no_such'", "distance is 'few'", "frame.max_pages is 0", "window is 'soon'", "http://x"],
+        ),
+    ],
+)
+def test_all_that_serve_would_refuse_is_a_line_each_and_ends_with_2(
+    folder: Path, capsys: pytest.CaptureFixture[str], settings: str, recipe: str, wrong: list[str]
+) -> None:
+    (folder / "simstream.toml").write_text(settings)
+    (folder / "r.toml").write_text(recipe)
+    code, lines = told(capsys)
+    assert code == 2
+    assert len(lines) == len(wrong), lines
+    for line, words in zip(lines, wrong, strict=True):
+        assert words in line
+        assert line.count(": ") >= 2, "it does not say what to do"
+
+
+def test_a_mistyped_variable_ends_config_and_serve_with_2(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SIMSTREAM_WINDWO", "72h")
+    line = "simstream: no setting has the variable SIMSTREAM_WINDWO: did you mean SIMSTREAM_WINDOW?"
+    assert told(capsys) == (2, [line])
+    for command in ("serve", "news"):
+        assert invoke([command]) == 2
+        assert capsys.readouterr().err.splitlines() == [line]
+
+
+def test_what_kubernetes_sets_for_a_service_is_no_mistake() -> None:
+    links = {
+        "SIMSTREAM_QUERY_PORT": "tcp://10.0.0.1:9470",
+        "SIMSTREAM_QUERY_PORT_9470_TCP_ADDR": "10.0.0.1",
+        "SIMSTREAM_QUERY_SERVICE_HOST": "10.0.0.1",
+        "SIMSTREAM_QUERY_SERVICE_PORT_HTTP": "9470",
+    }
+    assert misspelt_variables(links) == []
+    assert resolve({}, links).settings.query_port == 9470
+
+
+@pytest.mark.parametrize("address", ["kafka:/127.0.0.1:9092", "KAFKA:x", "https:/x", "file:x"])
+def test_an_address_of_another_kind_is_no_folder(address: str) -> None:
+    with pytest.raises(SettingsError, match="kafka://HOST:PORT"):
+        open_log(address)
+
+
+@pytest.mark.parametrize("command", ["list", "replay"])
+def test_dead_letters_of_a_reason_that_there_is_not_are_refused(
+    capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    assert invoke(["dead-letters", command, "--reason", "nonsense", "--log", "kafka://127.0.0.1:1"]) == 2
+    assert "'nonsense' is not one of" in capsys.readouterr().err
