@@ -78,6 +78,7 @@ def run(speed: float, port: int, corpora: Path | None) -> None:
         _until(lambda: _is_ready(url), parts)
         name, records = _pages(corpora)
         say_on_stderr(f"the news feed: {url}   ({name}, {speed:g} pages a second; Ctrl-C ends it)")
+        say_on_stderr(f"its broker: {broker.address}   (for any command: --log {broker.address})")
         sent = _replay(broker.address, records, speed, parts)
         say_on_stderr(f"all {sent} pages are sent; the page stays until Ctrl-C: {url}")
         _until(lambda: False, parts, forever=True)

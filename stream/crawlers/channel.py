@@ -14,7 +14,7 @@ from scrapy import signals
 from stream.client import AsyncClient
 from stream.client.pages import Submitted
 from stream.crawlers.options import Options, options_of
-from stream.errors import ClientFull, LogError, SimstreamError, Unavailable
+from stream.errors import ClientFull, LogError, SettingsError, SimstreamError, Unavailable
 from stream.model import Verdict
 
 logger = logging.getLogger("simstream.crawlers")
@@ -30,10 +30,20 @@ def channel_of(crawler: Any) -> Channel:
     """The one channel of a crawler, whoever asks first. Raises SettingsError."""
     channel = _channels.get(crawler)
     if channel is None:
+        for name in ("asyncio", "twisted"):
+            logging.getLogger(name).addFilter(_in_one_line)
         channel = _channels[crawler] = Channel(options_of(crawler.settings), crawler.stats)
         crawler.signals.connect(channel.open, signal=signals.spider_opened)
         crawler.signals.connect(channel.close, signal=signals.spider_closed)
     return channel
+
+
+def _in_one_line(record: logging.LogRecord) -> bool:
+    """For those who log what ended a crawl: wrong settings are one line, and no traceback."""
+    error = record.exc_info[1] if record.exc_info else None
+    if isinstance(error, SettingsError):
+        record.msg, record.args, record.exc_info = str(error), (), None
+    return True
 
 
 class Channel:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from stream.client.aio import AsyncClient
+from stream.errors import VerdictLate
 from stream.model import Verdict
 
 
@@ -15,24 +16,38 @@ class Judge:
 
     def __init__(self, log: str, prefix: str, config: str | None) -> None:
         self._where = log, prefix, config
-        self._client: AsyncClient | None = None
-        self._opening = asyncio.Lock()
+        self._opening: asyncio.Future[AsyncClient] | None = None
 
     async def judge(self, page: Mapping[str, Any], timeout: float) -> Verdict:
-        """The page's verdict. Raises what AsyncClient.judge raises, and what opening it does."""
-        client = await self._opened()
-        return await client.judge(page, wait=timeout, timeout=timeout)
+        """The page's verdict within `timeout` seconds, whatever they are spent on. Raises VerdictLate after them,
+        what AsyncClient.judge raises, and what opening it does.
+        """
+        try:
+            async with asyncio.timeout(timeout):
+                client = await self._opened()
+                return await client.judge(page, wait=timeout, timeout=timeout)
+        except TimeoutError:
+            raise VerdictLate(
+                f"no verdict came within {timeout:g} s", "it may still be judged"
+            ) from None
 
     async def close(self) -> None:
         """End the client, if there is one."""
-        if self._client is not None:
-            await self._client.close()
+        if self._opening is None:
+            return
+        self._opening.cancel()  # changes nothing where it is open
+        await asyncio.wait({self._opening})
+        if not self._opening.cancelled() and self._opening.exception() is None:
+            await self._opening.result().close()
 
     async def _opened(self) -> AsyncClient:
-        async with self._opening:
-            if self._client is None:
-                log, prefix, config = self._where
-                client = AsyncClient(log, prefix, config=config)
-                await client.open()
-                self._client = client
-            return self._client
+        """The client, opened by whoever comes first; who leaves before it is open stops nobody's opening."""
+        if self._opening is None or (self._opening.done() and self._opening.exception() is not None):
+            self._opening = asyncio.ensure_future(self._open())
+        return await asyncio.shield(self._opening)
+
+    async def _open(self) -> AsyncClient:
+        log, prefix, config = self._where
+        client = AsyncClient(log, prefix, config=config)
+        await client.open()
+        return client

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from stream.wire.page import time_ms
 
 MOST_TEXTS = 256
 """Texts, fingerprints or pages of one request."""
@@ -44,7 +46,9 @@ class Pages(Asked):
 
     @model_validator(mode="after")
     def not_too_many(self) -> Pages:
-        """Refuses what may have too long an answer."""
+        """Refuses a question about nothing, and what may have too long an answer."""
+        if not self.texts and not self.pages:
+            raise ValueError("give `texts` or `pages`: there is nothing to match")
         _check_matches(len(self.texts) + len(self.pages), self.limit)
         return self
 
@@ -97,8 +101,16 @@ class JudgedPage(Asked):
     url: str | None = None
     text: str | None = None
     html: str | None = None
-    time: int | str | None = None
+    time: Annotated[int | str | None, Field(description="ISO 8601, or ms since 1970")] = None
     status: int | None = None
+
+    @field_validator("time")
+    @classmethod
+    def a_time(cls, time: int | str | None) -> int | str | None:
+        """Refuses a time that nobody can read: in the topic it would count as absent, without a word."""
+        if time is not None and time_ms(time) is None:
+            raise ValueError("give ISO 8601, such as 2026-03-02T18:00:00Z, or ms since 1970")
+        return time
 
 
 class Match(BaseModel):

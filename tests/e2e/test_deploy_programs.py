@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -55,6 +56,7 @@ def test_the_feed_to_look_at_shows_replayed_pages_and_ends_when_it_is_asked_to(c
         process.wait()
     text = (tmp_path / "said").read_text()
     assert f"the news feed: http://127.0.0.1:{port}/   (bundled pages, 500 pages a second" in text
+    assert re.search(r"^\S.*its broker: kafka://127\.0\.0\.1:\d+ ", text, re.MULTILINE)
     assert text.endswith("ended\n")
 
 

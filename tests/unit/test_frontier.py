@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 from scrapy import Request, Spider
 from scrapy.crawler import Crawler
@@ -130,3 +135,24 @@ def test_what_is_held_is_bounded_and_what_must_be_fetched_is_not_held() -> None:
     assert links.hold(link(1), 1)
     assert not links.hold(link(2), 1)
     assert not links.hold(link(1, dont_filter=True), 1)
+
+
+SPIDER = """
+import scrapy
+class Small(scrapy.Spider):
+    name = "small"
+    start_urls = ["data:text/html,x"]
+    custom_settings = {"SPIDER_MIDDLEWARES": {"stream.crawlers.FrontierMiddleware": 500}}
+"""
+
+
+def test_a_wrong_setting_ends_a_crawl_with_one_line(tmp_path: Path) -> None:
+    (tmp_path / "small.py").write_text(SPIDER)
+    line = [sys.executable, "-m", "scrapy", "runspider", "small.py", "-s", "SIMSTREAM_LINKS=no"]
+    environ = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
+    done = subprocess.run(line, cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    said = [line for line in done.stderr.splitlines() if "SIMSTREAM_LINKS" in line and "ERROR" in line]
+    assert len(said) == 1
+    assert said[0].endswith("SIMSTREAM_LINKS is 'no': use drop, deprioritize or follow")

@@ -107,6 +107,19 @@ def test_what_is_not_understood_is_told_briefly_and_never_sent_back(port: int) -
     assert {tuple(error) for error in answer.json["detail"]} == {("type", "loc", "msg")}
 
 
+def test_a_question_about_nothing_and_a_time_that_is_none_are_refused(port: int) -> None:
+    for body in ({}, {"texts": [], "limit": 5}):
+        answer = Answer(port, "POST", "/match", body)
+        assert answer.status == 422
+        assert "nothing to match" in answer.json["detail"][0]["msg"]
+    for time in ("yesterday", "2026-13-01", -5, 10**17):
+        answer = Answer(port, "POST", "/judge", {"id": "a", "text": "x", "time": time})
+        assert answer.status == 422
+        assert "ISO 8601" in answer.json["detail"][0]["msg"]
+    for timeout in ("0", "-1", "nan", "61", "soon"):
+        assert Answer(port, "POST", f"/judge?timeout={timeout}", {"id": "a", "text": "x"}).status == 422
+
+
 def test_a_body_of_very_many_small_values_is_never_read(port: int) -> None:
     for body in (
         b"{" + b",".join(b'"k%d":1' % number for number in range(20_000)) + b"}",

@@ -1,0 +1,91 @@
+"""A page judged over the API: its time is over when it said so, whatever the client behind it does meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from stream.errors import BrokerUnreachable, VerdictLate
+from stream.queries import judging
+from stream.queries.judging import Judge
+
+
+class SlowClient:
+    """Takes its time to open and to judge, and heeds no limit."""
+
+    opened = 0
+    closed = 0
+    opens_in = judges_in = 0.0
+    fails: Exception | None = None
+
+    def __init__(self, *_: object, **__: object) -> None: ...
+
+    async def open(self) -> None:
+        await asyncio.sleep(self.opens_in)
+        if self.fails is not None:
+            raise self.fails
+        type(self).opened += 1
+
+    async def judge(self, page: Mapping[str, Any], **_: float) -> str:
+        await asyncio.sleep(self.judges_in)
+        return f"the verdict of {page['id']}"
+
+    async def close(self) -> None:
+        type(self).closed += 1
+
+
+@pytest.fixture
+def client(monkeypatch: pytest.MonkeyPatch) -> type[SlowClient]:
+    made = type("Made", (SlowClient,), {})
+    monkeypatch.setattr(judging, "AsyncClient", made)
+    return made
+
+
+@pytest.mark.parametrize("slow", ["opens_in", "judges_in"])
+def test_no_verdict_comes_after_the_time_that_was_given(client: type[SlowClient], slow: str) -> None:
+    setattr(client, slow, 0.5)
+
+    async def play() -> None:
+        judge = Judge("log", "prefix", None)
+        began = time.monotonic()
+        with pytest.raises(VerdictLate, match=r"within 0\.0001 s"):
+            await judge.judge({"id": "a"}, 0.0001)
+        assert time.monotonic() - began < 0.4
+        assert await judge.judge({"id": "a"}, 5.0) == "the verdict of a"
+        await judge.close()
+
+    asyncio.run(play())
+    assert (client.opened, client.closed) == (1, 1), "who left early stopped nobody's opening"
+
+
+def test_a_client_that_did_not_open_is_opened_again(client: type[SlowClient]) -> None:
+    client.fails = BrokerUnreachable("no broker", "start it")
+
+    async def play() -> None:
+        judge = Judge("log", "prefix", None)
+        with pytest.raises(BrokerUnreachable):
+            await judge.judge({"id": "a"}, 5.0)
+        client.fails = None
+        assert await judge.judge({"id": "b"}, 5.0) == "the verdict of b"
+        await judge.close()
+
+    asyncio.run(play())
+    assert (client.opened, client.closed) == (1, 1)
+
+
+def test_an_end_amid_the_opening_waits_for_nobody(client: type[SlowClient]) -> None:
+    client.opens_in = 60.0
+
+    async def play() -> None:
+        judge = Judge("log", "prefix", None)
+        with pytest.raises(VerdictLate):
+            await judge.judge({"id": "a"}, 0.01)
+        await judge.close()
+
+    began = time.monotonic()
+    asyncio.run(play())
+    assert time.monotonic() - began < 5
