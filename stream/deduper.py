@@ -25,6 +25,7 @@ from stream.judge.state import JudgeState
 from stream.judge.warming import warm_judge
 from stream.model import U64, Columns, Kind, Page, Record, Source, Verdict
 from stream.settings import default_cache, duration_ms
+from stream.text.extraction_pool import MEMORY_BYTES, TIMEOUT_S
 from stream.text.fingerprinter import Fingerprinter
 from stream.text.policy import Policy, make_policy
 from stream.text.recipe import Recipe
@@ -70,9 +71,9 @@ class Deduper(Closing):
 
     `recipe` is a preset's name, a recipe file or a Recipe; `distance` and `similarity` override its own; `window`
     is a duration such as "72h" or None; `link` is "any" or "canonical". `cache` is the folder for tables made once,
-    `workers` the number of processes for HTML (which get `timeout_s` seconds a page), and `say` hears a sentence
-    before work that takes seconds. Pages are mappings with the fields of the record (`id`, `url`, `text` or `html`,
-    `time`, `status`) or plain texts. Not safe to use from several threads at once.
+    `workers` the number of processes for HTML (which get `timeout_s` seconds a page, and `memory_bytes` each), and
+    `say` hears a sentence before work that takes seconds. Pages are mappings with the fields of the record (`id`,
+    `url`, `text` or `html`, `time`, `status`) or plain texts. Not safe to use from several threads at once.
 
         with Deduper() as deduper:
             for verdict in deduper.judge([{"id": "a", "text": "…"}, {"id": "b", "text": "…"}]):
@@ -94,13 +95,19 @@ class Deduper(Closing):
         *,
         cache: Path | None = None,
         workers: int = 1,
-        timeout_s: float = 2.0,
+        timeout_s: float = TIMEOUT_S,
+        memory_bytes: int = MEMORY_BYTES,
         max_record_bytes: int = _MAX_RECORD_BYTES,
         say: Callable[[str], None] | None = None,
     ) -> None:
         window_ms = None if window is None else duration_ms("window", window)
         self._fingerprinter = Fingerprinter(
-            _recipe(recipe), cache or default_cache(), workers=workers, timeout_s=timeout_s, say=say
+            _recipe(recipe),
+            cache or default_cache(),
+            workers=workers,
+            timeout_s=timeout_s,
+            memory_bytes=memory_bytes,
+            say=say,
         )
         self._limits = PageLimits(max_record_bytes=max_record_bytes)
         self.policy = make_policy(

@@ -61,6 +61,8 @@ class ExtractSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """As many as cores; 0 extracts in the process itself, without any protection."""
     timeout_s: Annotated[float, Meta(gt=0)] = 2.0
     """Seconds of CPU for one page."""
+    memory_bytes: Annotated[int, Meta(ge=64 << 20)] = 512 << 20
+    """Of address space for one process; a page that needs more is `extract_failed`."""
 
 
 class DeadLetterSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -42,10 +42,15 @@ def command(
     size_of(inputs)
     limits = PageLimits(max_record_bytes=settings.max_record_bytes)
     recipe = load_recipe(settings.recipe)
-    workers, timeout_s = settings.extract.workers, settings.extract.timeout_s
+    extract = settings.extract
     fields = Fields(text_field, id_field)
     with Fingerprinter(
-        recipe, settings.cache_folder, workers=workers, timeout_s=timeout_s, say=say
+        recipe,
+        settings.cache_folder,
+        workers=extract.workers,
+        timeout_s=extract.timeout_s,
+        memory_bytes=extract.memory_bytes,
+        say=say,
     ) as fingerprinter:
         for batch in batches(with_progress(inputs, settings.max_record_bytes, "fingerprinting", fields)):
             pages = [decode(record, limits) for record in batch]

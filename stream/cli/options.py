@@ -110,6 +110,7 @@ def make_deduper(settings: Settings) -> Deduper:
         cache=settings.cache_folder,
         workers=settings.extract.workers,
         timeout_s=settings.extract.timeout_s,
+        memory_bytes=settings.extract.memory_bytes,
         max_record_bytes=settings.max_record_bytes,
         say=say,
     )

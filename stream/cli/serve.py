@@ -119,14 +119,14 @@ def service(
 
     recipe = load_recipe(settings.recipe)
     workers = settings.extract.workers if set(chosen) & {"fingerprint", "query"} else 0
-    timeout_s = settings.extract.timeout_s
     with (
         ExitStack() as stack,
         Fingerprinter(
             recipe,
             settings.cache_folder,
             workers=workers,
-            timeout_s=timeout_s,
+            timeout_s=settings.extract.timeout_s,
+            memory_bytes=settings.extract.memory_bytes,
             clock=time.monotonic,
             say=say if settings.log_format == "text" else _log.info,
         ) as fingerprinter,

@@ -55,6 +55,7 @@ def command(
         str(settings.cache_folder),
         settings.max_record_bytes,
         settings.extract.timeout_s,
+        settings.extract.memory_bytes,
         Fields(text_field, id_field),
     )
     with session(master) as spark:

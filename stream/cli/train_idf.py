@@ -70,11 +70,18 @@ def command(
     from stream.tools.train_idf.state import Folder
 
     size_of(inputs)
-    workers, timeout_s = settings.extract.workers, settings.extract.timeout_s
+    extract = settings.extract
     recipe, cache = load_recipe(settings.recipe), settings.cache_folder
     with (
         Folder(Path(output), resume=resume) as folder,
-        Fingerprinter(recipe, cache, workers=workers, timeout_s=timeout_s, say=say) as fingerprinter,
+        Fingerprinter(
+            recipe,
+            cache,
+            workers=extract.workers,
+            timeout_s=extract.timeout_s,
+            memory_bytes=extract.memory_bytes,
+            say=say,
+        ) as fingerprinter,
     ):
         try:
             training = _train(fingerprinter, folder, options, inputs, settings.max_record_bytes)

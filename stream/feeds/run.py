@@ -44,7 +44,7 @@ def run(settings: Settings, log: Log) -> None:
     begin_everywhere(cluster, name, (VERDICTS, PAGES))
     limits = Limits() if settings.window_ms is None else Limits(settings.window_ms)
     feed = Feed(limits)
-    pool = ExtractionPool(1, settings.extract.timeout_s)
+    pool = ExtractionPool(1, settings.extract.timeout_s, settings.extract.memory_bytes)
     with tempfile.TemporaryDirectory(prefix="simstream-news-") as folder, pool:
         app = make_app(settings, topics, feed, folder)
         texts = Texts(log, pool, PageLimits(settings.max_record_bytes))

@@ -27,9 +27,7 @@ class Judge:
                 client = await self._opened()
                 return await client.judge(page, wait=timeout, timeout=timeout)
         except TimeoutError:
-            raise VerdictLate(
-                f"no verdict came within {timeout:g} s", "it may still be judged"
-            ) from None
+            raise VerdictLate(f"no verdict came within {timeout:g} s", "it may still be judged") from None
 
     async def close(self) -> None:
         """End the client, if there is one."""

@@ -37,6 +37,7 @@ class Printing:
     cache: str
     max_record_bytes: int
     timeout_s: float
+    memory_bytes: int
     fields: Fields
 
 
@@ -73,4 +74,6 @@ def _rows(records: Sequence[Record], first: int, how: Printing) -> Iterator[Row]
 @cache
 def _fingerprinter(how: Printing) -> Fingerprinter:
     """One a worker process, which Spark uses again for the next task."""
-    return Fingerprinter(how.recipe, Path(how.cache), workers=1, timeout_s=how.timeout_s)
+    return Fingerprinter(
+        how.recipe, Path(how.cache), workers=1, timeout_s=how.timeout_s, memory_bytes=how.memory_bytes
+    )

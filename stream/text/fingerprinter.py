@@ -37,7 +37,7 @@ from stream.secret import Secret
 from stream.text import dictionary, probes, tables, weights
 from stream.text.dictionary import Mode
 from stream.text.extract import extract_one
-from stream.text.extraction_pool import TIMEOUT_S, ExtractionPool
+from stream.text.extraction_pool import MEMORY_BYTES, TIMEOUT_S, ExtractionPool
 from stream.text.markup import refusal
 from stream.text.prose import prose
 from stream.text.recipe import Recipe, recipe_id
@@ -51,11 +51,12 @@ class Fingerprinter(Closing):
     """Applies one recipe. Thread-safe: several threads may call any method at once; kernels hold no GIL.
 
     `cache` is a folder for what is built once (dictionary, weights); `workers` is the number of processes for
-    HTML, which start with the first HTML page and get `timeout_s` seconds of CPU a page; 0: in this process. With a
-    `clock` (seconds), hosts of slow pages rest, see `text.slow_hosts`. `say` hears a sentence before work that
-    takes seconds. `secret` places words in tables, by default that of the process; no result depends on it.
-    Construction costs about 0.1 s where everything is cached, else half a minute. `recipe_id` is the recipe's id,
-    `sketch_words` the number of 64-bit words of a sketch. Raises InputMissing without jieba's tables.
+    HTML, which start with the first HTML page and get `timeout_s` seconds of CPU a page and `memory_bytes` each;
+    0: in this process. With a `clock` (seconds), hosts of slow pages rest, see `text.slow_hosts`. `say` hears a
+    sentence before work that takes seconds. `secret` places words in tables, by default that of the process; no
+    result depends on it. Construction costs about 0.1 s where everything is cached, else half a minute.
+    `recipe_id` is the recipe's id, `sketch_words` the number of 64-bit words of a sketch. Raises InputMissing
+    without jieba's tables.
     """
 
     def __init__(
@@ -65,6 +66,7 @@ class Fingerprinter(Closing):
         *,
         workers: int = 1,
         timeout_s: float = TIMEOUT_S,
+        memory_bytes: int = MEMORY_BYTES,
         clock: Callable[[], float] | None = None,
         say: Callable[[str], None] | None = None,
         secret: Secret | None = None,
@@ -80,7 +82,7 @@ class Fingerprinter(Closing):
         )
         self._variant = _variant(recipe)
         self._kernel = fingerprint_batch
-        self._pool = ExtractionPool(workers, timeout_s, clock=clock)
+        self._pool = ExtractionPool(workers, timeout_s, memory_bytes, clock)
         self.recipe_id = self._identify()
         _mark_compiled(cache)
 

@@ -24,11 +24,12 @@ import pytest
 import yaml
 from compose_spec import PyCompose
 
+from deploy.kafka.acls import GRANTS
 from stream.cli import main
 from stream.log.base import PAGES, LogOptions
 from stream.log.kafka_cluster import Cluster
 from stream.log.kafka_source import group_of
-from stream.settings import Settings, resolve, unknown_variables
+from stream.settings import ExtractSettings, Settings, resolve, unknown_variables
 from stream.telemetry.health import Health
 from stream.telemetry.http import HttpServer
 from stream.telemetry.metrics import Metrics
@@ -215,6 +216,32 @@ def test_compose_runs_commands_and_settings_that_exist_without_rights(compose: d
     assert "INSIDE://kafka:9092" in compose["services"]["kafka"]["environment"]["KAFKA_ADVERTISED_LISTENERS"]
 
 
+def nbytes(text: str) -> int:
+    """`512m`, `2g`, `2Gi` or `768Mi` in bytes."""
+    units = {"m": 1 << 20, "g": 1 << 30, "Mi": 1 << 20, "Gi": 1 << 30}
+    found = re.fullmatch(r"(\d+)(\w+)", text)
+    assert found
+    return int(found[1]) * units[found[2]]
+
+
+def worst_bytes(extract: ExtractSettings) -> int:
+    """What processes that take HTML apart may have together, and half a gigabyte for the one that owns them."""
+    return extract.workers * extract.memory_bytes + (512 << 20)
+
+
+def test_compose_limits_the_memory_of_all_and_lets_extraction_have_what_its_settings_say(
+    compose: dict[str, Any],
+) -> None:
+    assert all(nbytes(one["mem_limit"]) >= 512 << 20 for one in compose["services"].values())
+    fingerprint = simstreams(compose)["fingerprint"]
+    extract = check_settings(fingerprint["environment"]).extract
+    assert "SIMSTREAM_EXTRACT_WORKERS" in fingerprint["environment"], "its default goes with the machine's cores"
+    assert nbytes(fingerprint["mem_limit"]) >= worst_bytes(extract)
+    news = simstreams(compose)["news"]
+    one = ExtractSettings(1, memory_bytes=check_settings(news["environment"]).extract.memory_bytes)
+    assert nbytes(news["mem_limit"]) >= worst_bytes(one)
+
+
 def test_prometheus_of_the_compose_file_scrapes_every_process(compose: dict[str, Any]) -> None:
     config = yaml.safe_load((DEPLOY / "compose/prometheus.yml").read_text())
     [scrape] = config["scrape_configs"]
@@ -300,6 +327,32 @@ def test_the_settings_of_the_pods_are_settings(tmp_path: Path) -> None:
     rules = named("NetworkPolicy", "simstream")["spec"]["egress"]
     ports = [port["port"] for rule in rules for port in rule["ports"]]
     assert int(settings.log.rpartition(":")[2]) in ports
+
+
+def test_each_role_has_an_account_of_its_own_and_no_other_s() -> None:
+    secrets = {}
+    for kind, template, _ in pods():
+        volumes = template["spec"]["volumes"]
+        [secrets[kind]] = [one["secret"]["secretName"] for one in volumes if "secret" in one]
+    accounts = {"Job": "operator", "Deployment": "fingerprint", "StatefulSet": "judge"}
+    assert secrets == {kind: f"simstream-kafka-{role}" for kind, role in accounts.items()}
+    assert set(accounts.values()) <= set(GRANTS)
+    publishing = {grant.name for grant in GRANTS["fingerprint"] if "Write" in grant.operations}
+    assert not publishing & {"verdicts", "positions", "judge"}
+    asked = named("TriggerAuthentication", "simstream-kafka")["spec"]["secretTargetRef"]
+    assert {one["name"] for one in asked} == {secrets["Deployment"]}, "the scaler needs no more than to see a lag"
+    text = (DEPLOY / "kubernetes/simstream.yaml").read_text()
+    [roles] = re.findall(r"for role in ([\w ]+);", text)
+    assert sorted(roles.split()) == sorted(accounts.values())
+
+
+def test_fingerprinters_have_the_memory_that_their_settings_let_extraction_take(tmp_path: Path) -> None:
+    text = named("ConfigMap", "simstream")["data"]["simstream.toml"]
+    file = tmp_path / "simstream.toml"
+    file.write_text(text.partition("[kafka]")[0])
+    [limit] = [one["resources"]["limits"]["memory"] for kind, _, one in pods() if kind == "Deployment"]
+    assert "workers" in text, "its default goes with the cores of the machine, not of the pod"
+    assert nbytes(limit) >= worst_bytes(check_settings({}, file).extract)
 
 
 def test_probes_ask_for_what_the_health_port_answers() -> None:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
+from stream.cli.options import make_deduper
+from stream.settings import ExtractSettings, Settings
 from stream.text.extract import extract_one
 from stream.text.extraction_pool import ExtractionPool
 
@@ -199,6 +203,31 @@ def test_a_page_that_wants_too_much_memory_costs_itself_only() -> None:
         huge, good = pool.extract([("<p>x</p>" * 3_000_000, HTML), (PAGE, HTML)])
     assert huge.reason == "extract_failed"
     assert good == extract_one(PAGE, HTML)
+
+
+def may_take(pool: ExtractionPool) -> int:
+    """The address space, in bytes, that the pool's one process may have."""
+    [pid] = pool.pids()
+    return resource.prlimit(pid, resource.RLIMIT_AS)[0]
+
+
+def test_a_process_may_take_half_a_gigabyte_or_what_is_set() -> None:
+    text = f"<p>{'word ' * 8_000_000}</p>"
+    with ExtractionPool(1, timeout=20.0) as pool:
+        [found] = pool.extract([(text, HTML)])
+        assert found.text is not None
+        assert may_take(pool) == 512 << 20
+    with ExtractionPool(1, timeout=20.0, memory_bytes=128 << 20) as pool:
+        large, good = pool.extract([(text, HTML), (PAGE, HTML)])
+        assert (large.reason, good) == ("extract_failed", extract_one(PAGE, HTML))
+        assert may_take(pool) == 128 << 20
+
+
+def test_the_setting_reaches_the_process(cache: Path) -> None:
+    settings = Settings(cache=str(cache), extract=ExtractSettings(1, 20.0, 96 << 20))
+    with make_deduper(settings) as deduper:
+        deduper.judge([{"id": "a", "html": PAGE}])
+        assert may_take(deduper._fingerprinter._pool) == 96 << 20
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from stream.errors import InputMissing, UsageError
 from stream.model import Kind, Page, Record
 from stream.sources.named import shown_path
-from stream.text.extraction_pool import ExtractionPool
+from stream.text.extraction_pool import MEMORY_BYTES, TIMEOUT_S, ExtractionPool
 from stream.wire.page import NO_TIME, PageLimits, decode
 
 NO_GROUP: Final = -1
@@ -53,7 +53,8 @@ class Reading:
     limits: PageLimits
     strip_front_matter: bool = False
     workers: int = 1
-    timeout_s: float = 2.0
+    timeout_s: float = TIMEOUT_S
+    memory_bytes: int = MEMORY_BYTES
 
 
 class _Grouped(msgspec.Struct, gc=False):
@@ -137,7 +138,7 @@ def _extract(pages: Sequence[Page], reading: Reading) -> None:
     waiting = [page for page in pages if page.kind == Kind.READABLE and page.text is None]
     if not waiting:
         return
-    with ExtractionPool(reading.workers, reading.timeout_s) as pool:
+    with ExtractionPool(reading.workers, reading.timeout_s, reading.memory_bytes) as pool:
         for at in range(0, len(waiting), _EXTRACTED):
             batch = waiting[at : at + _EXTRACTED]
             raws = [(page.raw if page.raw is not None else "", page.content_type) for page in batch]

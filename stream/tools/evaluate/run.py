@@ -97,6 +97,7 @@ def _read(request: Request, watcher: Watcher) -> list[Corpus]:
         request.strip_front_matter,
         settings.extract.workers,
         settings.extract.timeout_s,
+        settings.extract.memory_bytes,
     )
     corpora = []
     for name, path in zip(corpus_names(request.inputs), request.inputs, strict=True):
