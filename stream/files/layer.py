@@ -1,4 +1,4 @@
-"""The only door to the file system for state, so that a test can make any step of it fail.
+"""The only door to the file system for state and local logs, so that a test can make any step of it fail.
 
 Every method is one step that can fail by itself and raises OSError as the system does; who calls them gives the
 error its name (`stream/files/failures`). A test derives from `Files` and fails at the step of its choice.
@@ -22,9 +22,12 @@ MOST = 1 << 30
 class Files:
     """The file system as it is. Descriptors are plain numbers; nothing is buffered."""
 
+    mode = 0o600
+    """Of files that are made: a state holds the ids of pages, which are nobody else's business."""
+
     def create(self, path: Path) -> int:
         """A new empty file to write to, in place of one that a crash has left."""
-        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, self.mode)
 
     def open(self, path: Path) -> int:
         """A file to read."""
@@ -42,9 +45,24 @@ class Files:
         """How many bytes the system took: maybe not all."""
         return os.write(descriptor, data)
 
+    def pwrite(self, descriptor: int, data: bytes, offset: int) -> None:
+        """All of `data`, from `offset` on."""
+        rest = memoryview(data)
+        while rest:
+            done = os.pwrite(descriptor, rest, offset)
+            rest, offset = rest[done:], offset + done
+
+    def truncate(self, descriptor: int, size: int) -> None:
+        """What is behind `size` goes."""
+        os.ftruncate(descriptor, size)
+
     def fsync(self, descriptor: int) -> None:
         """What was written survives a power cut. After a failure nothing is known: write it anew."""
         os.fsync(descriptor)
+
+    def sync_data(self, descriptor: int) -> None:
+        """As `fsync`, also for a file that is open to be read, whoever wrote to it; its times may be lost."""
+        os.fdatasync(descriptor) if hasattr(os, "fdatasync") else os.fsync(descriptor)
 
     def rename(self, old: Path, new: Path) -> None:
         """In one step; a file that is at `new` goes."""
@@ -62,8 +80,11 @@ class Files:
         os.unlink(path)
 
     def make_folder(self, path: Path) -> None:
-        """With the folders above it; one that is there stays."""
+        """With the folders above it, so that it survives a power cut; one that is there stays."""
+        missing = [each for each in (path, *path.parents) if not each.exists()]
         path.mkdir(parents=True, exist_ok=True)
+        for each in missing:
+            Files.sync_folder(self, each.parent)
 
     def listdir(self, folder: Path) -> list[str]:
         return os.listdir(folder)
@@ -105,7 +126,7 @@ class Files:
 
         Raises BlockingIOError, with the holder's pid or "unknown" in `filename`, where another one has it.
         """
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, self.mode)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:

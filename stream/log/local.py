@@ -4,8 +4,17 @@ A topic is one append-only file with the records of all its partitions in the or
 append is one checksummed group; verdicts and position are one group together, so a crash leaves both or neither.
 
 What was acknowledged or published survives the death of the process, also `kill -9`: it is in the kernel's page
-cache. A power cut may take the last moments before a `flush`, `close`, `publish` or source commit; each of these
-waits for the disk.
+cache. A power cut may take the last second, but nothing that something else on the disk was made from. So the disk
+is waited for
+
+- by a source before it hands over pages: no frame names an offset that the file may lose;
+- by `publish` for the frames before the verdicts, then for the verdicts with their position;
+- by a commit for pages, frames and dead letters, then for the commit itself;
+- by a reader of positions before it hands one over: a standby's snapshot is not ahead of what is published;
+- by `flush` and `close`, and by every writer once a second.
+
+Where the disk lost what it had taken all the same, the next writer or source refuses: offsets that a commit or
+position has passed are never given twice.
 """
 
 from __future__ import annotations
@@ -15,6 +24,7 @@ from pathlib import Path
 from typing import Literal
 
 from stream.errors import LogError
+from stream.files.layer import Files
 from stream.log.base import (
     PAGES,
     POSITIONS,
@@ -54,9 +64,9 @@ class LocalLog(Log):
 
     kind = "local"
 
-    def __init__(self, folder: str | Path, options: LogOptions | None = None) -> None:
+    def __init__(self, folder: str | Path, options: LogOptions | None = None, files: Files | None = None) -> None:
         self._options = options or LogOptions()
-        self._catalog = Catalog(Path(folder), self._options)
+        self._catalog = Catalog(Path(folder), self._options, files)
 
     def create_topics(self, partitions: int | None = None) -> list[TopicReport]:
         """See Log. Raises DiskFull."""

@@ -7,9 +7,10 @@ import uuid
 from pathlib import Path
 
 from stream.errors import LogDamaged, TopicMissing
+from stream.files.layer import Files
 from stream.log.base import POSITIONS, VERDICTS, LogOptions, TopicInfo
 from stream.log.hints import how_to_create
-from stream.log.local_files import GroupFile, TopicWriter, replace_file
+from stream.log.local_files import GroupFile, LogFiles, TopicWriter, replace_file
 from stream.log.local_groups import FILE_MAGIC
 from stream.log.local_lock import Lock, cannot_use
 
@@ -21,9 +22,10 @@ class Catalog:
     append.
     """
 
-    def __init__(self, folder: Path, options: LogOptions) -> None:
+    def __init__(self, folder: Path, options: LogOptions, files: Files | None = None) -> None:
         self.folder = folder
         self.options = options
+        self.files = files or LogFiles()
         self._path = folder / "topics.json"
 
     def name(self, topic: str) -> str:
@@ -37,12 +39,21 @@ class Catalog:
     def open(self, topic: str) -> GroupFile:
         """The file that holds a topic's records, for reading. Raises TopicMissing, TopicRecreated."""
         self.info(topic)
-        return GroupFile(self.path(topic), self.info(_stored_in(topic)))
+        return GroupFile(self.path(topic), self.info(_stored_in(topic)), self.files)
 
     def writer(self, topic: str) -> TopicWriter:
         """The file that holds a topic's records, for appending. Raises TopicMissing, LogLocked."""
         self.info(topic)
-        return TopicWriter(self.path(topic), self.info(_stored_in(topic)))
+        return TopicWriter(self.path(topic), self.info(_stored_in(topic)), self.files)
+
+    def sync(self, *topics: str) -> None:
+        """Make all that is in these topics survive a power cut. Raises TopicMissing, LogError."""
+        for topic in topics:
+            file = self.open(topic)
+            try:
+                file.sync()
+            finally:
+                file.close()
 
     def info(self, topic: str) -> TopicInfo:
         """Raises TopicMissing."""
@@ -70,7 +81,7 @@ class Catalog:
     def create(self, topic: str, partitions: int) -> bool:
         """Make a topic; False where it is there already. Raises LogError where the folder cannot be made."""
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
+            self.files.make_folder(self.folder)
         except OSError as error:
             raise cannot_use(self.folder, error) from error
         lock = Lock(self.folder / "topics.lock", "makes topics")
@@ -80,9 +91,10 @@ class Catalog:
                 return False
             identity = uuid.uuid4()
             if topic != POSITIONS:
-                replace_file(self.path(topic), FILE_MAGIC + identity.bytes)
+                replace_file(self.path(topic), FILE_MAGIC + identity.bytes, self.files)
             topics[self.name(topic)] = {"id": str(identity), "partitions": partitions}
-            replace_file(self._path, json.dumps({"version": 1, "topics": topics}, indent=1).encode())
+            data = json.dumps({"version": 1, "topics": topics}, indent=1).encode()
+            replace_file(self._path, data, self.files)
             return True
         finally:
             lock.release()

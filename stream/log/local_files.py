@@ -1,32 +1,38 @@
 """One topic's file in a local log: for reading, for counting, and for its one writer under a lock.
 
 What `write` has returned for survives the death of the process (the page cache is the kernel's); `sync` makes it
-survive the machine's.
+survive the machine's. A power cut may take any part of what was not synced, and leave what was written behind it.
 """
 
 from __future__ import annotations
 
+import logging
 import mmap
 import os
 import sys
+import time
 import uuid
+import zlib
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from stream.errors import LogDamaged, TopicMissing, TopicRecreated
+from stream.files.layer import Files
 from stream.log.base import TopicInfo
 from stream.log.local_groups import (
     FILE_HEADER,
     FILE_MAGIC,
     HAS_POSITION,
     HEADER_SIZE,
+    LOOSE,
     MIXED,
     POSITION,
     GroupHeader,
     body_is_sound,
     decode_header,
+    encode_group,
     find_header,
     partitions_in,
 )
@@ -34,27 +40,35 @@ from stream.log.local_lock import Lock, cannot_write
 
 CHUNK = 1 << 20
 """Bytes read at a time; a longer group is read alone."""
+SYNC_EVERY = 1.0
+"""Seconds between two syncs of a writer that is busy: a power cut takes no more of what nobody has read yet."""
+_log = logging.getLogger("simstream.log")
 
 
-def replace_file(path: Path, data: bytes) -> None:
+class LogFiles(Files):
+    """The file system as it is; others may read a log."""
+
+    mode = 0o666  # less the umask
+
+
+def replace_file(path: Path, data: bytes, files: Files | None = None) -> None:
     """Put `data` in place of the file in one step that survives a power cut.
 
     Raises DiskFull or LogError; the file is as it was then."""
+    files = files or LogFiles()
     partial = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
-        with partial.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(path)
+        descriptor = files.create(partial)
+        try:
+            files.write(descriptor, memoryview(data))
+            files.fsync(descriptor)
+        finally:
+            files.close(descriptor)
+        files.rename(partial, path)
+        files.sync_folder(path.parent)
     except OSError as error:
         partial.unlink(missing_ok=True)
         raise cannot_write(path, error) from error
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
 
 
 class FoundGroup(NamedTuple):
@@ -68,8 +82,9 @@ class FoundGroup(NamedTuple):
 class GroupFile:
     """Reads the groups of one topic's file in order, also while another process appends to it."""
 
-    def __init__(self, path: Path, topic: TopicInfo) -> None:
+    def __init__(self, path: Path, topic: TopicInfo, files: Files) -> None:
         self.path = path
+        self._files = files
         self.at = FILE_HEADER
         self._fd = _open_checked(path, topic, os.O_RDONLY)
         self._buffer = b""
@@ -85,6 +100,13 @@ class GroupFile:
         """Go on at `at`, where a group begins."""
         self.at = self._base = at
         self._buffer = b""
+
+    def sync(self) -> None:
+        """Make all that `next` has returned survive a power cut, whoever wrote it. Raises LogError."""
+        try:
+            self._files.sync_data(self._fd)
+        except OSError as error:
+            raise cannot_write(self.path, error) from error
 
     def size(self) -> int:
         """How long the file is now."""
@@ -106,17 +128,21 @@ class GroupFile:
         return None
 
     def _look_behind(self, start: int) -> None:
-        """Raise LogDamaged where a whole group stands behind one that is not, else it is a torn tail."""
+        """Raise LogDamaged where a group that is not loose stands behind one that is not whole, else it is a torn
+        tail."""
         header = decode_header(self._bytes(HEADER_SIZE), 0)  # once more: a writer may have been in the middle
         if header and body_is_sound(header, self._bytes(HEADER_SIZE + header.size)[HEADER_SIZE:]):
             return
         self.seek(self.at)
         while chunk := os.pread(self._fd, CHUNK + HEADER_SIZE, start):
-            if find_header(chunk, 0) is not None:
-                raise LogDamaged(
-                    f"{self.path} is damaged at byte {self.at}",
-                    "a checksum does not agree; restore the file from a copy, or begin with another folder",
-                )
+            found = find_header(chunk, 0)
+            while found is not None and (header := decode_header(chunk, found)):
+                if not header.flags & LOOSE:
+                    raise LogDamaged(
+                        f"{self.path} is damaged at byte {self.at}",
+                        "a checksum does not agree; restore the file from a copy, or begin with another folder",
+                    )
+                found = find_header(chunk, found + 1)
             start += CHUNK
 
     def _bytes(self, size: int) -> bytes:
@@ -140,8 +166,8 @@ class Tally:
         self.path = path
         self._positions_only = positions_only
         self.at = FILE_HEADER
-        self.last = FILE_HEADER
-        """Where the last group counted begins."""
+        self.firm = FILE_HEADER
+        """Where the last group that is not loose begins: all before it is on the disk."""
         self.last_position: int | None = None
         """Where the last group with a position begins."""
         self.records: Counter[int] = Counter()
@@ -155,9 +181,11 @@ class Tally:
                 while most is None or most > 0:
                     header = decode_header(view, self.at)
                     start = self.at + HEADER_SIZE
-                    if header is None or start + header.size > len(view):
+                    if header is None or (end := start + header.size) > len(view):
                         return
-                    with view[start : start + header.size] as body:
+                    with view[start:end] as body:
+                        if end == len(view) and zlib.crc32(body) != header.body_crc:
+                            return  # a torn tail may have its full length
                         if not self._count(header, body, below):
                             return
                     most = most - 1 if most is not None else None
@@ -173,7 +201,8 @@ class Tally:
                 return False
         for partition, count in counts.items():
             self.records[partition] += count
-        self.last = self.at
+        if not header.flags & LOOSE:
+            self.firm = self.at
         if header.flags & HAS_POSITION:
             self.last_position = self.at
         self.at += HEADER_SIZE + header.size
@@ -183,14 +212,15 @@ class Tally:
 class TopicWriter:
     """The one writer of a topic's file. Opening it cuts off a torn tail."""
 
-    def __init__(self, path: Path, topic: TopicInfo) -> None:
+    def __init__(self, path: Path, topic: TopicInfo, files: Files) -> None:
         """Raises LogLocked, LogDamaged, TopicRecreated. Costs a pass over the headers of the file."""
         self.path = path
+        self._files = files
         self._lock = Lock(path.with_suffix(".lock"), f"writes to {topic.name}")
         try:
             self._fd = _open_checked(path, topic, os.O_RDWR)
             self.end = self._find_end(topic)
-            os.ftruncate(self._fd, self.end)
+            self._cut_off()
         except BaseException:
             self._lock.release()
             raise
@@ -200,26 +230,29 @@ class TopicWriter:
         """Whether it can still write."""
         return self._fd >= 0
 
-    def write(self, group: bytes, *, durable: bool = False) -> None:
-        """Append one group; when it returns the group survives the death of this process, or, where it is to be
-        `durable`, that of the machine.
+    def write(
+        self, records: Sequence[bytes], partition: int, flags: int, time_ms: int, *, durable: bool = False
+    ) -> None:
+        """Append one group of encoded records; when it returns the group survives the death of this process, or,
+        where it is to be `durable`, that of the machine.
 
         Raises DiskFull or LogError where the disk does not take it; nothing of the group remains then."""
-        rest, at = memoryview(group), self.end
+        group = encode_group(records, partition, flags if self._synced == self.end else flags | LOOSE, time_ms)
+        before = self.end
         try:
-            while rest:
-                done = os.pwrite(self._fd, rest, at)
-                rest, at = rest[done:], at + done
-            if durable:
+            self._files.pwrite(self._fd, group, before)
+            self.end += len(group)
+            if durable or time.monotonic() - self._synced_at >= SYNC_EVERY:
                 self.sync()
         except OSError as error:
-            os.ftruncate(self._fd, self.end)
+            self.end = before
+            self._files.truncate(self._fd, before)
             raise cannot_write(self.path, error) from error
-        self.end = at
 
     def sync(self) -> None:
         """Make what was written survive a power cut. Raises OSError."""
-        os.fdatasync(self._fd) if hasattr(os, "fdatasync") else os.fsync(self._fd)
+        self._files.sync_data(self._fd)
+        self._synced, self._synced_at = self.end, time.monotonic()
 
     def close(self) -> None:
         """Release the topic to other writers; may be called again."""
@@ -229,17 +262,30 @@ class TopicWriter:
         self._lock.release()
 
     def _find_end(self, topic: TopicInfo) -> int:
-        """Where the last whole group ends; only that group's body is verified, readers verify the others."""
+        """Where the last whole group ends. Only bodies from the last group on that is not loose are verified, since
+        the others were on the disk when it was written; readers verify them all."""
         tally = Tally(self.path, positions_only=True)
         tally.advance()
-        file = GroupFile(self.path, topic)
+        file = GroupFile(self.path, topic, self._files)
         try:
-            file.seek(tally.last)
+            file.seek(tally.firm)
             while file.next():
                 pass
             return file.at
         finally:
             file.close()
+
+    def _cut_off(self) -> None:
+        """Cut off a torn tail, and let all before it be safe."""
+        torn = os.fstat(self._fd).st_size - self.end
+        try:
+            if torn:
+                self._files.truncate(self._fd, self.end)
+            self.sync()
+        except OSError as error:
+            raise cannot_write(self.path, error) from error
+        if torn:
+            _log.warning("%s: cut off %d bytes that were never whole on the disk", self.path, torn)
 
 
 def _open_checked(path: Path, topic: TopicInfo, flags: int) -> int:

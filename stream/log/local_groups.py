@@ -6,7 +6,8 @@
     record = partition, timestamp, length of headers, key and value; then headers (msgpack), key, value
 
 A group is there as a whole or not at all: what a killed writer left behind fails its length or checksum and is
-the *torn tail*. The same failure with a valid group behind it is damage.
+the *torn tail*. So are loose groups behind it, since a power cut may take any of what was not yet on the disk. The
+same failure with a valid group behind it that is not loose is damage.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ POSITION = -1
 """Where records are counted by partition: the positions."""
 HAS_POSITION = 1
 """Flag: the last record of the group is the position, a record of the topic `positions`."""
+LOOSE = 2
+"""Flag: when the group was written, what stands before it was not known to survive a power cut."""
 
 _HEADER = Struct("<4sIIIIqI")
 _CHECK = Struct("<I")

@@ -9,7 +9,7 @@ import os
 import time
 from pathlib import Path
 
-from stream.errors import DiskFull, LogError, LogLocked
+from stream.errors import DiskFull, LogDamaged, LogError, LogLocked
 
 LOOK_S = 0.005
 """How long nobody holds a lock only to look at it."""
@@ -29,6 +29,14 @@ def cannot_use(path: Path, error: OSError) -> LogError:
     if error.errno in FULL:
         return cannot_write(path, error)
     return LogError(f"cannot use {path}: {error.strerror}", "check --log and its permissions")
+
+
+def ends_before(name: str, end: int, passed: int) -> LogDamaged:
+    """The error for a file that has lost records that something else was made from."""
+    return LogDamaged(
+        f"{name} ends at offset {end}, but has been read up to {passed}: the disk lost what it had taken",
+        "restore the file from a copy, or begin with another folder",
+    )
 
 
 class Lock:

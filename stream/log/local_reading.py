@@ -64,6 +64,10 @@ class Follower:
         read = all(self.offsets[p if key is None else key] >= end for p, end in ends.items())
         return read and not any(record.offset < ends.get(record.partition, 0) for record in self._pending)
 
+    def sync(self) -> None:
+        """Make what was returned survive a power cut. Raises LogError."""
+        self._file.sync()
+
     def close(self) -> None:
         """May be called again."""
         self._file.close()
@@ -135,6 +139,7 @@ class LocalReader(Reader):
     """Reads one topic of a local log."""
 
     def __init__(self, catalog: Catalog, topic: str, start: int | Literal["end"]) -> None:
+        self._topic = topic
         self._same = SameTopics(catalog, topic)
         partitions = range(catalog.info(topic).partitions)
         wanted = None if start == "end" else dict.fromkeys(partitions, start)
@@ -151,8 +156,11 @@ class LocalReader(Reader):
             )
 
     def poll(self, limit: int, timeout: float) -> list[Record]:
-        """See Reader. Waits by looking every 5 ms."""
-        return wait_for(self._follower, self._same, limit, timeout)
+        """See Reader. Waits by looking every 5 ms, and for positions until they are on the disk."""
+        records = wait_for(self._follower, self._same, limit, timeout)
+        if records and self._topic == POSITIONS:
+            self._follower.sync()
+        return records
 
     def caught_up(self) -> bool:
         """See Reader."""

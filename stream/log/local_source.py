@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 
 from stream.errors import LogDamaged
-from stream.log.base import FINGERPRINTS, PAGES, Polled, Source, Start
+from stream.log.base import DEAD_LETTERS, FINGERPRINTS, PAGES, Polled, Source, Start
 from stream.log.local_catalog import Catalog
 from stream.log.local_files import Tally, replace_file
-from stream.log.local_lock import Lock
+from stream.log.local_lock import Lock, ends_before
 from stream.log.local_reading import Follower, SameTopics, wait_for
 
 LAG_STEP = 100_000
@@ -60,20 +59,28 @@ def read_commit(catalog: Catalog, ids: Ids) -> dict[int, int]:
 
 
 def write_commit(catalog: Catalog, ids: Ids, offsets: Mapping[int, int]) -> None:
-    """Commit: first the frames that it relies on go to the disk, then the file is replaced in one step."""
-    frames = os.open(catalog.path(FINGERPRINTS), os.O_RDONLY)
-    try:
-        os.fsync(frames)
-    finally:
-        os.close(frames)
+    """Commit: first what it relies on goes to the disk, then the file is replaced in one step."""
+    catalog.sync(PAGES, FINGERPRINTS, DEAD_LETTERS)
     data = {PAGES: ids[0], FINGERPRINTS: ids[1], "offsets": {str(p): n for p, n in sorted(offsets.items())}}
-    replace_file(commit_path(catalog), json.dumps(data).encode())
+    replace_file(commit_path(catalog), json.dumps(data).encode(), catalog.files)
+
+
+def check_end(catalog: Catalog, tally: Tally, offsets: Mapping[int, int]) -> None:
+    """Raise LogDamaged unless the file of `pages`, counted on from the tally, reaches these offsets."""
+    while short := [p for p, offset in offsets.items() if tally.records[p] < offset]:
+        before = tally.at
+        tally.advance(LAG_STEP)
+        if tally.at == before:
+            raise ends_before(
+                f"partition {short[0]} of {catalog.name(PAGES)}", tally.records[short[0]], offsets[short[0]]
+            )
 
 
 class LocalSource(Source):
     """The one reader of `pages` on behalf of the fingerprinter, with its commits in a small file.
 
-    A commit waits until the frames it relies on are on the disk, then replaces the file in one step."""
+    Pages are on the disk before they are handed over, so that no frame is of pages that a power cut takes. A commit
+    waits until what it relies on is on the disk, then replaces the file in one step."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._same = SameTopics(catalog, PAGES, FINGERPRINTS)
@@ -88,6 +95,8 @@ class LocalSource(Source):
         """See Source."""
         started, self._started = self._started, []
         records = wait_for(self._follower, self._same, limit, 0 if started else timeout) if limit else []
+        if records:
+            self._follower.sync()
         for record in records:
             self._next[record.partition] = record.offset + 1
         return Polled(records, started)
@@ -120,4 +129,5 @@ class LocalSource(Source):
         self._next = {start.partition: start.offset for start in self._started}
         follower = Follower(self._catalog, PAGES, dict(self._next))
         self._ahead: Tally = follower.tally  # the backlog is counted from where reading begins
+        check_end(self._catalog, self._ahead, committed)
         return follower

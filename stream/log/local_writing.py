@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
-from stream.errors import DeliveryFailed, DiskFull, LogError, PositionMissing, RecordTooLarge
-from stream.log.base import POSITION_KEY, POSITIONS, VERDICTS, Appender, Outgoing, Placed, Publisher
+from stream.errors import DeliveryFailed, DiskFull, LogError, PositionMissing, RecordTooLarge, WrongLog
+from stream.log.base import (
+    FINGERPRINTS,
+    PAGES,
+    POSITION_KEY,
+    POSITIONS,
+    VERDICTS,
+    Appender,
+    Outgoing,
+    Placed,
+    Publisher,
+)
 from stream.log.local_catalog import Catalog
 from stream.log.local_files import GroupFile, Tally, TopicWriter
-from stream.log.local_groups import FILE_HEADER, HAS_POSITION, MIXED, decode_body, encode_group, encode_record
-from stream.log.local_lock import cannot_write
+from stream.log.local_groups import FILE_HEADER, HAS_POSITION, MIXED, decode_body, encode_record
+from stream.log.local_lock import cannot_write, ends_before
 from stream.log.local_reading import has_verdicts
+from stream.log.local_source import check_end, read_commit, topic_ids
 from stream.log.partitioner import partition_of, partitions_of
+from stream.wire import position as positions
 
 
 def now_ms() -> int:
@@ -30,6 +43,11 @@ class LocalAppender(Appender):
             raise LogError("positions are written by the publisher alone", "use Log.publisher()")
         self._partitions = catalog.info(topic).partitions
         self._writer: TopicWriter = catalog.writer(topic)
+        try:
+            _check_end(catalog, topic)
+        except BaseException:
+            self._writer.close()
+            raise
         self._limit = limit
         self._name = catalog.name(topic)
         self._count = 0
@@ -61,7 +79,7 @@ class LocalAppender(Appender):
         record = encode_record(partition, now if timestamp is None else timestamp, key, value, headers)
         if len(record) > self._limit:
             raise too_large(self._name, len(record), self._limit)
-        self._write(self._writer.write, encode_group([record], partition, 0, now))
+        self._write(lambda: self._writer.write([record], partition, 0, now))
         self._count += 1
         if placed is not None:
             placed(partition, self._offset(partition))
@@ -98,10 +116,10 @@ class LocalAppender(Appender):
         self._tally.advance()
         return self._tally.records[partition] - 1
 
-    def _write(self, call: Callable[..., None], *arguments: bytes) -> None:
+    def _write(self, call: Callable[[], None]) -> None:
         """Call the writer, whose failure ends this appender."""
         try:
-            call(*arguments)
+            call()
         except (OSError, LogError) as error:
             named = error if isinstance(error, LogError) else cannot_write(self._writer.path, error)
             todo = (
@@ -118,6 +136,7 @@ class LocalPublisher(Publisher):
         self._catalog = catalog
         self._partitions = catalog.info(VERDICTS).partitions
         self._writer: TopicWriter | None = None
+        self._frames: GroupFile | None = None
         self._results: Counter[str] = Counter()
 
     @property
@@ -129,19 +148,21 @@ class LocalPublisher(Publisher):
         """See Publisher. Raises LogLocked where another publisher lives."""
         self.close()
         self._writer = self._catalog.writer(VERDICTS)
+        self._frames = self._catalog.open(FINGERPRINTS)
         position = self.committed()
         if position is None and has_verdicts(self._catalog):
             raise position_missing(self._catalog.name(VERDICTS), self._catalog.name(POSITIONS))
         return position
 
     def committed(self) -> bytes | None:
-        """See Publisher. Costs a pass over the headers of the file."""
+        """See Publisher. Costs a pass over the headers of the file, and waits for the disk."""
         tally = Tally(self._catalog.path(VERDICTS), positions_only=True)
         tally.advance()
         if tally.last_position is None:
             return None
         file = self._catalog.open(VERDICTS)
         try:
+            file.sync()
             file.seek(tally.last_position)
             return _last_position(file) or self._before_a_torn_tail(file)
         finally:
@@ -156,7 +177,7 @@ class LocalPublisher(Publisher):
     def publish(self, verdicts: Sequence[Outgoing], position: bytes) -> None:
         """See Publisher. After DiskFull nothing of it is there: called again with the same arguments, once there is
         room, it publishes once. So after any other LogError of the disk, if the disk can be mended."""
-        if self._writer is None:
+        if self._writer is None or self._frames is None:
             raise LogError("publish was called before start", "call start first")
         now = now_ms()
         partitions = partitions_of([verdict.key for verdict in verdicts], self._partitions)
@@ -166,7 +187,8 @@ class LocalPublisher(Publisher):
         ]
         records.append(encode_record(0, now, POSITION_KEY, position, ()))
         try:
-            self._writer.write(encode_group(records, MIXED, HAS_POSITION, now), durable=True)
+            self._frames.sync()  # a power cut must not leave verdicts of frames that it takes
+            self._writer.write(records, MIXED, HAS_POSITION, now, durable=True)
         except (OSError, LogError):
             self._results["aborted"] += 1
             raise
@@ -177,6 +199,32 @@ class LocalPublisher(Publisher):
         if self._writer is not None:
             self._writer.close()
             self._writer = None
+        if self._frames is not None:
+            self._frames.close()
+            self._frames = None
+
+
+def _check_end(catalog: Catalog, topic: str) -> None:
+    """Raise LogDamaged where pages that were read, or frames that were judged, are no longer in the file: what is
+    appended now would take their offsets, and be passed over."""
+    tally = Tally(catalog.path(topic))
+    if topic == PAGES and catalog.partitions(FINGERPRINTS) is not None:
+        check_end(catalog, tally, read_commit(catalog, topic_ids(catalog)))
+    elif topic == FINGERPRINTS and (judged := _judged_frames(catalog)):
+        tally.advance()
+        if tally.records[0] < judged:
+            raise ends_before(catalog.name(FINGERPRINTS), tally.records[0], judged)
+
+
+def _judged_frames(catalog: Catalog) -> int:
+    """The frame up to which verdicts of this log are published; 0 where nobody can say."""
+    if catalog.partitions(VERDICTS) is None:
+        return 0
+    data = LocalPublisher(catalog).committed()
+    with contextlib.suppress(WrongLog):  # whoever judges says what is wrong with it
+        position = positions.decode(data) if data else None
+        return position.frame if position and position.log_id == catalog.info(FINGERPRINTS).id else 0
+    return 0
 
 
 def _last_position(file: GroupFile) -> bytes | None:
