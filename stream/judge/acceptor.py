@@ -46,9 +46,12 @@ class Accepted:
 class Acceptor:
     """Positions, ordinals and digest of one log under one recipe.
 
-    `positions` maps (unique id of the source topic, partition) to the next offset that has not been accepted;
-    `gaps` maps it to the furthest `from` seen behind an open gap; `next_frame` is the offset of the next frame
-    to read, `ordinal` that of the next page.
+    `positions` maps (unique id of the source topic, partition) to the next offset that has not been accepted, in
+    the order in which they began; `gaps` maps it to the furthest `from` seen behind an open gap. `next_frame` is the
+    offset of the next frame to read, `ordinal` that of the next page.
+
+    A source topic that was deleted and made anew has another id. Once the new one begins, nobody can close a gap of
+    the old one any more: `gaps` has none of it.
     """
 
     def __init__(self, recipe_id: str, sketch_words: int) -> None:
@@ -85,7 +88,15 @@ class Acceptor:
         return self._take(offset, frame, key, position, append_time)
 
     def _gap(self, key: tuple[str, int], start: int) -> None:
-        self.gaps[key] = max(start, self.gaps.get(key, 0))
+        """Note a gap, unless a later source topic has begun: a late frame of a deleted one opens none."""
+        begun = list(dict.fromkeys(topic_id for topic_id, _ in self.positions))
+        if key[0] not in begun[:-1]:
+            self.gaps[key] = max(start, self.gaps.get(key, 0))
+
+    def _begin(self, topic_id: str) -> None:
+        """A source topic begins: gaps of the one before it stay open for ever, and are no longer told."""
+        if all(topic_id != begun for begun, _ in self.positions):
+            self.gaps = {key: start for key, start in self.gaps.items() if key[0] == topic_id}
 
     def _take(
         self, offset: int, frame: frames.Frame, key: tuple[str, int], position: int, append_time: int
@@ -94,6 +105,8 @@ class Acceptor:
         begin = int(np.searchsorted(columns.offset, position))
         if begin:
             columns = frames.take(columns, begin, len(columns))
+        if key not in self.positions:
+            self._begin(key[0])
         self.positions[key] = max(position, header.to)
         if self.gaps.get(key, -1) <= self.positions[key]:
             self.gaps.pop(key, None)

@@ -46,7 +46,7 @@ class StateFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ordinal: int
     digest: str
     positions: list[tuple[str, int, int]]
-    """(unique id of the source topic, partition, next offset)"""
+    """(unique id of the source topic, partition, next offset), in the order in which they began"""
     gaps: list[tuple[str, int, int]]
     stream_time: int | None
     live_pages: int
@@ -111,7 +111,7 @@ class JudgeState:
             frame=acceptor.next_frame,
             ordinal=acceptor.ordinal,
             digest=acceptor.digest_hex,
-            positions=[(*key, offset) for key, offset in sorted(acceptor.positions.items())],
+            positions=[(*key, offset) for key, offset in acceptor.positions.items()],
             gaps=[(*key, offset) for key, offset in sorted(acceptor.gaps.items())],
             stream_time=resolver.stream_time,
             live_pages=resolver.live_pages,

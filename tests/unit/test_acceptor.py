@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 
 from stream.judge.acceptor import Accepted, Acceptor, Ignored
+from stream.judge.state import JudgeState, accepted_by
 from stream.model import Columns
+from stream.text.policy import make_policy
+from stream.text.recipe import preset
 from stream.wire import frame as frames
 
 RECIPE = "0badcafe"
@@ -115,3 +118,26 @@ def test_the_digest_tells_two_logs_apart(acceptor) -> None:
     other = Acceptor(RECIPE, 0)
     other.accept(0, frame(5, [5, 6, 7], first=True), NOW)
     assert other.digest != acceptor.digest
+
+
+def test_a_gap_of_a_topic_that_was_made_anew_is_over_once_the_new_one_begins(acceptor) -> None:
+    assert acceptor.accept(1, frame(20, [20]), NOW) is Ignored.GAP
+    assert acceptor.accept(2, frame(7, [7], topic_id="U"), NOW) is Ignored.UNBEGUN
+    assert acceptor.gaps == {("T", 0): 20, ("U", 0): 7}
+    assert offsets_of(acceptor.accept(3, frame(0, [0, 1], topic_id="U", first=True), NOW)) == [0, 1]
+    assert acceptor.gaps == {("U", 0): 7}
+
+
+def test_late_frames_of_a_topic_that_was_made_anew_open_no_gap_but_those_of_the_new_one_do(acceptor) -> None:
+    acceptor.accept(1, frame(0, [0, 1], topic_id="U", first=True), NOW)
+    assert acceptor.accept(2, frame(20, [20]), NOW) is Ignored.GAP
+    assert acceptor.gaps == {}
+    assert acceptor.accept(3, frame(9, [9], topic_id="U"), NOW) is Ignored.GAP
+    assert acceptor.gaps == {("U", 0): 9}
+
+
+def test_a_snapshot_keeps_the_order_in_which_topics_began() -> None:
+    state = JudgeState(make_policy(preset("default"), RECIPE))
+    state.acceptor.positions = {("z", 0): 1, ("a", 0): 2}
+    assert list(accepted_by(state.facts("log"), "log").positions) == [("z", 0), ("a", 0)]
+    state.close()
