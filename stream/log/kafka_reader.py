@@ -108,14 +108,14 @@ class KafkaReader(Reader):
         self._ends = dict(self._next)
         fixed = {**FIXED, "group.id": f"{cluster.options.prefix}.reader", "error_cb": note_error}
         self._consumer: Any = make(Consumer, cluster.config(f"read-{topic}", DEFAULTS, fixed))
-        name = cluster.name(topic)
-        self._consumer.assign([TopicPartition(name, p, offset) for p, offset in self._next.items()])
+        self._assign()
 
     def poll(self, limit: int, timeout: float) -> list[Record]:
         """See Reader."""
         end = time.monotonic() + timeout
         while True:
             self._same.check()
+            self._take_up_new()
             left = max(0.0, end - time.monotonic())
             records = self._records(consume(self._consumer, limit, min(left, STEP)))
             if records or left <= 0:
@@ -133,7 +133,7 @@ class KafkaReader(Reader):
 
     def passed(self, ends: Mapping[int, int]) -> bool:
         """See Reader."""
-        return all(self._next[partition] >= end for partition, end in ends.items())
+        return all(self._next.get(partition, 0) >= end for partition, end in ends.items())
 
     def answers(self) -> bool:
         """See Reader."""
@@ -142,6 +142,18 @@ class KafkaReader(Reader):
     def close(self) -> None:
         """See Closing."""
         self._consumer.close()
+
+    def _take_up_new(self) -> None:
+        """Read partitions that were added since the start, from their first record on."""
+        added = range(len(self._next), self._same.infos[self._topic].partitions)
+        if added:
+            self._next |= dict.fromkeys(added, 0)
+            self._ends |= dict.fromkeys(added, 0)
+            self._assign()
+
+    def _assign(self) -> None:
+        name = self._cluster.name(self._topic)
+        self._consumer.assign([TopicPartition(name, p, offset) for p, offset in self._next.items()])
 
     def _records(self, messages: list[Any]) -> list[Record]:
         records = []

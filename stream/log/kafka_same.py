@@ -21,6 +21,7 @@ class SameTopics:
         self._cluster = cluster
         self._topics = topics
         self.infos = cluster.describe(topics)
+        """As they were when they were asked for last: partitions may be added."""
         self.away = False
         """Whether the last question got no answer within the log's patience."""
         self._no_news_since: float | None = None
@@ -70,4 +71,5 @@ class SameTopics:
                     f"{found.name} was deleted and made anew while it was in use",
                     "start again to begin with the new topic",
                 )
+            self.infos[topic] = found
         self.away, self._no_news_since = False, None

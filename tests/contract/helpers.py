@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Literal
 
+from confluent_kafka.admin import AdminClient, NewPartitions
+
 from stream.log.base import Log, LogOptions, Outgoing, Polled, Source
 from stream.log.kafka_cluster import Cluster
 from stream.model import Record
@@ -39,6 +41,17 @@ def read_source(source: Source, records: int, timeout: float = 15.0) -> Polled:
         if len(all_records) >= records and started:
             break
     return Polled(all_records, started, stopped)
+
+
+def add_partitions(place: Place, topic: str, count: int) -> None:
+    """Give a topic of a broker so many partitions, as an operator would, and wait until it has them."""
+    admin = AdminClient({"bootstrap.servers": place.address.removeprefix("kafka://")})
+    for future in admin.create_partitions([NewPartitions(f"{place.prefix}.{topic}", count)]).values():
+        future.result(30)
+    end = time.monotonic() + 10
+    while cluster_of(place).describe([topic])[topic].partitions < count:
+        assert time.monotonic() < end
+        time.sleep(0.05)
 
 
 def batch(number: int, count: int = 10) -> list[Outgoing]:

@@ -6,6 +6,7 @@ import logging
 import secrets
 import time
 from collections.abc import Callable
+from typing import Literal
 
 import pytest
 from confluent_kafka import Producer
@@ -17,7 +18,7 @@ from stream.log import kafka_cluster, open_log
 from stream.log.base import FINGERPRINTS, PAGES, POSITIONS, VERDICTS, Log, LogOptions, Outgoing
 from stream.log.kafka_cluster import Cluster
 from stream.log.kafka_publisher import KafkaPublisher
-from tests.contract.helpers import batch, cluster_of, read_all, read_source
+from tests.contract.helpers import add_partitions, batch, cluster_of, read_all, read_source
 from tests.kafka_fixtures import PARTITIONS, Place
 
 pytestmark = pytest.mark.kafka
@@ -189,6 +190,30 @@ def test_a_partition_that_left_during_a_rest_is_read_when_it_comes_back(kafka_pl
         found += turn(100)
     first.close()
     assert found == 40
+
+
+@pytest.mark.parametrize("start", [0, "end"])
+def test_a_reader_hears_of_partitions_that_are_added_while_it_reads(
+    kafka_place: Place, start: int | Literal["end"]
+) -> None:
+    log = kafka_place.open()
+    log.create_topics(1)
+    with log.reader(VERDICTS, start) as reader:
+        add_partitions(kafka_place, VERDICTS, 8)
+        with kafka_place.open().publisher() as publisher:
+            publisher.start()
+            publisher.publish(batch(1, 40), b"one")
+        found: set[bytes | None] = set()
+        partitions, end = set(), time.monotonic() + 20
+        while len(found) < 40 and time.monotonic() < end:
+            records = reader.poll(100, 0.2)
+            found.update(record.key for record in records)
+            partitions.update(record.partition for record in records)
+        assert len(found) == 40
+        assert len(partitions) > 1
+        while not reader.passed(log.end_offsets(VERDICTS)):
+            assert reader.poll(100, 0.2) == []
+            assert time.monotonic() < end
 
 
 def test_all_go_on_when_the_broker_was_killed_and_came_back(broker: Broker, kafka_place: Place) -> None:

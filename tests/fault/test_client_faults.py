@@ -12,7 +12,10 @@ import pytest
 from deploy.kafka.broker import Broker
 from stream.client import Client
 from stream.errors import ClientFull, TopicMissing, TopicRecreated, UsageError, VerdictLate
-from stream.log.base import PAGES, VERDICTS
+from stream.log.base import PAGES, VERDICTS, Outgoing
+from stream.model import Record, Source, Verdict
+from stream.wire import verdict as wire
+from tests.contract.helpers import add_partitions
 from tests.disks import run_limited
 from tests.e2e.harness import PATIENCE, ROOT
 from tests.kafka_fixtures import Place
@@ -44,6 +47,33 @@ def test_what_is_submitted_while_the_broker_is_away_is_bounded_and_written_when_
         client.submit({"id": "d", "text": "…"}, wait=PATIENCE)
     with place.open() as log:
         assert log.end_offsets(PAGES) == {0: 4}
+
+
+@pytest.mark.kafka
+def test_verdicts_in_partitions_that_are_added_are_heard(kafka_place: Place) -> None:
+    log = kafka_place.open()
+    log.create_topics(1)
+    with Client(kafka_place.address, kafka_place.prefix, timeout=PATIENCE) as client, log.reader(PAGES) as reader:
+        add_partitions(kafka_place, VERDICTS, 8)
+        futures = [client.submit({"id": str(number), "text": "…"}) for number in range(20)]
+        pages: list[Record] = []
+        while len(pages) < len(futures):
+            pages += reader.poll(100, 1.0)
+        with kafka_place.open().publisher() as publisher:  # in the place of a judge
+            publisher.start()
+            publisher.publish([judged(page) for page in pages], b"one")
+        assert [future.result().id for future in futures] == [str(number) for number in range(20)]
+    assert sum(end > 0 for end in log.end_offsets(VERDICTS).values()) > 1
+
+
+def judged(page: Record) -> Outgoing:
+    """A verdict of this page, whatever it says."""
+    assert page.key is not None
+    source = Source(page.topic, page.partition, page.offset)
+    verdict = Verdict(
+        page.key.decode(), None, "withdrawn", None, None, None, None, None, None, (), None, "", 0, 0, source
+    )
+    return Outgoing(page.key, wire.encode(verdict), ())
 
 
 FULL_DISK = """
