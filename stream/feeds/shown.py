@@ -25,7 +25,7 @@ def asked_of(query: Mapping[str, str], most: int) -> tuple[Asked, int, int]:
     """
     order = query.get("sort", "newest")
     if order not in ORDERS:
-        raise UsageError(f"sort is {order[:40]!r}", f"use {', '.join(ORDERS)}")
+        raise UsageError("sort is none of the orders", f"use {', '.join(ORDERS)}")
     asked = Asked(
         order=order,
         since=_time(query, "since"),
@@ -87,7 +87,7 @@ def _number(query: Mapping[str, str], name: str, default: int, most: int) -> int
     if text is None:
         return default
     if not (text.isascii() and text.isdigit() and len(text) < 12 and 1 <= int(text) <= most):
-        raise UsageError(f"{name} is {text[:40]!r}", f"give a whole number from 1 to {most}")
+        raise UsageError(f"{name} is no such number", f"give a whole number from 1 to {most}")
     return int(text)
 
 
@@ -97,5 +97,5 @@ def _time(query: Mapping[str, str], name: str) -> int | None:
         return None
     found = time_ms(int(text) if text.isascii() and text.isdigit() and len(text) < 18 else text)
     if found is None:
-        raise UsageError(f"{name} is {text[:40]!r}", "give a time as 2026-03-02T08:00:00Z, or in ms since 1970")
+        raise UsageError(f"{name} is no time", "give a time as 2026-03-02T08:00:00Z, or in ms since 1970")
     return found

@@ -21,10 +21,10 @@ from stream.errors import SimstreamError, UsageError, VerdictLate
 from stream.judge import lookups
 from stream.model import Page, Record
 from stream.queries import models
-from stream.queries.described import Described, told_briefly
 from stream.queries.drawing import add_drawing
 from stream.queries.judging import Judge
 from stream.queries.limits import MOST_BYTES
+from stream.queries.mistakes import told_briefly
 from stream.queries.words import words_of
 from stream.roles.query import QueryRole
 from stream.telemetry.health import Health
@@ -50,7 +50,7 @@ def make_app(
         yield
         await judge.close()
 
-    app = Described(title=SHOWN, version=__version__, lifespan=life, docs_url=None, redoc_url=None)
+    app = FastAPI(title=SHOWN, version=__version__, lifespan=life, docs_url=None, redoc_url=None)
     add_drawing(app, SHOWN)
 
     @app.get("/", include_in_schema=False)

@@ -5,11 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, MutableMapping
 from typing import Any, Final
 
-from stream.queries.limits import App, Receive, Send
+from stream.queries.limits import App, Message, Receive, Send
 from stream.telemetry.callers import CHALLENGE, Callers, Refusal
 
 GUARDED: Final = frozenset({"/judge"})
 """Paths that ask for the token, where one is set: they change something."""
+HEADERS: Final = (
+    (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+)
+"""Of every answer that does not have others by these names."""
 
 
 class Guarded:
@@ -21,10 +28,20 @@ class Guarded:
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         """See ASGI."""
-        refusal = self._refusal(scope) if scope["type"] == "http" else None
-        if refusal is None:
+        if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+
+        async def sent(message: Message) -> None:
+            await send(_with_headers(message))
+
+        refusal = self._refusal(scope)
+        if refusal is None:
+            await self._app(scope, receive, sent)
+        else:
+            await self._refuse(refusal, sent)
+
+    async def _refuse(self, refusal: Refusal, send: Send) -> None:
         headers = [(b"content-type", b"application/json"), (b"connection", b"close")]
         if refusal.status == 401:
             headers.append((b"www-authenticate", CHALLENGE.encode()))
@@ -36,6 +53,15 @@ class Guarded:
         if found is None and scope.get("path", "").rstrip("/") in GUARDED:
             found = self._callers.stranger(_header(scope, b"authorization"))
         return found
+
+
+def _with_headers(message: Message) -> Message:
+    """The message, with HEADERS where it begins an answer."""
+    if message["type"] != "http.response.start":
+        return message
+    own = list(message.get("headers", ()))
+    names = {name.lower() for name, _ in own}
+    return {**message, "headers": own + [pair for pair in HEADERS if pair[0] not in names]}
 
 
 def _header(scope: MutableMapping[str, Any], wanted: bytes) -> str | None:

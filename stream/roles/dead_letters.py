@@ -11,9 +11,13 @@ from stream.model import Page, Record
 
 CUT_BYTES = 64 << 10
 """What is kept of a key and a value that do not fit into a dead letter."""
-ORIGIN = ("error", "error-class", "source-topic", "source-partition", "source-offset")
+PREFIX = "simstream-"
+"""How the headers that are ours begin: a page may have an `error` of its own."""
+OLD_ORIGIN = ("error", "error-class", "source-topic", "source-partition", "source-offset")
+"""The headers' names before they had the prefix."""
+ORIGIN = tuple(PREFIX + name for name in OLD_ORIGIN)
 """The headers that stand, in this order, behind those of the page itself."""
-CUT = "cut"
+CUT = PREFIX + "cut"
 """One header more where the record did not fit: how many bytes its value had."""
 _log = logging.getLogger("simstream.fingerprint")
 

@@ -1,8 +1,9 @@
 """Dead letters read back: what they say about a page, which were replayed, and the record that the page came in.
 
 A dead letter is the page's record with headers of `roles/dead_letters` behind its own. A replayed one is
-followed, in the same topic, by a *mark*: the same key, no value, and the header `replayed` with the letter's
-place. So what was replayed is known to whoever reads the topic, and is not replayed twice.
+followed, in the same topic, by a *mark*: the same key, no value, and the header `simstream-replayed` with the
+letter's place. So what was replayed is known to whoever reads the topic, and is not replayed twice. Letters and
+marks from before these headers had their prefix are read, too.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ from dataclasses import dataclass
 from stream.log.base import DEAD_LETTERS, Log
 from stream.log.committed import committed
 from stream.model import Record
-from stream.roles.dead_letters import CUT, ORIGIN
+from stream.roles.dead_letters import CUT, OLD_ORIGIN, ORIGIN, PREFIX
 
-MARK = "replayed"
+MARK = PREFIX + "replayed"
 """Header of a mark: `PARTITION/OFFSET` of the letter that was replayed."""
-REPLAYED_FROM = "replayed-from"
+REPLAYED_FROM = PREFIX + "replayed-from"
 """Header of a page that was sent again: `TOPIC/PARTITION/OFFSET` of its dead letter."""
 A_POLL = 200
 _CUT_NOTE = re.compile(rb"\(cut: the record of \d+ bytes does not fit\)$")  # as versions before the header wrote it
@@ -61,7 +62,9 @@ class Letter:
     @property
     def failed_again(self) -> bool:
         """Whether the page had been sent again from an earlier letter, and failed once more."""
-        return any(name == REPLAYED_FROM for name, _ in self.headers)
+        is_old = not self.record.headers[-1][0].startswith(PREFIX)
+        wanted = REPLAYED_FROM.removeprefix(PREFIX) if is_old else REPLAYED_FROM
+        return any(name == wanted for name, _ in self.headers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +93,9 @@ def letters(log: Log, wanted: Wanted) -> Iterator[Letter]:
 def read(record: Record, replayed: bool = False) -> Letter | None:
     """The letter that a record of `dead-letters` is; None where it is a mark, or of somebody else."""
     headers = record.headers
-    cut = bool(headers) and headers[-1][0] == CUT
+    cut = bool(headers) and _is_ours(headers[-1][0], CUT)
     said = headers[-len(ORIGIN) - cut : len(headers) - cut]
-    if tuple(name for name, _ in said) != ORIGIN:
+    if tuple(name for name, _ in said) not in (ORIGIN, OLD_ORIGIN):
         return None
     error, reason, topic, partition, offset = (value for _, value in said)
     if not (partition.isdigit() and offset.isdigit()):
@@ -114,9 +117,14 @@ def read(record: Record, replayed: bool = False) -> Letter | None:
 
 def _marks(record: Record) -> str | None:
     """The place that a mark names; None where the record is none."""
-    if record.value is None and len(record.headers) == 1 and record.headers[0][0] == MARK:
+    if record.value is None and len(record.headers) == 1 and _is_ours(record.headers[0][0], MARK):
         return record.headers[0][1].decode("latin-1")
     return None
+
+
+def _is_ours(name: str, wanted: str) -> bool:
+    """Whether a header is the one that is wanted, under its name or the one that it had without the prefix."""
+    return name in (wanted, wanted.removeprefix(PREFIX))
 
 
 def _place(record: Record) -> str:

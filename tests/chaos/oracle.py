@@ -96,5 +96,5 @@ def check_letters(log: Log, verdicts: Sequence[Verdict]) -> None:
     letters = set()
     for record in read_topic(log, DEAD_LETTERS):
         headers = dict(record.headers)
-        letters.add((int(headers["source-partition"]), int(headers["source-offset"])))
+        letters.add((int(headers["simstream-source-partition"]), int(headers["simstream-source-offset"])))
     assert letters == unreadable

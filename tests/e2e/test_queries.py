@@ -216,6 +216,15 @@ def test_the_page_of_the_api_is_drawn_with_every_question(scene: Scene, tmp_path
             return {text.replace("\u200b", "") for text in browser.texts(".opblock-summary-path")}
 
         browser.until(lambda: paths.keys() == shown(), "every question is there")
+        browser.click(".opblock-summary-path", list(paths).index("/ready"))
+        browser.click(".try-out__btn")
+        browser.click(".execute")
+        answers = ".response-col_description"
+        browser.until(lambda: any('"live_pages"' in text for text in browser.texts(answers)), "the answer is there")
+        refused = [
+            one["message"] for one in browser.driver.get_log("browser") if "Content Security" in one["message"]
+        ]
+        assert not refused
 
 
 def test_what_clients_may_not_do_is_refused_and_the_page_of_the_api_loads_nothing_from_elsewhere(
@@ -230,7 +239,7 @@ def test_what_clients_may_not_do_is_refused_and_the_page_of_the_api_loads_nothin
     assert large.getresponse().status == 413
     large.close()
     with urllib.request.urlopen(f"http://127.0.0.1:{scene.port}/docs", timeout=PATIENCE) as answer:
-        assert not re.findall(r"(?:src|href)=\"(?!/)", answer.read().decode())
+        assert not re.findall(r"(?:src|href)=\"(?!/|data:,)", answer.read().decode())
     paths = scene.good("/openapi.json")["paths"]
     assert {"/match", "/match/fingerprints", "/page", "/cluster/{cluster_id}", "/tokens", "/judge"} <= paths.keys()
     assert scene.asked.metric('simstream_query_seconds_count{asked="match"}') > 0

@@ -93,11 +93,11 @@ def check_letters(letters: list[Any], unreadable: list[Bad]) -> None:
     for letter, bad in zip(letters, unreadable, strict=True):
         headers = dict(letter.headers)
         assert letter.key == bad.key, bad.name
-        assert headers["error-class"] == (bad.reason or "").encode(), bad.name
-        assert headers["error"], bad.name
-        assert headers["source-topic"].endswith(b".pages")
-        assert headers["source-partition"] == b"0"
-        assert headers["source-offset"] == b"%d" % (BAD + GOOD).index(bad)
+        assert headers["simstream-error-class"] == (bad.reason or "").encode(), bad.name
+        assert headers["simstream-error"], bad.name
+        assert headers["simstream-source-topic"].endswith(b".pages")
+        assert headers["simstream-source-partition"] == b"0"
+        assert headers["simstream-source-offset"] == b"%d" % (BAD + GOOD).index(bad)
         assert letter.headers[: len(bad.headers)] == bad.headers
         assert letter.value == bad.value, bad.name
 

@@ -96,7 +96,7 @@ def test_letters_are_listed_without_their_content_and_replayed_once(
         again = read_topic(log, PAGES)[len(FED) :]
     assert [(r.key, r.value) for r in again] == [(b"large", LARGE), (b"html", FED[3][1])]
     assert [r.headers[:-1] for r in again] == [FED[1][2], FED[3][2]]
-    assert [r.headers[-1] for r in again] == [("replayed-from", f"{dead}/0/{n}".encode()) for n in (0, 2)]
+    assert [r.headers[-1] for r in again] == [("simstream-replayed-from", f"{dead}/0/{n}".encode()) for n in (0, 2)]
     assert letters("replay", "--reason", "bad_json").startswith("1 pages sent again")
 
     verdicts = serve_until(program, len(FED) + 3)

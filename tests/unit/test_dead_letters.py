@@ -35,7 +35,36 @@ def test_a_letter_that_was_cut_is_listed_with_its_size_and_never_sent(tmp_path: 
         with log.reader(PAGES) as reader:
             [sent] = reader.poll(10, 0)
         assert (sent.key, sent.value) == (b"small", b"{")
-        assert sent.headers == (*own, ("replayed-from", b"simstream.dead-letters/0/1"))
+        assert sent.headers == (*own, ("simstream-replayed-from", b"simstream.dead-letters/0/1"))
+
+
+def test_headers_of_a_page_are_never_taken_for_ours(tmp_path: Path) -> None:
+    own = (("error", b"the crawler's own"), ("error-class", b"x"), ("replayed-from", b"a mirror"), ("cut", b"no"))
+    with open_log(str(tmp_path), LogOptions()) as log:
+        log.create_topics()
+        page = Record("simstream.pages", 0, 7, b"k", b"{", own)
+        with log.appender(DEAD_LETTERS) as dead:
+            dead_letters.append(dead, page, bad(page))
+        [letter] = letters(log, Wanted())
+    ours = letter.record.headers[len(own) :]
+    assert len(ours) == 5
+    assert all(name.startswith("simstream-") for name, _ in ours)
+    assert (letter.headers, letter.error, letter.cut) == (own, "it is broken", False)
+    assert not letter.failed_again
+
+
+def test_letters_and_marks_from_before_the_prefix_are_read(tmp_path: Path) -> None:
+    said = (b"bad", b"bad_json", b"simstream.pages", b"0", b"7")
+    old = tuple(zip(dead_letters.OLD_ORIGIN, said, strict=True))
+    with open_log(str(tmp_path), LogOptions()) as log:
+        log.create_topics()
+        with log.appender(DEAD_LETTERS) as dead:
+            dead.append(b"{", b"a", old)
+            dead.append(b"{", b"b", (*old, ("cut", b"99")))
+            dead.append(None, b"a", (("replayed", b"0/0"),))
+        [replayed, cut] = letters(log, Wanted())
+    assert (replayed.replayed, replayed.reason, replayed.source_offset) == (True, "bad_json", 7)
+    assert (cut.cut, cut.size, cut.replayed) == (True, 99, False)
 
 
 def test_a_letter_cut_by_an_earlier_version_is_known_by_its_note() -> None:
@@ -49,7 +78,7 @@ def test_a_letter_cut_by_an_earlier_version_is_known_by_its_note() -> None:
 def test_what_is_no_letter_is_passed_over() -> None:
     said = (b"bad", b"too_large", b"simstream.pages", b"zero", b"7")
     wrong = tuple(zip(dead_letters.ORIGIN, said, strict=True))
-    for headers in ((), ((MARK, b"0/1"),), wrong, (("cut", b"9"),)):
+    for headers in ((), ((MARK, b"0/1"),), wrong, ((dead_letters.CUT, b"9"),)):
         assert read(Record("simstream.dead-letters", 0, 0, b"k", None, headers)) is None
 
 

@@ -62,6 +62,7 @@ def test_a_question_without_limits_asks_for_the_newest() -> None:
     [
         {"per_page": "201"},
         {"page": "-1"},
+        {"page": "<b>me</b>"},
         {"page": "１"},
         {"until": "soon"},
         {"sort": "x" * 100},
@@ -72,6 +73,8 @@ def test_a_question_that_makes_no_sense_is_refused_in_a_sentence(query: dict[str
     with pytest.raises(UsageError, match=next(iter(query))) as error:
         asked_of(query, 200)
     assert len(str(error.value)) < 150
+    said = next(iter(query.values()))
+    assert len(said) < 3 or said not in str(error.value)
 
 
 def test_only_addresses_of_the_web_can_be_followed() -> None:

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import http.client
 import json
+import re
 import socket
 from collections.abc import Callable, Coroutine, Iterator, MutableMapping
 from functools import partial
@@ -103,7 +104,8 @@ def test_what_is_not_understood_is_told_briefly_and_never_sent_back(port: int) -
     answer = Answer(port, "POST", "/tokens", unknown)
     assert answer.status == 422
     assert len(answer.body) < 4_000
-    assert b"secret" not in answer.body
+    for sent in (b"secret", b"k7", b"nnn"):
+        assert sent not in answer.body
     assert {tuple(error) for error in answer.json["detail"]} == {("type", "loc", "msg")}
 
 
@@ -128,6 +130,28 @@ def test_a_body_of_very_many_small_values_is_never_read(port: int) -> None:
         answer = Answer(port, "POST", "/tokens", body)
         assert answer.status == 422
         assert "more than 16384 strings, or too much beside them" in answer.json["detail"]
+
+
+def test_every_answer_says_what_a_browser_may_do_with_it(port: int) -> None:
+    for path, status in (("/openapi.json", 200), ("/nothing", 404), ("/judge", 405), ("/swagger/start.js", 200)):
+        headers = Answer(port, "GET", path).headers
+        assert Answer(port, "GET", path).status == status
+        assert headers["content-security-policy"] == "default-src 'none'; frame-ancestors 'none'"
+        assert headers["x-content-type-options"] == "nosniff"
+    policy = Answer(port, "GET", "/docs").headers["content-security-policy"]
+    assert "default-src 'none'; script-src 'self'; " in policy
+    assert "unsafe-eval" not in policy
+    refused = Answer(port, "GET", "/docs", None, {"Host": "evil.example"})
+    assert (refused.status, refused.headers["x-content-type-options"]) == (421, "nosniff")
+    page = Answer(port, "GET", "/docs").body.decode()
+    assert not re.search(r"<script(?! src=)|(?:src|href)=\"(?!/|data:,)| on\w+=", page)
+
+
+def test_swagger_ui_is_one_that_is_kept_up(port: int) -> None:
+    """Version 4 had holes that are known; 5 is what its makers mend."""
+    script = Answer(port, "GET", "/swagger/swagger-ui-bundle.js").body
+    versions = {tuple(map(int, found)) for found in re.findall(rb'"(5)\.(\d+)\.\d+"', script)}
+    assert max(versions, default=(0, 0)) >= (5, 31)
 
 
 def test_the_pages_files_are_whole_whatever_ranges_are_asked_for(port: int) -> None:
