@@ -16,7 +16,7 @@ ROUNDS ?=
 SPEED ?=
 ONLY ?=
 
-.PHONY: help demo feed-demo test chaos fuzz audit lint bench evaluate broker clean
+.PHONY: help demo feed-demo test chaos fuzz audit locks lint bench evaluate broker clean
 .DEFAULT_GOAL := help
 
 help:  ## This list.
@@ -42,6 +42,17 @@ fuzz: $(VENV)/.test kernels  ## Hostile bytes for every reader, until SECONDS (6
 
 audit: $(VENV)/.test  ## Licences into LICENSES.md; known vulnerabilities of the locked versions (asks api.osv.dev, else the package index).
 	$(BIN)/python -m deploy.audit
+
+locks: $(VENV)/.test  ## The lock files with their hashes, of what is installed in .venv, and the bill of materials (needs the index).
+	$(PYTHON) -m venv build/tools
+	build/tools/bin/pip install --quiet --disable-pip-version-check uv==0.13.9 cyclonedx-bom==7.5.0
+	$(BIN)/python -m pip freeze --exclude-editable > build/pins.txt
+	$(COMPILE) build/pins.txt --no-deps -o requirements-test.txt
+	$(COMPILE) pyproject.toml -c build/pins.txt --universal -o requirements.txt
+	$(COMPILE) pyproject.toml -c build/pins.txt --universal --extra feed -o requirements-feed.txt
+	build/tools/bin/cyclonedx-py requirements requirements-feed.txt --pyproject pyproject.toml --output-reproducible --of JSON -o deploy/sbom.cdx.json
+
+COMPILE = UV_CUSTOM_COMPILE_COMMAND='make locks' build/tools/bin/uv pip compile --python-version 3.11 --generate-hashes --no-annotate --no-emit-find-links --no-emit-index-url --quiet
 
 lint: $(VENV)/.test  ## ruff, mypy --strict, import-linter.
 	$(BIN)/ruff check .
@@ -85,17 +96,20 @@ $(VENV)/bin/python:
 	@echo "== virtual environment in $(VENV)"
 	@$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.run: $(VENV)/bin/python pyproject.toml requirements-test.txt
+$(VENV)/.run: $(VENV)/bin/python pyproject.toml requirements.txt
 	@echo "== dependencies: about a minute"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c requirements-test.txt -e .
+	@$(LOCKED) -r requirements.txt
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
 	@touch $@
 
-$(VENV)/.feed: $(VENV)/.run
+$(VENV)/.feed: $(VENV)/.run requirements-feed.txt
 	@echo "== what the news page needs"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c requirements-test.txt -e '.[feed]'
+	@$(LOCKED) -r requirements-feed.txt
 	@touch $@
 
-$(VENV)/.test: $(VENV)/.run
+$(VENV)/.test: $(VENV)/.run requirements-test.txt
 	@echo "== what tests need: about a minute"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-test.txt
+	@$(LOCKED) -r requirements-test.txt
 	@touch $@
+
+LOCKED = $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes

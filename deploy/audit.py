@@ -1,4 +1,4 @@
-"""What this project depends on: licences, and known vulnerabilities of the versions that the tests run with.
+"""What this project depends on: licences of what it ships with and of what tests it, and known vulnerabilities.
 
     python -m deploy.audit            # writes LICENSES.md, then asks the advisory database; `make audit`
 
@@ -14,6 +14,7 @@ import importlib.metadata
 import json
 import re
 import sys
+import tomllib
 import urllib.error
 import urllib.request
 from collections.abc import Iterable, Sequence
@@ -21,13 +22,14 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from packaging.requirements import Requirement
+
 ROOT = Path(__file__).resolve().parents[1]
 LOCK = ROOT / "requirements-test.txt"
 LICENSES = ROOT / "LICENSES.md"
 SERVICE = "https://api.osv.dev/v1/querybatch"
 INDEX = "https://pypi.org/pypi"
 AT_ONCE = 8
-PROJECT = "simstream"
 NOT_CHECKED = 3
 TIMEOUT_S = 30.0
 _SHORT = {
@@ -43,31 +45,46 @@ _SHORT = {
 }
 _HEAD = """# Licences
 
-simstream itself is under Apache-2.0 (`LICENSE`). These are the packages that it runs with, and those that its
-tests, tools and pictures need besides, with the licences that they declare; `make audit` writes this file anew.
+simstream itself is under Apache-2.0 (`LICENSE`). These are the packages that it runs with, those that its extras
+bring, and those that only its tests, tools and pictures need, with the licences that they declare. An installation
+has the first, and the second where its extras are asked for; the image has those of `requirements-feed.txt`. None
+has the third. `make audit` writes this file anew.
 """
 
 
 def pinned(lock: Path = LOCK) -> dict[str, str]:
     """Name and version of each package in the lock file."""
     lines = (line.partition("#")[0].strip() for line in lock.read_text(encoding="utf-8").splitlines())
-    pins = (line.partition(";")[0].strip().partition("==") for line in lines if "==" in line)
-    return {name: version for name, _, version in pins}
+    pins = [Requirement(line.removesuffix("\\").strip()) for line in lines if "==" in line]
+    return {pin.name: next(iter(pin.specifier)).version for pin in pins}
 
 
-def needed(project: str = PROJECT) -> dict[str, str]:
-    """By normalised name, all that the installed project needs to run, with theirs in turn, as they are spelt."""
+def needed(extras: bool = False) -> dict[str, str]:
+    """By normalised name, all that the project needs to run, with theirs in turn, as they are spelt.
+
+    `extras`: also what its extras need. Packages that are not installed are left out.
+    """
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    lists = [project["dependencies"], *(project["optional-dependencies"].values() if extras else ())]
+    open_ends = [Requirement(line) for lines in lists for line in lines]
     found: dict[str, str] = {}
-    open_ends = [project]
+    seen: set[tuple[str, frozenset[str]]] = set()
     while open_ends:
-        for requirement in importlib.metadata.requires(open_ends.pop()) or ():
-            name, _, condition = requirement.partition(";")
-            name = re.split(r"[\s<>=!~(\[]", name.strip(), maxsplit=1)[0]
-            if "extra" in condition or normal(name) in found or not is_installed(name):
-                continue
-            found[normal(name)] = name
-            open_ends.append(name)
+        one = open_ends.pop()
+        if (key := (normal(one.name), frozenset(one.extras))) in seen or not is_installed(one.name):
+            continue
+        seen.add(key)
+        found.setdefault(normal(one.name), one.name)
+        open_ends += _required(one)
     return found
+
+
+def _required(one: Requirement) -> Iterable[Requirement]:
+    """What a package needs on this machine, with the extras that are asked of it."""
+    for line in importlib.metadata.requires(one.name) or ():
+        found = Requirement(line)
+        if found.marker is None or any(found.marker.evaluate({"extra": extra}) for extra in ("", *one.extras)):
+            yield found
 
 
 def is_installed(name: str) -> bool:
@@ -98,9 +115,11 @@ def licence(name: str) -> str:
 
 def table() -> str:
     """LICENSES.md, of what is installed."""
-    running = needed()
-    others = {normal(name): name for name in pinned() if normal(name) not in running and is_installed(name)}
-    return "\n".join([_HEAD, *_rows("To run", running), "", *_rows("For tests, tools and pictures", others), ""])
+    running, shipped = needed(), needed(extras=True)
+    extras = {key: name for key, name in shipped.items() if key not in running}
+    others = {normal(name): name for name in pinned() if normal(name) not in shipped and is_installed(name)}
+    parts = (("To run", running), ("With extras", extras), ("For tests, tools and pictures alone", others))
+    return "\n".join([_HEAD, *(line for title, names in parts for line in [*_rows(title, names), ""])])
 
 
 def _rows(title: str, names: dict[str, str]) -> list[str]:

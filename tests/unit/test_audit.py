@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
+import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 from deploy import audit
 
@@ -122,3 +125,67 @@ def test_a_database_that_cannot_be_reached_is_no_good_news(
     assert audit.main(arguments) == audit.NOT_CHECKED
     assert "0 packages checked" in (said := capsys.readouterr().out)
     assert "NOT CHECKED" in said
+
+
+SHIPPED = {"": [], "-feed": ["feed"]}
+
+
+def lock(name: str) -> Path:
+    return audit.ROOT / f"requirements{name}.txt"
+
+
+@pytest.mark.parametrize("name", ["", "-feed", "-test"])
+def test_every_package_of_a_lock_has_its_hashes(name: str) -> None:
+    entries = re.split(r"\n(?=\w)", lock(name).read_text().partition("make locks\n")[2])
+    assert len(entries) == len(audit.pinned(lock(name))) >= 20
+    for entry in entries:
+        first, *hashes = entry.strip().split("\\\n")
+        assert re.fullmatch(r"[\w.-]+==\S+( ; .+)? ", first), first
+        assert hashes
+        assert all(re.fullmatch(r" +--hash=sha256:[0-9a-f]{64} ?", one) for one in hashes), first
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_what_ships_is_what_the_tests_run_with(name: str) -> None:
+    tested = {audit.normal(package): version for package, version in audit.pinned().items()}
+    shipped = {audit.normal(package): version for package, version in audit.pinned(lock(name)).items()}
+    only_elsewhere = {"colorama"}  # on Windows
+    assert {key: tested.get(key) for key in shipped.keys() - only_elsewhere} == {
+        key: version for key, version in shipped.items() if key not in only_elsewhere
+    }
+    project = tomllib.loads((audit.ROOT / "pyproject.toml").read_text())["project"]
+    lists = [project["dependencies"], *(project["optional-dependencies"][extra] for extra in SHIPPED[name])]
+    for requirement in (Requirement(line) for lines in lists for line in lines):
+        assert requirement.specifier.contains(shipped[audit.normal(requirement.name)]), requirement
+
+
+def test_the_bill_of_materials_is_that_of_the_lock_which_the_image_is_made_of() -> None:
+    bill = json.loads((audit.ROOT / "deploy/sbom.cdx.json").read_text())
+    listed = {one["name"]: one["version"] for one in bill["components"]}
+    assert listed == audit.pinned(lock("-feed"))
+    assert bill["metadata"]["component"]["name"] == "simstream"
+    for one in bill["components"]:
+        assert one["purl"] == f"pkg:pypi/{audit.normal(one['name'])}@{one['version']}"
+        assert any(reference.get("hashes") for reference in one["externalReferences"])
+
+
+def test_nothing_is_installed_that_has_no_hash() -> None:
+    for file in ("Makefile", "deploy/Dockerfile"):
+        text = (audit.ROOT / file).read_text()
+        for line in re.findall(r"pip install[^\n&]*", text.replace("\\\n", " ")):
+            alone = "--no-deps" in line or "uv==" in line  # the project itself; the tool that makes the locks
+            assert "--require-hashes" in line or alone, line
+        assert "-c requirements" not in text
+
+
+def test_the_list_of_licences_tells_what_ships_from_what_only_tests() -> None:
+    titles = re.findall(r"^## (.+)$", audit.LICENSES.read_text(), re.MULTILINE)
+    assert titles == ["To run", "With extras", "For tests, tools and pictures alone"]
+    running, extras, tests = (
+        set(re.findall(r"^\| ([\w.-]+) \|", part, re.MULTILINE)) - {"package"}
+        for part in audit.LICENSES.read_text().split("\n## ")[1:]
+    )
+    assert {"numpy", "confluent-kafka"} <= running
+    assert {"faust-streaming", "fastapi", "aiohttp", "pyspark", "scrapy"} <= extras
+    assert {"pytest", "ruff", "selenium"} <= tests
+    assert not (running & extras) | (running & tests) | (extras & tests)
