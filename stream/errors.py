@@ -26,6 +26,7 @@ SimstreamError                what happened, and what to do about it
 │   ├── PositionMissing       verdicts are there, but no position
 │   ├── StateDamaged          a file of the state is damaged or half-written
 │   ├── StateFormat           the state was written by another version's format
+│   ├── FrameFormat           a frame of the log is of a format that only another version reads
 │   ├── StateLocked           another process uses the state's folder
 │   ├── StateUnwritable       the disk does not take a snapshot; the earlier ones are as they were
 │   │   └── StateFull         there is no room on it
@@ -34,7 +35,7 @@ SimstreamError                what happened, and what to do about it
 │   ├── VerdictLate           no verdict came in time; the page may still be judged
 │   ├── ClientFull            too many pages are on their way, and none made room in time
 │   └── ClientClosed          the client was closed
-├── FrameDamaged              a frame's checksum, version or layout is wrong
+├── FrameDamaged              a frame's checksum or layout is wrong
 └── Unavailable               exit 2: a part of the design that this version does not have yet
 """
 
@@ -162,6 +163,10 @@ class StateFormat(StateError):
     """The state was written in a format that this version does not read."""
 
 
+class FrameFormat(StateError):
+    """A whole frame of the log is of a format that only another version reads."""
+
+
 class StateLocked(StateError):
     """Another process uses the state's folder."""
 
@@ -195,7 +200,7 @@ class ClientClosed(ClientError):
 
 
 class FrameDamaged(SimstreamError):
-    """A frame whose checksum, version or layout is wrong."""
+    """A frame whose checksum or layout is wrong."""
 
 
 class Unavailable(UsageError):

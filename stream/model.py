@@ -69,7 +69,7 @@ class Page(msgspec.Struct):
 
     id: str
     identity: bytes
-    """16 bytes: mmh3 x64 128 of the raw id, as `mmh3.hash_bytes` gives them (seed 0)."""
+    """16 bytes: `wire.identity.identity_of` the raw id."""
     offset: int
     time: int
     """ms since 1970."""

@@ -15,7 +15,10 @@ from stream.version import __version__
 
 SEALED: Final = b"SIMSEAL\n"
 MANIFEST: Final = b"SIMMANI\n"
-FORMAT: Final = 1
+FORMAT: Final = 2
+"""1: identities of pages are MurmurHash3. 2: they are BLAKE2b."""
+EARLIEST: Final = 1
+"""Formats from this one on can be taken over (`judge/upgrade`)."""
 SIZE: Final = 64
 _LAYOUT: Final = struct.Struct("<8sI52s")
 
@@ -30,14 +33,23 @@ def is_of(data: bytes, magic: bytes) -> bool:
     return len(data) >= SIZE and data[: len(magic)] == magic
 
 
-def check_format(path: Path, data: bytes) -> None:
-    """Raise StateFormat where this version does not read the file; to be called once the checksum agreed."""
-    _, version, writer = _LAYOUT.unpack(data[:SIZE])
-    if version == FORMAT:
+def format_of(data: bytes) -> int:
+    """Return the format of a file that begins with `data`, at least 64 bytes."""
+    _, number, _ = _LAYOUT.unpack(data[:SIZE])
+    return int(number)
+
+
+def check_format(path: Path, data: bytes, reads: int = FORMAT) -> None:
+    """Raise StateFormat unless the file is of the format that is read; to be called once the checksum agreed."""
+    _, number, writer = _LAYOUT.unpack(data[:SIZE])
+    if number == reads:
         return
     name = "simstream " + (writer.rstrip(b"\0").decode("ascii", "replace") or "of another version")
+    if EARLIEST <= number < FORMAT:
+        todo = f"take it over into a new folder with `simstream state upgrade {path.parent} NEW`"
+    else:
+        todo = f"start {name} or one that reads its format"
     raise StateFormat(
-        f"{path} was written by {name} in format {version}; simstream {__version__} reads format {FORMAT}",
-        f"start {name} or one that reads its format, or delete the folder: a service judges its log again, "
-        "a Deduper begins empty",
+        f"{path} was written by {name} in format {number}; this version reads format {FORMAT}",
+        f"{todo}, or delete the folder: a service judges its log again, a Deduper begins empty",
     )

@@ -15,6 +15,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from stream.files.header import FORMAT
+
 MOST = 1 << 30
 """Bytes that are handed to the system at once; Linux takes at most 2 GiB."""
 
@@ -24,6 +26,9 @@ class Files:
 
     mode = 0o600
     """Of files that are made: a state holds the ids of pages, which are nobody else's business."""
+
+    reads = FORMAT
+    """The one format of the state's files that is read. What is written is of today's."""
 
     def create(self, path: Path) -> int:
         """A new empty file to write to, in place of one that a crash has left."""

@@ -93,14 +93,14 @@ def encode(manifest: Manifest) -> bytes:
     return data + checksum.of_bytes(data)
 
 
-def decode(path: Path, data: bytes) -> Manifest:
-    """Raises StateDamaged and StateFormat."""
+def decode(path: Path, data: bytes, reads: int = header.FORMAT) -> Manifest:
+    """Raises StateDamaged, and StateFormat where the file is not of the format that is read."""
     body, digest = data[: -checksum.SIZE], data[-checksum.SIZE :]
     if not header.is_of(body, header.MANIFEST):
         raise damaged(path, "it does not begin as a manifest does")
     if checksum.of_bytes(body) != digest:
         raise damaged(path, "its checksum does not agree")
-    header.check_format(path, body)
+    header.check_format(path, body, reads)
     try:
         manifest = msgspec.msgpack.decode(memoryview(body)[header.SIZE :], type=Manifest)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -120,7 +120,7 @@ def read(files: Files, path: Path) -> Snapshot | None:
         try:
             size = files.size(descriptor)
             data = files.pread(descriptor, size, 0)
-            return Snapshot(path, decode(path, data), size, files.modified_ns(descriptor))
+            return Snapshot(path, decode(path, data, files.reads), size, files.modified_ns(descriptor))
         finally:
             files.close(descriptor)
 

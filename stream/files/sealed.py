@@ -184,7 +184,7 @@ def _describe(files: Files, descriptor: int, path: Path) -> Sealed:
     encoded = files.pread(descriptor, length, start)
     if checksum.of_block(head + encoded + tail[:8]) != digest:
         raise damaged(path, "the checksum of its footer does not agree")
-    header.check_format(path, head)
+    header.check_format(path, head, files.reads)
     try:
         footer = msgspec.msgpack.decode(encoded, type=_Footer)
         extents = {each.name: _extent(each) for each in footer.arrays}

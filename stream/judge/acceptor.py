@@ -64,11 +64,14 @@ class Acceptor:
         self.digest = 0
 
     def accept(self, offset: int, data: bytes, append_time: int) -> Accepted | Ignored:
-        """Take the frame at `offset` of the log. Cost: a checksum over the frame; no page is copied."""
+        """Take the frame at `offset` of the log. Cost: a checksum over the frame; no page is copied.
+
+        Raises FrameFormat, and changes nothing, for a whole frame that this version does not understand: others
+        may accept its pages, so to pass over it would be to guess.
+        """
+        frame = _decoded(data)
         self.next_frame = offset + 1
-        try:
-            frame = frames.decode(data)
-        except FrameDamaged:
+        if frame is None:
             return Ignored.DAMAGED
         header = frame.header
         if header.recipe != self.recipe_id or header.sketch_words != self.sketch_words:
@@ -119,3 +122,11 @@ class Acceptor:
     def digest_hex(self) -> str:
         """The running digest of everything accepted so far, 16 hex digits."""
         return f"{self.digest:016x}"
+
+
+def _decoded(data: bytes) -> frames.Frame | None:
+    """The frame, None for a damaged one. Raises FrameFormat."""
+    try:
+        return frames.decode(data)
+    except FrameDamaged:
+        return None

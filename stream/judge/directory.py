@@ -233,7 +233,7 @@ class Directory:
 
 
 def has_secret(part: Part) -> bool:
-    """Whether a part is of a version that places identities by a secret; else only its count is of use."""
+    """Whether a part has its slots; else the state was taken over from another format, and it has a count alone."""
     return "secret" in part.facts or PLACED in part.arrays
 
 

@@ -49,7 +49,9 @@ def restore(store: Store, parts: Sequence[Part], stream_time: int | None, live_p
 
 
 def _place_again(store: Store, count: Fact) -> None:
-    """Fill the directory of a state that a version without secrets wrote. Reads all records; about 1 us a page."""
+    """Fill the directory of a state that has none: it was taken over from a format whose identities were others.
+
+    Reads all records; about 1 us a page."""
     for colds, records in store.pages.chunks():
         live = store.rows.are_live(records["row"], colds)
         store.directory.add(records["identity"][live], records["row"][live])

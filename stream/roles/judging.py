@@ -83,7 +83,8 @@ class Judging(Closing):
     def take(self, records: Sequence[Record]) -> list[JudgedFrame]:
         """Judge successive frames together; one answer for each, also for those that are ignored.
 
-        Raises WrongLog where one is not the next, WrongRecipe for the first of another."""
+        Raises WrongLog where one is not the next, WrongRecipe for the first of another, FrameFormat for one that
+        this version does not understand."""
         taken = [self._accept(record) for record in records]
         accepted = [frame for frame, _ in taken if frame is not None]
         verdicts = self.state.resolve(accepted)

@@ -2,7 +2,7 @@
 
 Layout, little-endian, every column at a multiple of 8 bytes, so that numpy reads them where they lie:
 
-    magic "smfr" | version u16 | flags u16 | checksum u64 of all that follows | header length u32 | pages u32
+    magic "smfr" | format u16 | flags u16 | checksum u64 of the rest | header length u32 | pages u32
     header (MessagePack) | offset i64 | time i64 | identity 2 u64 | fingerprint u64 | sketch S u64
     | words u32 | end of id u32 | end of URL u32 | kind u8 | reason u8 | ids | URLs
 
@@ -24,9 +24,10 @@ from numpy.typing import NDArray
 
 from stream.errors import FrameDamaged
 from stream.model import REASONS, Columns, Kind
+from stream.wire import frame_format
+from stream.wire.frame_format import FORMAT
 
 MAGIC = b"smfr"
-VERSION = 1
 _FIRST, _LOST = 1, 2
 _PREFIX = struct.Struct("<4sHHQII")
 MOST_RUNS = 32
@@ -67,9 +68,9 @@ class Frame(msgspec.Struct, frozen=True):
     checksum: int
 
 
-def checksum(data: bytes | memoryview) -> int:
+def checksum(data: bytes | memoryview, seed: int = 0) -> int:
     """The 64-bit checksum that frames and digests use: the first half of mmh3 x64 128."""
-    return int.from_bytes(mmh3.mmh3_x64_128_digest(data, 0)[:8], "little")
+    return int.from_bytes(mmh3.mmh3_x64_128_digest(data, seed)[:8], "little")
 
 
 def encode(header: Header, columns: Columns) -> bytes:
@@ -84,7 +85,7 @@ def encode(header: Header, columns: Columns) -> bytes:
     parts += (columns.ids, columns.urls)
     flags = (_FIRST if header.first else 0) | (_LOST if header.lost else 0)
     body = struct.pack("<II", len(head), len(columns)) + b"".join(parts)
-    return struct.pack("<4sHHQ", MAGIC, VERSION, flags, checksum(body)) + body
+    return struct.pack("<4sHHQ", MAGIC, FORMAT, flags, checksum(body, frame_format.seed(FORMAT, flags))) + body
 
 
 def _columns(columns: Columns) -> tuple[NDArray[Any], ...]:
@@ -103,22 +104,24 @@ def _pad(parts: list[bytes], size: int) -> None:
 def decode(data: bytes) -> Frame:
     """Read a frame without copying its columns.
 
-    Raises FrameDamaged where magic, version, checksum, lengths or contents do not fit: whatever passes can
-    be judged without further checks.
+    Raises FrameDamaged where magic, checksum, lengths or contents do not fit: whatever passes can be judged
+    without further checks. Raises FrameFormat for a whole frame that only another version can read. Of a frame of
+    format 1 the identities are computed anew: as the ids say, .6 us each.
     """
     if len(data) < _PREFIX.size:
         raise FrameDamaged("a frame is shorter than its prefix")
-    magic, version, flags, stored, head_length, pages = _PREFIX.unpack_from(data)
-    if magic != MAGIC or version != VERSION:
-        raise FrameDamaged(f"a record is no frame of version {VERSION}")
-    if checksum(memoryview(data)[_CHECKED:]) != stored:
+    magic, number, flags, stored, head_length, pages = _PREFIX.unpack_from(data)
+    if magic != MAGIC:
+        raise FrameDamaged("a record is no frame")
+    if checksum(memoryview(data)[_CHECKED:], frame_format.seed(number, flags)) != stored:
         raise FrameDamaged("a frame's checksum does not agree")
+    frame_format.check(number)
     header = _header(data)
     if flags != (_FIRST if header.first else 0) | (_LOST if header.lost else 0):
         raise FrameDamaged("a frame's flags contradict its header")
     columns = _read(data, _PREFIX.size + head_length, pages, header.sketch_words)
     _check(header, columns)
-    return Frame(header, columns, stored)
+    return Frame(header, frame_format.as_today(number, columns), stored)
 
 
 def _header(data: bytes) -> Header:
@@ -172,7 +175,7 @@ def _check(header: Header, c: Columns) -> None:
     if not in_range or (c.offset[1:] <= c.offset[:-1]).any():
         raise FrameDamaged("a frame's pages are not in the order of its offsets")
     if c.kind.max() > max(Kind) or c.reason.max() >= len(REASONS):
-        raise FrameDamaged("a frame has a kind or a reason that this version does not know")
+        raise frame_format.unknown("has pages of a kind or reason that this version does not know")
     if any((ends[1:] < ends[:-1]).any() for ends in (c.id_ends, c.url_ends)):
         raise FrameDamaged("a frame's ids or URLs overlap")
     if not (_is_text(c.ids, c.id_ends) and _is_text(c.urls, c.url_ends)):

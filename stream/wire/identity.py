@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import codecs
-
-import mmh3
+from hashlib import blake2b
 
 SHOWN_ID_BYTES = 1024
 _Utf8 = codecs.getincrementaldecoder("utf-8")
 
 
 def identity_of(raw_id: bytes) -> bytes:
-    """The 16 bytes that two versions of one page have in common: mmh3 x64 128 of the raw id, seed 0."""
-    return mmh3.hash_bytes(raw_id, 0, True)
+    """Return the 16 bytes that all versions of one page share: BLAKE2b-128 of the raw id. About .6 us.
+
+    Nobody can find a second id for them; format 1 of frames and state had MurmurHash3, for which anybody can.
+    """
+    return blake2b(raw_id, digest_size=16).digest()
 
 
 def shown_id(raw_id: bytes) -> str:

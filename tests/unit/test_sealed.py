@@ -126,7 +126,7 @@ def in_format(good: bytes, version: int, writer: str) -> bytes:
     return head + good[64:-24] + checksum.of_block(head + footer + good[-32:-24]) + good[-8:]
 
 
-@pytest.mark.parametrize("version", [0, 2, 0xFFFFFFFF])
+@pytest.mark.parametrize("version", [0, header.FORMAT + 1, 0xFFFFFFFF])
 def test_another_format_is_refused_with_the_version_that_reads_it(tmp_path: Path, version: int) -> None:
     path = write(tmp_path / "a", immutable("segment-1", 1))
     good = path.read_bytes()

@@ -1,0 +1,59 @@
+"""The formats of frames: which ones can be read, and what becomes of the columns of an earlier one.
+
+The first 16 bytes of a frame (magic, format, flags, checksum of the rest) stay as they are in all formats to come:
+so a reader can tell a newer frame from a damaged one. Whatever an older reader would misread raises FORMAT. A new
+kind or reason of pages need not: readers stop at one that they do not know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from stream.errors import FrameFormat
+from stream.model import Columns
+from stream.wire.identity import identity_of
+
+FORMAT: Final = 2
+"""1: identities are MurmurHash3, the checksum does not cover format and flags. 2: identities are BLAKE2b."""
+
+
+def seed(number: int, flags: int) -> int:
+    """Return the seed of a frame's checksum: from format 2 on it covers format and flags."""
+    return 0 if number == 1 else number << 16 | flags
+
+
+def check(number: int) -> None:
+    """Raise FrameFormat unless this version reads frames of this format; to be called once the checksum agreed."""
+    if number not in _UPGRADES:
+        raise unknown(f"is of format {number}, this version reads formats 1 to {FORMAT}")
+
+
+def unknown(what: str) -> FrameFormat:
+    """Return the error for a whole frame that this version does not understand."""
+    return FrameFormat(
+        f"a frame of the log {what}; a newer simstream wrote it",
+        "upgrade this process: what reads the log goes first, fingerprinters last (Upgrades in deploy/OPERATING.md)",
+    )
+
+
+def as_today(number: int, columns: Columns) -> Columns:
+    """Return the pages of a frame of any format that `check` admits in the columns of today."""
+    return _UPGRADES[number](columns)
+
+
+def _identities_anew(columns: Columns) -> Columns:
+    """Format 1: forget its identities, and compute those of the ids. .7 us a page."""
+    ends = columns.id_ends.tolist()
+    ids = [columns.ids[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+    identity = np.frombuffer(b"".join(map(identity_of, ids)), np.uint64).reshape(-1, 2)
+    return replace(columns, identity=identity)
+
+
+_UPGRADES: Final[Mapping[int, Callable[[Columns], Columns]]] = {
+    1: _identities_anew,
+    FORMAT: lambda columns: columns,
+}

@@ -1,0 +1,79 @@
+"""Logs of other versions: an old one is judged on as it is; at a frame of a newer version all stop by name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from stream.log.base import FINGERPRINTS
+from stream.wire import frame as frames
+from stream.wire.frame_format import FORMAT
+from tests.e2e import pages
+from tests.e2e.harness import Program, all_verdicts, bare, naive_verdicts, read_topic, watching
+from tests.fault.test_state import last_line
+from tests.fault.test_two_judges import pages_in
+from tests.old_format import as_format, as_format_1
+
+SMALL = {"SIMSTREAM_FRAME_MAX_PAGES": "20"}
+
+
+def test_a_frame_of_a_newer_version_stops_a_judge_by_name_and_its_pages_wait_for_one_that_reads_it(
+    program: Program, tmp_path: Path
+) -> None:
+    program.good("topics", "create", "--partitions", 1)
+    program.good("feed", pages.write(tmp_path / "one.jsonl", 60, seed=1))
+    with program.place.open() as log, watching(log) as watcher:
+        with program.serve(**SMALL) as service:
+            watcher.wait(60, service)
+            assert service.end() == 0
+        last = read_topic(log, FINGERPRINTS)[-1].value or b""
+        with log.appender(FINGERPRINTS) as appender:
+            appender.append(as_format(FORMAT + 1, last), partition=0)
+        program.good("feed", pages.write(tmp_path / "two.jsonl", 30, seed=2))
+        for _ in range(2):
+            with program.serve(**SMALL) as service:
+                assert service.wait() == 1
+                assert f"is of format {FORMAT + 1}" in last_line(service)
+                assert "fingerprinters last" in last_line(service)
+        done = program.on_log("status", "--gaps")
+        assert done.returncode == 1
+        assert f"is of format {FORMAT + 1}" in done.stderr.decode()
+        assert len(all_verdicts(log)) == 60, "nothing behind it is judged as if it were not there"
+
+
+@pytest.mark.parametrize("roles", ["fingerprint", "judge", "query"])
+def test_a_log_that_a_newer_version_began_is_refused_by_every_role(on_folder: Program, roles: str) -> None:
+    on_folder.good("topics", "create", "--partitions", 1)
+    with on_folder.place.open() as log, log.appender(FINGERPRINTS) as appender:
+        appender.append(as_format(FORMAT + 1, b"smfr" + bytes(60)), partition=0)
+    with on_folder.serve("--roles", roles) as service:
+        assert service.wait() == 1
+        assert f"is of format {FORMAT + 1}" in last_line(service)
+
+
+def test_a_log_of_the_first_format_is_judged_on_as_if_it_were_of_todays(program: Program, tmp_path: Path) -> None:
+    first, second = (pages.write(tmp_path / f"{seed}.jsonl", 60, seed=seed) for seed in (1, 2))
+    program.good("topics", "create", "--partitions", 1)
+    program.good("feed", first)
+    with program.place.open() as log, program.serve("--roles", "fingerprint", **SMALL) as service:
+        service.until(lambda: pages_in(log) == 60, "all pages are in the log")
+        assert service.end() == 0
+        whole = [frames.decode(record.value or b"") for record in read_topic(log, FINGERPRINTS)]
+    program.place.delete(FINGERPRINTS)
+    with program.place.open() as log:
+        log.create_topics(1)
+        with log.appender(FINGERPRINTS) as appender:
+            for frame in whole:
+                appender.append(as_format_1(frame.header, frame.columns), partition=0)
+    program.good("feed", first)
+    program.good("feed", second)
+    with program.place.open() as log, watching(log) as watcher:
+        with program.serve(**SMALL) as service:
+            watcher.wait(180, service)
+            assert service.end() == 0
+        verdicts = all_verdicts(log)
+        assert verdicts == naive_verdicts(log)
+    expected = program.dedup(first, first, second)
+    assert [bare(verdict) for verdict in verdicts] == [bare(verdict) for verdict in expected]
+    assert {verdict["verdict"] for verdict in expected[60:120]} >= {"unchanged"}
