@@ -1,4 +1,4 @@
-"""`simstream state inspect|verify`: what a state folder holds, and whether it is whole."""
+"""`simstream state inspect|verify|upgrade`: what a state folder holds, whether it is whole, and its next format."""
 
 from __future__ import annotations
 
@@ -65,6 +65,24 @@ def verify(folder: Path, verbose: bool) -> None:
     total, count = sum(each.size for each in found.checked), len(found.sound)
     what = f"{count} {'snapshot' if count == 1 else 'snapshots'}, {len(found.checked)} files, {size(total)}"
     click.echo(f"{folder} is whole: {what}; every checksum, order and count agrees")
+
+
+@command.command("upgrade")
+@click.argument("old", metavar="OLD", type=click.Path(path_type=Path))
+@click.argument("new", metavar="NEW", type=click.Path(path_type=Path))
+def upgrade(old: Path, new: Path) -> None:
+    """Take the state in OLD, of an earlier version, over into the folder NEW; OLD stays as it is.
+
+    A log needs no such step: frames of earlier versions are read as they are, and without a state a service judges
+    its log again. Upgrade the state of a Deduper, of a log that retention has cut, or of one that is very long.
+    """
+    from stream.tools.state_upgrade import upgrade as take_over
+
+    done = take_over(old, new)
+    click.echo(
+        f"{new} has the state of frame {done.frame:,}, ordinal {done.ordinal:,}, taken over from format "
+        f"{done.number}: use it as --state; {old} is as it was"
+    )
 
 
 def size(number: int) -> str:

@@ -1,0 +1,76 @@
+"""Upgrade: the parts of a state of an earlier format, as the judge of today takes them up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream.files import Part
+from stream.files.header import FORMAT
+from stream.judge.page_chunk import damaged_store
+from stream.judge.page_record import Layout
+from stream.judge.pages import Pages
+from stream.kernels import pages as kernels
+from stream.model import U64
+from stream.wire.identity import identity_of
+
+Arrays = Mapping[str, NDArray[Any]]
+
+
+def upgraded(parts: Iterable[Part], number: int) -> list[Part]:
+    """Return the parts of a state of format `number`, at least `header.EARLIEST`, as parts of today's format.
+
+    Arrays of pages are made when they are looked at, chunk by chunk: so a state takes no memory of its own.
+    """
+    found = list(parts)
+    for step in range(number, FORMAT):
+        found = [_STEPS[step](part) for part in found]
+    return found
+
+
+def _from_1(part: Part) -> Part:
+    """Identities were MurmurHash3: compute those of today; the directory places them again at the first start."""
+    if part.kind in Pages.KINDS and "records" in part.arrays:
+        return part._replace(arrays=_Anew(part.name, part.arrays))
+    if part.kind == "directory":
+        return part._replace(facts={"count": part.facts.get("count")}, arrays={})
+    return part
+
+
+class _Anew(Mapping[str, NDArray[Any]]):
+    """The arrays of a chunk of pages under the identities of their ids. Keeps no array."""
+
+    def __init__(self, name: str, arrays: Arrays) -> None:
+        self._name = name
+        self._arrays = arrays
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        if name != "records":
+            return self._arrays[name]
+        return _under_new_identities(self._name, self._arrays["records"].copy(), self._arrays["ids"].copy())
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._arrays)
+
+    def __len__(self) -> int:
+        return len(self._arrays)
+
+
+def _under_new_identities(name: str, words: U64, ids: NDArray[np.uint8]) -> U64:
+    """Give records (n, 9 + S) the identities of their ids, and checks that fit. 1 us each. Raises StateDamaged."""
+    if kernels.damaged(words) >= 0 or kernels.damaged_id(words, ids) >= 0:
+        raise damaged_store(f"a record or an id of {name} does not agree with its checksum")
+    records = words.reshape(-1).view(Layout(words.shape[1] - kernels.PLAIN).dtype)
+    starts, raw = records["id_start"].tolist(), ids.tobytes()
+    lengths = records["id_length"].tolist()
+    made = b"".join(identity_of(raw[at : at + size]) for at, size in zip(starts, lengths, strict=True))
+    records["identity"] = np.frombuffer(made, np.uint64).reshape(-1, 2)
+    kernels.seal(words, 0, len(words), ids)
+    return words
+
+
+_STEPS: Final[Mapping[int, Callable[[Part], Part]]] = {1: _from_1}
+"""From each format to the next."""
