@@ -25,7 +25,7 @@ _FOLDER = click.argument("folder", metavar="DIR", type=click.Path(path_type=Path
 
 @click.group("state")
 def command() -> None:
-    """Look into the folder that `--state DIR` of the service names; also while a judge uses it."""
+    """Look into the folder that `--state DIR` of the service names, or take one of an earlier version over."""
 
 
 @command.command("inspect")
