@@ -7,8 +7,13 @@ from typing import Any
 
 from stream.model import Verdict
 
-Sheets = Mapping[tuple[int, int], tuple[str, bool]]
-"""By partition and offset: the title, and whether the page is gone."""
+Sheets = Mapping[tuple[int, int], tuple[str, bool, bool]]
+"""By partition and offset: the title, whether the page is gone, and whether it is a list of links."""
+
+
+def host(page_id: str) -> str:
+    """Where a page lies: three sites have many hosts each."""
+    return f"{page_id}.{'xyz'[ord(page_id[0]) % 3]}.example"
 
 
 def stories(verdicts: Sequence[Verdict], sheets: Sheets, window_ms: int) -> dict[int, list[tuple[Any, ...]]]:
@@ -22,7 +27,7 @@ def stories(verdicts: Sequence[Verdict], sheets: Sheets, window_ms: int) -> dict
     for verdict in ordered:
         for merged in verdict.merged_clusters:
             into[int(merged)] = int(verdict.cluster_id or 0)
-        title, gone = sheets[verdict.source.partition, verdict.source.offset]
+        title, gone, is_list = sheets[verdict.source.partition, verdict.source.offset]
         if verdict.verdict in ("new", "near_duplicate", "unchanged"):
             now = max(now, verdict.time)
             before = pages.get(verdict.id)
@@ -33,6 +38,7 @@ def stories(verdicts: Sequence[Verdict], sheets: Sheets, window_ms: int) -> dict
                 "cluster": int(verdict.cluster_id or 0),
                 "similarity": None if verdict.verdict == "unchanged" else verdict.similarity,
                 "title": title,
+                "is_list": is_list,
             }
             if verdict.verdict == "unchanged" and before is not None and before["time"] > now - window_ms:
                 page |= {name: before[name] for name in ("joined", "first", "similarity")}
@@ -46,30 +52,35 @@ def stories(verdicts: Sequence[Verdict], sheets: Sheets, window_ms: int) -> dict
         cluster = page["cluster"]
         while cluster in into:
             cluster = into[cluster]
-        if page["time"] > now - window_ms:
+        if page["time"] > now - window_ms and not page["is_list"]:
             shown = [page[name] for name in ("joined", "first", "time", "similarity", "title")]
             found.setdefault(cluster, []).append((page_id, *shown))
     return found
 
 
 def cards(found: Mapping[int, list[tuple[Any, ...]]], now: int, growth_ms: int) -> dict[int, dict[str, Any]]:
-    """What a card says of each of these stories, whose pages lie at `https://ID.example/`."""
+    """What a card says of each of these stories, whose pages lie at `https://HOST/`."""
     made = {}
     for cluster, pages in found.items():
         titles = [page[5] for page in pages if page[5]]
         made[cluster] = {
             "title": titles[0] if titles else "",
             "newest_title": titles[-1] if titles else "",
-            "url": f"https://{pages[0][0]}.example/",
-            "site": f"{pages[0][0]}.example",
-            "sites": len({page[0] for page in pages}),
+            "url": f"https://{host(pages[0][0])}/",
+            "site": host(pages[0][0]),
+            "sites": len(owners(pages)),
             "pages": len(pages),
-            "growth": sum(page[2] > now - growth_ms for page in pages),
+            "growth": len(owners([page for page in pages if page[2] > now - growth_ms])),
             "first": min(page[2] for page in pages),
             "last": max(page[3] for page in pages),
-            "words": " ".join([*titles, *(f"{page[0]}.example" for page in pages)]).casefold(),
+            "words": " ".join([*titles, *(host(page[0]) for page in pages)]).casefold(),
         }
     return made
+
+
+def owners(pages: Sequence[tuple[Any, ...]]) -> set[str]:
+    """The sites of these pages."""
+    return {host(page[0]).partition(".")[2] for page in pages}
 
 
 def asked(
@@ -78,18 +89,20 @@ def asked(
     since: int | None,
     until: int | None,
     at_least: int,
+    sites: int,
     words: str,
 ) -> list[int]:
     """The clusters of the cards that a reader asks for, in order."""
     keys: dict[str, Any] = {
         "newest": lambda cluster: (made[cluster]["first"], cluster),
-        "largest": lambda cluster: (made[cluster]["pages"], made[cluster]["last"], cluster),
+        "largest": lambda cluster: (*(made[cluster][name] for name in ("sites", "pages", "last")), cluster),
         "growing": lambda cluster: (made[cluster]["growth"], made[cluster]["last"], cluster),
     }
     return [
         cluster
         for cluster in sorted(made, key=keys[order], reverse=True)
         if made[cluster]["pages"] >= at_least
+        and made[cluster]["sites"] >= sites
         and (since is None or made[cluster]["last"] >= since)
         and (until is None or made[cluster]["first"] <= until)
         and all(word in made[cluster]["words"] for word in words.casefold().split())

@@ -77,8 +77,8 @@ GRANTS: dict[str, tuple[Grant, ...]] = {
     "news": (
         Grant(TOPIC, "pages", ("Read",), "titles and texts"),
         Grant(TOPIC, "verdicts", ("Read",), "what it shows"),
-        Grant(TOPIC, "news1.", ("Create", "Describe", "DescribeConfigs", "Read", "Write"), "its own table"),
-        Grant(GROUP, "news1.", ("Read",), "where it is"),
+        Grant(TOPIC, "news2.", ("Create", "Describe", "DescribeConfigs", "Read", "Write"), "its own table"),
+        Grant(GROUP, "news2.", ("Read",), "where it is"),
         QUIET,
     ),
     "feed": (Grant(TOPIC, "pages", ("Write", "DescribeConfigs"), "a crawler's pages; the largest that fits"),),

@@ -1,5 +1,7 @@
 """Cards: what the feed shows of clusters, in three orders that are kept as pages come and go.
 
+A story is as large as the number of its sites: a site that repeats itself, or has mirrors, makes it no larger.
+
 An answer costs what it shows. What has to look at every card, such as a search, is a generator: it yields after
 each slice of its work, so that others can go on.
 """
@@ -16,7 +18,7 @@ from stream.feeds.records import Version
 from stream.feeds.shelves import Card, Shelves
 
 GROWTH_MS = 6 * 3_600_000
-"""A card's growth is how many of its pages are younger than this, or than a quarter of the window."""
+"""A card's growth is how many of its sites have a page younger than this, or than a quarter of the window."""
 A_SLICE = 256
 """Pages or cards that are worked on at once."""
 FEW = 32
@@ -33,12 +35,16 @@ class Asked:
     since: int | None = None
     until: int | None = None
     at_least: int = 1
+    """Pages of a story."""
+    sites: int = 1
+    """Sites of a story, at least."""
     words: str = ""
 
     @property
     def is_all(self) -> bool:
         """Whether every card fits."""
-        return self.since is None and self.until is None and self.at_least <= 1 and not self.words.split()
+        limits = (self.since is None, self.until is None, self.at_least <= 1, self.sites <= 1)
+        return all(limits) and not self.words.split()
 
 
 class Cards:
@@ -176,6 +182,7 @@ class Cards:
 def _fits(card: Card, asked: Asked) -> bool:
     return (
         card.pages >= asked.at_least
+        and card.sites >= asked.sites
         and (asked.since is None or card.last >= asked.since)
         and (asked.until is None or card.first <= asked.until)
     )
@@ -186,5 +193,5 @@ def _key(order: Order, card: Card) -> tuple[int, ...]:
     if order == "newest":
         return (-card.first, -card.cluster)
     if order == "largest":
-        return (-card.pages, -card.last, -card.cluster)
+        return (-card.sites, -card.pages, -card.last, -card.cluster)
     return (-card.growth, -card.last, -card.cluster)

@@ -9,14 +9,17 @@ from __future__ import annotations
 
 from collections.abc import MutableMapping
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import islice
 
 import msgspec
 
 from stream.feeds.ageing import Ageing
 from stream.feeds.groups import Groups
 from stream.feeds.records import (
+    COUNTS_KEY,
     NOWHERE,
+    Counts,
+    Entry,
     Merge,
     Sheet,
     Version,
@@ -61,6 +64,10 @@ class Fold:
         """Grows whenever something changes that can be seen."""
         self.groups = Groups()
         """Which pages belong together, and what changed of it."""
+        self.counts = Counts()
+        """Pages that are not shown, since the feed began with this log."""
+        self.lists = 0
+        """Lists of links in the window, which are not shown either."""
         self.versions: dict[str, Version] = {}
         self._table = table
         self._merges: dict[int, Merge] = {}
@@ -77,8 +84,8 @@ class Fold:
         while self.age():
             pass
 
-    def apply(self, verdict: Verdict) -> None:
-        """Take a verdict; one that is known changes nothing."""
+    def apply(self, verdict: Verdict, partition: int = 0) -> None:
+        """Take a verdict, which lies in this partition of `verdicts`; one that is known changes nothing."""
         source = place(verdict.source.partition, verdict.source.offset)
         sheet = self._sheets.get(source)
         before = self.versions.get(verdict.id)
@@ -87,6 +94,8 @@ class Fold:
                 self.stream_time = max(self.stream_time, verdict.time)
             for cluster in verdict.merged_clusters:
                 self._merge(int(cluster), int(verdict.cluster_id or cluster))
+            if verdict.verdict in _JUDGED and self._is_late(verdict.time):
+                self._count_late(verdict.ordinal, partition)
             after = self._after(verdict, source, sheet, before)
             if after is not None:
                 self._put(verdict.id, after)
@@ -104,7 +113,7 @@ class Fold:
                 self._table[sheet_key(source)] = encode(sheet)
                 self._ages["s"].set(source, sheet.time + self.limits.window_ms)
         elif version.source == source:
-            self._put(page_id, msgspec.structs.replace(version, title=sheet.title, awaits_title=False))
+            self._put(page_id, _titled(version, sheet))
         else:
             doubts = tuple(doubt for doubt in version.doubts if doubt != source)
             changed = msgspec.structs.replace(version, doubts=doubts)
@@ -150,9 +159,9 @@ class Fold:
             similarity=verdict.similarity,
             url=verdict.url,
             source=source,
-            title=sheet.title if sheet is not None else "",
-            awaits_title=sheet is None,
+            awaits_title=True,
         )
+        now = now if sheet is None else _titled(now, sheet)
         if verdict.verdict != "unchanged":
             return now
         if before is None or not before.is_live or self._is_late(before.time):
@@ -165,6 +174,7 @@ class Fold:
             like=before.like,
             similarity=before.similarity,
             title=before.title if now.awaits_title else now.title,
+            is_list=before.is_list if now.awaits_title else now.is_list,
         )
 
     def _merge(self, cluster: int, into: int) -> None:
@@ -189,7 +199,9 @@ class Fold:
         for source in (*version.doubts, version.source) if version.awaits_title else version.doubts:
             self._awaited[source] = page_id
         self._places.add(version.source)
-        self.groups.add(page_id, version.cluster)
+        self.lists += version.is_list
+        if version.is_shown:
+            self.groups.add(page_id, version.cluster)
         self.revision += 1
 
     def _forget(self, page_id: str) -> None:
@@ -199,10 +211,12 @@ class Fold:
         for source in (*version.doubts, version.source):
             self._awaited.pop(source, None)
         self._places.discard(version.source)
-        self.groups.remove(page_id)
+        self.lists -= version.is_list
+        if version.is_shown:
+            self.groups.remove(page_id)
         self.revision += 1
 
-    def _restore(self, name: str, entry: Version | Merge | Sheet) -> None:
+    def _restore(self, name: str, entry: Entry) -> None:
         """Take an entry from the table; merges come before versions."""
         window = self.limits.window_ms
         match entry:
@@ -210,6 +224,8 @@ class Fold:
                 self._merges[int(name)] = entry
                 self.groups.merge(int(name), entry.into)
                 self._ages["m"].set(name, entry.time + 2 * window)
+            case Counts():
+                self.counts = entry
             case Sheet():
                 self._sheets[name] = entry
                 self._ages["s"].set(name, entry.time + window)
@@ -219,8 +235,22 @@ class Fold:
 
     def _outdated(self, kind: str) -> list[str]:
         ages = self._ages[kind]
-        names = chain(ages.ended(self.stream_time), ages.surplus(self.limits.most_pages))
-        return list(islice(names, MOST_AGED))
+        ended = list(islice(ages.ended(self.stream_time), MOST_AGED))
+        surplus = list(islice(ages.surplus(self.limits.most_pages), MOST_AGED - len(ended)))
+        if kind == "v" and (live := sum(self.versions[name].is_live for name in surplus)):
+            self._count(msgspec.structs.replace(self.counts, too_many=self.counts.too_many + live))
+        return ended + surplus
+
+    def _count_late(self, ordinal: int, partition: int) -> None:
+        counts = self.counts
+        if ordinal > counts.last.get(partition, -1):
+            last = {**counts.last, partition: ordinal}
+            self._count(msgspec.structs.replace(counts, too_old=counts.too_old + 1, last=last))
+
+    def _count(self, counts: Counts) -> None:
+        self.counts = counts
+        self._table[COUNTS_KEY] = encode(counts)
+        self.revision += 1
 
     def _drop_sheet(self, source: str) -> Sheet:
         del self._table[sheet_key(source)]
@@ -231,5 +261,9 @@ class Fold:
         return time <= self.stream_time - self.limits.window_ms
 
 
+def _titled(version: Version, sheet: Sheet) -> Version:
+    return msgspec.structs.replace(version, title=sheet.title, is_list=sheet.is_list, awaits_title=False)
+
+
 def _left(version: Version) -> Version:
-    return msgspec.structs.replace(version, cluster=NOWHERE, doubts=(), title="", awaits_title=False)
+    return msgspec.structs.replace(version, cluster=NOWHERE, doubts=(), title="", awaits_title=False, is_list=False)

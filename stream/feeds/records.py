@@ -1,4 +1,5 @@
-"""What the feed remembers: a page's newest version, a merge of two clusters, a page whose verdict is still to come.
+"""What the feed remembers: a page's newest version, a merge of two clusters, a page whose verdict is still to come,
+and how many pages it has left out.
 
 Each is one entry of the feed's table, under a key that begins with its kind. An entry says by itself all that it
 has to say, so that whatever part of the table a crash leaves behind, what comes again from the topics mends it.
@@ -39,11 +40,18 @@ class Version(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """The record of this version is still to be read; `title` is that of the one before, or empty."""
     doubts: tuple[str, ...] = ()
     """Error pages fetched since, of which only their records say whether the page is gone."""
+    is_list: bool = False
+    """The page is a list of links, as far as its record has been read."""
 
     @property
     def is_live(self) -> bool:
         """Whether the page still belongs to a cluster."""
         return self.cluster != NOWHERE
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether the page belongs to a story: a list of links does not."""
+        return self.is_live and not self.is_list
 
 
 class Merge(msgspec.Struct, frozen=True, gc=False):
@@ -60,13 +68,29 @@ class Sheet(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     time: int
     gone: bool = False
     """It was answered with status 404 or 410."""
+    is_list: bool = False
+    """It is a list of links."""
 
 
+class Counts(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """Pages that the feed has left out since it began with this log."""
+
+    too_old: int = 0
+    """They were older than the window when they came."""
+    too_many: int = 0
+    """They left within the window, because there were more pages than the feed holds."""
+    last: dict[int, int] = {}
+    """By partition of `verdicts` the ordinal of the last page that was too old: a repeated one counts once."""
+
+
+Entry = Version | Merge | Sheet | Counts
+COUNTS_KEY = "c"
 _json = msgspec.json.Encoder()
-_decoders: dict[str, Callable[[bytes], Version | Merge | Sheet]] = {
+_decoders: dict[str, Callable[[bytes], Entry]] = {
     "v": msgspec.json.Decoder(Version).decode,
     "m": msgspec.json.Decoder(Merge).decode,
     "s": msgspec.json.Decoder(Sheet).decode,
+    "c": msgspec.json.Decoder(Counts).decode,
 }
 encode = _json.encode
 
@@ -97,7 +121,7 @@ def sheet_key(source: str) -> str:
     return f"s{source}"
 
 
-def entries(table: Mapping[str, bytes]) -> Iterator[tuple[str, Version | Merge | Sheet]]:
+def entries(table: Mapping[str, bytes]) -> Iterator[tuple[str, Entry]]:
     """All entries of a table, decoded, with what follows the kind in their keys. Raises msgspec.MsgspecError."""
     for key, value in list(table.items()):
         yield key[1:], _decoders[key[0]](value)

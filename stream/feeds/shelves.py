@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from itertools import islice, takewhile
-from urllib.parse import urlsplit
 
 import msgspec
 
 from stream.feeds.ageing import Ageing
 from stream.feeds.ordered import Ordered
 from stream.feeds.records import Version
+from stream.feeds.sites import owner_of, site_of
 
 
 class Card(msgspec.Struct, frozen=True, gc=False):
@@ -31,10 +31,11 @@ class Card(msgspec.Struct, frozen=True, gc=False):
     url: str | None
     site: str
     sites: int
+    """How many sites, each counted once however many hosts it has."""
     pages: int
     """How many pages, each counted once however often it was fetched."""
     growth: int
-    """How many of them are young."""
+    """How many of the sites have a young page."""
     first: int
     """When the first page was seen."""
     last: int
@@ -46,6 +47,7 @@ class Placed(msgspec.Struct, frozen=True, gc=False):
     shelf: int
     version: Version
     site: str
+    owner: str
 
 
 class Tally(msgspec.Struct, gc=False):
@@ -53,7 +55,30 @@ class Tally(msgspec.Struct, gc=False):
 
     pages: int = 0
     young: int = 0
+    """Sites with a young page."""
     sites: int = 0
+
+
+class _Sites:
+    """Pages by shelf and owner of their site, counted."""
+
+    def __init__(self) -> None:
+        self._pages: Counter[tuple[int, str]] = Counter()
+
+    def put(self, placed: Placed) -> bool:
+        """Count a page; whether it is the first one of its site on its shelf."""
+        key = (placed.shelf, placed.owner)
+        self._pages[key] += 1
+        return self._pages[key] == 1
+
+    def take(self, placed: Placed) -> bool:
+        """Count a page no longer; whether it was the last one of its site."""
+        key = (placed.shelf, placed.owner)
+        self._pages[key] -= 1
+        if self._pages[key]:
+            return False
+        del self._pages[key]
+        return True
 
 
 class Shelves:
@@ -64,14 +89,14 @@ class Shelves:
         self._placed: dict[str, Placed] = {}
         self._tallies: dict[int, Tally] = {}
         self._joined, self._titled, self._firsts, self._lasts = (Ordered() for _ in range(4))
-        self._sites: Counter[tuple[int, str]] = Counter()
-        """Pages by shelf and site."""
+        self._sites = _Sites()
+        self._young_sites = _Sites()
         self._young = Ageing()
 
     def put(self, page_id: str, shelf: int, version: Version, now: int) -> None:
         """Put a page that is on no shelf on this one; `now` is stream time."""
         site = site_of(page_id, version.url)
-        self._placed[page_id] = Placed(shelf, version, site)
+        self._placed[page_id] = placed = Placed(shelf, version, site, owner_of(site))
         key = (shelf, version.joined, page_id)
         self._joined.add(key)
         if version.title:
@@ -80,10 +105,9 @@ class Shelves:
         self._lasts.add((shelf, version.time, page_id))
         tally = self._tallies.setdefault(shelf, Tally())
         tally.pages += 1
-        self._sites[shelf, site] += 1
-        tally.sites += self._sites[shelf, site] == 1
+        tally.sites += self._sites.put(placed)
         if version.first + self._growth_ms > now:
-            tally.young += 1
+            tally.young += self._young_sites.put(placed)
             self._young.set(page_id, version.first + self._growth_ms)
 
     def take(self, page_id: str) -> int | None:
@@ -100,22 +124,19 @@ class Shelves:
         self._lasts.remove((shelf, version.time, page_id))
         tally = self._tallies[shelf]
         tally.pages -= 1
-        self._sites[shelf, placed.site] -= 1
-        if not self._sites[shelf, placed.site]:
-            del self._sites[shelf, placed.site]
-            tally.sites -= 1
+        tally.sites -= self._sites.take(placed)
         if self._young.drop(page_id):
-            tally.young -= 1
+            tally.young -= self._young_sites.take(placed)
         if not tally.pages:
             del self._tallies[shelf]
         return shelf
 
     def grow_old(self, now: int, most: int) -> list[int]:
         """Pages that are young no longer, so many at most, count as old; their shelves, as often as pages."""
-        shelves = [self._placed[page_id].shelf for page_id in islice(self._young.ended(now), most)]
-        for shelf in shelves:
-            self._tallies[shelf].young -= 1
-        return shelves
+        grown = [self._placed[page_id] for page_id in islice(self._young.ended(now), most)]
+        for placed in grown:
+            self._tallies[placed.shelf].young -= self._young_sites.take(placed)
+        return [placed.shelf for placed in grown]
 
     def card(self, shelf: int, cluster: int) -> Card | None:
         """The card of a shelf, under the id of a cluster; None where the shelf is empty."""
@@ -167,15 +188,3 @@ class Shelves:
     @staticmethod
     def _ids(keys: Iterator[tuple[int, int, str]], shelf: int, most: int) -> list[str]:
         return [key[2] for key in islice(takewhile(lambda key: key[0] == shelf, keys), most)]
-
-
-def site_of(page_id: str, url: str | None) -> str:
-    """The host of a page's URL, or of an id that is one; empty where there is none."""
-    for text in (url, page_id):
-        try:
-            parts = urlsplit(text or "")
-            if parts.scheme in ("http", "https") and parts.hostname:
-                return parts.hostname.removeprefix("www.")
-        except ValueError:
-            continue
-    return ""

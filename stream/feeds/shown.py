@@ -7,8 +7,10 @@ from typing import Any
 
 from stream.errors import UsageError
 from stream.feeds.cards import ORDERS, Asked, Cards
+from stream.feeds.fold import Fold
 from stream.feeds.records import Version
-from stream.feeds.shelves import Card, site_of
+from stream.feeds.shelves import Card
+from stream.feeds.sites import site_of
 from stream.wire.page import time_ms
 
 A_PAGE = 30
@@ -17,20 +19,22 @@ MOST_VERSIONS = 500
 """Of a story's pages the founder and the newest are listed, so many at most."""
 
 
-def asked_of(query: Mapping[str, str], most: int) -> tuple[Asked, int, int]:
+def asked_of(query: Mapping[str, str], most: int, now: int = 0) -> tuple[Asked, int, int]:
     """What a query string asks for, the number of the page (from 1), and its size. Raises UsageError.
 
-    `sort`: newest, growing or largest; `since`, `until`: ISO 8601 or ms since 1970; `at_least`: pages of a story;
-    `words`: all must stand in its titles and sites; `page`, `per_page`.
+    `sort`: newest, growing or largest; `since`, `until`: ISO 8601 or ms since 1970; `hours`: so many before `now`,
+    which is stream time; `at_least`: pages of a story; `sites`: sites of a story; `words`: all must stand in its
+    titles and sites; `page`, `per_page`.
     """
     order = query.get("sort", "newest")
     if order not in ORDERS:
         raise UsageError("sort is none of the orders", f"use {', '.join(ORDERS)}")
     asked = Asked(
         order=order,
-        since=_time(query, "since"),
+        since=_latest(_time(query, "since"), _hours_before(now, query)),
         until=_time(query, "until"),
         at_least=_number(query, "at_least", 1, 1 << 31),
+        sites=_number(query, "sites", 1, 1 << 31),
         words=query.get("words", "")[:MOST_WORDS],
     )
     return asked, _number(query, "page", 1, 1 << 31), _number(query, "per_page", A_PAGE, most)
@@ -63,6 +67,11 @@ def timeline(cards: Cards, card: Card) -> dict[str, Any]:
     }
 
 
+def left_out(fold: Fold) -> dict[str, int]:
+    """How many pages are not shown, by the reason."""
+    return {"too_old": fold.counts.too_old, "too_many": fold.counts.too_many, "lists": fold.lists}
+
+
 def safe_url(url: str | None) -> str | None:
     """A URL that a reader may follow; None for what is no address of the web."""
     return url if url and url[:8].lower().startswith(("http://", "https://")) else None
@@ -80,6 +89,15 @@ def _version(page_id: str, version: Version) -> dict[str, Any]:
         "first_seen": version.first,
         "last_seen": version.time,
     }
+
+
+def _latest(*times: int | None) -> int | None:
+    return max((time for time in times if time is not None), default=None)
+
+
+def _hours_before(now: int, query: Mapping[str, str]) -> int | None:
+    hours = _number(query, "hours", 0, 1 << 20)
+    return now - hours * 3_600_000 if hours and now else None
 
 
 def _number(query: Mapping[str, str], name: str, default: int, most: int) -> int:

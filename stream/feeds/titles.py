@@ -8,6 +8,8 @@ import unicodedata
 
 import msgspec
 
+from stream.feeds.links import MOST_CHARACTERS as MOST_OF_A_LIST
+from stream.feeds.links import is_list_of_links
 from stream.feeds.records import Sheet
 from stream.model import Kind, Page, Record
 from stream.wire.page import PageLimits, decode
@@ -45,8 +47,10 @@ def sheet_of(record: Record, limits: PageLimits) -> Sheet | None:
         return None
     if page.kind is not Kind.READABLE:
         return Sheet("", time, gone=page.kind is Kind.TOO_SHORT)
-    title = _own_title(record) or (_html_title(page) if page.content_type.startswith("text/html") else "")
-    return Sheet(title or _first_line(page), time)
+    is_html = page.content_type.startswith("text/html")
+    title = _own_title(record) or (_html_title(page) if is_html else "")
+    is_list = is_html and page.text is None and is_list_of_links(_head(page, MOST_OF_A_LIST))
+    return Sheet(title or _first_line(page), time, is_list=is_list)
 
 
 def tidy(text: str) -> str:
@@ -93,12 +97,12 @@ def _first_line(page: Page) -> str:
     return next(filter(None, (tidy(line) for line in text[:HEAD].lstrip().splitlines()[:1000])), "")
 
 
-def _head(page: Page) -> str:
-    """The beginning of what the page holds beside its JSON, as text."""
+def _head(page: Page, most: int = HEAD) -> str:
+    """The beginning of what the page holds beside its JSON, as text; `most` bytes or characters."""
     if isinstance(page.raw, str):
-        return page.raw[:HEAD]
+        return page.raw[:most]
     from stream.text.decode import charset_of
     from stream.text.decode import decode as decode_bytes
 
-    raw = (page.raw or b"")[:HEAD]
+    raw = (page.raw or b"")[:most]
     return decode_bytes(raw, charset_of(page.content_type), page.content_type.startswith("text/html"))[0]

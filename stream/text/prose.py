@@ -25,15 +25,20 @@ def prose(text: str) -> str:
     """
     kept, total, whole = [], 0, 0
     for line in text.splitlines():
-        width = _width(line)
+        width = width_of(line)
         whole += width
-        if width >= LEAST_LINE and _MARK.search(line):
+        if is_sentence(line, width):
             kept.append(line)
             total += width
     return "\n".join(kept) if total >= max(LEAST_PROSE, whole / LEAST_SHARE) else text
 
 
-def _width(line: str) -> int:
+def is_sentence(line: str, width: int) -> bool:
+    """Whether a line of this width is wide enough and has a mark of a sentence."""
+    return width >= LEAST_LINE and _MARK.search(line) is not None
+
+
+def width_of(line: str) -> int:
     """Half of its characters and bytes: 2 for a letter of three bytes, 1 for one of ASCII, 1.5 between."""
     line = line.strip()
     return (len(line) + len(line.encode("utf-8", "replace"))) // 2

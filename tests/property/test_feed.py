@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from unittest.mock import patch
 
+import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -29,11 +30,11 @@ class World:
     """A judge's clusters, as far as verdicts have to agree with each other; ids are letters."""
 
     verdicts: list[Verdict] = field(default_factory=list)
-    sheets: dict[tuple[int, int], tuple[str, bool]] = field(default_factory=dict)
+    sheets: dict[tuple[int, int], tuple[str, bool, bool]] = field(default_factory=dict)
     home: dict[str, int] = field(default_factory=dict)
     last: dict[str, Verdict] = field(default_factory=dict)
 
-    def add(self, page_id: str, kind: str, time: int, picks: list[int], gone: bool) -> None:
+    def add(self, page_id: str, kind: str, time: int, picks: list[int], gone: bool, is_list: bool = False) -> None:
         ordinal = len(self.verdicts)
         # A page's versions are in one partition of `verdicts`; its record may lie anywhere in `pages`.
         source = Source("pages", picks[0] % 2, ordinal)
@@ -63,7 +64,7 @@ class World:
         reason = kind if kind in ("few_words", "http_status") else None
         verdict = Verdict(
             id=page_id,
-            url=f"https://{page_id}.example/",
+            url=f"https://{naive_feed.host(page_id)}/",
             verdict="too_short" if reason else kind,
             reason=reason,
             near_duplicate_of=None,
@@ -79,7 +80,7 @@ class World:
             source=source,
         )
         self.verdicts.append(verdict)
-        self.sheets[source.partition, source.offset] = (f"t{ordinal}", gone and kind == "http_status")
+        self.sheets[source.partition, source.offset] = (f"t{ordinal}", gone and kind == "http_status", is_list)
 
 
 KINDS = [
@@ -98,14 +99,15 @@ STEP = st.tuples(
     st.integers(0, 12),
     st.lists(st.integers(0, 20), min_size=1, max_size=3),
     st.booleans(),
+    st.integers(0, 5).map(lambda number: number == 5),
 )
 
 
 def world_of(steps: list[Any]) -> World:
     world, clock = World(), 100
-    for page_id, kind, ahead, picks, gone in steps:
+    for page_id, kind, ahead, picks, gone, is_list in steps:
         clock += ahead - 4  # sometimes back, as page times are
-        world.add(page_id, kind, max(1, clock), picks, gone)
+        world.add(page_id, kind, max(1, clock), picks, gone, is_list)
     return world
 
 
@@ -113,7 +115,7 @@ def shown(fold: Fold) -> dict[int, list[tuple[Any, ...]]]:
     found: dict[int, list[tuple[Any, ...]]] = defaultdict(list)
     for i, v in sorted(fold.versions.items(), key=lambda item: item[1].joined):
         group = fold.groups.home(i)
-        assert (group is not None) == v.is_live
+        assert (group is not None) == v.is_shown
         if group is not None:
             found[group.cluster].append((i, v.joined, v.first, v.time, v.similarity, v.title))
     return dict(found)
@@ -147,7 +149,8 @@ ASKED = st.builds(
     since=st.none() | st.integers(60, 200),
     until=st.none() | st.integers(60, 200),
     at_least=st.integers(1, 4),
-    words=st.sampled_from(["", "", "a.EXAMPLE", "T1", "t2 b.example", "nowhere"]),
+    sites=st.integers(1, 3),
+    words=st.sampled_from(["", "", "a.y.EXAMPLE", "T1", "t2 b.z.example", "nowhere"]),
 )
 
 
@@ -180,7 +183,7 @@ def test_cards_kept_as_pages_come_and_go_are_those_made_from_all_pages_anew(
             for cluster, facts in made.items():
                 assert told(cards, cluster) == {name: fact for name, fact in facts.items() if name != "words"}
             for one in questions:
-                wanted = naive_feed.asked(made, one.order, one.since, one.until, one.at_least, one.words)
+                wanted = naive_feed.asked(made, one.order, one.since, one.until, one.at_least, one.sites, one.words)
                 found, total = found_by(cards, one)
                 assert [card.cluster for card in found] == wanted
                 assert total == len(wanted)
@@ -204,8 +207,8 @@ def test_of_a_long_story_the_founder_and_the_newest_are_listed(steps: list[Any],
 
 
 def sheet(world: World, verdict: Verdict) -> tuple[str, Sheet]:
-    title, gone = world.sheets[verdict.source.partition, verdict.source.offset]
-    return place(verdict.source.partition, verdict.source.offset), Sheet(title, verdict.time, gone)
+    title, gone, is_list = world.sheets[verdict.source.partition, verdict.source.offset]
+    return place(verdict.source.partition, verdict.source.offset), Sheet(title, verdict.time, gone, is_list)
 
 
 @given(st.lists(STEP, max_size=40), st.data())
@@ -235,6 +238,7 @@ def test_any_order_of_partitions_with_repeats_and_restarts_gives_the_cards_of_th
             fold = Fold(table, limits)
     expected = stories(world.verdicts, world.sheets, ENDLESS)
     assert shown(fold) == expected
+    assert fold.lists == sum(version.is_list for version in fold.versions.values() if version.is_live)
     assert {key for key in table if key[0] == "v"} >= {
         f"v{page[0]}" for pages in expected.values() for page in pages
     }
@@ -277,7 +281,27 @@ def test_no_more_is_kept_than_the_limit_and_the_oldest_go_first() -> None:
         fold.read(place(7, verdict.ordinal), Sheet("never judged", verdict.time))
         fold.apply(verdict)
     assert sorted(fold.versions) == [f"page{number}" for number in range(40, 50)]
-    assert len(table) == 20
+    assert len(table) == 21
+    assert (fold.counts.too_many, fold.counts.too_old) == (40, 0)
+    assert Fold(table, Limits(ENDLESS, most_pages=10)).counts == fold.counts
+
+
+def test_pages_older_than_the_window_are_counted_once_however_often_they_come() -> None:
+    world = World()
+    world.add("a", "new", 1000, [0], False)
+    for page_id in "bcdefg":
+        world.add(page_id, "new", 5, [0], False)
+    table: dict[str, bytes] = {}
+    fold = Fold(table, Limits(100))
+    for partition in (0, 1, 0, 1):
+        for verdict in world.verdicts[partition::2]:
+            fold.apply(verdict, partition)
+    assert (fold.counts.too_old, list(fold.versions)) == (6, ["a"])
+    again = Fold(table, Limits(100))
+    again.apply(world.verdicts[3], 1)
+    assert again.counts.too_old == 6
+    again.apply(msgspec.structs.replace(world.verdicts[3], id="h", ordinal=9), 1)
+    assert again.counts.too_old == 7
 
 
 def test_a_page_that_comes_after_two_merges_in_a_row_is_in_the_cluster_that_survived() -> None:

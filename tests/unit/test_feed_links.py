@@ -1,0 +1,93 @@
+"""Lists of links are told from articles, at a cost that no HTML can raise; mirrors of a site count as one site."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from stream.feeds.links import is_list_of_links
+from stream.feeds.records import Sheet
+from stream.feeds.sites import owner_of
+from stream.feeds.titles import sheet_of
+from stream.model import Record
+from stream.text.decode import decode
+from stream.wire.page import PageLimits
+from tests import corpora
+
+SENTENCE = "The council has decided, after a long debate, that the bridge will be built next year."
+
+
+def headlines(count: int) -> str:
+    items = (f"<li><a href='/{n}'>Headline number {n}, which says a little more</a></li>" for n in range(count))
+    return f"<ul>{''.join(items)}</ul>"
+
+
+def test_a_page_of_headlines_is_a_list_and_an_article_beside_headlines_is_none() -> None:
+    assert is_list_of_links(f"<title>News</title><body>{headlines(40)}<p>About us, and imprint.</p>")
+    assert not is_list_of_links(f"<body>{headlines(40)}<p>{SENTENCE * 5}</p>")
+    assert not is_list_of_links(f"<body>{headlines(19)}")
+    assert not is_list_of_links(f"<body><p>{SENTENCE}</p>")
+    assert not is_list_of_links("")
+
+
+def test_sentences_in_links_scripts_and_comments_are_no_prose_and_inline_tags_cut_none() -> None:
+    hidden = f"<script>{SENTENCE * 9}</script><!-- {SENTENCE * 9} --><style>{SENTENCE * 9}</style>"
+    assert is_list_of_links(f"<body>{headlines(30)}{hidden}<a>{SENTENCE * 9}</a>")
+    cut = " ".join(f"<b>{word}</b>" for word in (SENTENCE * 9).split())
+    assert not is_list_of_links(f"<body>{headlines(30)}<p>{cut}</p>")
+
+
+def test_a_page_s_record_says_whether_it_is_a_list() -> None:
+    def sheet(value: str, content_type: str) -> Sheet | None:
+        headers = (("content-type", content_type.encode()),)
+        return sheet_of(Record("pages", 0, 7, b"id", value.encode(), headers, 5), PageLimits(1 << 20))
+
+    page = f"<title>News</title><body>{headlines(40)}"
+    assert sheet(page, "text/html") == Sheet("News", 5, is_list=True)
+    found = sheet(page, "text/plain")
+    assert found is not None
+    assert not found.is_list
+
+
+@pytest.mark.parametrize(
+    "piece", ["<", "<a", "<a ", "<a\n", "<a>x ", "<!--", "<script", "</script", "<svg ", "x<p>", "&"]
+)
+def test_hostile_html_costs_no_more_than_its_first_part(piece: str) -> None:
+    html = piece * (3_000_000 // len(piece))
+    began = time.process_time()
+    is_list_of_links(html)
+    assert time.process_time() - began < 2
+
+
+@pytest.mark.corpora
+def test_no_article_of_real_sites_is_a_list_and_many_home_pages_are() -> None:
+    folder = corpora.folder()
+    assert folder is not None
+    pages = folder / "html_pages"
+
+    def lists(under: str) -> list[bool]:
+        found = sorted((pages / under).rglob("*.html"))
+        return [is_list_of_links(decode(path.read_bytes(), None, True)[0]) for path in found]
+
+    articles, homes = lists("zh_html_gne/html"), lists("zh_html_encodings/top1000_raw")
+    assert (sum(articles), len(articles)) == (0, 60)
+    assert sum(homes) > len(homes) / 3
+
+
+@pytest.mark.parametrize(
+    ("site", "owner"),
+    [
+        ("m.news.co.uk", "news.co.uk"),
+        ("mirror.sina.com.cn", "sina.com.cn"),
+        ("one.github.io", "one.github.io"),
+        ("s1.a.example", "a.example"),
+        ("localhost", "localhost"),
+        ("192.0.2.7", "192.0.2.7"),
+        ("::1", "::1"),
+        ("co.uk", "co.uk"),
+        ("", ""),
+    ],
+)
+def test_hosts_of_one_registered_domain_are_one_site(site: str, owner: str) -> None:
+    assert owner_of(site) == owner
