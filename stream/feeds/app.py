@@ -20,6 +20,7 @@ from stream.errors import LogDamaged, StateDamaged
 from stream.feeds.access import credentials
 from stream.feeds.acks import Acks
 from stream.feeds.cards import Cards
+from stream.feeds.condition import Condition, Partition
 from stream.feeds.fold import Fold, Limits
 from stream.feeds.prepare import SESSION_S
 from stream.feeds.records import Sheet, place
@@ -30,7 +31,7 @@ from stream.settings import Settings
 from stream.wire import verdict as wire
 from stream.wire.page import PageLimits
 
-FORMAT = 1
+FORMAT = 2
 """Of the table's entries; another one begins with a table of its own."""
 TABLE = "news"
 WAITING = 500
@@ -55,6 +56,9 @@ class Feed:
         self.limits = limits
         self.fold: Fold | None = None
         self.cards: Cards | None = None
+        self.condition = Condition()
+        self.inboxes: list[Any] = []
+        """Channels of Faust's, with what is still to be taken."""
         self.sign = ""
         """Another one for each time that the feed began; empty until there are cards of all that it began with."""
         self.is_crashed: Callable[[], bool] = lambda: False
@@ -70,6 +74,7 @@ class Feed:
                 "delete the group and the topics whose names begin with the app's; the feed reads all again",
             ) from error
         self.cards, self.sign = Cards(self.fold), ""
+        self.condition.has_read_table = False
         _log.info("the feed begins with %d pages", len(self.fold.versions))
 
     async def settle(self) -> None:
@@ -82,6 +87,7 @@ class Feed:
             more = self.cards.refresh() or aged
             await asyncio.sleep(0)
         self.sign = self.sign or secrets.token_hex(4)
+        self.condition.has_read_table = True
 
 
 def app_name(settings: Settings, verdicts: TopicInfo) -> str:
@@ -143,6 +149,8 @@ def make_app(settings: Settings, topics: Topics, feed: Feed, data: str) -> faust
     async def work_in(take: Callable[[Any], None], event: Any) -> None:
         try:
             take(event.message)
+            where = Partition(event.message.topic, event.message.partition)
+            feed.condition.take(where, event.message.offset + 1)
             await feed.settle()
             await acks.add(event)
         except Exception as error:
@@ -151,11 +159,13 @@ def make_app(settings: Settings, topics: Topics, feed: Feed, data: str) -> faust
 
     @app.agent(read(topics.verdicts), concurrency=1)
     async def verdicts(stream: Any) -> None:
+        feed.inboxes.append(stream.channel)
         async for event in stream.noack().events():
             await work_in(partial(take_verdict, feed), event)
 
     @app.agent(read(topics.pages), concurrency=1)
     async def pages(stream: Any) -> None:
+        feed.inboxes.append(stream.channel)
         async for event in stream.noack().events():
             await work_in(partial(take_page, feed, limits), event)
 
@@ -177,7 +187,7 @@ def take_verdict(feed: Feed, message: Any) -> None:
         where = message.partition, message.offset
         _log.warning("partition %d, offset %d: a verdict names a cluster by no number", *where)
         return
-    feed.fold.apply(verdict)
+    feed.fold.apply(verdict, message.partition)
 
 
 def take_page(feed: Feed, limits: PageLimits, message: Any) -> None:

@@ -27,14 +27,18 @@ PAUSE_S = 0.2
 
 def cluster_of(settings: Settings) -> Cluster:
     """The brokers that the settings name."""
-    options = LogOptions(
+    return Cluster(settings.log.removeprefix("kafka://"), options_of(settings, settings.give_up_s))
+
+
+def options_of(settings: Settings, patience: float) -> LogOptions:
+    """The log that the settings name, for whom waits so many seconds for a broker."""
+    return LogOptions(
         prefix=settings.prefix,
         client=settings.kafka,
-        patience=settings.give_up_s,
+        patience=patience,
         max_record_bytes=settings.max_record_bytes,
         publish_to=settings.publish_to,
     )
-    return Cluster(settings.log.removeprefix("kafka://"), options)
 
 
 def make_table_topic(cluster: Cluster, name: str) -> int:

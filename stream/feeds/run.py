@@ -9,6 +9,7 @@ import signal
 import socket
 import tempfile
 import threading
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -18,10 +19,12 @@ from stream.closing import Closing
 from stream.errors import LogError, SimstreamError, UsageError
 from stream.feeds.app import TABLE, Feed, Topics, app_name, make_app
 from stream.feeds.fold import Limits
-from stream.feeds.prepare import SESSION_S, begin_everywhere, cluster_of, make_table_topic, wait_alone
+from stream.feeds.prepare import SESSION_S, begin_everywhere, cluster_of, make_table_topic, options_of, wait_alone
 from stream.feeds.records import Version
-from stream.feeds.texts import Texts
+from stream.feeds.texts import READ_S, Texts
+from stream.feeds.watch import Watch, ends_of
 from stream.feeds.web import FeedWeb
+from stream.log import open_log
 from stream.log.base import PAGES, VERDICTS, Log
 from stream.settings import Settings
 from stream.telemetry.callers import callers_of
@@ -45,17 +48,20 @@ def run(settings: Settings, log: Log) -> None:
     limits = Limits() if settings.window_ms is None else Limits(settings.window_ms)
     feed = Feed(limits)
     pool = ExtractionPool(1, settings.extract.timeout_s, settings.extract.memory_bytes)
-    with tempfile.TemporaryDirectory(prefix="simstream-news-") as folder, pool:
+    impatient = open_log(settings.log, options_of(settings, READ_S))
+    with tempfile.TemporaryDirectory(prefix="simstream-news-") as folder, pool, impatient:
         app = make_app(settings, topics, feed, folder)
-        texts = Texts(log, pool, PageLimits(settings.max_record_bytes))
+        texts = Texts(impatient, pool, PageLimits(settings.max_record_bytes))
+        ends = partial(ends_of, impatient, {VERDICTS: verdicts.name, PAGES: pages.name})
         web: Any = app.web
         web.blueprints = BlueprintManager()  # Faust's own pages would show tables to whoever asks
         FeedWeb(feed, _Comparing(feed, texts), callers).serve_on(web.web_app)
         with _Deadline(settings.stop_timeout_s) as deadline:
-            asyncio.run(_serve(app, settings, deadline))
+            asyncio.run(_serve(app, settings, deadline, Watch(app, feed, ends)))
 
 
-async def _serve(app: Any, settings: Settings, deadline: _Deadline) -> None:
+async def _serve(app: Any, settings: Settings, deadline: _Deadline, watch: Watch) -> None:
+    """Run the app, and beside it the watch once it has started."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for name in (signal.SIGTERM, signal.SIGINT):
@@ -67,7 +73,10 @@ async def _serve(app: Any, settings: Settings, deadline: _Deadline) -> None:
             if (failed := starting.exception()) is not None:
                 raise _named(failed)
             _log.info("stories and health on http://%s:%d", settings.http_host, settings.http_port)
-            await _first(stop.wait(), app._crashed.wait())
+            watching = asyncio.ensure_future(watch.run())
+            await _first(stop.wait(), app._crashed.wait(), watching)
+            if not watching.cancel():
+                watching.result()
     finally:
         crash = None if app.crash_reason is None or stop.is_set() else _named(app.crash_reason)
         deadline.begin(crash)
@@ -148,6 +157,10 @@ class _Comparing:
         pages = [(page_id, self._version(page_id)) for page_id in (a, b)]
         if self._waiting >= MOST_COMPARED:
             raise LogError("too many comparisons are under way", "ask again in a moment")
+        # Whoever asked may give up, but a thread cannot: it keeps its turn until it is done.
+        return await asyncio.shield(self._take_turn(*pages))
+
+    async def _take_turn(self, *pages: tuple[str, Version]) -> dict[str, Any]:
         self._waiting += 1
         try:
             async with self._turn:

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Any
 
-from stream.errors import PageUnknown
+from stream.errors import LogError, PageUnknown
 from stream.feeds.records import Version, parts
 from stream.log.base import PAGES, Log
 from stream.log.committed import committed
 from stream.model import Record
 from stream.text.extraction_pool import ExtractionPool
-from stream.tools.explain_diff import Unit, counts, readable, runs, units
+from stream.tools.explain_diff import Run, Unit, counts, readable, runs, units
 from stream.wire.page import PageLimits, decode
 
 MOST_CHARACTERS = 40_000
 """Of a longer text the beginning is compared."""
 A_POLL = 100
+_ENDS = frozenset(".!?…;")
+"""Of a sentence, where space follows: a dot may stand in a number."""
+_WIDE_ENDS = frozenset("。！？；")
+READ_S = 8.0
+"""Seconds after which a text that has not been read is given up."""
 
 
 class Texts:
@@ -28,20 +35,11 @@ class Texts:
         self._limits = limits
 
     def compare(self, a: tuple[str, Version], b: tuple[str, Version]) -> dict[str, Any]:
-        """Both texts in pieces, each marked where the other has something else. Raises PageUnknown, LogError.
+        """Both texts in rows, with marks where the other has something else. Raises PageUnknown, LogError.
 
         Cost: two reads of `pages`, and about linear in the texts where these are alike.
         """
-        texts = [self._text(*page) for page in (a, b)]
-        left, right = (units(text, ()) for text in texts)
-        found = readable(runs(left, right))
-        same, only_left, only_right = counts(left, right, found)
-        return {
-            "a": _pieces(left, [(run.same, run.a, run.b) for run in found]),
-            "b": _pieces(right, [(run.same, run.c, run.d) for run in found]),
-            "words": {"same": same, "only_a": only_left, "only_b": only_right},
-            "cut": any(len(text) == MOST_CHARACTERS for text in texts),
-        }
+        return side_by_side(self._text(*a), self._text(*b))
 
     def _text(self, page_id: str, version: Version) -> str:
         record = self._record(*parts(version.source))
@@ -57,14 +55,72 @@ class Texts:
 
     def _record(self, partition: int, offset: int) -> Record | None:
         """The record at this place, None where it is gone."""
+        end = time.monotonic() + READ_S
         for records in committed(self._log, PAGES, A_POLL, offset):
+            if time.monotonic() > end:
+                raise LogError("the texts could not be read in time", "ask again in a moment")
             for record in records:
                 if record.partition == partition and record.offset >= offset:
                     return record if record.offset == offset else None
         return None
 
 
-def _pieces(all_units: Sequence[Unit], spans: Iterable[tuple[bool, int, int]]) -> list[dict[str, Any]]:
+def side_by_side(a: str, b: str) -> dict[str, Any]:
+    """Two texts as rows of pieces, and how many words they share."""
+    left, right = units(a, ()), units(b, ())
+    found = readable(runs(left, right))
+    same, only_left, only_right = counts(left, right, found)
+    return {
+        "rows": [
+            {
+                "same": all(run.same for run in row),
+                "a": _pieces(left, [(run.same, run.a, run.b) for run in row]),
+                "b": _pieces(right, [(run.same, run.c, run.d) for run in row]),
+            }
+            for row in rows(left, found)
+        ],
+        "words": {"same": same, "only_a": only_left, "only_b": only_right},
+        "cut": max(len(a), len(b)) == MOST_CHARACTERS,
+    }
+
+
+def rows(left: Sequence[Unit], found: Sequence[Run]) -> list[list[Run]]:
+    """The runs in rows that stand side by side: each ends with a sentence, or a line, that both texts have.
+
+    Rows without a difference that follow each other are one.
+    """
+    made: list[list[Run]] = [[]]
+    for part in _parted(left, found):
+        made[-1].append(part)
+        if part.same and _ends_a_row(left[part.b - 1]):
+            made.append([])
+    joined: list[list[Run]] = []
+    for row in filter(None, made):
+        if joined and all(run.same for run in (*joined[-1], *row)):
+            first, last = joined[-1][0], row[-1]
+            joined[-1] = [Run(True, first.a, last.b, first.c, last.d)]
+        else:
+            joined.append(row)
+    return joined
+
+
+def _parted(left: Sequence[Unit], found: Sequence[Run]) -> Iterator[Run]:
+    """The same runs; those without a difference are cut behind each end of a row."""
+    for run in found:
+        if not run.same:
+            yield run
+            continue
+        cuts = {at + 1 for at in range(run.a, run.b) if _ends_a_row(left[at])}
+        for start, end in pairwise(sorted({run.a, *cuts, run.b})):
+            yield Run(True, start, end, run.c + start - run.a, run.c + end - run.a)
+
+
+def _ends_a_row(unit: Unit) -> bool:
+    is_narrow_end = unit.key in _ENDS and unit.text[-1:].isspace()
+    return "\n" in unit.text or unit.key in _WIDE_ENDS or is_narrow_end
+
+
+def _pieces(all_units: Sequence[Unit], spans: Sequence[tuple[bool, int, int]]) -> list[dict[str, Any]]:
     """What is shown of one text: pieces with `differs` where the other text has something else, or nothing.
 
     Space behind what differs is a piece of its own: to mark it would only look odd.

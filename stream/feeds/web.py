@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from importlib import resources
 from typing import Any
@@ -9,20 +10,20 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
-from stream.errors import PageUnknown, SimstreamError, UsageError
+from stream.errors import LogError, PageUnknown, SimstreamError, UsageError
 from stream.feeds.app import Feed
 from stream.feeds.cards import Cards
 from stream.feeds.pace import Searches, unhurried
-from stream.feeds.shown import asked_of, story, timeline
+from stream.feeds.shown import asked_of, left_out, story, timeline
 from stream.telemetry.callers import CHALLENGE, Callers, Refusal
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 Compare = Callable[[str, str], Awaitable[dict[str, Any]]]
+SCRIPTS = ("feed", "address", "ask", "compare", "list", "nodes", "notice", "story", "words")
 FILES = {
     "/": ("index.html", "text/html"),
     "/feed.css": ("feed.css", "text/css"),
-    "/feed.js": ("feed.js", "text/javascript"),
-    "/words.js": ("words.js", "text/javascript"),
+    **{f"/{name}.js": (f"{name}.js", "text/javascript") for name in SCRIPTS},
 }
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
@@ -35,6 +36,12 @@ HEADERS = {
 }
 MOST_A_PAGE = 200
 CRASHED = "the feed has crashed and ends: its log says why"
+ANSWER_S = 10.0
+"""Seconds after which a question is given up: a browser waits little longer."""
+
+
+class _NotBegun(Exception):
+    """The feed still reads its table."""
 
 
 class FeedWeb:
@@ -58,11 +65,26 @@ class FeedWeb:
         app.middlewares.append(guarded)
         for path in FILES:
             app.router.add_get(path, self._file)
-        app.router.add_get("/api/stories", self._stories)
-        app.router.add_get("/api/stories/{cluster:[0-9]{1,19}}", self._story)
-        app.router.add_get("/api/compare", self._compared)
+        app.router.add_get("/api/stories", self._in_time(self._stories))
+        app.router.add_get("/api/stories/{cluster:[0-9]{1,19}}", self._in_time(self._story))
+        app.router.add_get("/api/compare", self._in_time(self._compared))
         app.router.add_get("/health/live", self._live)
         app.router.add_get("/health/ready", self._ready)
+
+    def _in_time(self, handler: Handler) -> Handler:
+        """The same handler with a deadline; while the table is read, an answer that says so."""
+
+        async def answer(request: web.Request) -> web.StreamResponse:
+            try:
+                async with asyncio.timeout(ANSWER_S):
+                    return await handler(request)
+            except TimeoutError:
+                return _json({"error": f"there was no answer within {ANSWER_S:g} s: ask again in a moment"}, 503)
+            except _NotBegun:
+                condition = self._feed.condition
+                return _json({"error": str(condition), "condition": condition.told()}, 503)
+
+        return answer
 
     async def _file(self, request: web.Request) -> web.Response:
         body, kind = self._files[request.path]
@@ -70,12 +92,12 @@ class FeedWeb:
 
     async def _stories(self, request: web.Request) -> web.Response:
         cards, revision = self._now()
-        asked, number, size = asked_of(request.query, MOST_A_PAGE)
+        assert self._feed.fold is not None
+        asked, number, size = asked_of(request.query, MOST_A_PAGE, self._feed.fold.stream_time)
         if request.headers.get("If-None-Match") == revision:
             return web.Response(status=304, headers={"ETag": revision})
         work = cards.find(asked, (number - 1) * size, number * size)
         found, total = await (self._searches.run(work) if not asked.is_all else unhurried(work))
-        assert self._feed.fold is not None
         body = {
             "stories": [story(card) for card in found],
             "total": total,
@@ -84,6 +106,8 @@ class FeedWeb:
             "stream_time": self._feed.fold.stream_time,
             "window_ms": self._feed.limits.window_ms,
             "growth_ms": cards.growth_ms,
+            "left_out": left_out(self._feed.fold),
+            "condition": self._feed.condition.told(),
         }
         return _json(body, headers={"ETag": revision})
 
@@ -94,7 +118,7 @@ class FeedWeb:
             raise PageUnknown("this story is not in the feed", "it may have left the window")
         if request.headers.get("If-None-Match") == revision:
             return web.Response(status=304, headers={"ETag": revision})
-        body = story(card) | timeline(cards, card)
+        body = story(card) | timeline(cards, card) | {"condition": self._feed.condition.told()}
         return _json(body, headers={"ETag": revision})
 
     async def _compared(self, request: web.Request) -> web.Response:
@@ -105,6 +129,8 @@ class FeedWeb:
             version = self._feed.fold.versions.get(page_id)
             if version is None or not version.is_live:
                 raise PageUnknown("one of these pages is not in the feed", "it may have left the window")
+        if self._feed.condition.state == "away":
+            raise LogError("no broker answers, and the texts lie there", "ask again in a moment")
         return _json(await self._compare(a, b))
 
     async def _live(self, request: web.Request) -> web.Response:
@@ -113,8 +139,10 @@ class FeedWeb:
         return web.Response(text="live\n")
 
     async def _ready(self, request: web.Request) -> web.Response:
-        self._now()
-        return web.Response(text="ready\n")
+        condition = self._feed.condition
+        if self._feed.is_crashed():
+            raise web.HTTPServiceUnavailable(reason=CRASHED)
+        return web.Response(text=f"{condition}\n", status=200 if condition.state == "ready" else 503)
 
     async def _guarded(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """Every answer has the headers; who may not ask is told so. Probes of health know no token."""
@@ -126,14 +154,15 @@ class FeedWeb:
         return response
 
     def _now(self) -> tuple[Cards, str]:
-        """The cards and the sign of their state, which changes whenever they do. Raises HTTPServiceUnavailable."""
+        """The cards and the sign of all that is told, which changes whenever it does. Raises _NotBegun."""
         if self._feed.is_crashed():
             raise web.HTTPServiceUnavailable(reason=CRASHED)
         fold, cards = self._feed.fold, self._feed.cards
         if fold is None or cards is None or not self._feed.sign:
-            raise web.HTTPServiceUnavailable(reason="the feed reads its table: ask again in a moment")
+            raise _NotBegun
         cards.refresh()
-        return cards, f'"{self._feed.sign}-{fold.revision}-{cards.revision}"'
+        told = "-".join(map(str, self._feed.condition.told().values()))
+        return cards, f'"{self._feed.sign}-{fold.revision}-{cards.revision}-{told}"'
 
 
 async def _answer(request: web.Request, handler: Handler) -> web.StreamResponse:

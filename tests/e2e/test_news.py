@@ -9,6 +9,7 @@ import json
 import random
 import secrets
 import signal
+import time
 import urllib.parse
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
@@ -24,7 +25,7 @@ from stream.feeds.prepare import cluster_of, wait_alone
 from stream.log.base import PAGES, VERDICTS, Log
 from stream.settings import Settings
 from tests.e2e.browser import Browser, chromium
-from tests.e2e.harness import Program
+from tests.e2e.harness import PATIENCE, Program, read_topic
 from tests.e2e.pages import ENGLISH
 from tests.kafka_fixtures import Place
 
@@ -43,11 +44,22 @@ class Newsroom:
         self._running = ExitStack()
 
     def open_feed(self) -> None:
+        """Start the feed, anew where it runs or ran, and wait until it is ready."""
+        self.start_feed()
+        self.news.ready()
+
+    def start_feed(self) -> None:
         """Start the feed, anew where it runs or ran."""
         self._running.close()
         self.news = self._running.enter_context(self.program.news("--window", "72h"))
         self.url = f"http://127.0.0.1:{self.news.port}/"
-        self.news.ready()
+
+    def until_judged(self) -> None:
+        """Wait until every page that was told has its verdict."""
+        pages = len(read_topic(self._log, PAGES))
+        end = time.monotonic() + PATIENCE
+        while len(read_topic(self._log, VERDICTS)) < pages:
+            assert time.monotonic() < end, "not every page was judged"
 
     def close(self) -> None:
         """End it."""
@@ -137,13 +149,13 @@ def test_cards_appear_grow_and_merge_before_the_readers_eyes(room: Newsroom, bro
     assert (merged["first_seen"], merged["last_seen"]) == (now, now + 2 * HOUR)
     browser.until(lambda: "Another half" not in browser.texts(".card h2"), "one card is left of two")
     browser.sees(".latest", "Latest: The whole of it")
-    browser.sees(".badge", "+3 in 6 h")
+    browser.sees(".badge", "3 sites in 6 h")
     assert room.get(f"api/stories/{second['id']}")[1]["id"] == first["id"]
     browser.click("button[data-language=zh]")
-    browser.sees(".count", "3 篇 · 3 个网站")
+    browser.sees(".count", "3 个网站 · 3 篇")
     assert browser.run("return document.documentElement.lang") == "zh"
     browser.click("button[data-language=en]")
-    browser.sees(".count", "3 pages · 3 sites")
+    browser.sees(".count", "3 sites · 3 pages")
 
 
 def test_a_timeline_shows_similarities_and_two_versions_side_by_side(room: Newsroom, browser: Browser) -> None:
@@ -164,11 +176,11 @@ def test_a_timeline_shows_similarities_and_two_versions_side_by_side(room: Newsr
     browser.sees(".step .title", "Told once", "Told twice")
     browser.sees(".alike", f"{round(100 * other['similarity'])} % alike to a.example")
     browser.click(".step button", 1)
-    browser.until(lambda: len(browser.texts("#text-b mark")) > 0, "differences are marked")
-    left, right = (" ".join(browser.texts(f"#text-{side} mark")) for side in "ab")
+    browser.until(lambda: len(browser.texts("#rows .b mark")) > 0, "differences are marked")
+    left, right = (" ".join(browser.texts(f"#rows .{side} mark")) for side in "ab")
     assert {"sold", "council", "one"} <= set(right.replace(".", "").split())
     assert set(left.replace(".", "").split()) <= set(told[10].replace(".", "").split())
-    assert browser.texts("#text-b")[0] == " ".join(changed)
+    assert " ".join("".join(browser.texts("#rows .b")).split()) == " ".join(changed)
     browser.click(".back")
     browser.sees(".card h2", "Told once")
     assert room.get("api/compare", a=founder["id"], b="https://unknown.example/")[0] == 404
@@ -230,7 +242,8 @@ def test_stories_come_in_pages_and_by_time_size_and_words(room: Newsroom) -> Non
     assert titles(sort="largest")[0] == titles(sort="growing")[0] == "1"
     assert [titles(per_page=2, page=number) for number in (1, 2, 3, 4)] == [["4", "3"], ["2", "1"], ["0"], []]
     assert titles(at_least=2) == ["1"]
-    assert titles(since=now + 3 * HOUR) == list("431")
+    assert titles(since=now + 3 * HOUR) == titles(hours=2) == list("431")
+    assert titles(sites=2) == ["1"]
     assert titles(until=now + HOUR) == list("10")
     assert [one["site"] for one in room.stories(words="HÄUSER copy.EXAMPLE")] == ["s1.example"]
     whole = room.get("api/stories", words="count", per_page=2)[1]
@@ -280,7 +293,71 @@ def test_a_killed_feed_goes_on_from_its_own_table(room: Newsroom) -> None:
     assert "begins with 0 pages" not in room.news.output
 
 
+def test_a_feed_is_ready_only_when_every_story_is_there_with_its_title(room: Newsroom) -> None:
+    now, count = room.next_days(), 600
+    room.news.kill()
+    many = (page(f"s{number}.example/8", f"Many {number}", story(2000 + number), now) for number in range(count))
+    room.tell(*many)
+    room.until_judged()
+    room.start_feed()
+    before = []
+    while (probed := room.news.get("/health/ready"))[0] != 200:
+        before.append(probed[1])
+    told = [one["title"] for number in (1, 2, 3) for one in room.stories(per_page=200, page=number)]
+    assert sorted(told) == sorted(f"Many {number}" for number in range(count))
+    assert [said for said in before if "is behind the topics by about" in said]
+
+
+def test_a_broker_that_stands_still_is_told_by_probe_and_page_and_what_came_is_shown_after(
+    room: Newsroom, browser: Browser, broker: Broker
+) -> None:
+    now, told = room.next_days(), story(70)
+    room.tell(page("a.example/9", "Before the silence", told, now))
+    card = room.titled("Before the silence")
+    browser.open(f"{room.url}#story/{card['id']}")
+    browser.sees("#story-title", "Before the silence")
+    broker.pause()
+    try:
+        room.until(lambda: room.news.get("/health/ready")[0] == 503, "the probe tells")
+        assert "no broker has answered" in room.news.get("/health/ready")[1]
+        browser.until(lambda: "No Kafka broker" in "".join(browser.texts("#notice.away p")), "the page tells")
+        status, answer = room.get("api/compare", a="https://a.example/9", b="https://a.example/9")
+        assert (status, "no broker answers" in answer["error"]) == (503, True)
+    finally:
+        broker.resume()
+    room.tell(page("b.example/9", "After the silence", told, now + HOUR))
+    room.titled("Before the silence", 2)
+    room.news.ready()
+    browser.until(lambda: browser.texts("#notice") == [], "the notice is gone")
+    browser.sees(".step .title", "After the silence")
+
+
+def test_home_pages_are_no_stories_and_mirrors_no_sites_and_both_are_told(room: Newsroom, browser: Browser) -> None:
+    now = room.next_days()
+    links = "".join(f"<li><a href='/{n}'>{' '.join(story(3000 + n, 1))}</a></li>" for n in range(60))
+    home = {"url": "https://home.example/", "html": f"<title>Home</title><ul>{links}</ul>", "time": now}
+    room.tell(home, *(page(f"m{n}.one.example/1", "One site", story(71), now + n) for n in range(4)))
+    room.titled("One site", 4)
+    room.tell(*(page(f"two{n}.example/1", "Two sites", story(72), now + n) for n in range(2)))
+    room.titled("Two sites", 2)
+    room.tell(page("late.example/1", "Too late", story(73), now - 4 * DAY))
+    room.until(lambda: room.get("api/stories")[1]["left_out"]["lists"] == 1, "the list is left out")
+    largest = room.stories(sort="largest", per_page=2)
+    assert [(one["title"], one["sites"], one["versions"]) for one in largest] == [
+        ("Two sites", 2, 2),
+        ("One site", 1, 4),
+    ]
+    late = room.get("api/stories")[1]["left_out"]["too_old"]
+    room.tell(page("late.example/2", "Too late as well", story(74), now - 4 * DAY))
+    room.until(lambda: room.get("api/stories")[1]["left_out"]["too_old"] == late + 1, "it is counted")
+    browser.open(room.url)
+    browser.until(
+        lambda: "older than the window of 72 hours; 1 list of links" in "".join(browser.texts("#not-shown")), "told"
+    )
+
+
 def test_it_ends_cleanly_when_it_is_asked_to(room: Newsroom) -> None:
+    room.open_feed()
     for how in (signal.SIGTERM, signal.SIGINT):
         assert room.news.end(how, 100) == 0
         assert not set(room.news.output.split()) & {"Traceback", "ERROR", "WARNING"}, room.news.output

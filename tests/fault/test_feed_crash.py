@@ -110,6 +110,7 @@ def test_a_crashed_feed_is_neither_live_nor_ready() -> None:
     feed = Feed(Limits())
     feed.begin({})
     asyncio.run(feed.settle())
+    feed.condition.hear({})
     answers = []
 
     async def never(a: str, b: str) -> dict[str, Any]:

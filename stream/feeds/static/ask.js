@@ -1,0 +1,15 @@
+// Asks the feed for JSON. No question stays without an end: what has no answer in time counts as none.
+const PATIENCE_MS = 12_000;
+
+export async function ask(path, tag) {
+  try {
+    const headers = tag ? { "If-None-Match": tag } : {};
+    const answer = await fetch(path, { headers, cache: "no-store", signal: AbortSignal.timeout(PATIENCE_MS) });
+    if (answer.status === 304) return { same: true, status: 304 };
+    const data = await answer.json();
+    if (!answer.ok) return { error: data.error ?? "", condition: data.condition, status: answer.status };
+    return { data, condition: data.condition, tag: answer.headers.get("ETag"), status: answer.status };
+  } catch {
+    return { error: "", status: 0 };
+  }
+}

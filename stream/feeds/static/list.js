@@ -1,0 +1,87 @@
+// The list of stories.
+import { currentPage } from "./address.js";
+import { byId, make, moment, number, setText, span, speech } from "./nodes.js";
+
+const SKELETONS = 5;
+
+export function clearList() {
+  byId("stories").replaceChildren();
+}
+
+export function awaitList() {
+  const list = byId("stories");
+  byId("list").setAttribute("aria-busy", "true");
+  if (list.children.length) return;
+  list.replaceChildren(...Array.from({ length: SKELETONS }, () => make("li", "card skeleton")));
+  byId("nothing").hidden = true;
+}
+
+export function failList() {
+  byId("list").removeAttribute("aria-busy");
+  for (const node of byId("stories").querySelectorAll(".skeleton")) node.remove();
+}
+
+export function showList(data) {
+  const { words } = speech;
+  failList();
+  const list = byId("stories");
+  const old = new Map([...list.children].map((node) => [node.dataset.id, node]));
+  const first = old.size === 0;
+  data.stories.forEach((story, place) => {
+    let node = old.get(story.id);
+    old.delete(story.id);
+    if (!node) {
+      node = makeCard(story);
+      if (!first) node.classList.add("fresh");
+    }
+    fillCard(node, story, data.growth_ms);
+    if (list.children[place] !== node) list.insertBefore(node, list.children[place] ?? null);
+  });
+  for (const node of old.values()) node.remove();
+  byId("nothing").hidden = data.stories.length > 0;
+  setText(byId("nothing"), data.stream_time ? words.nothing : words.empty);
+  byId("pager").hidden = data.pages < 2;
+  setText(byId("page"), words.page(data.page, data.pages));
+  byId("previous").disabled = currentPage() <= 1;
+  byId("next").disabled = currentPage() >= data.pages;
+  setText(byId("status"), data.stream_time ? words.stories(data.total, moment(data.stream_time)) : "");
+  tellLeftOut(data.left_out, Math.round(data.window_ms / 3_600_000));
+}
+
+function tellLeftOut({ too_old: tooOld, too_many: tooMany, lists }, hours) {
+  const { words } = speech;
+  const told = [];
+  if (tooOld) told.push(words.too_old(number(tooOld), number(hours)));
+  if (lists) told.push(words.lists(number(lists)));
+  if (tooMany) told.push(words.too_many(number(tooMany)));
+  byId("not-shown").hidden = told.length === 0;
+  setText(byId("not-shown"), told.length ? words.not_shown(told) : "");
+}
+
+function makeCard(story) {
+  const node = make("li", "card");
+  node.dataset.id = story.id;
+  const title = make("h2");
+  const link = make("a");
+  link.href = `#story/${story.id}`;
+  title.append(link);
+  const facts = make("p", "facts");
+  facts.append(make("span", "site"), make("span", "count"), make("span", "when"), make("span", "badge"));
+  node.append(title, make("p", "latest"), facts);
+  return node;
+}
+
+function fillCard(node, story, growthMs) {
+  const { words } = speech;
+  const title = story.title || words.untitled;
+  setText(node.querySelector("a"), title);
+  const latest = node.querySelector(".latest");
+  latest.hidden = !story.newest_title || story.newest_title === title;
+  setText(latest, words.latest(story.newest_title));
+  setText(node.querySelector(".site"), story.site);
+  setText(node.querySelector(".count"), `${words.sites(story.sites)} · ${words.pages(story.versions)}`);
+  setText(node.querySelector(".when"), span(story.first_seen, story.last_seen));
+  const badge = node.querySelector(".badge");
+  badge.hidden = story.growth === 0 || story.versions < 2;
+  setText(badge, words.growth(story.growth, Math.round(growthMs / 3_600_000)));
+}

@@ -1,0 +1,24 @@
+// What the reader has to know before reading: that stories still load, that no broker answers, that something failed.
+import { byId, number, setText, speech } from "./nodes.js";
+
+let answered = Date.now();
+
+export function noticeOf(answer) {
+  const { words } = speech;
+  const { condition, status } = answer;
+  if (status === 0) return ["error", words.away(words.duration((Date.now() - answered) / 1000))];
+  answered = Date.now();
+  if (condition?.state === "reading") return ["loading", words.reading];
+  if (condition?.state === "loading") return ["loading", words.behind(number(condition.behind))];
+  if (condition?.state === "away") return ["away", words.silent(words.duration(condition.silent_s))];
+  if (answer.error !== undefined && status !== 404) return ["error", words.refused(answer.error)];
+  return ["", ""];
+}
+
+export function show([kind, text]) {
+  const node = byId("notice");
+  node.hidden = !kind;
+  node.className = kind;
+  setText(byId("notice-text"), text);
+  byId("again").hidden = kind !== "error";
+}

@@ -1,0 +1,97 @@
+"""Keeps the feed's condition: asks a broker every second where the topics end, and Faust how far it has read.
+
+A partition may end with the marker of a transaction, which Faust shows to nobody. In `verdicts` the last
+committed offset is always one. Elsewhere the consumer's position tells, as after a start with nothing new. It
+runs ahead of the records that Faust still holds, which are handed out by turns of the partitions. So the
+position of a partition counts once no record of it has come for QUIET looks, and none waits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+
+from faust.exceptions import FaustError
+from faust.types import TP
+
+from stream.errors import SimstreamError
+from stream.feeds.app import Feed
+from stream.feeds.condition import Ends, Partition
+from stream.log.base import VERDICTS, Log
+
+_log = logging.getLogger("simstream.news")
+
+
+class Watch:
+    """Runs beside the app until it is cancelled."""
+
+    EVERY_S: Final = 1.0
+    QUIET: Final = 3
+    """Looks, during which every partition with records at hand has had its turn."""
+    PATIENCE_S: Final = 2.0
+    """Seconds that Faust's consumer, which lives in a thread of its own, is waited for."""
+
+    def __init__(self, app: Any, feed: Feed, ends: Callable[[], Ends]) -> None:
+        self._app = app
+        self._condition = feed.condition
+        self._inboxes = feed.inboxes
+        self._ends = ends
+        """Asks a broker; called in a thread."""
+        self._quiet: dict[Partition, tuple[int, int, int]] = {}
+        """What was read, the consumer's position, and how many looks ago both were the same."""
+        self._told = ""
+
+    async def run(self) -> None:
+        """Look every second."""
+        while True:
+            await self._look()
+            try:
+                self._condition.hear(await asyncio.to_thread(self._ends))
+            except SimstreamError as error:
+                _log.debug("the ends of the topics are not known: %s", error)
+            self._tell()
+            await asyncio.sleep(self.EVERY_S)
+
+    async def _look(self) -> None:
+        """Take in the positions of partitions that have long been quiet."""
+        before, self._quiet = self._quiet, {}
+        for where, position in (await self._positions()).items():
+            read = self._condition.read_to(where)
+            *same, looks = before.get(where, (-1, -1, 0))
+            looks = looks + 1 if same == [read, position] else 0
+            self._quiet[where] = read, position, looks
+            if looks >= self.QUIET and all(inbox.empty() for inbox in self._inboxes):
+                self._condition.take(where, position)
+
+    async def _positions(self) -> dict[Partition, int]:
+        consumer = self._app.consumer
+        try:
+            async with asyncio.timeout(self.PATIENCE_S):
+                return {Partition(*tp): await consumer.position(TP(*tp)) or 0 for tp in consumer.assignment()}
+        except (TimeoutError, RuntimeError, FaustError):  # it has no position while it is given partitions
+            return {}
+
+    def _tell(self) -> None:
+        """Say in the log what has changed."""
+        state = self._condition.state
+        if state != self._told:
+            level = logging.WARNING if state == "away" else logging.INFO
+            _log.log(level, "%s", "the stories are up to date" if state == "ready" else self._condition)
+            self._told = state
+
+
+def ends_of(log: Log, names: Mapping[str, str]) -> Ends:
+    """Where the partitions of these topics end; `names` has their full names. Raises LogError."""
+    return {
+        Partition(full, partition): end
+        for topic, full in names.items()
+        for partition, end in _visible(topic, log.end_offsets(topic))
+    }
+
+
+def _visible(topic: str, ends: Mapping[int, int]) -> Iterator[tuple[int, int]]:
+    """The ends without the marker behind the last committed record of `verdicts`."""
+    for partition, end in ends.items():
+        yield partition, max(0, end - 1) if topic == VERDICTS else end

@@ -1,0 +1,201 @@
+"""What a reader of the news page sees of every state: loading, no broker, no answer, nothing there, a refusal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from stream.feeds import web
+from tests.e2e.browser import Browser, chromium
+from tests.e2e.stage import PAGES, Stage, on_stage
+from tests.unit.test_feed_costs import verdict
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    with chromium(tmp_path_factory.mktemp("chromium")) as running:
+        yield running
+
+
+@pytest.fixture
+def stage() -> Iterator[Stage]:
+    with on_stage(70) as running:
+        yield running
+
+
+def says_nothing(browser: Browser) -> None:
+    browser.until(lambda: browser.texts("#notice") == [], "no notice is shown")
+
+
+def address(browser: Browser) -> str:
+    return str(browser.run("return location.search + location.hash"))
+
+
+def test_stories_that_still_load_are_called_incomplete(stage: Stage, browser: Browser) -> None:
+    browser.open(stage.url)
+    says_nothing(browser)
+    stage.now = 100.0
+    stage.hear(1234)
+    browser.sees(
+        "#notice.loading p", "Stories still load: about 1,234 records are to be read. What you see is not complete."
+    )
+    assert len(browser.texts(".card")) == 30
+    stage.feed.condition.take(PAGES, 1234)
+    stage.hear(1234)
+    says_nothing(browser)
+
+
+def test_while_the_feed_reads_its_table_there_are_placeholders_and_no_empty_list(
+    stage: Stage, browser: Browser
+) -> None:
+    sign, stage.feed.sign = stage.feed.sign, ""
+    stage.feed.condition.has_read_table = False
+    browser.open(stage.url)
+    browser.sees("#notice.loading p", "The feed starts: it reads what it knew before.")
+    assert browser.run("return document.querySelectorAll('#stories .skeleton').length") == 5
+    assert browser.texts("#nothing") == []
+    stage.feed.sign, stage.feed.condition.has_read_table = sign, True
+    browser.sees(".card h2", "title 138")
+    says_nothing(browser)
+
+
+def test_a_broker_that_is_away_is_told_with_its_time_and_the_stories_stay(stage: Stage, browser: Browser) -> None:
+    browser.open(stage.url)
+    browser.sees(".card h2", "title 138")
+    stage.now = 620.0
+    wanted = "No Kafka broker has answered for 10 minutes. The stories stay as they are; new ones are missing."
+    browser.sees("#notice.away p", wanted)
+    assert len(browser.texts(".card")) == 30
+    browser.click(".card h2 a")
+    browser.click(".step button", 1)
+    browser.sees(
+        "#difference.error p",
+        "The texts cannot be compared now: no broker answers, and the texts lie there: ask again in a moment",
+    )
+    stage.hear(0)
+    says_nothing(browser)
+    browser.click("#compare-again")
+    browser.sees("#rows .b", "Another.")
+
+
+def test_a_feed_that_is_gone_is_told_at_once_and_comes_back_by_itself(stage: Stage, browser: Browser) -> None:
+    browser.open(stage.url)
+    browser.sees(".card h2", "title 138")
+    stage.stop()
+    browser.until(lambda: "has not answered" in "".join(browser.texts("#notice.error p")), "the error is told")
+    assert browser.texts("#again") == ["Try again"]
+    assert len(browser.texts(".stale .card")) == 30
+    stage.start()
+    says_nothing(browser)
+    assert browser.texts(".stale .card") == []
+
+
+def test_a_feed_that_never_answers_is_waited_for_visibly_and_not_for_ever(stage: Stage, browser: Browser) -> None:
+    stage.is_frozen = True
+    browser.open(stage.url)
+    browser.sees("#notice.loading p", "Waiting for the feed to answer …")
+    assert browser.run("return document.querySelectorAll('#stories .skeleton').length") == 5
+    browser.until(lambda: browser.texts("#notice.error p") != [], "the deadline is over")
+    assert browser.run("return document.querySelectorAll('#stories .skeleton').length") == 0
+    stage.is_frozen = False
+    browser.click("#again")
+    browser.sees(".card h2", "title 138")
+    says_nothing(browser)
+
+
+def test_an_unknown_story_says_so_and_never_shows_the_one_before(stage: Stage, browser: Browser) -> None:
+    browser.open(f"{stage.url}#story/4")
+    browser.sees("#story-title", "title 4")
+    browser.run("location.hash = '#story/999'; return null")
+    browser.sees("#gone h1", "This story is not in the feed")
+    assert browser.texts("#story-title") == browser.texts(".step") == browser.texts("#notice") == []
+    browser.run("location.hash = '#story/6'; return null")
+    browser.sees("#story-title", "title 6")
+    assert browser.texts("#gone") == []
+    assert browser.run("return document.title") == "title 6 · simstream news"
+
+
+def test_the_address_holds_order_filters_and_page(stage: Stage, browser: Browser) -> None:
+    browser.open(f"{stage.url}?sort=largest&words=title&sites=2&page=2")
+    browser.sees("#page", "Page 2 of 3")
+    checked = "return [...new FormData(document.getElementById('controls'))].flat().join(' ')"
+    assert browser.run(checked) == "sort largest words title hours  sites 2"
+    second = browser.texts(".card h2")
+    browser.click("#next")
+    browser.sees("#page", "Page 3 of 3")
+    assert address(browser) == "?sort=largest&words=title&sites=2&page=3"
+    browser.click(".card h2 a")
+    browser.until(lambda: browser.texts("#story-title") != [], "the story is shown")
+    assert address(browser).startswith("?sort=largest&words=title&sites=2&page=3#story/")
+    browser.driver.back()
+    browser.driver.back()
+    browser.until(lambda: browser.texts(".card h2") == second, "the second page is back")
+    browser.click("[value=growing]")
+    browser.until(lambda: address(browser) == "?sort=growing&words=title&sites=2", "the first page by growth")
+    browser.driver.refresh()
+    browser.sees("#page", "Page 1 of 3")
+    assert browser.run(checked) == "sort growing words title hours  sites 2"
+
+
+@pytest.mark.parametrize("query", ["?sort=best&hours=7&sites=x&page=-1", "?page=99999999999999999999"])
+def test_an_address_that_asks_for_what_there_is_not_shows_the_first_stories(
+    stage: Stage, browser: Browser, query: str
+) -> None:
+    browser.open(stage.url + query)
+    browser.sees(".card h2", "title 138")
+    says_nothing(browser)
+
+
+def test_a_page_beyond_the_last_one_is_the_last_one(stage: Stage, browser: Browser) -> None:
+    browser.open(f"{stage.url}?page=50")
+    browser.sees("#page", "Page 3 of 3")
+    assert address(browser) == "?page=3"
+
+
+def test_a_comparison_that_takes_too_long_ends_with_an_error_and_can_be_asked_for_again(
+    stage: Stage, browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(web, "ANSWER_S", 2.0)
+    texts, stage.texts = stage.texts, ("", "")
+    browser.open(f"{stage.url}#story/4")
+    browser.click(".step button", 1)
+    browser.sees("#difference.loading p", "Comparing both texts …")
+    wanted = "The texts cannot be compared now: there was no answer within 2 s: ask again in a moment"
+    browser.sees("#difference.error p", wanted)
+    assert browser.texts("#texts") == []
+    stage.texts = texts
+    browser.click("#compare-again")
+    browser.sees("#rows .b mark", "Another")
+
+
+def test_what_both_texts_say_stands_at_one_height(stage: Stage, browser: Browser) -> None:
+    same = [f"Sentence {number} is in both texts." for number in range(40)]
+    stage.texts = (" ".join(same), " ".join([*same[:3], *(["A long insertion."] * 30), *same[3:]]))
+    browser.open(f"{stage.url}#story/4")
+    browser.click(".step button", 1)
+    browser.until(lambda: len(browser.texts("#rows tr")) == 3, "three rows: before, the insertion, behind")
+    tops = "return [...document.querySelectorAll('#rows td')].map(n => n.getBoundingClientRect().top)"
+    found = browser.run(tops)
+    assert found[::2] == found[1::2]
+    assert browser.texts("#rows .same .a") == browser.texts("#rows .same .b")
+
+
+def test_a_long_timeline_is_folded_until_the_reader_unfolds_it(browser: Browser) -> None:
+    with on_stage(30, lambda number: 0) as stage:
+        browser.open(f"{stage.url}#story/0")
+        browser.sees(".fold button", "Show 50 pages in between")
+        titles = browser.texts(".step .title")
+        assert titles == [f"title {number}" for number in (0, 1, 2, 3, 54, 55, 56, 57, 58, 59)]
+        browser.click(".fold button")
+        browser.until(lambda: len(browser.texts(".step .title")) == 60, "all pages are listed")
+        assert browser.texts(".fold") == []
+
+
+def test_pages_that_are_not_shown_are_counted_before_the_readers_eyes(stage: Stage, browser: Browser) -> None:
+    browser.open(stage.url)
+    browser.sees(".card h2", "title 138")
+    assert browser.texts("#not-shown") == []
+    assert stage.feed.fold is not None
+    stage.feed.fold.apply(verdict(1000, 1000, ahead=-100 * 3_600_000))
+    browser.sees("#not-shown", "Not shown: 1 page older than the window of 72 hours.")

@@ -1,0 +1,203 @@
+"""What the news feed says of itself: ready, still loading, or without a broker; and that a watch finds it out."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestClient, TestServer
+
+from stream.errors import BrokerUnreachable
+from stream.feeds import web as feed_web
+from stream.feeds.condition import Condition, Partition
+from stream.feeds.watch import Watch, ends_of
+from stream.feeds.web import FeedWeb
+from tests.unit.test_feed_costs import feed_of
+
+PAGES, VERDICTS = Partition("t.pages", 0), Partition("t.verdicts", 0)
+
+
+class Clock:
+    """Seconds that a test sets."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def begun(clock: Clock) -> Condition:
+    condition = Condition(clock)
+    condition.has_read_table = True
+    return condition
+
+
+def test_a_feed_is_ready_once_it_has_read_what_stood_there_when_it_began() -> None:
+    condition = Condition(Clock())
+    assert condition.state == "reading"
+    condition.has_read_table = True
+    condition.hear({PAGES: 148, VERDICTS: 150})
+    condition.take(PAGES, 148)
+    condition.take(VERDICTS, 58)
+    assert (condition.state, condition.told()) == ("loading", {"state": "loading", "behind": 92})
+    condition.take(VERDICTS, 150)
+    condition.hear({PAGES: 148, VERDICTS: 150})
+    assert (condition.state, str(condition)) == ("ready", "ready")
+
+
+def test_a_topic_that_grows_all_the_time_keeps_a_feed_loading_only_while_it_falls_behind() -> None:
+    clock = Clock()
+    condition = begun(clock)
+    for second in range(200):
+        clock.now += 1
+        condition.hear({PAGES: 100 * second})
+        condition.take(PAGES, 100 * (second - 20))  # twenty seconds behind
+        assert condition.state == "ready" or second < 21, second
+    for second in range(200, 300):
+        clock.now += 1
+        condition.hear({PAGES: 100 * second})
+    assert condition.state == "loading"
+    assert condition.behind == 100 * 299 - 100 * 179
+
+
+def test_silence_of_the_broker_is_told_with_its_length_and_what_came_meanwhile_is_read_first() -> None:
+    clock = Clock()
+    condition = begun(clock)
+    condition.hear({PAGES: 0})
+    assert condition.state == "ready"
+    clock.now += 600
+    assert condition.told() == {"state": "away", "silent_s": 600}
+    condition.hear({PAGES: 7})
+    assert condition.told() == {"state": "loading", "behind": 7}
+    condition.take(PAGES, 7)
+    condition.hear({PAGES: 7})
+    assert condition.state == "ready"
+
+
+class Consumer:
+    """Faust's, which is far ahead of the records that it hands out."""
+
+    def assignment(self) -> set[Any]:
+        return {tuple(PAGES)}
+
+    async def position(self, tp: Any) -> int:
+        return 1200
+
+
+class Inbox:
+    """A channel with so many records in it."""
+
+    def __init__(self) -> None:
+        self.waiting = 1
+
+    def empty(self) -> bool:
+        return self.waiting == 0
+
+
+def watched(ends: Any) -> tuple[Watch, Condition, Inbox]:
+    clock = Clock()
+    condition, inbox = begun(clock), Inbox()
+    feed: Any = SimpleNamespace(condition=condition, inboxes=[inbox])
+    watch = Watch(SimpleNamespace(consumer=Consumer()), feed, ends)
+    return watch, condition, inbox
+
+
+def test_a_position_counts_once_no_record_has_come_for_some_looks_and_none_waits(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Watch, "EVERY_S", 0.05)
+    watch, condition, inbox = watched(lambda: {PAGES: 1200})
+
+    async def run() -> None:
+        watching = asyncio.ensure_future(watch.run())
+        inbox.waiting = 0
+        for offset in range(1, 21):  # records come one by one, and none waits when the watch looks
+            condition.take(PAGES, offset)
+            await asyncio.sleep(0.03)
+            assert condition.state == "loading"
+        inbox.waiting = 1
+        await asyncio.sleep(0.5)
+        assert condition.behind == 1180
+        inbox.waiting = 0
+        await asyncio.sleep(0.5)
+        assert condition.state == "ready"
+        watching.cancel()
+
+    asyncio.run(run())
+
+
+def test_the_last_committed_offset_of_verdicts_is_a_marker() -> None:
+    log: Any = SimpleNamespace(end_offsets=lambda topic: {0: 7, 1: 0})
+    names = {"verdicts": "t.verdicts", "pages": "t.pages"}
+    assert ends_of(log, names) == {
+        VERDICTS: 6,
+        Partition("t.verdicts", 1): 0,
+        PAGES: 7,
+        Partition("t.pages", 1): 0,
+    }
+
+
+def test_a_watch_outlives_a_broker_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    def silent() -> Any:
+        raise BrokerUnreachable("nobody", "wait")
+
+    monkeypatch.setattr(Condition, "SILENT_S", -1.0)
+    monkeypatch.setattr(Watch, "EVERY_S", 0.02)
+    watch, condition, _ = watched(silent)
+
+    async def run() -> None:
+        watching = asyncio.ensure_future(watch.run())
+        await asyncio.sleep(0.2)
+        assert not watching.done()
+        watching.cancel()
+
+    asyncio.run(run())
+    assert condition.state == "away"
+
+
+def test_probes_and_answers_tell_the_condition_and_a_question_ends_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(feed_web, "ANSWER_S", 0.2)
+    clock, feed = Clock(), feed_of(10, lambda number: 0)
+    feed.condition = begun(clock)
+
+    async def compare(a: str, b: str) -> dict[str, Any]:
+        await asyncio.sleep(3600)
+        raise AssertionError
+
+    async def run() -> None:
+        app = web.Application()
+        FeedWeb(feed, compare).serve_on(app)
+        async with TestClient(TestServer(app)) as client:
+
+            async def asked(path: str, tag: str = "") -> tuple[int, str, str]:
+                answer = await client.get(path, headers={"If-None-Match": tag} if tag else {})
+                return answer.status, await answer.text(), answer.headers.get("ETag", "")
+
+            feed.condition.hear({PAGES: 5})
+            status, said, _ = await asked("/health/ready")
+            assert (status, said) == (503, "the feed is behind the topics by about 5 records\n")
+            feed.condition.take(PAGES, 5)
+            feed.condition.hear({PAGES: 5})
+            assert (await asked("/health/ready"))[:2] == (200, "ready\n")
+            _, said, tag = await asked("/api/stories")
+            assert '"condition":{"state":"ready"}' in said
+            assert (await asked("/api/stories", tag))[0] == 304
+            pages = "/api/compare?a=https://s1.example/1&b=https://s2.example/2"
+            status, said, _ = await asked(pages)
+            assert (status, "within 0.2 s" in said) == (503, True)
+            clock.now += 600
+            assert (await asked("/health/ready"))[0] == 503
+            assert "no broker has answered for 600 s" in (await asked("/health/ready"))[1]
+            status, said, _ = await asked("/api/stories", tag)
+            assert (status, '"condition":{"state":"away","silent_s":600}' in said) == (200, True)
+            assert "no broker answers" in (await asked(pages))[1]
+            assert (await asked("/health/live"))[0] == 200
+            feed.condition.has_read_table, feed.sign = False, ""
+            status, said, _ = await asked("/api/stories")
+            assert (status, '"condition":{"state":"reading"}' in said) == (503, True)
+
+    asyncio.run(run())

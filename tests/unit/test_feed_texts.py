@@ -1,0 +1,78 @@
+"""Two texts side by side: rows hold all of both, begin together, and a text that cannot be read is given up."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stream.errors import LogError
+from stream.feeds import texts
+from stream.feeds.texts import Texts, side_by_side
+from stream.wire.page import PageLimits
+
+TEXT = st.lists(
+    st.sampled_from(["One is here. ", "Two! ", "三。", "四，五。", "six 6.5 ", "\n", "Seven;", "eight "]),
+    max_size=40,
+).map("".join)
+
+
+def whole(pieces: list[dict[str, Any]]) -> str:
+    return "".join(piece["text"] for piece in pieces)
+
+
+@given(TEXT, TEXT)
+def test_rows_hold_both_texts_and_those_without_a_difference_say_the_same(a: str, b: str) -> None:
+    rows = side_by_side(a, b)["rows"]
+    assert "".join(whole(row["a"]) for row in rows) == a
+    assert "".join(whole(row["b"]) for row in rows) == b
+    for row in rows:
+        assert row["same"] == (not any(piece["differs"] for piece in row["a"] + row["b"])) or not row["same"]
+        if row["same"]:
+            assert whole(row["a"]).split() == whole(row["b"]).split()
+
+
+def test_a_row_begins_anew_behind_the_sentence_in_which_a_change_ends() -> None:
+    rows = side_by_side("A one. B two. C three. D four. E five.", "A one. B 2. C three. D four. New. E five.")[
+        "rows"
+    ]
+    assert [(row["same"], whole(row["a"]), whole(row["b"])) for row in rows] == [
+        (True, "A one. ", "A one. "),
+        (False, "B two. ", "B 2. "),
+        (True, "C three. ", "C three. "),
+        (False, "D four. ", "D four. New. "),
+        (True, "E five.", "E five."),
+    ]
+
+
+class SilentLog:
+    """A log whose broker went away after it had said where the topic ends."""
+
+    def end_offsets(self, topic: str) -> dict[int, int]:
+        return {0: 10}
+
+    def reader(self, topic: str, start: int) -> Any:
+        return self
+
+    def __enter__(self) -> SilentLog:
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def passed(self, ends: Any) -> bool:
+        return False
+
+    def poll(self, limit: int, timeout: float) -> list[Any]:
+        return []
+
+
+def test_a_text_that_no_broker_gives_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(texts, "READ_S", 0.1)
+    log: Any = SilentLog()
+    pool: Any = SimpleNamespace()
+    version: Any = SimpleNamespace(source="0/3")
+    with pytest.raises(LogError, match="in time"):
+        Texts(log, pool, PageLimits(1 << 20)).compare(("a", version), ("b", version))
