@@ -14,7 +14,7 @@ from stream.settings import Settings, misspelt_variables
 def problems(settings: Settings) -> Iterator[SimstreamError]:
     """An error for each thing that would end `serve` with 2 at its start. Asks no broker; takes a few seconds."""
     yield from misspelt_variables()
-    for check in (_recipe, _log, _callers, _folders, _hosts):
+    for check in (_recipe, _log, _callers, _state, _hosts):
         yield from check(settings)
 
 
@@ -56,17 +56,16 @@ def _callers(settings: Settings) -> Iterator[SimstreamError]:
     yield from _raised(lambda: callers_of(settings.allowed_hosts, settings.query_host, settings.token_file))
 
 
-def _folders(settings: Settings) -> Iterator[SimstreamError]:
-    """Folders that are made where they are missing, and written to."""
-    folders = {"cache": settings.cache_folder}
-    if settings.state:
-        folders["state"] = Path(settings.state)
-    for name, folder in folders.items():
-        there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
-        if not there.is_dir():
-            yield SettingsError(f"{name} is {folder}, and {there} is no folder", "name a folder")
-        elif not os.access(there, os.W_OK | os.X_OK):
-            yield SettingsError(f"{name} is {folder}, and {there} cannot be written to", "name another folder")
+def _state(settings: Settings) -> Iterator[SimstreamError]:
+    """The folder of the state, which is made where it is missing. A cache that cannot be used only costs time."""
+    if not settings.state:
+        return
+    folder = Path(settings.state)
+    there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    if not there.is_dir():
+        yield SettingsError(f"state is {folder}, and {there} is no folder", "name a folder")
+    elif not os.access(there, os.W_OK | os.X_OK):
+        yield SettingsError(f"state is {folder}, and {there} cannot be written to", "name another folder")
 
 
 def _hosts(settings: Settings) -> Iterator[SimstreamError]:

@@ -83,6 +83,17 @@ def test_a_mistyped_variable_ends_config_and_serve_with_2(
         assert capsys.readouterr().err.splitlines() == [line]
 
 
+def test_state_must_be_written_to_and_a_cache_need_not(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.access", lambda *_: False)
+    assert told(capsys) == (0, []), "the image's tables are in a folder that nobody may write to"
+    (folder / "simstream.toml").write_text('state = "kept/here"')
+    code, [line] = told(capsys)
+    assert code == 2
+    assert "cannot be written to" in line
+
+
 def test_what_kubernetes_sets_for_a_service_is_no_mistake() -> None:
     links = {
         "SIMSTREAM_QUERY_PORT": "tcp://10.0.0.1:9470",
