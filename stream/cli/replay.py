@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
 import signal
 import sys
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
     from stream.tools.replay_compare import Comparison, Said
 
 EXAMPLES = 3
+POLICY = ("recipe", "distance", "similarity", "window", "link", "config")
+"""Flags without which `serve` would judge under another policy."""
 
 
 @click.command("replay")
@@ -44,10 +48,12 @@ def command(
     if compare:
         _compare(old, new, examples, as_json)
         return 0
-    return _replay(new)
+    return _replay(
+        new, {name: value for name in POLICY if (value := {**flags, "config": config}.get(name)) is not None}
+    )
 
 
-def _replay(settings: Settings) -> int:
+def _replay(settings: Settings, policy_flags: Mapping[str, object]) -> int:
     from stream.log.hints import where
     from stream.roles.context import Context
     from stream.text.fingerprinter import Fingerprinter
@@ -80,6 +86,7 @@ def _replay(settings: Settings) -> int:
         return 130
     kept = f" --state {settings.state}" if settings.state else ""
     flags = where(settings.log, settings.prefix, settings.publish_to)
+    flags += "".join(f" --{name} {shlex.quote(str(value))}" for name, value in policy_flags.items())
     say(f"to go on live, with the same policy: simstream serve --roles judge {flags}{kept}")
     return 0
 

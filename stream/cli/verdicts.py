@@ -19,10 +19,11 @@ A_POLL = 1000
 
 @click.command("verdicts")
 @click.option("--follow", is_flag=True, help="Wait for more, until interrupted.")
+@click.option("--new", is_flag=True, help="Only verdicts that come from now on, until interrupted.")
 @click.option("--json", "as_json", is_flag=True, help="The records as they are, one JSON object a line.")
 @log_options
 @settings_options
-def command(follow: bool, as_json: bool, config: str | None, **flags: Any) -> None:
+def command(follow: bool, new: bool, as_json: bool, config: str | None, **flags: Any) -> None:
     """Show the committed verdicts, each partition in order."""
     from stream.cli import table
     from stream.log.base import VERDICTS
@@ -32,7 +33,7 @@ def command(follow: bool, as_json: bool, config: str | None, **flags: Any) -> No
         log.topic(VERDICTS)  # no header where there is none
         if not as_json:
             click.echo(table.header())
-        for records in _endless(log) if follow else committed(log, VERDICTS, A_POLL):
+        for records in _endless(log, new) if follow or new else committed(log, VERDICTS, A_POLL):
             _show(records, as_json)
 
 
@@ -49,9 +50,9 @@ def _show(records: Iterable[Record], as_json: bool) -> None:
     sys.stdout.flush()
 
 
-def _endless(log: Log) -> Iterator[list[Record]]:
+def _endless(log: Log, new: bool) -> Iterator[list[Record]]:
     from stream.log.base import VERDICTS
 
-    with log.reader(VERDICTS, 0) as reader:
+    with log.reader(VERDICTS, "end" if new else 0) as reader:
         while True:
             yield reader.poll(A_POLL, 0.5)

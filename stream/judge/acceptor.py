@@ -47,8 +47,8 @@ class Acceptor:
     """Positions, ordinals and digest of one log under one recipe.
 
     `positions` maps (unique id of the source topic, partition) to the next offset that has not been accepted, in
-    the order in which they began; `gaps` maps it to the furthest `from` seen behind an open gap. `next_frame` is the
-    offset of the next frame to read, `ordinal` that of the next page.
+    the order in which they began; `gaps` maps it to the furthest `from` seen behind an open gap. `next_frame` is
+    the offset of the next frame to read, `ordinal` that of the next page.
 
     A source topic that was deleted and made anew has another id. Once the new one begins, nobody can close a gap of
     the old one any more: `gaps` has none of it.

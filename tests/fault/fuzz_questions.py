@@ -51,7 +51,9 @@ class Question(NamedTuple):
 def questions(bodies: st.SearchStrategy[bytes]) -> st.SearchStrategy[Question]:
     """Requests with these bodies, packed or plain."""
     names = st.text(max_size=30).map(lambda name: f"/page?id={quote(name, errors='replace')}")
-    numbers = st.sampled_from(["-1", "0", "9223372036854775808", "9" * 5000]).map(lambda number: f"/cluster/{number}?limit={number}")
+    numbers = st.sampled_from(["-1", "0", "9223372036854775808", "9" * 5000]).map(
+        lambda number: f"/cluster/{number}?limit={number}"
+    )
     packed = bodies | bodies.map(lambda body: gzip.compress(body, mtime=0))
     paths = st.sampled_from(PATHS) | names | numbers
     return st.builds(
