@@ -313,7 +313,7 @@ def main(
     """Latency from append to committed verdict, under a steady load.
 
     It starts a broker and, for each number of partitions and of fingerprinters, a service; then it sends pages at
-    each rate for `--seconds` (about 25 s more a rate, and a minute a service; all defaults: half an hour). The floor
+    each rate for `--seconds` (about 25 s more a rate, a minute a service; all defaults: half an hour). The floor
     is the same pages read back without the service. The aim is what the service may add to it: 25 ms in the median,
     100 ms for 99 of 100. Without --pages the pages are made up. It ends with 0 also where the aim is missed.
     """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import lzma
+import subprocess
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
@@ -16,7 +17,7 @@ import zstandard
 from stream import fingerprint
 from stream.log.base import Outgoing
 from tests.e2e import pages
-from tests.e2e.harness import Program, all_verdicts, bare, watching
+from tests.e2e.harness import PATIENCE, Program, all_verdicts, bare, command_line, environment, watching
 
 TEXT = "the quiet harbour lantern maker sold twelve brass lamps before the winter storm closed the old market road"
 
@@ -47,6 +48,34 @@ def test_verdicts_prints_the_records_as_they_are_or_as_a_table(program: Program,
     table = program.good("verdicts").splitlines()
     assert table[0].split() == ["ordinal", "verdict", "similar", "bits", "cluster", "page"]
     assert [line.split()[1] for line in table[1:]] == [json.loads(line)["verdict"] for line in printed]
+
+
+def test_verdicts_that_come_from_now_on_are_shown_alone(on_folder: Program, cache: Path, tmp_path: Path) -> None:
+    on_folder.good("topics", "create")
+    verdict = on_folder.dedup(pages.write(tmp_path / "page.jsonl", 1))[0]
+    old, new = (Outgoing(b"k", json.dumps(verdict | {"ordinal": ordinal}).encode(), ()) for ordinal in (1, 2))
+    out = tmp_path / "out"
+    assert on_folder.place is not None
+    with on_folder.place.open() as log, log.publisher() as publisher, out.open("wb") as file:
+        publisher.start()
+        publisher.publish([old] * 3, b"0")
+        showing = subprocess.Popen(
+            command_line("verdicts", "--new", "--json", *on_folder._where()),
+            stdout=file,
+            cwd=tmp_path,
+            env=environment(cache),
+        )
+        try:
+            end = time.monotonic() + PATIENCE
+            while not out.stat().st_size and time.monotonic() < end:
+                publisher.publish([new], b"0")
+                time.sleep(0.1)
+        finally:
+            showing.kill()
+            showing.wait()
+    shown = [json.loads(line)["ordinal"] for line in out.read_text().splitlines()]
+    assert shown
+    assert set(shown) == {2}
 
 
 def test_verdicts_ends_where_the_topic_ended_when_it_began_however_fast_it_grows(

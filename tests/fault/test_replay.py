@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import signal
 import subprocess
 import sys
@@ -80,13 +81,15 @@ def test_a_log_is_judged_again_through_a_kill_and_goes_on_live_beside_the_old_po
             watcher.wait(PAGES, service)
             replay_killed(program, cache, *again, *where, before=not place.is_local)
             assert 0 < len(all_verdicts(new)) < PAGES  # it was in the middle
-            said = program.good(*again)
+            done = program.on_log(*again)
+            said = done.stdout.decode()
             assert said.startswith(f"{PAGES} verdicts in {to}.verdicts, policy ")
             check_comparison(compared(program, to, capsys), all_verdicts(old), all_verdicts(new))
             assert invoke(["replay", "--to", to, "--distance", "3", *where]) == 1  # not under a third policy
             assert "simstream replay --to" in capsys.readouterr().err
             # Live: both judges follow the same frames from now on.
-            live = ["--roles", "judge", "--publish-to", to, *again[3:]]
+            live = shlex.split(done.stderr.decode().splitlines()[-1].partition("simstream serve ")[2])
+            assert {"--link", "canonical", "--state", str(tmp_path / "state")} <= set(live)
             with program.serve(*live) as beside, watching(new) as other:
                 program.good("feed", pages.write(tmp_path / "two.jsonl", MORE, seed=6))
                 watcher.wait(PAGES + MORE, service)
