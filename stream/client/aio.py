@@ -30,7 +30,7 @@ class AsyncClient:
         timeout: float = TIMEOUT,
     ) -> None:
         """See Client. Raises SettingsError."""
-        self._log = log_of(log, prefix, config)
+        self._log = log_of(log, prefix, config, timeout)
         self._in_flight = in_flight
         self._timeout = timeout
         self._traffic: Traffic | None = None

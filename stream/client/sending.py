@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import time
 
@@ -19,12 +20,11 @@ class Sender:
     After a failed delivery the next batch begins with a new appender.
     """
 
-    def __init__(self, log: Log, pending: Pending) -> None:
-        """Raises TopicMissing, BrokerUnreachable, and on a local log LogLocked."""
+    def __init__(self, log: Log, appender: Appender, pending: Pending) -> None:
         self._log = log
         self._pending = pending
         self._queue: queue.SimpleQueue[Entry | None] = queue.SimpleQueue()
-        self._appender: Appender | None = log.appender(PAGES)
+        self._appender: Appender | None = appender
         self._unsure: dict[int, Entry] = {}
         self._stop_at: float | None = None
 
@@ -33,7 +33,8 @@ class Sender:
         self._queue.put(entry)
 
     def stop(self, patience: float) -> None:
-        """Let `run` end once all that was put before is written, or `patience` seconds are over."""
+        """Let `run` end once all that was put before is written, or `patience` seconds are over; an answer of the
+        broker that is waited for then is waited for all the same."""
         self._stop_at = time.monotonic() + patience
         self._queue.put(None)
 
@@ -62,9 +63,7 @@ class Sender:
     def _append(self, entry: Entry) -> None:
         page = entry.page
         try:
-            if self._appender is None:
-                self._appender = self._log.appender(PAGES)
-            number = self._appender.append(
+            number = self._usable().append(
                 page.value,
                 page.key,
                 page.headers,
@@ -72,11 +71,33 @@ class Sender:
             )
         except RecordTooLarge as error:
             self._pending.failed(entry, error)
-        except LogError as error:
+        except (LogError, ClientClosed) as error:
             self._pending.failed(entry, error)
             self._give_up(error)
         else:
             self._unsure[number] = entry
+
+    def _usable(self) -> Appender:
+        """The appender, or a new one; where there can be none, what waits fails at once, not each page after its
+        own question. Raises LogError, ClientClosed."""
+        if self._is_over():
+            raise _closed()
+        if self._appender is None:
+            try:
+                self._appender = self._log.appender(PAGES)
+            except LogError as error:
+                self._fail_waiting(error)
+                raise
+        return self._appender
+
+    def _fail_waiting(self, error: LogError) -> None:
+        with contextlib.suppress(queue.Empty):
+            while (entry := self._queue.get_nowait()) is not None:
+                self._pending.failed(entry, error)
+            self._queue.put(None)
+
+    def _is_over(self) -> bool:
+        return self._stop_at is not None and time.monotonic() > self._stop_at
 
     def _settle(self) -> None:
         """Wait until all is acknowledged or refused."""
@@ -93,8 +114,8 @@ class Sender:
                 return
             for number in [number for number in self._unsure if number <= done]:
                 del self._unsure[number]
-            if self._unsure and self._stop_at is not None and time.monotonic() > self._stop_at:
-                self._give_up(ClientClosed("the client was closed before the page was written", "submit it again"))
+            if self._unsure and self._is_over():
+                self._give_up(_closed())
 
     def _give_up(self, error: LogError | ClientClosed) -> None:
         """Fail what is not acknowledged, and drop the appender."""
@@ -104,3 +125,7 @@ class Sender:
         unsure, self._unsure = self._unsure, {}
         for entry in unsure.values():
             self._pending.failed(entry, error)
+
+
+def _closed() -> ClientClosed:
+    return ClientClosed("the client was closed before the page was written", "submit it again")

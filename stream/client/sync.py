@@ -23,7 +23,8 @@ class Client(Closing):
 
     `log` is `kafka://HOST:PORT,…` or a directory (of which the client is then the only writer of pages), `prefix`
     the topics' prefix; what is left out, TLS and SASL too, comes from SIMSTREAM_* variables and the settings file,
-    as for every command. `in_flight` bounds the pages on their way, `timeout` the seconds that a verdict has.
+    as for every command. `in_flight` bounds the pages on their way, `timeout` the seconds that connecting has,
+    and a verdict.
 
     A verdict belongs to the very record that was submitted, not to an earlier version of the page or to one that
     somebody else sent. Where brokers have access control lists, a client needs what `feed` and `reader` need.
@@ -39,7 +40,7 @@ class Client(Closing):
         in_flight: int = IN_FLIGHT,
         timeout: float = TIMEOUT,
     ) -> None:
-        self._traffic = Traffic(log_of(log, prefix, config), in_flight, timeout)
+        self._traffic = Traffic(log_of(log, prefix, config, timeout), in_flight, timeout)
 
     def submit(self, page: Submitted, *, wait: float = TIMEOUT, timeout: float | None = None) -> Future[Verdict]:
         """Send a page; its verdict is the future's result. Blocks for up to `wait` seconds while too many are on

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future
 
+from stream.client.connecting import connect
 from stream.client.pages import Submitted, sendable
 from stream.client.pending import Entry, Pending
 from stream.client.room import Room
@@ -16,28 +17,32 @@ from stream.client.sending import Sender
 from stream.closing import Closing
 from stream.errors import BrokerUnreachable, ClientClosed, ClientFull, SimstreamError, UsageError
 from stream.log import open_log
-from stream.log.base import PAGES, VERDICTS, Log, LogOptions, Reader
+from stream.log.base import Log, LogOptions, Reader
 from stream.model import Verdict
 from stream.settings import resolve
 
 logger = logging.getLogger("simstream.client")
 PATIENCE = 15.0
 """Seconds that a broker which does not answer is waited for."""
-FLUSH = 10.0
-"""Seconds that closing waits for acknowledgements."""
+CLOSE = 10.0
+"""Seconds that closing takes at most."""
+FLUSH = CLOSE - 2.0
+"""Of these, the seconds for acknowledgements; the rest is for threads to end."""
 LISTEN = 0.25
 """Seconds of listening after which it is asked whether to stop."""
 LOOK_EVERY = 0.05
 """Seconds between two looks at whose time is over."""
 
 
-def log_of(address: str | None, prefix: str | None, config: str | None) -> Log:
-    """The log that the arguments name, and what they leave open the settings: variables, then the file."""
+def log_of(address: str | None, prefix: str | None, config: str | None, timeout: float) -> Log:
+    """The log that the arguments name, and what they leave open the settings: variables, then the file.
+
+    `timeout`: seconds that connecting has; one question has a little less, so that its own error comes first."""
     settings = resolve({"log": address, "prefix": prefix}, file=config).settings
     options = LogOptions(
         prefix=settings.prefix,
         client=settings.kafka,
-        patience=PATIENCE,
+        patience=min(PATIENCE, 0.9 * timeout),
         max_record_bytes=settings.max_record_bytes,
         publish_to=settings.publish_to,
     )
@@ -51,7 +56,8 @@ class Traffic(Closing):
     """
 
     def __init__(self, log: Log, in_flight: int, timeout: float) -> None:
-        """`in_flight`: pages that may be on their way at once; `timeout`: seconds that a verdict has, by default.
+        """`in_flight`: pages that may be on their way at once. `timeout`: seconds that connecting has, and by
+        default a verdict.
 
         Raises UsageError, TopicMissing, BrokerUnreachable, NotAdmitted, NotPermitted, and on a local log LogLocked
         where another process writes to `pages`."""
@@ -61,13 +67,10 @@ class Traffic(Closing):
         self._timeout = timeout
         self._in_flight = in_flight
         self._room = Room(in_flight)
-        self._pending = Pending(log.topic(PAGES).name, self._room.leave)
-        self._reader: Reader = log.reader(VERDICTS, "end")
-        try:
-            self._sender = Sender(log, self._pending)
-        except BaseException:
-            self._reader.close()
-            raise
+        connection = connect(log, timeout)
+        self._reader: Reader = connection.verdicts
+        self._pending = Pending(connection.pages, self._room.leave)
+        self._sender = Sender(log, connection.appender, self._pending)
         self._away = False
         self._stop = threading.Event()
         self._threads = [
@@ -108,20 +111,23 @@ class Traffic(Closing):
         return threading.current_thread() in self._threads
 
     def close(self) -> None:
-        """Write what was submitted (FLUSH seconds at most), then end every future with ClientClosed."""
+        """Write what was submitted, then end every future with ClientClosed; in CLOSE seconds, whatever answers.
+
+        A thread that still waits for the broker then ends by itself, and keeps no program alive."""
+        end = time.monotonic() + CLOSE
         atexit.unregister(self.close)
         error = ClientClosed("the client was closed", "wait for the verdicts before closing it")
         self._room.close(error)
         self._sender.stop(FLUSH)
-        self._join(self._threads[0])
+        self._join(self._threads[0], end - 1.0)
         self._stop.set()
-        self._join(self._threads[1])
+        self._join(self._threads[1], end)
         self._pending.close(error)
         self._log.close()
 
-    def _join(self, thread: threading.Thread) -> None:
+    def _join(self, thread: threading.Thread, end: float) -> None:
         if thread is not threading.current_thread():
-            thread.join()
+            thread.join(max(0.0, end - time.monotonic()))
 
     def _listen(self) -> None:
         try:

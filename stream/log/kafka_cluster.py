@@ -62,6 +62,9 @@ PAUSE = 0.1
 """Seconds before a question is asked again that the wrong broker, or one not yet ready, has answered."""
 SILENT_AFTER = 3.0
 """Seconds without an answer after which a broker counts as away."""
+GRACE = 1.0
+"""Seconds after the end of a question's time for which its answer is still awaited: the client itself should have
+given it up by then, and so should end it by its proper name."""
 SOCKET_MS = 10_000
 """A broker that is frozen keeps its connections: so long a request waits for it before another one is asked."""
 COMMON: Mapping[str, Any] = {
@@ -182,7 +185,7 @@ class Cluster:
 
     def _describe(self, topic: str) -> TopicInfo:
         def ask(patience: float) -> TopicInfo:
-            return self._info(topic, self.describe_soon([topic], patience)[topic])
+            return self._info(topic, self.describe_soon([topic], patience)[topic], patience)
 
         return self.asked(ask, topic)
 
@@ -197,12 +200,12 @@ class Cluster:
     def described(self, topic: str, future: Future[Any]) -> TopicInfo:
         """The answer about one topic; no other is asked for."""
         try:
-            return self._info(topic, future)
+            return self._info(topic, future, self.options.patience)
         except KafkaException as error:
             raise self.named(error, topic) from None
 
-    def _info(self, topic: str, future: Future[Any]) -> TopicInfo:
-        found = self.answer(future)
+    def _info(self, topic: str, future: Future[Any], patience: float) -> TopicInfo:
+        found = self.answer(future, patience)
         return TopicInfo(self.name(topic), str(found.topic_id), len(found.partitions))
 
     def offsets(self, topic: str, which: Which) -> dict[int, int]:
@@ -230,11 +233,13 @@ class Cluster:
             ),
             request_timeout=patience,
         )
-        return {where.partition: self.answer(future).offset for where, future in futures.items()}
+        return {where.partition: self.answer(future, patience).offset for where, future in futures.items()}
 
-    def answer(self, future: Future[Any]) -> Any:
-        """What the broker answers; a long silence is said, the first time. Raises KafkaException, NotAdmitted."""
-        silent_at = time.monotonic() + SILENT_AFTER
+    def answer(self, future: Future[Any], patience: float) -> Any:
+        """What the broker answers within `patience` seconds; a long silence is said, the first time.
+
+        Raises KafkaException, also for no answer in time, and NotAdmitted."""
+        asked_at = time.monotonic()
         while True:
             try:
                 found = future.result(PAUSE)
@@ -242,7 +247,10 @@ class Cluster:
                 return found
             except TimeoutError:
                 self.check_admission()
-            if time.monotonic() > silent_at:
+            waited = time.monotonic() - asked_at
+            if waited > patience + GRACE:
+                raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "the client did not end a question in time"))
+            if waited > SILENT_AFTER:
                 self.say_waiting()
 
     def check_admission(self) -> None:

@@ -302,9 +302,10 @@ def set_group_offsets(cluster: Cluster, offsets: Mapping[int, int | None]) -> No
     ]
     admin: AdminClient = cluster.admin()
     request = [ConsumerGroupTopicPartitions(group, wanted)]
-    (future,) = admin.alter_consumer_group_offsets(request, request_timeout=cluster.options.patience).values()
+    patience = cluster.options.patience
+    (future,) = admin.alter_consumer_group_offsets(request, request_timeout=patience).values()
     try:
-        for done in future.result().topic_partitions:
+        for done in cluster.answer(future, patience).topic_partitions:
             if done.error is not None:
                 raise KafkaException(done.error)
     except KafkaException as error:

@@ -24,7 +24,7 @@ from stream.log.base import (
     TopicReport,
     largest_record,
 )
-from stream.log.kafka_cluster import Cluster
+from stream.log.kafka_cluster import AWAY, SILENT_AFTER, Cluster
 
 DEFAULT_PARTITIONS = 8
 LEAST_REPLICAS = 2
@@ -79,10 +79,21 @@ def create_topics(cluster: Cluster, partitions: int | None) -> list[TopicReport]
 
 
 def _count_brokers(cluster: Cluster) -> int:
-    """Raises BrokerUnreachable after the log's patience, NotAdmitted."""
+    """Raises BrokerUnreachable after the log's patience, NotAdmitted.
+
+    `describe_cluster` is not used: it ends the whole process (an assertion of the client's own) where a broker that
+    was just started, or woken, does not yet count itself among the brokers."""
 
     def ask(patience: float) -> int:
-        return len(cluster.answer(cluster.admin().describe_cluster(request_timeout=patience)).nodes)
+        try:
+            found = cluster.admin().list_topics(cluster.name(PAGES), timeout=min(patience, SILENT_AFTER))
+        except KafkaException as error:
+            if error.args[0].code() in AWAY:
+                cluster.say_waiting()
+            raise
+        if not found.brokers:
+            raise KafkaException(KafkaError(KafkaError.BROKER_NOT_AVAILABLE))
+        return len(found.brokers)
 
     return cluster.asked(ask)
 
@@ -93,7 +104,7 @@ def topic_settings(cluster: Cluster, topic: str) -> dict[str, str]:
 
     def ask(patience: float) -> Any:
         [future] = cluster.admin().describe_configs([resource], request_timeout=patience).values()
-        return future.result()
+        return cluster.answer(future, patience)
 
     found = cluster.asked(ask, topic, operation="DescribeConfigs")
     return {name: str(entry.value) for name, entry in found.items()}
@@ -111,9 +122,10 @@ def _create(cluster: Cluster, topic: str, count: int, brokers: int) -> TopicRepo
     if topic == DEAD_LETTERS:  # a page that is refused for its size still has to fit
         wanted[LIMIT] = str(min(max(int(wanted[LIMIT]), admitted_bytes(cluster, PAGES) + DEAD_LETTER_ROOM), MOST))
     new = NewTopic(cluster.name(topic), count, min(3, brokers), config=wanted)
-    futures = cluster.admin().create_topics([new], request_timeout=cluster.options.patience)
+    patience = cluster.options.patience
+    futures = cluster.admin().create_topics([new], request_timeout=patience)
     try:
-        futures[cluster.name(topic)].result()
+        cluster.answer(futures[cluster.name(topic)], patience)
     except KafkaException as error:
         if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
             raise cluster.named(error, topic, "Create") from None
@@ -160,6 +172,7 @@ def group_state(cluster: Cluster, group: str) -> Any:
     """The members of a consumer group, as the broker describes them."""
 
     def ask(patience: float) -> Any:
-        return cluster.admin().describe_consumer_groups([group], request_timeout=patience)[group].result()
+        future = cluster.admin().describe_consumer_groups([group], request_timeout=patience)[group]
+        return cluster.answer(future, patience)
 
     return cluster.asked(ask, group=group)

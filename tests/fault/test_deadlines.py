@@ -1,0 +1,190 @@
+"""Every question, close and connection ends in its time while the broker is frozen, killed or cannot be reached."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
+
+import pytest
+
+from deploy.kafka.broker import Broker
+from stream.client import Client
+from stream.client.traffic import CLOSE
+from stream.closing import Closing
+from stream.errors import BrokerUnreachable, LogError, SimstreamError
+from stream.log.base import FINGERPRINTS, PAGES, VERDICTS, Log
+from stream.log.kafka_cluster import GRACE
+from stream.log.kafka_election import LEAVE
+from tests.chaos.proxy import Fate, Proxy, Request
+from tests.e2e.harness import ROOT
+from tests.kafka_fixtures import Place
+
+pytestmark = pytest.mark.kafka
+SLOW = 2.0
+"""Seconds that a busy machine may add."""
+PATIENCE_S = 2.0
+WAYS = ("frozen", "killed", "unreachable")
+
+
+class Line(NamedTuple):
+    """A way to a broker, and what makes it silent."""
+
+    place: Place
+    silence: Callable[[], None]
+
+
+@pytest.fixture(scope="module")
+def own_broker(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """A broker of this module alone; the other one says whether there can be one."""
+    with Broker(data=tmp_path_factory.mktemp("broker"), quick=True) as own:
+        yield own
+
+
+@pytest.fixture(params=WAYS)
+def line(request: pytest.FixtureRequest, own_broker: Broker) -> Iterator[Line]:
+    """A broker that answers until it is silenced, in each way that there is."""
+    again = threading.Event()
+
+    def hold(_: Request) -> Fate:
+        again.wait()
+        return Fate.CUT
+
+    with contextlib.ExitStack() as stack:
+        address = own_broker.address
+        if request.param == "frozen":
+            silence = own_broker.pause
+            stack.callback(own_broker.resume)
+        elif request.param == "killed":
+            silence = own_broker.kill
+            stack.callback(own_broker.restart)
+        else:
+            proxy = stack.enter_context(Proxy(own_broker))
+            address = proxy.address
+            stack.callback(again.set)
+
+            def silence() -> None:
+                proxy.rule = hold
+
+        place = Place(address, f"d{time.monotonic_ns()}")
+        create_topics(place)
+        yield Line(place, silence)
+
+
+def create_topics(place: Place) -> None:
+    """Make the topics; a broker that has just woken takes a moment until it counts itself in."""
+    end = time.monotonic() + 30
+    with place.open() as log:
+        while True:
+            try:
+                log.create_topics(1)
+                return
+            except LogError:
+                if time.monotonic() > end:
+                    raise
+                time.sleep(0.2)
+
+
+@contextlib.contextmanager
+def within(seconds: float) -> Iterator[None]:
+    began = time.monotonic()
+    yield
+    assert time.monotonic() - began < seconds + SLOW
+
+
+def page(name: int) -> dict[str, str]:
+    return {"id": str(name), "text": "…"}
+
+
+def test_a_client_closes_in_ten_seconds_and_ends_every_future(line: Line) -> None:
+    client = Client(line.place.address, line.place.prefix)
+    client.submit(page(0))
+    line.silence()
+    futures = [client.submit(page(1))]
+    time.sleep(0.5)  # it now waits for an acknowledgement, and the pages that follow wait behind it
+    futures += [client.submit(page(number)) for number in range(2, 20)]
+    with within(CLOSE):
+        client.close()
+    assert all(isinstance(future.exception(0), SimstreamError) for future in futures)
+
+
+def test_connecting_ends_when_the_time_of_the_client_is_over(line: Line) -> None:
+    line.silence()
+    with within(3.0), pytest.raises(BrokerUnreachable):
+        Client(line.place.address, line.place.prefix, timeout=3)
+
+
+FORGETS = """
+import sys, time
+from stream.client import Client
+client = Client(sys.argv[1], sys.argv[2])
+client.submit({"id": "a", "text": "…"})
+print("ready", flush=True)
+sys.stdin.readline()
+for number in range(20):
+    client.submit({"id": str(number), "text": "…"})
+    time.sleep(0.05)
+print("end", flush=True)
+"""
+
+
+@pytest.mark.parametrize("line", ["frozen"], indirect=True)
+def test_a_program_that_forgets_to_close_ends(line: Line) -> None:
+    command = [sys.executable, "-c", FORGETS, line.place.address, line.place.prefix]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT) as running:
+        assert running.stdin is not None
+        assert running.stdout is not None
+        assert running.stdout.readline() == "ready\n"
+        line.silence()
+        running.stdin.write("\n")
+        running.stdin.flush()
+        assert running.stdout.readline() == "end\n"
+        with within(CLOSE):
+            assert running.wait(60) == 0
+
+
+# `running` is left out: where the broker goes away, the client's questions about groups can end the process.
+QUESTIONS: dict[str, Callable[[Log], object]] = {
+    "topic": lambda log: log.topic(PAGES),
+    "end_offsets": lambda log: log.end_offsets(VERDICTS),
+    "retention_ms": lambda log: log.retention_ms(PAGES),
+    "source_offsets": lambda log: log.source_offsets(),
+    "create_topics": lambda log: log.create_topics(1),
+    "appender": lambda log: log.appender(PAGES),
+    "reader": lambda log: log.reader(VERDICTS, "end"),
+    "source": lambda log: log.source(),
+    "election": lambda log: log.election(),
+    "committed": lambda log: log.publisher().committed(),
+    "start": lambda log: log.publisher().start(),
+}
+
+
+def test_every_question_to_the_log_ends_when_its_patience_is_over(line: Line) -> None:
+    with line.place.open(patience=PATIENCE_S) as log:
+        log.topic(PAGES)
+        line.silence()
+        with ThreadPoolExecutor(len(QUESTIONS)) as threads, within(PATIENCE_S + GRACE):
+            asked = {name: threads.submit(ask, log) for name, ask in QUESTIONS.items()}
+    assert {name: type(future.exception()) for name, future in asked.items()} == dict.fromkeys(
+        QUESTIONS, BrokerUnreachable
+    )
+
+
+def test_whatever_is_open_on_the_log_closes(line: Line) -> None:
+    with line.place.open(patience=PATIENCE_S) as log:
+        appender = log.appender(FINGERPRINTS)
+        publisher = log.publisher()
+        publisher.start()
+        source = log.source()
+        opened: list[Closing] = [log.reader(VERDICTS, "end"), log.election(), source, publisher, appender]
+        source.poll(10, 3.0)  # all of them join their groups meanwhile
+        line.silence()
+        appender.append(b"frame")
+        for one in opened:
+            with within(LEAVE), contextlib.suppress(BrokerUnreachable):
+                one.close()
