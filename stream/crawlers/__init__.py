@@ -1,8 +1,9 @@
-"""Scrapy asks simstream which pages are worth following: a spider middleware and an item pipeline.
+"""Scrapy asks simstream which pages are worth following: an add-on with two middlewares, and an item pipeline.
 
-    SPIDER_MIDDLEWARES = {"stream.crawlers.FrontierMiddleware": 100}
+    ADDONS = {"stream.crawlers.Addon": 100}
 
-`frontier` decides, `channel` talks to the service, `options` reads the settings SIMSTREAM_*.
+`frontier` decides about pages and `router` about links, `kinds` knows what addresses have brought, `held` has those
+that wait, `channel` talks to the service, `options` reads the settings SIMSTREAM_*.
 """
 
 from stream.errors import Unavailable
@@ -14,7 +15,7 @@ except ImportError as error:
         "the crawler's part needs Scrapy, which is not installed", "pip install 'simstream[scrapy]'"
     ) from error
 
-from stream.crawlers.middleware import FrontierMiddleware
+from stream.crawlers.middleware import Addon, FrontierMiddleware, LateVerdictMiddleware
 from stream.crawlers.pipeline import VerdictPipeline
 
-__all__ = ["FrontierMiddleware", "VerdictPipeline"]
+__all__ = ["Addon", "FrontierMiddleware", "LateVerdictMiddleware", "VerdictPipeline"]

@@ -6,6 +6,8 @@ import asyncio
 import logging
 import math
 import time
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -13,8 +15,9 @@ from scrapy import signals
 
 from stream.client import AsyncClient
 from stream.client.pages import Submitted
+from stream.client.traffic import CLOSE
 from stream.crawlers.options import Options, options_of
-from stream.errors import ClientFull, LogError, SettingsError, SimstreamError, Unavailable
+from stream.errors import ClientError, ClientFull, LogError, SettingsError, SimstreamError, Unavailable
 from stream.model import Verdict
 
 logger = logging.getLogger("simstream.crawlers")
@@ -23,7 +26,12 @@ LATE = 60.0
 """Seconds after which a verdict is not even counted as late any more, and its page makes room."""
 AGAIN = 30.0
 """Seconds after which a log that was not to be had is tried again."""
+Later = Callable[[Verdict], None]
 _channels: WeakKeyDictionary[Any, Channel] = WeakKeyDictionary()
+
+
+def _nothing(verdict: Verdict) -> None:
+    """What is done about a late verdict where nothing is."""
 
 
 def channel_of(crawler: Any) -> Channel:
@@ -56,6 +64,9 @@ class Channel:
         self._client: AsyncClient | None = None
         self._missed = 0
         """Pages in a row that had no verdict in time."""
+        self._missing_since = 0.0
+        self._told: set[str] = set()
+        """Kinds of errors that the log has named."""
         self._again_at = math.inf
         self._opening: asyncio.Future[None] | None = None
         self._made = AsyncClient(
@@ -68,6 +79,8 @@ class Channel:
             _check_loop()
             await self._made.open()
             self._client = self._made
+            if self._opening is not None:
+                logger.warning("the log is there now: pages are judged from now on")
         except SimstreamError as error:
             if isinstance(error, LogError):
                 self._again_at = time.monotonic() + AGAIN
@@ -78,7 +91,7 @@ class Channel:
         """Write what was sent, and wait no longer."""
         self._again_at = math.inf
         if self._opening is not None:
-            await asyncio.wait({self._opening})
+            await asyncio.wait({self._opening}, timeout=CLOSE)
         client, self._client = self._client, None
         if client is not None:
             await client.close()
@@ -87,13 +100,14 @@ class Channel:
         """Add to one of Scrapy's stats."""
         self._stats.inc_value(PREFIX + what, by)
 
-    async def judge(self, page: Submitted) -> Verdict | None:
-        """The page's verdict; None where it has none in time: then the page is to be kept."""
-        verdict = await self._judge(page)
+    async def judge(self, page: Submitted, later: Later = _nothing) -> Verdict | None:
+        """The page's verdict; None where it has none in time: then the page is to be kept, and `later` is called
+        with a verdict that comes within LATE seconds."""
+        verdict = await self._judge(page, later)
         self.count(f"verdict/{verdict.verdict}" if verdict is not None else "no_verdict")
         return verdict
 
-    async def _judge(self, page: Submitted) -> Verdict | None:
+    async def _judge(self, page: Submitted, later: Later) -> Verdict | None:
         if self._client is None:
             if time.monotonic() >= self._again_at:
                 self._again_at = math.inf
@@ -112,13 +126,13 @@ class Channel:
             return None
         self.count("pages")
         if not patient or not self.options.wait:
-            future.add_done_callback(self._later)
+            future.add_done_callback(partial(self._later, later))
             return None
         await asyncio.wait({future}, timeout=self.options.wait)
         self.count("waited_seconds", time.monotonic() - began)
         if future.done():
             return self._outcome(future)
-        future.add_done_callback(self._later)
+        future.add_done_callback(partial(self._later, later))
         self._miss()
         return None
 
@@ -129,21 +143,43 @@ class Channel:
         except SimstreamError as error:
             self._failed(error)
             return None
-        self._missed = 0
+        self._answered()
         return verdict
 
-    def _later(self, future: asyncio.Future[Verdict]) -> None:
+    def _later(self, later: Later, future: asyncio.Future[Verdict]) -> None:
         """The end of a page that nothing waits for."""
-        if not future.cancelled() and future.exception() is None:
-            self._missed = 0
+        if future.cancelled():
+            return
+        error = future.exception()
+        if error is None:
+            self._answered()
             self.count("later_verdict")
+            if self.options.wait:
+                later(future.result())
+        elif isinstance(error, SimstreamError):
+            self._failed(error)
+
+    def _answered(self) -> None:
+        """A verdict has come: after an outage it is said, and pages wait for theirs again."""
+        if self._missed >= self.options.give_up_after:
+            logger.warning(
+                "verdicts come again, after %.0f s without: pages wait for theirs from now on",
+                time.monotonic() - self._missing_since,
+            )
+        self._missed = 0
 
     def _failed(self, error: SimstreamError) -> None:
-        self.count(f"failed/{type(error).__name__}")
-        logger.debug("%s", error)
+        """Count a page without a verdict; why, is said once for each kind of error."""
+        name = type(error).__name__
+        level = logging.DEBUG if name in self._told or isinstance(error, ClientError) else logging.WARNING
+        self._told.add(name)
+        self.count(f"failed/{name}")
+        logger.log(level, "a page has no verdict, and is kept: %s", error)
 
     def _miss(self) -> None:
         self._missed += 1
+        if self._missed == 1:
+            self._missing_since = time.monotonic()
         if self._missed == self.options.give_up_after:
             logger.warning(
                 "%d pages in a row had no verdict in time: nothing waits until one comes. Is the service running? "

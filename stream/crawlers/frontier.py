@@ -18,7 +18,7 @@ class Decision(NamedTuple):
     drop: bool = False
     """Its links are dropped."""
     priority: int = 0
-    """What is added to its links' priority."""
+    """What is added to its links' priority; less than 0: they wait, or are tried."""
 
 
 def is_duplicate(verdict: Verdict) -> bool:
@@ -28,12 +28,17 @@ def is_duplicate(verdict: Verdict) -> bool:
     return verdict.verdict == "near_duplicate"
 
 
+def is_comparable(verdict: Verdict) -> bool:
+    """Whether a page has enough text to say whether it is new."""
+    return verdict.verdict not in ("too_short", "unreadable")
+
+
 def decide(verdict: Verdict | None, chain: int, options: Options) -> Decision:
     """`chain`: how many near duplicates in a row led to the page. Without a verdict the page is kept.
 
     A page with nothing to compare (a bare list of links) neither counts nor ends a chain; any other ends it.
     """
-    if verdict is None or verdict.verdict in ("too_short", "unreadable"):
+    if verdict is None or not is_comparable(verdict):
         return Decision(False, chain)
     if not is_duplicate(verdict):
         return Decision(False, 0)
@@ -42,4 +47,4 @@ def decide(verdict: Verdict | None, chain: int, options: Options) -> Decision:
         return Decision(True, chain)
     if options.links == "drop":
         return Decision(True, chain, drop=True)
-    return Decision(True, chain, priority=options.priority * (chain - options.duplicate_depth))
+    return Decision(True, chain, priority=min(-1, options.priority * (chain - options.duplicate_depth)))

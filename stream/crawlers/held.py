@@ -6,62 +6,94 @@ duplicate and then on a page worth following would stay behind all others.
 
 from __future__ import annotations
 
-from typing import Any
+import logging
+from collections import Counter
+from collections.abc import Callable
+from heapq import nsmallest
+from typing import Any, NamedTuple
 
 from scrapy import Request, signals
 from scrapy.exceptions import DontCloseSpider
 
+logger = logging.getLogger("simstream.crawlers")
 AT_ONCE = 100
 """Links that are given to the scheduler when the spider is idle: few, since what they lead to may be worth more."""
+MAX_NAMED = 1_000
+"""Kinds of addresses whose dropped links are counted one by one."""
+SHOWN = 3
+"""Kinds of addresses that the log names at the end."""
+
+
+class HeldLink(NamedTuple):
+    """A link that waits, and after how many near duplicates in a row it came."""
+
+    chain: int
+    request: Request
 
 
 class Held:
-    """A bounded number of links, those after the fewest near duplicates in a row first. One address counts once."""
+    """A bounded number of links by kind of address, in each kind those after the fewest near duplicates in a row
+    first. One address counts once. Links of a kind without trials stay until the end, and are then dropped."""
 
-    def __init__(self, crawler: Any, most: int) -> None:
+    def __init__(self, crawler: Any, most: int, trials: Callable[[str], int]) -> None:
+        """`trials`: how many links of a kind may be fetched before what they bring is known."""
         self._crawler = crawler
         self._most = most
-        self._chain_of: dict[bytes, int] = {}
-        self._by_chain: dict[int, dict[bytes, Request]] = {}
+        self.trials = trials
+        self._kind_of: dict[bytes, str] = {}
+        self._by_kind: dict[str, dict[bytes, HeldLink]] = {}
+        self._refused: Counter[str] = Counter()
         crawler.signals.connect(self._idle, signal=signals.spider_idle)
         crawler.signals.connect(self._closed, signal=signals.spider_closed)
 
     def __len__(self) -> int:
-        return len(self._chain_of)
+        return len(self._kind_of)
 
-    def hold(self, request: Request, chain: int) -> bool:
-        """Keep a link back; False where there is no room, or Scrapy is told to fetch it in any case."""
-        if request.dont_filter:
-            return False
+    def hold(self, request: Request, chain: int, kind: str = "") -> bool:
+        """Keep a link back; False where there is no room."""
         name = self._name(request)
-        known = self._chain_of.get(name)
-        if known is not None and known <= chain:
-            return True
-        if known is not None:
-            del self._by_chain[known][name]
-        elif len(self._chain_of) >= self._most:
+        known = self._kind_of.get(name)
+        if known is None and len(self._kind_of) >= self._most:
             return False
-        self._chain_of[name] = chain
-        self._by_chain.setdefault(chain, {})[name] = request
+        links = self._by_kind.setdefault(kind if known is None else known, {})
+        self._kind_of.setdefault(name, kind)
+        before = links.get(name)
+        if before is None or chain < before.chain or request.dont_filter:
+            again = request.dont_filter or (before is not None and before.request.dont_filter)
+            least = chain if before is None else min(chain, before.chain)
+            links[name] = HeldLink(least, request.replace(dont_filter=again))
         return True
 
-    def forget(self, request: Request) -> None:
-        """A link that now goes its usual way is not held any more."""
-        if self._chain_of:
-            name = self._name(request)
-            chain = self._chain_of.pop(name, None)
-            if chain is not None:
-                del self._by_chain[chain][name]
+    def refuse(self, kind: str) -> None:
+        """A link for which there is neither room nor a trial: it is dropped for good."""
+        named = kind in self._refused or len(self._refused) < MAX_NAMED
+        self._refused[kind if named else "others"] += 1
+        self._count("dropped")
+
+    def forget(self, request: Request) -> Request | None:
+        """Return the link that was held, if any: it now goes its usual way."""
+        if not self._kind_of:
+            return None
+        name = self._name(request)
+        kind = self._kind_of.pop(name, None)
+        if kind is None:
+            return None
+        held = self._by_kind[kind].pop(name)
+        if not self._by_kind[kind]:
+            del self._by_kind[kind]
+        return held.request
 
     def take(self, most: int) -> list[Request]:
-        """The next links to fetch."""
+        """The next links to fetch. Costs a look at every link of the kinds that they are of."""
         taken: list[Request] = []
-        while self._chain_of and len(taken) < most:
-            chain = min(chain for chain, links in self._by_chain.items() if links)
-            links = self._by_chain[chain]
-            name = next(iter(links))
-            taken.append(links.pop(name))
-            del self._chain_of[name]
+        for kind in list(self._by_kind):
+            links = self._by_kind.pop(kind)
+            count = min(self.trials(kind), most - len(taken))
+            for name in nsmallest(count, links, key=lambda name: links[name].chain):
+                taken.append(links.pop(name).request)
+                del self._kind_of[name]
+            if links:
+                self._by_kind[kind] = links  # behind the others, so that each has its turn
         return taken
 
     def _idle(self) -> None:
@@ -70,12 +102,30 @@ class Held:
         for request in taken:
             self._crawler.engine.crawl(request)
         if taken:
+            self._count("tried", len(taken))
             raise DontCloseSpider
 
-    def _closed(self) -> None:
-        """A crawl that was ended before says how many it has left."""
-        if self._chain_of:
-            self._crawler.stats.set_value("simstream/links/left", len(self))
+    def _closed(self, reason: str = "") -> None:
+        """Tell what was not fetched: dropped for good, or left by a crawl that was ended before."""
+        if reason != "finished":
+            if self._kind_of:
+                self._crawler.stats.set_value("simstream/links/left", len(self))
+            return
+        dropped = Counter({kind: len(links) for kind, links in self._by_kind.items()})
+        if dropped:
+            self._count("dropped", dropped.total())
+        dropped += self._refused
+        if dropped:
+            kinds = ", ".join(f"{kind} ({count})" for kind, count in dropped.most_common(SHOWN))
+            logger.warning(
+                "%d links of near duplicates were not followed, since others like them brought nothing new; "
+                "most of them: %s. To follow them, too: SIMSTREAM_LINKS=deprioritize",
+                dropped.total(),
+                kinds,
+            )
+
+    def _count(self, what: str, by: int = 1) -> None:
+        self._crawler.stats.inc_value(f"simstream/links/{what}", by)
 
     def _name(self, request: Request) -> bytes:
         name: bytes = self._crawler.request_fingerprinter.fingerprint(request)

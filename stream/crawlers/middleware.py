@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from functools import partial
 from typing import Any, Self
 
 from scrapy import Request
+from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Response
 
 from stream.client import RawPage
-from stream.crawlers.channel import Channel, channel_of
-from stream.crawlers.frontier import Decision, decide
-from stream.crawlers.held import Held
+from stream.crawlers.frontier import Decision
+from stream.crawlers.router import LinkRouter, origin_of, router_of
+from stream.model import Verdict
 
-CHAIN = "simstream_duplicates"
-"""In a request's meta: how many near duplicates in a row lead to it."""
-KEEP = "simstream_keep"
-"""In a request's meta: the link is followed whatever page it stands on."""
 SKIP = "simstream_skip"
 """In a request's meta: its response is not sent."""
 VERDICT = "simstream"
@@ -27,65 +25,88 @@ TYPES = {"text/html": "text/html", "application/xhtml+xml": "text/html", "text/p
 class FrontierMiddleware:
     """Sends each HTML or text response to the service and waits for its verdict, up to SIMSTREAM_WAIT seconds.
 
-    The links of a near duplicate are dropped, deprioritized or followed (SIMSTREAM_LINKS). A response without a
-    verdict in time, or of another kind, is kept as if simstream were not there. While a response waits it counts
+    The links of a near duplicate are tried, dropped, fetched last or followed (SIMSTREAM_LINKS). A response without
+    a verdict in time, or of another kind, is kept as if simstream were not there. While a response waits it counts
     toward SCRAPER_SLOT_MAX_ACTIVE_SIZE, so a slow service slows the downloads. Its place is outside the middlewares
     that count and check links (Scrapy's own stand from 700 on): links that were held back do not pass those again.
     """
 
-    def __init__(self, channel: Channel, held: Held | None = None) -> None:
-        self._channel = channel
-        self._held = held
+    def __init__(self, router: LinkRouter) -> None:
+        self._router = router
+        self._channel = router.channel
 
     @classmethod
     def from_crawler(cls, crawler: Any) -> Self:
         """What Scrapy calls. Raises SettingsError."""
-        channel = channel_of(crawler)
-        options = channel.options
-        return cls(channel, Held(crawler, options.held) if options.links == "deprioritize" else None)
+        return cls(router_of(crawler))
 
     async def process_spider_output(
         self, response: Response, result: AsyncIterator[Any], spider: Any = None
     ) -> AsyncIterator[Any]:
         """The callback's output without what the verdict takes away; the callback's generator has not begun."""
-        decision = await self._judged(response)
+        verdict, number = await self._judge(response)
+        decision, through = self._router.judged(origin_of(response), verdict)
         async for found in result:
-            kept = self._link(found, decision) if isinstance(found, Request) else self._item(found, decision)
+            if isinstance(found, Request):
+                self._router.mark(found, decision, through, number)
+                kept = self._router.route(found, decision)
+            else:
+                kept = self._item(found, decision)
             if kept is not None:
                 yield kept
 
-    async def _judged(self, response: Response) -> Decision:
+    async def _judge(self, response: Response) -> tuple[Verdict | None, int | None]:
+        """The verdict of a response; if it has none in time, a number by which its links are found again."""
         page = None if response.meta.get(SKIP) else page_of(response)
         if page is None:
             self._channel.count("not_sent")
-        verdict = None if page is None else await self._channel.judge(page)
+            response.meta[VERDICT] = None
+            return None, None
+        number = self._router.number()
+        verdict = await self._channel.judge(page, partial(self._router.judged_late, number, origin_of(response)))
         response.meta[VERDICT] = verdict
-        return decide(verdict, response.meta.get(CHAIN, 0), self._channel.options)
-
-    def _link(self, request: Request, decision: Decision) -> Request | None:
-        if request.meta.get(KEEP):
-            return self._follow(request)
-        if decision.drop:
-            self._channel.count("links/dropped")
-            return None
-        if decision.chain or CHAIN in request.meta:  # a spider may hand on the whole meta of its page
-            request.meta[CHAIN] = decision.chain
-        if decision.priority:
-            self._channel.count("links/deprioritized")
-            late = request.replace(priority=request.priority + decision.priority)
-            return None if self._held is not None and self._held.hold(late, decision.chain) else late
-        return self._follow(request)
-
-    def _follow(self, request: Request) -> Request:
-        if self._held is not None:
-            self._held.forget(request)
-        return request
+        return verdict, number if verdict is None and self._channel.options.wait else None
 
     def _item(self, item: Any, decision: Decision) -> Any:
         if decision.duplicate and self._channel.options.drop_items:
             self._channel.count("items/dropped")
             return None
         return item
+
+
+class LateVerdictMiddleware:
+    """A downloader middleware for the time after an outage.
+
+    A page may turn out to be a near duplicate after its links were queued. These links leave the queue: they wait,
+    or are dropped, as they would have been with a verdict in time.
+    """
+
+    def __init__(self, router: LinkRouter) -> None:
+        self._router = router
+
+    @classmethod
+    def from_crawler(cls, crawler: Any) -> Self:
+        """What Scrapy calls. Raises SettingsError."""
+        return cls(router_of(crawler))
+
+    def process_request(self, request: Request, spider: Any = None) -> None:
+        """Raises IgnoreRequest for a request that is not to be fetched now."""
+        if self._router.is_pruned(request):
+            raise IgnoreRequest("the page that it stands on is a near duplicate")
+
+
+class Addon:
+    """Both middlewares, each in its place: `ADDONS = {"stream.crawlers.Addon": 100}`."""
+
+    def update_settings(self, settings: Any) -> None:
+        """What Scrapy calls."""
+        for name, part, place in (
+            ("SPIDER_MIDDLEWARES", FrontierMiddleware, 100),
+            ("DOWNLOADER_MIDDLEWARES", LateVerdictMiddleware, 60),
+        ):
+            given = settings[name]
+            if part not in given and f"stream.crawlers.{part.__name__}" not in given:
+                given[part] = place
 
 
 def page_of(response: Response) -> RawPage | None:

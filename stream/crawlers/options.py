@@ -7,7 +7,7 @@ from typing import Any, Literal, get_args
 
 from stream.errors import SettingsError
 
-Links = Literal["drop", "deprioritize", "follow"]
+Links = Literal["probe", "drop", "deprioritize", "follow"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,12 +20,16 @@ class Options:
     """The topics' prefix; likewise."""
     config: str | None = None
     """The settings file, for TLS and SASL too."""
-    links: Links = "drop"
-    """What becomes of the links of a near duplicate."""
+    links: Links = "probe"
+    """What becomes of the links of a near duplicate. `probe`: a few of each kind of address are tried when nothing
+    else is left, and more as long as they bring new pages. Else all are dropped, fetched last, or followed."""
+    trials: int = 8
+    """Under `probe`: near duplicates in a row after which a kind of address is given up."""
     priority: int = -100
-    """Added, under `deprioritize`, to a link's priority for each near duplicate in a row that leads to it."""
+    """Added to the priority of a near duplicate's link for each near duplicate in a row that leads to it."""
     held: int = 20_000
-    """Links that are kept back, under `deprioritize`, until nothing else is left; more have only the priority."""
+    """Links that are kept back until nothing else is left; more have only the priority, or are dropped where their
+    kind has been given up."""
     duplicate_depth: int = 0
     """So many near duplicates in a row are followed all the same."""
     drop_items: bool = False
@@ -48,6 +52,7 @@ def options_of(settings: Any) -> Options:
         prefix=settings.get("SIMSTREAM_PREFIX"),
         config=settings.get("SIMSTREAM_CONFIG"),
         links=settings.get("SIMSTREAM_LINKS", defaults.links),
+        trials=_number(settings.getint, "TRIALS", defaults.trials, least=1),
         priority=_number(settings.getint, "PRIORITY", defaults.priority),
         held=_number(settings.getint, "HELD", defaults.held, least=0),
         duplicate_depth=_number(settings.getint, "DUPLICATE_DEPTH", defaults.duplicate_depth, least=0),

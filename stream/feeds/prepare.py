@@ -51,7 +51,7 @@ def make_table_topic(cluster: Cluster, name: str) -> int:
     new = NewTopic(name, 1, replicas, config={"cleanup.policy": "compact"})
     future = cluster.admin().create_topics([new], request_timeout=cluster.options.patience)[name]
     try:
-        future.result()
+        cluster.answer(future, cluster.options.patience)
     except KafkaException as error:
         if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
             raise cluster.named(error, VERDICTS, "Create") from None

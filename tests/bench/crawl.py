@@ -1,7 +1,8 @@
 """Bench: a real crawl with and without simstream: `python -m tests.bench.crawl [--articles N] …`.
 
 A site on loopback (see crawl_site), Scrapy, a real broker and `simstream serve`, each in a process of its own.
-Every crawl follows all links until none is left; with simstream those of near duplicates are dropped.
+Every crawl follows all links until none is left; with simstream those of near duplicates are tried, by the kind of
+their addresses, or all dropped.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ def run(size: Size, budget: int) -> None:
     limits = [f"CLOSESPIDER_PAGECOUNT={budget}"] if budget else []
     with Broker() as broker, Served(size) as served:
         crawls = {"without simstream": crawl(served, *limits)}
-        for links in ("drop", "deprioritize") if budget else ("drop",):
+        for links in ("probe", "deprioritize") if budget else ("probe", "drop"):
             where = space(broker.address, 1)
             settings = [f"SIMSTREAM_LOG={broker.address}", f"SIMSTREAM_PREFIX={where.prefix}"]
             with serving(where) as service:
@@ -84,9 +85,9 @@ def run(size: Size, budget: int) -> None:
         print(told(name, crawled))
     if budget:
         return
-    without, with_ = crawls.values()
-    if not without.articles == with_.articles == size.articles:
-        raise AssertionError(f"of {size.articles} articles {without.articles} and {with_.articles} were found")
+    without, with_, _ = crawls.values()
+    if not without.articles == with_.articles == size.total:
+        raise AssertionError(f"of {size.total} articles {without.articles} and {with_.articles} were found")
     waited = with_.stats["simstream/waited_seconds"] / with_.count("simstream/pages")
     print(f"{saved(without, with_):.1%} of useless fetches saved; a page waited {waited * 1000:.0f} ms")
 

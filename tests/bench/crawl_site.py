@@ -1,17 +1,23 @@
 """A site with all that wastes a crawler's time, served on loopback.
 
-It has mirrors, printer versions, session ids, a calendar that goes on and on, and pages of one template. The first
-fetch of what a page holds is useful, in whatever form it comes; every other is useless.
+It has mirrors, printer versions, session ids, a calendar that goes on and on and whose days are empty, tags, pages
+of one template, and an archive: numbered pages under one introduction, on which alone some of the articles stand.
+The first fetch of what a page holds is useful, in whatever form it comes; every other is useless.
 """
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, urlsplit
 
-from tests.bench.crawl_text import MONTHS, PLACES, article
+from tests.bench.crawl_text import MONTHS, PLACES
+from tests.bench.crawl_text import article as made_article
+
+Article = Callable[[int], tuple[str, list[str]]]
+"""Title and paragraphs of an article, by its number."""
 
 
 @dataclass(frozen=True)
@@ -19,13 +25,25 @@ class Size:
     """How much of each there is."""
 
     articles: int = 60
+    """Those that lists and other articles link to."""
+    archived: int = 40
+    """Those that only the archive links to."""
     mirrors: int = 2
     sessions: int = 3
     """A visitor without a session id gets one in every link, and another on each page, up to so many."""
     months: int = 60
     """The calendar goes on; a crawl without simstream has to end somewhere, so here it does after so many."""
+    days: int = 3
+    """Of a month, each with a page of its own."""
     tags: int = 30
+    """Every second one has articles; all have the same text."""
     per_list: int = 10
+    per_archive: int = 5
+
+    @property
+    def total(self) -> int:
+        """All articles."""
+        return self.articles + self.archived
 
 
 @dataclass
@@ -41,9 +59,10 @@ class Page:
 class Site:
     """The pages behind every address, and what was fetched. Each host has all of them."""
 
-    def __init__(self, size: Size, hosts: list[str]) -> None:
+    def __init__(self, size: Size, hosts: list[str], article: Article = made_article) -> None:
         self.size = size
         self.hosts = hosts
+        self._text = article
         self._lock = threading.Lock()
         self.fetched: list[Page] = []
 
@@ -68,6 +87,10 @@ class Site:
         """How many fetches brought nothing new."""
         return len(self.fetched) - len({page.content for page in self.fetched})
 
+    def missed(self) -> set[str]:
+        """The articles that were not fetched in any form."""
+        return {f"article {number}" for number in range(self.size.total)} - self.articles_found()
+
     def _page(self, host: int, target: str) -> Page | None:
         parts = urlsplit(target)
         words = parts.path.strip("/").split("/")
@@ -79,11 +102,15 @@ class Site:
                 return self._list(int(number))
             case ["article", number]:
                 return self._article(int(number), session)
+            case ["archive", number]:
+                return self._archive(int(number))
             case ["print", number]:
-                title, paragraphs = article(int(number))
+                title, paragraphs = self._text(int(number))
                 return Page(f"article {number}", f"Print: {title}", paragraphs, [f"/article/{number}", "/"])
             case ["calendar", number]:
                 return self._month(int(number))
+            case ["calendar", number, day]:
+                return self._day(int(number), int(day))
             case ["tag", number]:
                 return self._tag(int(number))
         return None
@@ -91,19 +118,35 @@ class Site:
     def _home(self, host: int) -> Page:
         welcome = "Stories from the towns along the river, collected by their readers and told again every Sunday."
         others = [f"http://{name}/" for name in self.hosts if name != self.hosts[host]]
-        return Page("home", "River stories", [welcome], ["/list/0", "/calendar/0", "/tag/0", *others])
+        links = ["/list/0", "/archive/1", "/calendar/0", "/tag/0", *others]
+        return Page("home", "River stories", [welcome], links)
 
     def _list(self, number: int) -> Page:
         first = number * self.size.per_list
         shown = range(first, min(first + self.size.per_list, self.size.articles))
-        teasers = [article(one)[1][0].split(". ")[0] + "." for one in shown]
+        teasers = [self._text(one)[1][0][:120] for one in shown]
         after = [f"/list/{number + 1}"] if first + self.size.per_list < self.size.articles else []
         links = [f"/article/{one}" for one in shown if one % 3] + after  # every third is linked from its neighbour
         return Page(f"list {number}", f"All stories, page {number + 1}", teasers, links)
 
+    def _archive(self, number: int) -> Page:
+        """From 1 on; the older the articles, the higher the number."""
+        said = (
+            "Everything that was ever told along the river, the newest first. Our archive goes back to the flood. "
+            "Librarians of three towns put it in order, who worked on it for two winters without pay. Whatever is "
+            "older than a year may be copied freely as long as its teller is named; for pictures please ask."
+        )
+        first = (number - 1) * self.size.per_archive
+        shown = range(first, min(first + self.size.per_archive, self.size.archived))
+        links = [f"/article/{self.size.articles + one}" for one in shown]
+        pages = -(-self.size.archived // self.size.per_archive)
+        links += [f"/archive/{one}" for one in (number - 1, number + 1) if 1 <= one <= pages]
+        return Page(f"archive {number}", f"Archive, page {number}", [said], links)
+
     def _article(self, number: int, session: int) -> Page:
-        title, paragraphs = article(number)
+        title, paragraphs = self._text(number)
         near = [one % self.size.articles for one in (number - 1, number + 1, number + 7)]
+        near = near if number < self.size.articles else []
         links = [f"/article/{one}" + (f"?sid={session}" if session else "") for one in near]
         links += [f"/print/{number}", "/", f"/tag/{number % self.size.tags}", "/calendar/0"]
         if session < self.size.sessions:
@@ -118,16 +161,29 @@ class Site:
             "at the counter on the ground floor, or by letter, at least three weeks ahead."
         )
         links = [f"/calendar/{one}" for one in (number - 1, number + 1) if abs(one) <= self.size.months]
+        links += [f"/calendar/{number}/{day}" for day in range(self.size.days)]
         return Page("calendar", f"Calendar: {when}", [said], links)
+
+    def _day(self, month: int, day: int) -> Page:
+        said = (
+            "There is nothing in the diary for this day. Readers who know of a fair, a concert or a meeting that "
+            "belongs here may tell the editors, who ask the organisers before they enter it, so that nobody stands "
+            "before a locked door; what is entered by noon can be read in the evening."
+        )
+        return Page("day", f"{day + 1} {MONTHS[month % 12]}", [said], [f"/calendar/{month}", "/"])
 
     def _tag(self, number: int) -> Page:
         said = (
-            f"Nothing has been written about {PLACES[number % len(PLACES)]} yet. Would you like to be the first? "
+            f"Stories about {PLACES[number % len(PLACES)]} stand here as soon as there are some. Would you like to "
+            "write one? "
             "Send your story with your name and a picture to the editors, who read everything that reaches them "
             "before the end of a month and answer within two weeks, whether they print it or not."
         )
         links = [f"/tag/{(number * 2 + one) % self.size.tags}" for one in (1, 2)]
-        return Page("tag", f"Tag {number}", [said], links)
+        if number % 2:
+            return Page("tag", f"Tag {number}", [said], links)
+        links += [f"/article/{one}" for one in range(number, self.size.articles, self.size.tags)]
+        return Page(f"tag {number}", f"Tag {number}", [said], links)
 
 
 def html(page: Page, host: str) -> bytes:
@@ -144,13 +200,13 @@ def html(page: Page, host: str) -> bytes:
 class Served:
     """The site on loopback, the mirrors on addresses of their own."""
 
-    def __init__(self, size: Size) -> None:
+    def __init__(self, size: Size, article: Article = made_article) -> None:
         self._servers = [
             ThreadingHTTPServer((f"127.0.0.{host + 1}", 0), _handler(self, host))
             for host in range(size.mirrors + 1)
         ]
         names = [f"{server.server_address[0]}:{server.server_address[1]}" for server in self._servers]
-        self.site = Site(size, names)
+        self.site = Site(size, names, article)
         self._threads = [threading.Thread(target=server.serve_forever, args=(0.05,)) for server in self._servers]
 
     @property

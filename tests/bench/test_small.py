@@ -162,9 +162,11 @@ def test_the_service_is_compared_with_a_reader_and_each_verdict_with_the_deduper
 @pytest.mark.kafka
 def test_a_crawl_is_compared_with_one_without_simstream(cache: Path) -> None:
     need_broker()
-    size = {"articles": 8, "mirrors": 1, "sessions": 1, "months": 3, "tags": 3}
+    size = {"articles": 8, "archived": 4, "mirrors": 1, "sessions": 1, "months": 3, "days": 1, "tags": 3}
     text = said(cache, "tests.bench.crawl", *(f"--{name}={value}" for name, value in size.items()))
-    expect(text, "without simstream +# fetched", "with it: drop +# fetched +# useless +8 articles", "#% of useless")
+    expect(
+        text, "without simstream +# fetched", "with it: probe +# fetched +# useless +12 articles", "#% of useless"
+    )
 
 
 @pytest.mark.kafka

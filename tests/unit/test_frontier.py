@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from scrapy import Request, Spider
 from scrapy.crawler import Crawler
 from scrapy.http import HtmlResponse, Response
 from scrapy.settings import Settings
+from scrapy.statscollectors import MemoryStatsCollector
 from scrapy.utils.request import RequestFingerprinter
 
 from stream.crawlers.frontier import Decision, decide
@@ -28,8 +30,9 @@ def verdict(kind: str, canonical: str | None = "a") -> Verdict:
     )
 
 
-def test_links_of_a_near_duplicate_are_dropped() -> None:
-    assert decide(verdict("near_duplicate"), 0, Options()) == Decision(True, 1, drop=True)
+def test_links_of_a_near_duplicate_wait_or_are_dropped() -> None:
+    assert decide(verdict("near_duplicate"), 0, Options()) == Decision(True, 1, priority=-100)
+    assert decide(verdict("near_duplicate"), 0, Options(links="drop")) == Decision(True, 1, drop=True)
 
 
 def test_a_page_without_a_verdict_is_kept() -> None:
@@ -38,7 +41,7 @@ def test_a_page_without_a_verdict_is_kept() -> None:
 
 def test_a_page_fetched_again_is_a_duplicate_only_where_it_was_one() -> None:
     assert not decide(verdict("unchanged", canonical="b"), 0, Options()).duplicate
-    assert decide(verdict("unchanged", canonical="a"), 0, Options()).drop
+    assert decide(verdict("unchanged", canonical="a"), 0, Options()).duplicate
 
 
 def test_a_new_page_ends_a_chain_and_one_with_nothing_to_compare_does_not() -> None:
@@ -47,7 +50,7 @@ def test_a_new_page_ends_a_chain_and_one_with_nothing_to_compare_does_not() -> N
 
 
 def test_a_chain_may_be_followed_to_a_depth() -> None:
-    options = Options(duplicate_depth=2)
+    options = Options(links="drop", duplicate_depth=2)
     drops = [decide(verdict("near_duplicate"), chain, options).drop for chain in range(4)]
     assert drops == [False, False, True, True]
 
@@ -98,10 +101,11 @@ def test_what_is_no_text_or_empty_is_not_sent() -> None:
     assert page_of(HtmlResponse("https://a.example/1", body=b"")) is None
 
 
-def held(most: int = 10) -> Held:
+def held(most: int = 10, trials: Callable[[str], int] = lambda _: 10) -> Held:
     crawler = Crawler(Spider)
+    crawler.stats = MemoryStatsCollector(crawler)
     crawler.request_fingerprinter = RequestFingerprinter(crawler)
-    return Held(crawler, most)
+    return Held(crawler, most, trials)
 
 
 def link(number: int, **more: bool) -> Request:
@@ -134,7 +138,6 @@ def test_what_is_held_is_bounded_and_what_must_be_fetched_is_not_held() -> None:
     links = held(1)
     assert links.hold(link(1), 1)
     assert not links.hold(link(2), 1)
-    assert not links.hold(link(1, dont_filter=True), 1)
 
 
 SPIDER = """
@@ -155,4 +158,28 @@ def test_a_wrong_setting_ends_a_crawl_with_one_line(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
     said = [line for line in done.stderr.splitlines() if "SIMSTREAM_LINKS" in line and "ERROR" in line]
     assert len(said) == 1
-    assert said[0].endswith("SIMSTREAM_LINKS is 'no': use drop, deprioritize or follow")
+    assert said[0].endswith("SIMSTREAM_LINKS is 'no': use probe, drop, deprioritize or follow")
+
+
+def test_a_link_that_scrapy_has_taken_up_before_is_given_to_it_past_its_filter() -> None:
+    links = held()
+    links.hold(link(1, dont_filter=True), 2)
+    links.hold(link(1), 1)
+    links.hold(link(2), 1)
+    assert [request.dont_filter for request in links.take(10)] == [True, False]
+
+
+def test_of_each_kind_no_more_are_taken_than_may_be_tried_and_the_rest_is_told_at_the_end(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    trials = {"poor": 0, "fair": 2, "rich": 9}
+    links = held(trials=trials.__getitem__)
+    for number, kind in enumerate(("poor", "fair", "rich") * 3):
+        links.hold(link(number), 1, kind)
+    assert sorted(taken(links)) == ["1", "2", "4", "5", "8"]
+    trials["fair"] = 0
+    links.refuse("poor")
+    links._closed("finished")
+    assert "5 links of near duplicates were not followed" in caplog.text
+    assert "poor (4), fair (1)" in caplog.text
+    assert links._crawler.stats.get_value("simstream/links/dropped") == 5

@@ -1,0 +1,197 @@
+"""Kinds of addresses, what they have brought, and what becomes of a near duplicate's links for it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from scrapy import Request, Spider
+from scrapy.crawler import Crawler
+from scrapy.http import HtmlResponse
+from scrapy.statscollectors import MemoryStatsCollector
+from scrapy.utils.request import RequestFingerprinter
+
+from stream.crawlers import kinds
+from stream.crawlers import router as router_module
+from stream.crawlers.kinds import FAMILY, KindYields, kind_of
+from stream.crawlers.options import Options
+from stream.crawlers.router import UNJUDGED, LinkRouter, origin_of
+from stream.model import Source, Verdict
+
+TRIALS = 3
+
+
+@pytest.mark.parametrize(
+    ("url", "kind"),
+    [
+        ("https://A.example/", "a.example/ ?"),
+        ("https://a.example/about", "a.example/* ?"),
+        ("https://a.example/article/17", "a.example/article #?"),
+        ("https://a.example/article/17?sid=4&b=", "a.example/article #?b&sid"),
+        ("https://a.example/2026/03/some-long-title-of-7-words/", "a.example/# #/*?"),
+        ("https://a.example/tag/harbour/page/2", "a.example/tag harbour/page/#?"),
+        ("https://a.example/page-12.html", "a.example/page-#.html ?"),
+        ("https://a.example/x/9f8e7d6c5b4a/view", "a.example/x */*?"),
+        ("http://[broken", kinds.UNREADABLE),
+    ],
+)
+def test_addresses_that_differ_in_numbers_and_names_are_of_one_kind(url: str, kind: str) -> None:
+    assert kind_of(url) == kind
+
+
+def test_a_kind_is_given_up_after_so_many_near_duplicates_in_a_row() -> None:
+    yields = KindYields(TRIALS)
+    assert yields.trials("h/a #") == TRIALS
+    for left in (2, 1, 0, 0):
+        yields.count_duplicate("h/a #")
+        assert yields.trials("h/a #") == left
+    yields.count_new(["h/a #"])
+    assert yields.trials("h/a #") == TRIALS
+    assert yields.is_proven("h/a #")
+
+
+def test_a_new_page_counts_for_all_that_led_to_it() -> None:
+    yields = KindYields(TRIALS)
+    for _ in range(TRIALS):
+        yields.count_duplicate("h/archive #")
+    yields.count_new(["h/article #", "h/archive #"])
+    assert yields.trials("h/archive #") == TRIALS
+
+
+def test_a_kind_that_has_brought_much_is_given_up_later() -> None:
+    yields = KindYields(TRIALS)
+    for _ in range(100):
+        yields.count_new(["h/a #"])
+    yields.count_duplicate("h/a #")
+    assert yields.trials("h/a #") == 24
+    assert not yields.is_proven("h/a #")
+
+
+def test_a_site_that_makes_a_new_kind_with_every_page_comes_to_an_end() -> None:
+    yields, kind, tried = KindYields(TRIALS), "h/a", 0
+    while yields.trials(kind + " x"):
+        kind += " x"
+        yields.count_duplicate(kind)
+        tried += 1
+    assert tried == TRIALS * FAMILY
+
+
+def test_what_is_remembered_of_kinds_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kinds, "MAX_KINDS", 10)
+    yields = KindYields(TRIALS)
+    for number in range(100):
+        yields.count_duplicate(f"h/{number} x")
+    assert len(yields) == 10
+
+
+class StubChannel:
+    """What a router needs of a channel."""
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+        self.counted: dict[str, int] = {}
+
+    def count(self, what: str, by: int = 1) -> None:
+        self.counted[what] = self.counted.get(what, 0) + by
+
+
+def router(**options: Any) -> LinkRouter:
+    crawler = Crawler(Spider)
+    crawler.stats = MemoryStatsCollector(crawler)
+    crawler.request_fingerprinter = RequestFingerprinter(crawler)
+    return LinkRouter(crawler, StubChannel(Options(trials=TRIALS, **options)))  # type: ignore[arg-type]
+
+
+def verdict(kind: str) -> Verdict:
+    place = Source("pages", 0, 0)
+    return Verdict("b", None, kind, None, None, None, None, "1", "a", (), None, "0" * 8, 1, 1, place)
+
+
+def page(path: str, request: Request | None = None) -> HtmlResponse:
+    url = f"https://a.example/{path}"
+    return HtmlResponse(url, request=request.replace(url=url) if request else Request(url))
+
+
+def followed(links: LinkRouter, response: HtmlResponse, kind: str | None, *paths: str) -> list[Request]:
+    """The links of a page, with those that go to the scheduler at once."""
+    judged = None if kind is None else verdict(kind)
+    number = links.number() if judged is None else None
+    decision, through = links.judged(origin_of(response), judged)
+    requests = [Request(f"https://a.example/{path}") for path in paths]
+    for request in requests:
+        links.mark(request, decision, through, number)
+    return [kept for request in requests if (kept := links.route(request, decision)) is not None]
+
+
+def test_links_of_a_near_duplicate_wait_and_those_of_a_proven_kind_go_at_once() -> None:
+    links = router()
+    followed(links, page("article/1"), "new")
+    kept = followed(links, page("archive/2"), "near_duplicate", "article/7", "archive/3")
+    assert [request.url for request in kept] == ["https://a.example/article/7"]
+    assert kept[0].priority < 0
+    assert links.held is not None
+    assert [request.url for request in links.held.take(9)] == ["https://a.example/archive/3"]
+
+
+def test_an_archive_is_followed_as_long_as_its_pages_lead_to_new_ones() -> None:
+    links = router()
+    assert links.held is not None
+    reached, request = 0, None
+    for number in range(2, 40):
+        archive = page(f"archive/{number}", request)
+        articles = [f"article/{number}"] if number < 20 else []
+        at_once = followed(links, archive, "near_duplicate", f"archive/{number + 1}", *articles)
+        waiting = at_once + links.held.take(9)
+        for article in (one for one in waiting if "article" in one.url):
+            links.judged(origin_of(page(f"article/{number}", article)), verdict("new"))
+            reached += 1
+        request = next((one for one in waiting if "archive" in one.url), None)
+        if request is None:
+            break
+    assert reached == 18
+    assert 19 + TRIALS <= number <= 19 + 2 * TRIALS
+
+
+def test_links_that_are_queued_when_their_page_turns_out_a_near_duplicate_leave_the_queue() -> None:
+    links = router()
+    response = page("calendar/1")
+    [queued] = followed(links, response, None, "calendar/2")
+    assert not links.is_pruned(queued)
+    links.judged_late(queued.meta[UNJUDGED], origin_of(response), verdict("near_duplicate"))
+    assert links.is_pruned(queued)
+    assert links.channel.counted == {"links/pruned": 1}  # type: ignore[attr-defined]
+    assert links.held is not None
+    [again] = links.held.take(9)
+    assert again.dont_filter  # Scrapy knows the address
+
+
+def test_a_link_that_left_the_queue_goes_on_from_a_page_worth_following() -> None:
+    links = router()
+    response = page("calendar/1")
+    [queued] = followed(links, response, None, "calendar/2")
+    links.judged_late(queued.meta[UNJUDGED], origin_of(response), verdict("near_duplicate"))
+    assert links.is_pruned(queued)
+    [again] = followed(links, page("article/1"), "new", "calendar/2")
+    assert again.dont_filter
+    assert not links.held
+
+
+def test_a_late_verdict_of_a_new_page_takes_nothing_away_and_what_is_known_late_is_bounded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(router_module, "MAX_LATE", 2)
+    links = router()
+    response = page("calendar/1")
+    queued = [followed(links, response, None, f"calendar/{number}")[0] for number in range(5)]
+    links.judged_late(queued[0].meta[UNJUDGED], origin_of(response), verdict("new"))
+    assert not links.is_pruned(queued[0])
+    for request in queued:
+        links.judged_late(request.meta[UNJUDGED], origin_of(response), verdict("near_duplicate"))
+    assert [links.is_pruned(request) for request in queued] == [False, False, False, True, True]
+
+
+def test_links_that_are_all_dropped_are_counted_and_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    links = router(links="drop")
+    assert not followed(links, page("archive/2"), "near_duplicate", "article/7", "archive/3")
+    assert links.channel.counted == {"links/dropped": 2}  # type: ignore[attr-defined]
+    assert caplog.text.count("dropped for good") == 1
