@@ -29,7 +29,7 @@ from tests.e2e.harness import PATIENCE, Program
 from tests.kafka_fixtures import Place
 
 pytestmark = pytest.mark.kafka
-SIZE = Size(articles=16, archived=16, mirrors=1, sessions=2, months=20, days=2, tags=6, per_archive=4)
+SIZE = Size(articles=16, archived=16, mirrors=1, sessions=3, months=30, tags=6, per_archive=4)
 
 
 @pytest.fixture(scope="module")

@@ -99,7 +99,7 @@ def router(**options: Any) -> LinkRouter:
     crawler = Crawler(Spider)
     crawler.stats = MemoryStatsCollector(crawler)
     crawler.request_fingerprinter = RequestFingerprinter(crawler)
-    return LinkRouter(crawler, StubChannel(Options(trials=TRIALS, **options)))  # type: ignore[arg-type]
+    return LinkRouter(crawler, StubChannel(Options(**({"trials": TRIALS} | options))))  # type: ignore[arg-type]
 
 
 def verdict(kind: str) -> Verdict:
