@@ -22,7 +22,7 @@ A_POLL = 100
 _ENDS = frozenset(".!?…;")
 """Of a sentence, where space follows: a dot may stand in a number."""
 _WIDE_ENDS = frozenset("。！？；")
-READ_S = 8.0
+READ_S = 6.0
 """Seconds after which a text that has not been read is given up."""
 
 

@@ -36,7 +36,7 @@ HEADERS = {
 }
 MOST_A_PAGE = 200
 CRASHED = "the feed has crashed and ends: its log says why"
-ANSWER_S = 10.0
+ANSWER_S = 8.0
 """Seconds after which a question is given up: a browser waits little longer."""
 
 

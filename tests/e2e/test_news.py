@@ -318,6 +318,9 @@ def test_a_broker_that_stands_still_is_told_by_probe_and_page_and_what_came_is_s
     browser.sees("#story-title", "Before the silence")
     broker.pause()
     try:
+        began = time.monotonic()
+        status, answer = room.get("api/compare", a="https://a.example/9", b="https://a.example/9")
+        assert (status, time.monotonic() - began < 10) == (503, True), answer
         room.until(lambda: room.news.get("/health/ready")[0] == 503, "the probe tells")
         assert "no broker has answered" in room.news.get("/health/ready")[1]
         browser.until(lambda: "No Kafka broker" in "".join(browser.texts("#notice.away p")), "the page tells")
