@@ -23,6 +23,17 @@ MISSING = {
 }
 """The kind of thing that a permission is missing for, as `kafka-acls` names it."""
 
+LASTING = frozenset(
+    {
+        KafkaError.INVALID_TIMESTAMP,
+        KafkaError.MSG_SIZE_TOO_LARGE,
+        KafkaError.RECORD_LIST_TOO_LARGE,
+        KafkaError.POLICY_VIOLATION,
+        KafkaError.INVALID_RECORD,
+    }
+)
+"""What a broker says of a record that it will refuse for ever, so that sending it again mends nothing."""
+
 
 class Admission:
     """Whether brokers let a client in, as far as it has noticed. Safe between threads."""

@@ -12,9 +12,9 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 
 from stream.errors import DeliveryFailed, LogError, RecordTooLarge
 from stream.log.base import FINGERPRINTS, PAGES, Appender, Placed
-from stream.log.kafka_access import MISSING
+from stream.log.kafka_access import LASTING, MISSING
 from stream.log.kafka_cluster import AWAY, Cluster, logger, make
-from stream.log.kafka_topics import admitted_bytes
+from stream.log.kafka_topics import admitted_bytes, producer_bytes
 
 POLL_EVERY = 64
 """Appends between two looks at what was acknowledged."""
@@ -119,7 +119,7 @@ class KafkaAppender(Appender):
                 "enable.idempotence": True,
                 "acks": "all",
                 "partitioner": "murmur2_random",
-                "message.max.bytes": min(max(self._limit, 1000), 1_000_000_000),
+                "message.max.bytes": producer_bytes(self._limit),
                 "message.timeout.ms": finite if self._topic == PAGES else 0,
             },
         )
@@ -187,7 +187,7 @@ class KafkaAppender(Appender):
             return
         if error.code() in AWAY and self._topic == PAGES:
             self._failed = self._cluster.unreachable()
-        elif error.code() in MISSING:
+        elif error.code() in MISSING or error.code() in LASTING - TOO_LARGE:
             self._failed = self._cluster.named(KafkaException(error), self._topic, "Write")
         else:
             self._failed = DeliveryFailed(

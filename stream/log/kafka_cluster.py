@@ -285,6 +285,13 @@ class Cluster:
                 f"make it with: {how_to_create(f'kafka://{self.servers}', self.options)}",
             )
         what = self.name(topic) if topic else self.servers
+        if cause.code() == KafkaError.INVALID_TIMESTAMP:
+            now = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime())
+            return LogError(
+                f"Kafka refuses records of {what} for their time; here it is {now}",
+                "set the clocks of this machine and of the brokers, or the topic's message.timestamp.type to "
+                "LogAppendTime",
+            )
         return LogError(f"Kafka refused ({what}): {cause.str()}", "look at the broker's log and at [kafka]")
 
     def unreachable(self) -> BrokerUnreachable:

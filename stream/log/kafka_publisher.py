@@ -12,11 +12,11 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 
 from stream.errors import LogError, PositionMissing, TransactionOutlived
 from stream.log.base import POSITION_KEY, POSITIONS, VERDICTS, Outgoing, Publisher
-from stream.log.kafka_access import MISSING
+from stream.log.kafka_access import LASTING, MISSING
 from stream.log.kafka_claim import Claim, taken_over
 from stream.log.kafka_cluster import AWAY, SOCKET_MS, Cluster, make, note_error
 from stream.log.kafka_reader import has_records, last_record
-from stream.log.kafka_topics import admitted_bytes
+from stream.log.kafka_topics import admitted_bytes, producer_bytes
 
 DEFAULTS: Mapping[str, Any] = {
     "retry.backoff.ms": 2,  # met by every transaction that follows closely; it doubles while a broker is away
@@ -205,7 +205,7 @@ class KafkaPublisher(Publisher):
                 "acks": "all",
                 "partitioner": "murmur2_random",
                 "error_cb": note_error,
-                "message.max.bytes": max(1000, admitted_bytes(self._cluster, VERDICTS)),
+                "message.max.bytes": producer_bytes(admitted_bytes(self._cluster, VERDICTS)),
             },
         )
 
@@ -272,6 +272,8 @@ class KafkaPublisher(Publisher):
             raise _FencedError from caught
         if error.txn_requires_abort():
             self._abort()
+            if error.code() in LASTING:
+                raise self._cluster.named(caught, VERDICTS) from None
             raise _AgainError from caught
         if not error.retriable() and error.code() not in AWAY:
             raise self._cluster.named(caught, VERDICTS) from None

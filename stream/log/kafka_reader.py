@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from stream.errors import BrokerUnreachable, LogError
+from stream.errors import BrokerUnreachable, LogDamaged, LogError
 from stream.log.base import Reader
 from stream.log.kafka_cluster import Cluster, make, note_error
 from stream.log.kafka_same import SameTopics
@@ -31,6 +31,7 @@ FIXED: Mapping[str, Any] = {
     "auto.offset.reset": "error",
     "enable.auto.commit": False,
     "enable.auto.offset.store": False,
+    "check.crcs": True,  # else a bit that rots on a broker's disk or on the way would be taken for the record
     "enable.partition.eof": True,  # the only way past the markers that transactions leave at a topic's end
 }
 MOST_BYTES = 16 << 20
@@ -169,6 +170,8 @@ class KafkaReader(Reader):
             elif error.code() in OUT_OF_RANGE:
                 self._same.check_now()  # a topic made anew explains it better
                 raise self._removed(message)
+            elif error.code() == KafkaError._BAD_MSG:
+                raise damaged(message)
             elif error.fatal() or error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
                 # The group is a name that the client asks for; nothing here uses one.
                 raise self._cluster.named(KafkaException(error), self._topic, "Read")
@@ -194,6 +197,14 @@ class KafkaReader(Reader):
             f"in partition {message.partition()} any more",
             "it was removed before it was read: keep records longer (retention)",
         )
+
+
+def damaged(message: Any) -> LogDamaged:
+    """The error for a batch whose checksum does not agree; the client would pass over it."""
+    return LogDamaged(
+        f"{message.topic()} is damaged in partition {message.partition()}: {message.error().str()}",
+        "look at the disk of that partition's leader; another replica may have it whole",
+    )
 
 
 def last_record(cluster: Cluster, topic: str) -> Record | None:

@@ -15,7 +15,7 @@ from stream.log.base import FINGERPRINTS, PAGES, Polled, Source, Start
 from stream.log.kafka_access import MISSING
 from stream.log.kafka_cluster import Cluster, logger, make, member_name, note_error
 from stream.log.kafka_groups import ask_group
-from stream.log.kafka_reader import DEFAULTS, FIXED, OUT_OF_RANGE, STEP, consume, to_record
+from stream.log.kafka_reader import DEFAULTS, FIXED, OUT_OF_RANGE, STEP, consume, damaged, to_record
 from stream.log.kafka_same import SameTopics
 from stream.log.kafka_topics import group_state
 from stream.model import Record
@@ -238,6 +238,8 @@ class KafkaSource(Source):
                 f"{self._name} has no offset {self._next.get(partition)} in partition {partition} any more",
                 "pages were removed before they were read; see: simstream source skip",
             )
+        elif error.code() == KafkaError._BAD_MSG:
+            raise damaged(message)
         elif error.fatal() or error.code() in MISSING:
             raise self._cluster.named(KafkaException(error), PAGES, "Read", group_of(self._cluster))
         else:

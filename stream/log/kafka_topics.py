@@ -34,6 +34,8 @@ LIMIT = "max.message.bytes"
 MOST = 2**31 - 1
 """The greatest limit that a broker knows."""
 REPLICAS = "min.insync.replicas"
+BROKERS_TIME = {"message.timestamp.type": "LogAppendTime"}
+"""Brokers refuse records of a writer whose clock is an hour ahead of theirs, where its time counts."""
 
 
 def wanted_settings(cluster: Cluster, topic: str, brokers: int) -> dict[str, str]:
@@ -46,8 +48,8 @@ def wanted_settings(cluster: Cluster, topic: str, brokers: int) -> dict[str, str
     limit = {LIMIT: str(largest_record(topic, cluster.options))}
     if topic == FINGERPRINTS:
         kept = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
-        truth = {"message.timestamp.type": "LogAppendTime", "unclean.leader.election.enable": "false"}
-        return kept | truth | safe | limit
+        truth = {"unclean.leader.election.enable": "false"}
+        return kept | BROKERS_TIME | truth | safe | limit
     if topic == POSITIONS:
         return {"cleanup.policy": "compact"} | safe
     if topic == PAGES:
@@ -116,11 +118,18 @@ def admitted_bytes(cluster: Cluster, topic: str) -> int:
     return int(found) if found.isdigit() else largest_record(topic, cluster.options)
 
 
+def producer_bytes(admitted: int) -> int:
+    """What a topic admits as a producer's own limit, which has bounds."""
+    return min(max(admitted, 1000), 1_000_000_000)
+
+
 def _create(cluster: Cluster, topic: str, count: int, brokers: int) -> TopicReport:
     """Make it if it is not there."""
     wanted = wanted_settings(cluster, topic, brokers)
     if topic == DEAD_LETTERS:  # a page that is refused for its size still has to fit
         wanted[LIMIT] = str(min(max(int(wanted[LIMIT]), admitted_bytes(cluster, PAGES) + DEAD_LETTER_ROOM), MOST))
+    if topic in (VERDICTS, POSITIONS, DEAD_LETTERS):  # of topics that are there either will do
+        wanted |= BROKERS_TIME
     new = NewTopic(cluster.name(topic), count, min(3, brokers), config=wanted)
     patience = cluster.options.patience
     futures = cluster.admin().create_topics([new], request_timeout=patience)

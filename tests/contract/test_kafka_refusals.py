@@ -1,0 +1,119 @@
+"""What a broker refuses for ever, or gives back broken: named at once, and no reason to wait or to pass over it."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+
+from deploy.kafka.broker import Broker
+from stream.errors import LogDamaged, LogError
+from stream.log.base import DEAD_LETTERS, FINGERPRINTS, PAGES, POSITIONS, VERDICTS, Log, Outgoing
+from stream.log.kafka_appender import KafkaAppender
+from stream.log.kafka_publisher import KafkaPublisher
+from tests.contract.helpers import read_all, read_source
+from tests.kafka_fixtures import Place
+
+pytestmark = pytest.mark.kafka
+AHEAD_S = 7_200
+
+
+class Ahead:
+    """A producer on a machine whose clock is two hours ahead: the client stamps records by it."""
+
+    def __init__(self, producer: Any) -> None:
+        self._producer = producer
+
+    def produce(self, topic: str, **more: Any) -> None:
+        self._producer.produce(topic, timestamp=int((time.time() + AHEAD_S) * 1000), **more)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._producer, name)
+
+
+def alter(place: Place, topic: str, setting: str, value: str) -> None:
+    """Change a topic's setting, and wait until the broker goes by it."""
+    entry = ConfigEntry(setting, value, incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ResourceType.TOPIC, f"{place.prefix}.{topic}", incremental_configs=[entry])
+    admin = AdminClient({"bootstrap.servers": place.address.removeprefix("kafka://")})
+    for future in admin.incremental_alter_configs([resource]).values():
+        future.result()
+    time.sleep(1)
+
+
+def published(log: Log, ahead: bool) -> None:
+    """Publish one verdict."""
+    with log.publisher() as publisher:
+        assert isinstance(publisher, KafkaPublisher)
+        publisher.start()
+        if ahead:
+            publisher._producer = Ahead(publisher._producer)
+        publisher.publish([Outgoing(b"a", b"{}", ())], b"position")
+
+
+def test_a_judge_whose_clock_is_ahead_publishes_into_topics_of_our_making(kafka_log: Log) -> None:
+    published(kafka_log, ahead=True)
+    [record] = read_all(kafka_log, VERDICTS, least=1)
+    assert abs(record.timestamp / 1000 - time.time()) < 60
+
+
+def test_where_its_time_counts_it_hears_at_once_that_its_clock_is_wrong(kafka_place: Place, kafka_log: Log) -> None:
+    for topic in (VERDICTS, POSITIONS):
+        alter(kafka_place, topic, "message.timestamp.type", "CreateTime")
+    began = time.monotonic()
+    with pytest.raises(LogError, match=r"refuses records of \S+\.verdicts for their time.*set the clocks"):
+        published(kafka_log, ahead=True)
+    assert time.monotonic() - began < 5
+    published(kafka_log, ahead=False)  # set right, it goes on
+    assert len(read_all(kafka_log, VERDICTS, least=1)) == 1
+
+
+def test_so_does_a_fingerprinter_of_its_dead_letters(kafka_place: Place, kafka_log: Log) -> None:
+    alter(kafka_place, DEAD_LETTERS, "message.timestamp.type", "CreateTime")
+    appender = kafka_log.appender(DEAD_LETTERS)
+    assert isinstance(appender, KafkaAppender)
+    appender._producer = Ahead(appender._producer)
+    appender.append(b"page", partition=0)
+    with pytest.raises(LogError, match=r"refuses records of \S+\.dead-letters for their time"):
+        appender.flush(10)
+    appender.discard()
+
+
+@pytest.mark.parametrize("topic", [VERDICTS, PAGES])
+def test_a_topic_that_admits_more_than_a_client_can_send_stops_nobody(
+    kafka_place: Place, kafka_log: Log, topic: str
+) -> None:
+    alter(kafka_place, topic, "max.message.bytes", str(2**31 - 1))
+    published(kafka_log, ahead=False)
+    with kafka_log.appender(PAGES) as appender:
+        appender.append(b"v", b"k")
+        assert appender.flush(10) == 1
+
+
+def rot(broker: Broker, place: Place, topic: str, value: bytes) -> None:
+    """Let a bit of this value turn over on the broker's disk."""
+    for path in broker.data.rglob(f"{place.prefix}.{topic}-*/*.log"):
+        data = path.read_bytes()
+        if (at := data.find(value)) >= 0:
+            with path.open("r+b") as file:
+                file.seek(at)
+                file.write(bytes([data[at] ^ 1]))
+            return
+    pytest.fail("the broker does not have it")
+
+
+def test_a_bit_that_rots_on_a_brokers_disk_is_damage_and_no_page(
+    broker: Broker, kafka_place: Place, kafka_log: Log
+) -> None:
+    for topic in (PAGES, FINGERPRINTS):
+        with kafka_log.appender(topic) as appender:
+            for value in (b"the first record", b"the second record"):
+                appender.append(value, b"k", partition=0)
+                appender.flush(10)
+        rot(broker, kafka_place, topic, b"the first record")
+        with pytest.raises(LogDamaged, match=rf"{topic} is damaged in partition 0"):
+            read_all(kafka_log, topic)
+    with kafka_log.source() as source, pytest.raises(LogDamaged, match="pages is damaged in partition 0"):
+        read_source(source, 2)
