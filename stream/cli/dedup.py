@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from contextlib import ExitStack
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from stream.cli.options import field_options, judging_options, make_deduper, settle_on_all_cores
+from stream.cli.names import apart, say_apart
+from stream.cli.options import (
+    field_options,
+    judging_options,
+    make_deduper,
+    settle_on_all_cores,
+    versions_option,
+)
 from stream.cli.output import written
 from stream.cli.progress import say, with_progress
 from stream.errors import InputError
@@ -17,6 +25,7 @@ from stream.errors import InputError
 if TYPE_CHECKING:
     from stream.cli.dedup_outputs import Extras
     from stream.deduper import Deduper
+    from stream.model import Record
     from stream.settings import Settings
     from stream.sources.fields import Fields
     from stream.tools.exact_pairs import ExactPairs
@@ -70,17 +79,20 @@ def command(
     check(inputs, against, {"--output": output, **places}, exact)
     fields = Fields(text_field, id_field)
     kinds: Counter[str] = Counter()
+    from stream.sources.names import Names
     began = perf_counter()
     with make_deduper(settings) as deduper, ExitStack() as stack:
         extras = Extras(inputs, settings.max_record_bytes, places, _exact_pairs(settings, stack) if exact else None)
         if against:
-            _compare_with(against, deduper, extras, settings, fields)
+            title = "reading what to compare with"
+            corpus = apart(with_progress(against, settings.max_record_bytes, title, fields), names)
+            _compare_with(corpus, deduper, extras, settings.threads)
         out = stack.enter_context(written(output, inputs))
         extras.begin({option: stack.enter_context(written(path, inputs)) for option, path in places.items()})
         broken: InputError | None = None
         try:
-            records = extras.noted(with_progress(inputs, settings.max_record_bytes, "judging", fields))
-            for verdict in deduper.stream(records, settings.threads, extras.seen):
+            records = apart(with_progress(inputs, settings.max_record_bytes, "judging", fields), names)
+            for verdict in deduper.stream(extras.noted(records), settings.threads, extras.seen):
                 out.write(wire.encode(verdict) + b"\n")
                 kinds[verdict.verdict] += 1
                 extras.take(verdict)
@@ -109,14 +121,10 @@ def _sum_up(output: str, kinds: Counter[str], seconds: float) -> None:
     say(f"{seconds:,.1f} s, {kinds.total() / seconds:,.0f} pages/s{memory}")
 
 
-def _compare_with(
-    against: tuple[str, ...], deduper: Deduper, extras: Extras, settings: Settings, fields: Fields
-) -> None:
+def _compare_with(corpus: Iterable[Record], deduper: Deduper, extras: Extras, threads: int) -> None:
     """Make the pages of a corpus live."""
     kinds: Counter[str] = Counter()
-    title = "reading what to compare with"
-    records = extras.noted(with_progress(against, settings.max_record_bytes, title, fields))
-    for verdict in deduper.stream(records, settings.threads, extras.seen):
+    for verdict in deduper.stream(extras.noted(corpus), threads, extras.seen):
         kinds[verdict.verdict] += 1
         extras.take(verdict)
     left_out = kinds["too_short"] + kinds["unreadable"]

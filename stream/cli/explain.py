@@ -5,13 +5,21 @@ from __future__ import annotations
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from stream.cli.options import judging_options, log_options, make_deduper, open_log, settle_on_all_cores
+from stream.cli.names import apart
+from stream.cli.options import (
+    judging_options,
+    log_options,
+    make_deduper,
+    open_log,
+    settle_on_all_cores,
+    versions_option,
+)
 from stream.cli.progress import counting, with_progress
 from stream.errors import PageUnknown, UsageError, WrongVerdict
 
@@ -28,6 +36,14 @@ _COUNT = click.IntRange(min=0)
 _STDIN = "-"
 
 
+class Files(NamedTuple):
+    """What is judged instead of a log; `versions`: pages of one id are versions of one page."""
+
+    inputs: Sequence[str]
+    max_record_bytes: int
+    versions: bool
+
+
 @click.command("explain")
 @click.argument("ids", nargs=-1, metavar="ID...")
 @click.option("-i", "--input", "inputs", multiple=True, metavar="INPUT", help="Pages of files, as for `dedup`.")
@@ -39,8 +55,11 @@ _STDIN = "-"
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a page.")
 @click.option("--threads", metavar="N", help="Threads that fingerprint files (default: as many as cores).")
 @log_options
+@versions_option
 @judging_options
-def command(ids: tuple[str, ...], inputs: tuple[str, ...], config: str | None, **flags: Any) -> None:
+def command(
+    ids: tuple[str, ...], inputs: tuple[str, ...], versions: bool, config: str | None, **flags: Any
+) -> None:
     """Why the pages ID... got their verdicts: words, candidates, and the rule that decided each.
 
     Judges the log again, silently, up to each page, and needs the flags that `serve` has; or, with -i, judges
@@ -55,7 +74,8 @@ def command(ids: tuple[str, ...], inputs: tuple[str, ...], config: str | None, *
 
     words, candidates = (SHOWN if count is None and not as_json else count for count in counts)
     wishes = Wishes(words, candidates, diff, beside)
-    answer = _answer(settings, inputs, Asked(tuple(dict.fromkeys(ids)), ordinal, beside), wishes)
+    files = Files(inputs, settings.max_record_bytes, versions)
+    answer = _answer(settings, files, Asked(tuple(dict.fromkeys(ids)), ordinal, beside), wishes)
     _show(answer, as_json, diff)
     _complain(answer)
 
@@ -69,30 +89,32 @@ def _check(ids: Sequence[str], inputs: Sequence[str], ordinal: int | None, log: 
         raise UsageError("both --input and --log were given", "give one of them")
 
 
-def _answer(settings: Settings, inputs: Sequence[str], asked: Asked, wishes: Wishes) -> Answer:
+def _answer(settings: Settings, files: Files, asked: Asked, wishes: Wishes) -> Answer:
     from stream.sources.read import size_of
     from stream.tools import explain_files, explain_log
     from stream.tools.explain import Explainer
     from stream.wire.page import PageLimits
 
     size_of(
-        [path for path in inputs if path != _STDIN]
+        [path for path in files.inputs if path != _STDIN]
     )  # an input that cannot be read is said before anything is built
     with make_deduper(settings) as deduper:
         limits = PageLimits(max_record_bytes=settings.max_record_bytes)
         explainer = Explainer(deduper.fingerprinter, deduper.policy, limits, wishes)
-        if not inputs:
+        if not files.inputs:
             with open_log(settings) as log:
                 return explain_log.explain(log, explainer, asked, counting)
-        with _again_and_again(inputs, settings.max_record_bytes) as records:
+        with _again_and_again(files) as records:
             return explain_files.explain(deduper, explainer, records, asked, settings.threads)
 
 
 @contextmanager
-def _again_and_again(inputs: Sequence[str], max_record_bytes: int) -> Iterator[Records]:
+def _again_and_again(files: Files) -> Iterator[Records]:
     """Reads the inputs as often as they are asked for; standard input is kept in a temporary file."""
+    from stream.sources.names import Names
     from stream.sources.read import jsonl_records, read_pages
 
+    inputs, max_record_bytes, versions = files
     with tempfile.TemporaryFile(prefix="simstream-stdin-") as kept:
         if _STDIN in inputs:
             shutil.copyfileobj(sys.stdin.buffer, kept)
@@ -105,10 +127,9 @@ def _again_and_again(inputs: Sequence[str], max_record_bytes: int) -> Iterator[R
                 else:
                     yield from read_pages([path], max_record_bytes, forgiving=True)
 
-        def records(title: str) -> Iterator[Record]:
-            if _STDIN in inputs:
-                return with_stdin()
-            return with_progress(inputs, max_record_bytes, title, transient=True, forgiving=True)
+        def records(title: str) -> Iterable[Record]:
+            shown = with_progress(inputs, max_record_bytes, title, transient=True, forgiving=True)
+            return apart(with_stdin() if _STDIN in inputs else shown, None if versions else Names())
 
         yield records
 

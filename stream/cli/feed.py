@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from stream.cli.names import WATCHED, say_together
 from stream.cli.options import field_options, log_options, open_log, settings_options, settle
 from stream.cli.output import refuse_input
 from stream.cli.progress import say, with_progress
@@ -38,14 +39,15 @@ def command(
     settings = settle(config, **flags)
     from stream.log.base import PAGES
     from stream.sources.fields import Fields
+    from stream.sources.names import Names
     from stream.sources.read import size_of
     from stream.tools.feeding import feed
     from stream.tools.feeding_position import FeedPosition
 
     size_of(inputs)
     with open_log(settings) as log, ExitStack() as stack:
-        fields = Fields(text_field, id_field)
-        records = with_progress(inputs, settings.max_record_bytes, "feeding", fields)
+        fields, names = Fields(text_field, id_field), Names()
+        records = names.watched(with_progress(inputs, settings.max_record_bytes, "feeding", fields), WATCHED)
         position = None
         if resume is not None:
             refuse_input(resume, inputs)
@@ -55,6 +57,7 @@ def command(
                 say(f"{position.before:,} pages were fed before and are passed over")
         report = feed(log, records, settings.max_record_bytes, refused=say, position=position)
     say(f"{report.sent:,} pages sent to {report.topic}")
+    say_together(names)
     if report.refused:
         say(f"{report.refused:,} pages were not sent: they get no verdict")
     return 1 if report.refused else 0

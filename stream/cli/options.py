@@ -36,6 +36,9 @@ _FIELDS = [
     click.option("--text-field", metavar="NAME", help="Field or column that has the text (default: text)."),
     click.option("--id-field", metavar="NAME", help="Field or column that has the id (default: id)."),
 ]
+_VERSIONS = [
+    click.option("--versions", is_flag=True, help="Take pages of one id for versions of one page; the last counts.")
+]
 _LOG = [
     click.option("--log", metavar="ADDRESS", help="kafka://HOST:PORT,… or a directory."),
     click.option("--prefix", metavar="NAME", help="First part of the topics' names."),
@@ -72,6 +75,11 @@ def judging_options(function: F) -> F:
 def field_options(function: F) -> F:
     """--text-field and --id-field."""
     return _apply(_FIELDS, function)
+
+
+def versions_option(function: F) -> F:
+    """--versions."""
+    return _apply(_VERSIONS, function)
 
 
 def log_options(function: F) -> F:

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from stream.cli.options import field_options, settings_options, settle
+from stream.cli.options import field_options, settings_options, settle, versions_option
 from stream.cli.progress import say
 from stream.errors import InputError
 
@@ -20,12 +20,14 @@ from stream.errors import InputError
 @click.option("--recipe", metavar="NAME|FILE.toml", help="From bytes to fingerprint.")
 @click.option("--distance", metavar="K", help="Greatest Hamming distance of a match.")
 @click.option("--similarity", metavar="S", help="Least similarity that the sketch must confirm, 0 to 1.")
+@versions_option
 @field_options
 @settings_options
 def command(
     inputs: tuple[str, ...],
     output: str,
     master: str | None,
+    versions: bool,
     text_field: str | None,
     id_field: str | None,
     config: str | None,
@@ -57,6 +59,7 @@ def command(
         settings.extract.timeout_s,
         settings.extract.memory_bytes,
         Fields(text_field, id_field),
+        versions,
     )
     with session(master) as spark:
         found = Batch(spark, printing, policy).run(inputs, output)

@@ -16,7 +16,7 @@ from stream.sources.named import files_of
 from stream.spark import pairs, prints
 from stream.spark.forest import TIES, forest
 from stream.spark.pairs import Blocks, Entry, Match
-from stream.spark.prints import Printing
+from stream.spark.prints import FILE_BITS, Printing
 from stream.spark.versions import COUNTED, ENTRIES, newest
 from stream.text.policy import Policy
 
@@ -96,8 +96,9 @@ class Batch:
     def _last(self, pages: DataFrame) -> DataFrame:
         """The pages that are compared, each once, by the number under which it came to what it is."""
         known = pages.filter(pages.kind.isin([int(kind) for kind in COUNTED]))
+        whose = ["identity"] if self.printing.versions else ["identity", F.shiftright("number", FILE_BITS)]
         versions = F.sort_array(F.collect_list(F.struct("number", "kind", *_ENTRY))).alias("versions")
-        rows = known.groupBy("identity").agg(versions).select("versions").rdd
+        rows = known.groupBy(*whose).agg(versions).select("versions").rdd
         return self._frame(rows.flatMap(partial(_newest, policy=self.policy)), ENTRIES)
 
     def _frame(self, rows: RDD[Any], schema: str) -> DataFrame:

@@ -14,6 +14,7 @@ from stream.deduper import batches
 from stream.errors import InputError
 from stream.model import Record
 from stream.sources.fields import Fields
+from stream.sources.names import Names
 from stream.sources.read import read_pages
 from stream.text.fingerprinter import Fingerprinter
 from stream.text.recipe import Recipe
@@ -39,6 +40,8 @@ class Printing:
     timeout_s: float
     memory_bytes: int
     fields: Fields
+    versions: bool = False
+    """Pages of one id are versions of one page, in whatever file and with whatever text."""
 
 
 def fingerprinted(files: Iterable[tuple[int, str]], how: Printing) -> Iterator[Row]:
@@ -49,7 +52,8 @@ def fingerprinted(files: Iterable[tuple[int, str]], how: Printing) -> Iterator[R
     for file, path in files:
         number = file << FILE_BITS
         try:
-            for records in batches(read_pages([path], how.max_record_bytes, how.fields)):
+            pages: Iterable[Record] = read_pages([path], how.max_record_bytes, how.fields)
+            for records in batches(pages if how.versions else Names().apart(pages)):
                 yield from _rows(records, number, how)
                 number += len(records)
         except InputError as error:

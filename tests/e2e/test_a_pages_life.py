@@ -58,4 +58,4 @@ def test_window_link_and_distance_mean_the_same_in_dedup_and_serve(
         if "--distance" not in flags:
             window = 7_200_000 if "--window" in flags else None
             assert verdicts == naive_verdicts(log, window, "canonical" if "--link" in flags else "any")
-    assert [bare(v) for v in verdicts] == [bare(v) for v in program.dedup(made, *flags)]
+    assert [bare(v) for v in verdicts] == [bare(v) for v in program.dedup(made, "--versions", *flags)]

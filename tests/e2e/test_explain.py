@@ -77,7 +77,7 @@ def test_each_kind_of_verdict_says_what_it_means(alone: Program) -> None:
         "https://news.example/a/10399": "the page was answered with status 404",
         "https://shop.example/item/5": "`text` is of the wrong type (list)",
     }
-    text = shown(alone, *meanings, "-i", DEMO)
+    text = shown(alone, *meanings, "--versions", "-i", DEMO)
     parts = text.split("═" * 40 + "\n")
     for part, (page_id, meaning) in zip(parts, meanings.items(), strict=True):
         assert part.startswith(page_id)
@@ -128,9 +128,9 @@ def test_a_page_is_set_beside_any_other_that_was_live(alone: Program) -> None:
 
 
 def test_an_older_version_is_explained_by_its_ordinal(alone: Program) -> None:
-    [newest] = explained(alone, "weather:west-coast", "-i", DEMO)
-    [older] = explained(alone, "weather:west-coast", "--ordinal", 52, "-i", DEMO)
-    [bare] = explained(alone, "--ordinal", 52, "-i", DEMO)
+    [newest] = explained(alone, "weather:west-coast", "--versions", "-i", DEMO)
+    [older] = explained(alone, "weather:west-coast", "--ordinal", 52, "--versions", "-i", DEMO)
+    [bare] = explained(alone, "--ordinal", 52, "--versions", "-i", DEMO)
     assert (newest["verdict"]["ordinal"], newest["verdict"]["verdict"]) == (103, "new")
     assert (older["verdict"]["ordinal"], older["verdict"]["verdict"]) == (52, "unchanged")
     assert bare == older

@@ -64,7 +64,7 @@ def test_one_partition_gives_the_verdicts_of_dedup(program: Program, made: Path)
         watcher.wait(PAGES, service)
         assert service.end() == 0
         verdicts = by_ordinal(watcher.rest())
-    assert [bare(v) for v in verdicts] == [bare(v) for v in program.dedup(made)]
+    assert [bare(v) for v in verdicts] == [bare(v) for v in program.dedup(made, "--versions")]
     assert {v["verdict"] for v in map(json.loads, verdicts)} == {
         "new", "near_duplicate", "unchanged", "too_short", "unreadable",
     }  # fmt: skip
@@ -83,7 +83,7 @@ def test_a_recipe_that_asks_more_of_short_pages_gives_the_verdicts_of_the_quadra
         assert service.end() == 0
         verdicts = by_ordinal(watcher.rest())
         assert verdicts == naive_verdicts(log, recipe=recipe)
-    lax, strict = (on_folder.dedup(made, "--recipe", name) for name in ("default", recipe))
+    lax, strict = (on_folder.dedup(made, "--versions", "--recipe", name) for name in ("default", recipe))
     assert [bare(v) for v in verdicts] == [bare(v) for v in strict]
     assert 5 <= sum(a["verdict"] != b["verdict"] for a, b in zip(lax, strict, strict=True)) <= 300
 
@@ -92,7 +92,7 @@ def test_three_kills_on_the_way_change_no_verdict(program: Program, made: Path) 
     program.good("topics", "create", "--partitions", 1)
     program.good("feed", made)
     verdicts = killed_on_the_way(program, PAGES, kills=3, seed=7)
-    assert [bare(v) for v in verdicts] == [bare(v) for v in program.dedup(made)]
+    assert [bare(v) for v in verdicts] == [bare(v) for v in program.dedup(made, "--versions")]
 
 
 @pytest.mark.kafka
@@ -101,7 +101,7 @@ def test_three_kills_change_no_verdict_over_the_news(on_kafka: Program, news: Pa
     on_kafka.good("topics", "create", "--partitions", 1)
     on_kafka.good("feed", news)
     verdicts = killed_on_the_way(on_kafka, 3_000, kills=3, seed=11)
-    assert [bare(v) for v in verdicts] == [bare(v) for v in on_kafka.dedup(news)]
+    assert [bare(v) for v in verdicts] == [bare(v) for v in on_kafka.dedup(news, "--versions")]
 
 
 def test_four_partitions_give_the_verdicts_of_the_quadratic_judge(program: Program, made: Path) -> None:
