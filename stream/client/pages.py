@@ -59,7 +59,10 @@ def sendable(page: Submitted) -> Sendable:
         value = _encode(page)
     except (TypeError, ValueError, RecursionError) as error:
         raise UsageError(f"a page cannot be written as JSON ({error})", "give text, numbers and lists") from None
-    return _made(page.get("id") or page.get("url"), value, ())
+    own = page.get("id")
+    if isinstance(own, int) and not isinstance(own, bool):
+        own = str(own)
+    return _made(own or page.get("url"), value, ())
 
 
 def _made(name: Any, value: bytes, headers: Headers) -> Sendable:

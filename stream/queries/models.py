@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, StrictInt, field_validator, model_validator
 
 from stream.wire.page import time_ms
 
@@ -97,7 +97,7 @@ class TokenTexts(Asked):
 class JudgedPage(Asked):
     """A page to be added, as in the topic `pages`. At least one of `id` and `url`, and of `text` and `html`."""
 
-    id: str | None = None
+    id: str | StrictInt | None = None
     url: str | None = None
     text: str | None = None
     html: str | None = None

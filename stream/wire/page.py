@@ -38,7 +38,7 @@ class PageLimits:
 class _Fields(msgspec.Struct, gc=False):
     """The fields of a JSON page that simstream knows; a null counts as absent."""
 
-    id: str | None = None
+    id: str | int | None = None
     url: str | None = None
     title: str | None = None
     text: str | None = None
@@ -48,7 +48,7 @@ class _Fields(msgspec.Struct, gc=False):
 
 
 class _Naming(msgspec.Struct, gc=False):
-    id: str | None = None
+    id: str | int | None = None
     url: str | None = None
 
 
@@ -214,10 +214,12 @@ def _trouble(raw: bytes, limit: int) -> str:
     return ""
 
 
-def _utf8(text: str | None) -> bytes | None:
-    """The bytes of a JSON string; lone surrogates give bytes that are not UTF-8, and so are found out."""
-    if not text:
+def _utf8(name: str | int | None) -> bytes | None:
+    """The bytes of a JSON string or whole number; lone surrogates give bytes that are not UTF-8, and so are found
+    out."""
+    if name is None or name == "":
         return None
+    text = str(name)
     try:
         return text.encode()
     except UnicodeEncodeError:
@@ -277,9 +279,9 @@ def _sort_out(tree: dict[str, object]) -> tuple[_Fields, str]:
         if value is None:
             continue
         if name in _STRINGS:
-            fits = isinstance(value, str)
+            fits = isinstance(value, str) or (name == "id" and _is_integer(value))
         elif name == "status":
-            fits = isinstance(value, int) and not isinstance(value, bool)
+            fits = _is_integer(value)
         else:
             fits = isinstance(value, int | float | str) and not isinstance(value, bool)
         if fits:
@@ -289,9 +291,13 @@ def _sort_out(tree: dict[str, object]) -> tuple[_Fields, str]:
     return fields, "; ".join(wrong)
 
 
+def _is_integer(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
 def _integer(digits: str) -> int | float:
-    """Whole numbers beyond 64 bits become floats: nothing here needs them exactly."""
-    return int(digits) if len(digits) < 20 else float(digits)
+    """Whole numbers become floats from so many digits on that no id may have."""
+    return int(digits) if len(digits) <= MAX_ID_BYTES else float(digits)
 
 
 def _no_number(name: str) -> NoReturn:

@@ -91,7 +91,9 @@ def test_html_from_json_stays_text_for_the_extraction() -> None:
         (b'{"text":null}', "no_text"),
         (b'{"text":["a"]}', "wrong_type"),
         (b'{"text":"a","title":5}', "wrong_type"),
-        (b'{"text":"a","id":5}', "wrong_type"),
+        (b'{"text":"a","id":5.0}', "wrong_type"),
+        (b'{"text":"a","id":true}', "wrong_type"),
+        (b'{"text":"a","id":' + b"9" * 5000 + b"}", "wrong_type"),
         (b'{"text":"a","time":true}', "wrong_type"),
         (b'{"text":"a","status":"200"}', "wrong_type"),
         (b'{"text":"a","status":' + b"9" * 5000 + b"}", "wrong_type"),
@@ -108,6 +110,15 @@ def test_a_broken_value_is_unreadable_for_a_named_reason(value: bytes, reason: s
 def test_a_page_of_a_wrong_type_keeps_its_id_url_and_time() -> None:
     page = page_of({"id": "i", "url": "u", "text": 5, "time": 12})
     assert (page.reason, page.id, page.url, page.time) == ("wrong_type", "i", "u", 12)
+
+
+@pytest.mark.parametrize("digits", [b"0", b"7", b"-3", b"18446744073709551616", b"9" * 1000])
+@pytest.mark.parametrize("rest", [b'"text":"x"', b'"text":"\\ud800"'])
+def test_a_whole_number_is_an_id_in_decimal(digits: bytes, rest: bytes) -> None:
+    value = b'{"id":%s,"url":"u",%s}' % (digits, rest)
+    page = decode(record(value), LIMITS)
+    assert (page.kind, page.id) == (Kind.READABLE, digits.decode())
+    assert own_name(value) == digits
 
 
 def test_a_byte_order_mark_before_the_json_is_no_fault() -> None:
@@ -250,7 +261,7 @@ def test_json_with_a_charset_parameter_is_json() -> None:
         (b'{"id":"i","url":"u"}', b"i"),
         (b'{"id":"","url":"u","text":"\\ud800"}', b"u"),
         (b'{"text":"no name"}', None),
-        (b'{"id":5,"url":"u"}', b"u"),
+        (b'{"id":5.5,"url":"u"}', b"u"),
         (b'{"id":"i"', None),
         (b'{"id":"i","x":"\xff"}', None),
     ],

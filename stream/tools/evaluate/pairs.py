@@ -33,6 +33,13 @@ class Pair(msgspec.Struct, frozen=True, gc=False):
     jaccard5: float | None = None
 
 
+class _Line(msgspec.Struct, gc=False):
+    a: str | int
+    b: str | int
+    label: int | None = None
+    jaccard5: float | None = None
+
+
 class Pairs(NamedTuple):
     """The n pairs of one corpus: places of their pages, label (-1: none) and J."""
 
@@ -67,7 +74,7 @@ class Assigned:
 
 def read_pairs(paths: Sequence[str]) -> list[Pair]:
     """All pairs of JSONL files (also .gz .xz .zst). Raises InputMissing and InputError, which name the line."""
-    decoder = msgspec.json.Decoder(Pair)
+    decoder = msgspec.json.Decoder(_Line)
     found = []
     for path in paths:
         try:
@@ -77,7 +84,8 @@ def read_pairs(paths: Sequence[str]) -> list[Pair]:
         with handle:
             for number, line in lines(unpacked(Counted(handle), path), shown_path(path), _MAX_LINE_BYTES):
                 try:
-                    found.append(decoder.decode(line))
+                    pair = decoder.decode(line)
+                    found.append(Pair(str(pair.a), str(pair.b), pair.label, pair.jaccard5))
                 except ValueError as error:
                     what = f"{shown_path(path)}:{number} is no pair ({error})"
                     raise InputError(what, 'write {"a": ID, "b": ID} on each line') from error
