@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
 
-from stream.errors import UsageError
+from stream.errors import InputError, UsageError
 
 KNOWN: Final = ("id", "url", "title", "text", "html", "time", "status")
 """The fields that a page may have."""
+
+
+_HELD_LINES: Final = 1000
+_HELD_BYTES: Final = 4 << 20
+Line = tuple[int, bytes]
+"""The number and the bytes of a line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,14 +53,64 @@ class Fields:
     def check(self, names: Sequence[str], path: str, header: str) -> None:
         """Whether these names of columns, which `header` of `path` has, include the text and each field that was
         named. Raises UsageError."""
+        for option, columns in self._wanted().items():
+            if not set(columns) & set(names):
+                raise _missing(f"{path} has no column", option, columns, f"{header} has {_shown(names)}")
+
+    def present(self, lines: Iterable[Line], path: str) -> Iterator[Line]:
+        """The lines of JSON, once one has a page with the text and one each field that was named.
+
+        At most the first 1,000 lines (4 MB) are held back until then. Raises UsageError where the file is one
+        array, and at its end where no page has such a field. Pages that a server refused (`status`) need no text.
+        """
+        wanted, names, held, size = self._wanted(), dict[str, None](), list[Line](), 0
+        try:
+            for number, line in lines:
+                if wanted:
+                    if not size and line.lstrip().startswith(b"["):
+                        raise UsageError(f"{path} is a JSON array", "write a page a line: jq -c '.[]' does it")
+                    wanted = _still_wanted(wanted, line, names)
+                    held.append((number, line))
+                    size += len(line)
+                    if wanted and len(held) < _HELD_LINES and size < _HELD_BYTES:
+                        continue
+                    yield from held
+                    held.clear()
+                else:
+                    yield number, line
+        except InputError:
+            yield from held
+            raise
+        if wanted and names:
+            [option, columns], *_ = wanted.items()
+            raise _missing(f"no page of {path} has a field", option, columns, f"there are {_shown(list(names))}")
+        yield from held
+
+    def _wanted(self) -> dict[str, list[str]]:
+        """The names of which a page has to have one, by the option that gives another."""
         wanted = {"--text-field": ["text", "html"] if self.text is None else [self.text]}
         if self.id is not None:
             wanted["--id-field"] = [self.id]
-        for option, columns in wanted.items():
-            if not set(columns) & set(names):
-                shown = ", ".join(name[:40] for name in names[:20]) or "none"
-                what = f"{path} has no column {' or '.join(columns)}"
-                raise UsageError(what, f"name it with {option}; {header} has {shown}")
+        return wanted
+
+
+def _still_wanted(wanted: dict[str, list[str]], line: bytes, names: dict[str, None]) -> dict[str, list[str]]:
+    """What is wanted behind this line. `names` takes the fields of a page that has to have them."""
+    tree = _tree(line)
+    if tree is None:
+        return wanted
+    status = tree.get("status")
+    if not isinstance(status, int) or 200 <= status < 300:
+        names.update(dict.fromkeys(tree))
+    return {option: columns for option, columns in wanted.items() if not set(columns) & tree.keys()}
+
+
+def _missing(what: str, option: str, columns: Sequence[str], there: str) -> UsageError:
+    return UsageError(f"{what} {' or '.join(columns)}", f"name it with {option}; {there}")
+
+
+def _shown(names: Sequence[str]) -> str:
+    return ", ".join(name[:40] for name in names[:20]) or "none"
 
 
 def encoded(page: dict[str, Any]) -> bytes:

@@ -103,7 +103,7 @@ def read_pages(
     it too large. `fields`: what JSONL, CSV and Parquet call a page's fields. Memory does not grow with the
     inputs, but for the list of a folder's paths. Raises at once InputMissing or UsageError for an input that
     cannot be read and for a folder without pages, while iterating InputError for one that is damaged, and
-    UsageError for CSV and Parquet without the columns that are needed.
+    UsageError for files whose pages have no such field.
 
     A web archive that is damaged loses what is damaged, and reading goes on; InputError comes behind the last page
     of all inputs, unless reading is `forgiving`. `say` hears what archives held, and then of the damage.
@@ -141,7 +141,7 @@ def jsonl_records(handle: IO[bytes], path: str, max_record_bytes: int) -> Iterat
 
 
 def _jsonl(handle: Counted, path: str, limit: int, fields: Fields) -> Iterator[Record]:
-    source = lines(unpacked(handle, path), path, limit)
+    source = fields.present(lines(unpacked(handle, path), path, limit), shown_path(path))
     pages = ((number, fields.mapped(line) if len(line) <= limit else line) for number, line in source)
     return _records(pages, path, limit)
 

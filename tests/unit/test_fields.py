@@ -55,6 +55,36 @@ def test_lines_come_byte_for_byte_where_nothing_is_named(tmp_path: Path) -> None
     assert record.value == path.read_bytes()
 
 
+def test_a_json_array_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="is a JSON array"):
+        pages_of(tmp_path / "p.json", b'\n [\n{"id":"a","text":"x"},\n{"id":"b","text":"y"}]\n')
+
+
+def test_pages_wait_for_the_first_with_the_text_and_keep_their_order(tmp_path: Path) -> None:
+    before = [b'{"id":"%d","status":404}' % number for number in range(1500)]
+    pages = pages_of(tmp_path / "p.jsonl", b"\n".join([*before, b'{"id":"x","text":"y"}', b"{broken", b"{}"]))
+    assert [page.id for page in pages[:1501]] == [*map(str, range(1500)), "x"]
+    assert [page.reason for page in pages[1501:]] == ["bad_json", "no_text"]
+    assert len(pages_of(tmp_path / "p.jsonl", b"\n".join(before))) == 1500
+
+
+def test_a_file_that_breaks_off_gives_what_was_held_back(tmp_path: Path) -> None:
+    path = tmp_path / "p.jsonl.gz"
+    path.write_bytes(gzip.compress(b'{"id":"a"}\n{"id":"b"}\n' + b" " * 400_000)[:-8])
+    reader = read_pages([str(path)], LIMIT)
+    assert [next(reader).key, next(reader).key] == [b"a", b"b"]
+    with pytest.raises(InputError):
+        next(reader)
+
+
+@pytest.mark.parametrize("missing", [Fields(id="doc"), Fields(text="body")])
+def test_a_field_that_was_named_and_no_page_has_is_an_error(tmp_path: Path, missing: Fields) -> None:
+    with pytest.raises(
+        UsageError, match=r"has a field (doc|body): name it with --(id|text)-field; there are id, text"
+    ):
+        pages_of(tmp_path / "p.jsonl", b'{"id":"a","text":"x"}\n' * 2000, missing)
+
+
 @pytest.mark.parametrize("ending", [".csv", ".CSV", ".csv.gz"])
 def test_a_row_is_a_page_whatever_its_quotes_hold(tmp_path: Path, ending: str) -> None:
     data = (

@@ -58,7 +58,7 @@ def test_a_record_says_where_it_lies_and_that_files_have_no_time(tmp_path: Path)
 
 def test_the_key_is_the_name_that_the_page_would_have_without_it(tmp_path: Path) -> None:
     path = tmp_path / "pages.jsonl"
-    path.write_bytes(b'{"id":"a","url":"u","text":"x"}\n{"id":"","url":"u","text":"x"}\n{"id":5,"text":"x"}\n')
+    path.write_bytes(b'{"id":"a","url":"u","text":"x"}\n{"id":"","url":"u","text":"x"}\n{"id":5.5,"text":"x"}\n')
     assert [record.key for record in read_pages([str(path)])] == [b"a", b"u", f"{path}:3".encode()]
     assert not any(page.key_differs for page in pages_of(str(path)))
 
