@@ -5,6 +5,7 @@ SimstreamError                what happened, and what to do about it
 │   ├── SettingsError         a setting is unknown, of the wrong type or out of range
 │   └── InputMissing          a file or folder that was named is not there or cannot be read
 ├── InputError                exit 1: an input file broke off or is damaged
+├── OutputError               exit 1: an output file or stdout takes no more
 ├── PageUnknown               exit 1: no page of this id, or none with a verdict
 ├── LogError                  exit 1: the log, local or Kafka
 │   ├── BrokerUnreachable     no broker answered in time
@@ -74,6 +75,10 @@ class InputMissing(UsageError):
 
 class InputError(SimstreamError):
     """An input broke off or is damaged."""
+
+
+class OutputError(SimstreamError):
+    """An output file or stdout takes no more."""
 
 
 class PageUnknown(SimstreamError):

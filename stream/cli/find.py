@@ -6,7 +6,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any, Final
 
@@ -140,17 +140,20 @@ def _column(handle: IO[bytes], name: str) -> U64:
 
 
 def opened(name: str) -> AbstractContextManager[IO[bytes]]:
-    """A file to read, or stdin for -; raises OSError."""
+    """A file to read, unpacked by its ending, or stdin for -; raises OSError."""
     if name == "-":
-        return _kept_open(sys.stdin.buffer)
+        return nullcontext(sys.stdin.buffer)
     if os.path.isdir(name):
         raise IsADirectoryError(0, "it is a folder")
-    return open(name, "rb")
+    return _unpacked(open(name, "rb", buffering=0), name)
 
 
 @contextmanager
-def _kept_open(handle: IO[bytes]) -> Iterator[IO[bytes]]:
-    yield handle
+def _unpacked(handle: IO[bytes], name: str) -> Iterator[IO[bytes]]:
+    from stream.sources.lines import Counted, unpacked
+
+    with handle, unpacked(Counted(handle), name) as source:
+        yield source
 
 
 def _options(arguments: Sequence[str]) -> Iterator[tuple[str, str]]:

@@ -94,6 +94,11 @@ def invoke(arguments: list[str]) -> int:
         # The reader of our output went away, as `head` does: nothing to report, nowhere to write.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + signal.SIGPIPE
+    except OSError as error:
+        place = f" ({error.filename})" if error.filename else ""
+        return _fail(
+            f"the system refused: {error.strerror or error}{place}", "make room, or check the rights", 1, debug
+        )
     except Exception as error:  # noqa: BLE001  # the last line of defence: no traceback unless asked for
         return _fail(
             f"{type(error).__name__}: {str(error)[:200]}", "run again with --debug and report it", 1, debug

@@ -2,40 +2,80 @@
 
 from __future__ import annotations
 
+import gzip
+import io
+import lzma
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import BinaryIO
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from typing import Any, BinaryIO, Protocol, cast
 
-from stream.errors import InputError, UsageError
+from stream.errors import InputError, OutputError, UsageError
+
+_BUFFER_BYTES = 1 << 18
+_GZIP_LEVEL = 6
+"""As the tools: the libraries of the others have their tools' own."""
+
+
+class _Writable(Protocol):
+    def write(self, data: Any, /) -> int: ...
+
+    def flush(self) -> None: ...
+
+
+class _Checked(io.RawIOBase):
+    """Writes to a handle. Raises OutputError, which names the file, where the system refuses."""
+
+    def __init__(self, handle: _Writable, path: str) -> None:
+        self._handle, self._path = handle, path
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        try:
+            written = self._handle.write(data)
+            self._handle.flush()
+            return written
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            shown = "stdout" if self._path == "-" else self._path
+            what = f"{shown} cannot be written on ({error.strerror})"
+            raise OutputError(what, "make room, or name another place") from error
 
 
 @contextmanager
 def written(path: str, inputs: Sequence[str]) -> Iterator[BinaryIO]:
     """A file to write to that becomes `path` at the end; `-` is stdout, devices and pipes are written as they are.
 
-    After an InputError what was written before it is kept; after any other error `path` is as it was. Raises
-    UsageError where it cannot be written or is one of the inputs.
+    It is compressed where the name ends in .gz, .xz or .zst. After an InputError what was written before it is
+    kept; after any other error `path` is as it was. Raises UsageError where it cannot be written or is one of the
+    inputs, OutputError where the system takes no more.
     """
     if path == "-":
-        yield sys.stdout.buffer
+        with io.BufferedWriter(_Checked(sys.stdout.buffer, path)) as out:
+            yield cast(BinaryIO, out)
         return
     refuse_input(path, inputs)
     direct = os.path.exists(path) and not os.path.isfile(path)
     beside = path if direct else f"{path}.part"
-    keep = direct
-    with _opened(beside, path) as out:
-        try:
-            yield out
-            keep = True
-        except InputError:
-            keep = True
-            raise
-        finally:
-            out.close()
-            if not direct:
-                os.replace(beside, path) if keep else os.unlink(beside)
+    keep, handle = False, _opened(beside, path)
+    try:
+        with handle, _packed(handle, path) as out:
+            try:
+                yield out
+                keep = True
+            except InputError:
+                keep = True
+                raise
+    except OutputError:
+        keep = False
+        raise
+    finally:
+        if not direct:
+            os.replace(beside, path) if keep else os.unlink(beside)
 
 
 def refuse_input(path: str, inputs: Sequence[str]) -> None:
@@ -44,8 +84,26 @@ def refuse_input(path: str, inputs: Sequence[str]) -> None:
         raise UsageError(f"{path} is an input, too", "name another file with -o")
 
 
+@contextmanager
+def _packed(handle: BinaryIO, path: str) -> Iterator[BinaryIO]:
+    """What is written there, compressed by the ending of `path`."""
+    with ExitStack() as stack:
+        plain = stack.enter_context(io.BufferedWriter(_Checked(handle, path), _BUFFER_BYTES))
+        out: AbstractContextManager[object] = nullcontext(plain)
+        name = path.lower()
+        if name.endswith(".gz"):
+            out = gzip.GzipFile("", "wb", _GZIP_LEVEL, plain, mtime=0)
+        elif name.endswith(".xz"):
+            out = lzma.LZMAFile(plain, "wb")  # noqa: SIM115  # closed by the stack
+        elif name.endswith(".zst"):
+            import zstandard
+
+            out = zstandard.ZstdCompressor().stream_writer(plain, closefd=False)
+        yield cast(BinaryIO, stack.enter_context(out))
+
+
 def _opened(beside: str, path: str) -> BinaryIO:
     try:
-        return open(beside, "wb")
+        return open(beside, "wb", buffering=0)
     except OSError as error:
         raise UsageError(f"{path} cannot be written ({error.strerror})", "name another file with -o") from error

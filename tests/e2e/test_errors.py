@@ -126,6 +126,21 @@ def test_an_output_that_cannot_be_written_is_one_line(alone: Program, some: Path
     assert "such" in line
 
 
+def test_an_output_that_takes_no_more_is_one_line(alone: Program, some: Path, cache: Path) -> None:
+    for options in (("-o", "/dev/full"), ("-o", "/dev/null", "--keep", "/dev/full")):
+        line = one_line(alone.run("dedup", some, *options), 1)
+        assert "/dev/full cannot be written on (No space left on device)" in line
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            command_line("dedup", some),
+            stdout=full,
+            stderr=subprocess.PIPE,
+            env=environment(cache),
+            check=False,
+        )
+    assert "stdout cannot be written on" in one_line(done, 1)
+
+
 @pytest.mark.usefixtures("some")
 def test_an_unreachable_broker_ends_with_1_and_its_address(alone: Program) -> None:
     commands = [["topics", "create"], ["feed", "some.jsonl"], ["verdicts"], ["source", "rewind"], ["explain", "a"]]

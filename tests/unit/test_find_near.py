@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import lzma
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -42,6 +44,18 @@ def test_it_says_what_comparing_all_with_all_says(seed: int, distance: int, tmp_
     expected = naive_find.nearest(queries, corpus, distance)
     assert expected
     assert printed(tmp_path, queries, corpus, distance) == expected
+
+
+def test_packed_lists_are_read_and_damage_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    near, source = files(tmp_path, [3, 5], [7, 1 << 60])
+    for path in (near, source):
+        Path(path + ".xz").write_bytes(lzma.compress(Path(path).read_bytes()))
+    out = tmp_path / "out.jsonl.gz"
+    assert invoke(["find-near", "-n", near + ".xz", "-i", source + ".xz", "-d", "1", "-o", str(out)]) == 0
+    assert gzip.decompress(out.read_bytes()) == b"[3, 7, 1]\n[5, 7, 1]\n"
+    Path(source + ".xz").write_bytes(lzma.compress(Path(source).read_bytes())[:-9])
+    assert invoke(["find-near", "-n", near, "-i", source + ".xz", "-d", "1"]) == 1
+    assert "corpus.txt.xz is damaged or cut off after line 0" in capsys.readouterr().err
 
 
 def test_tables_say_the_same_as_a_scan() -> None:
