@@ -138,18 +138,18 @@ class Deduper(Closing):
         self,
         records: Iterable[Record],
         threads: int = 1,
-        seen: Callable[[Sequence[Page]], None] | None = None,
+        seen: Callable[[Fingerprinted], None] | None = None,
     ) -> Iterator[Verdict]:
         """One verdict for each record, in order, as soon as its batch is judged.
 
-        `seen` is handed the pages of each batch, with their texts, before its verdicts come. Batches are
+        `seen` is handed each batch, with the pages' texts, before its verdicts come. Batches are
         fingerprinted by `threads` threads while earlier ones are judged; at most `threads` + 1 batches of 4 MB are
         held. Raises UsageError where a window is set and a readable page has no time of its
         own; what `records` raises comes after the verdicts of all records before it.
         """
         for batch in self.fingerprinted(records, threads):
             if seen is not None:
-                seen(batch.pages)
+                seen(batch)
             columns, ordinal = batch.columns, self._state.acceptor.ordinal
             self._state.acceptor.ordinal += len(columns)
             self._whole = False

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from stream.deduper import Deduper
     from stream.model import Record
     from stream.settings import Settings
-    from stream.sources.fields import Fields
+    from stream.tools.dedup_unread import Unread
     from stream.tools.exact_pairs import ExactPairs
 
 
@@ -45,6 +45,13 @@ if TYPE_CHECKING:
     help="Pages to compare with, which get no verdict; may be repeated.",
 )
 @click.option("--threads", metavar="N", help="Threads that fingerprint (default: as many as cores).")
+@click.option(
+    "--max-unreadable",
+    metavar="SHARE",
+    type=click.FloatRange(0, 1),
+    help="End with 1 if more than this share of the pages, 0 to 1, cannot be read (default: if any is no JSON).",
+)
+@versions_option
 @field_options
 @judging_options
 def command(
@@ -55,6 +62,8 @@ def command(
     exact: bool,
     clusters: str | None,
     against: tuple[str, ...],
+    max_unreadable: float | None,
+    versions: bool,
     text_field: str | None,
     id_field: str | None,
     config: str | None,
@@ -70,19 +79,20 @@ def command(
     settings = settle_on_all_cores(config, **flags)
     from stream.cli.dedup_outputs import CLUSTERS, KEEP, PAIRS, Extras, check
     from stream.sources.fields import Fields
+    from stream.sources.names import Names
     from stream.sources.read import size_of
+    from stream.tools.dedup_unread import Unread
     from stream.wire import verdict as wire
 
     size_of([*inputs, *against])  # an input that cannot be read is said before anything is built
     named = {KEEP: keep, PAIRS: pairs, CLUSTERS: clusters}
     places = {option: path for option, path in named.items() if path is not None}
     check(inputs, against, {"--output": output, **places}, exact)
-    fields = Fields(text_field, id_field)
-    kinds: Counter[str] = Counter()
-    from stream.sources.names import Names
+    fields, names = Fields(text_field, id_field), None if versions else Names()
+    kinds, unread = Counter[str](), Unread()
     began = perf_counter()
     with make_deduper(settings) as deduper, ExitStack() as stack:
-        extras = Extras(inputs, settings.max_record_bytes, places, _exact_pairs(settings, stack) if exact else None)
+        extras = Extras(deduper.policy, places, _exact_pairs(settings, stack) if exact else None)
         if against:
             title = "reading what to compare with"
             corpus = apart(with_progress(against, settings.max_record_bytes, title, fields), names)
@@ -92,17 +102,30 @@ def command(
         broken: InputError | None = None
         try:
             records = apart(with_progress(inputs, settings.max_record_bytes, "judging", fields), names)
-            for verdict in deduper.stream(extras.noted(records), settings.threads, extras.seen):
+            for verdict in deduper.stream(records, settings.threads, extras.seen):
                 out.write(wire.encode(verdict) + b"\n")
                 kinds[verdict.verdict] += 1
+                unread.take(verdict)
                 extras.take(verdict)
         except InputError as error:
             broken = error  # what was read before the damage counts
-        extras.finish()
+        extras.finish(inputs, settings.max_record_bytes)
         if broken is not None:
+            if str(unread):
+                say(str(unread))
             raise broken
     if output != "-":
         _sum_up(output, kinds, perf_counter() - began)
+    say_apart(names)
+    _judge_unread(unread, max_unreadable)
+
+
+def _judge_unread(unread: Unread, most: float | None) -> None:
+    """Tell which pages could not be read. Raises InputError where they are too many."""
+    if unread.too_many(most):
+        raise InputError(str(unread), "mend them, or allow a share of the pages with --max-unreadable")
+    if str(unread):
+        say(str(unread))
 
 
 def _exact_pairs(settings: Settings, stack: ExitStack) -> ExactPairs:
@@ -124,7 +147,7 @@ def _sum_up(output: str, kinds: Counter[str], seconds: float) -> None:
 def _compare_with(corpus: Iterable[Record], deduper: Deduper, extras: Extras, threads: int) -> None:
     """Make the pages of a corpus live."""
     kinds: Counter[str] = Counter()
-    for verdict in deduper.stream(extras.noted(corpus), threads, extras.seen):
+    for verdict in deduper.stream(corpus, threads, extras.seen):
         kinds[verdict.verdict] += 1
         extras.take(verdict)
     left_out = kinds["too_short"] + kinds["unreadable"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 import msgspec
@@ -11,12 +11,14 @@ import msgspec
 from stream.cli.output import refuse_input
 from stream.cli.progress import counting, say
 from stream.errors import InputError, UsageError
-from stream.model import Kind, Page, Record, Verdict
+from stream.model import Kind, Verdict
 from stream.sources.read import raw_lines, refuse_unlined
 from stream.tools.dedup_groups import Groups
-from stream.wire.page import PageLimits, decode
+from stream.tools.dedup_keep import Keeping
 
 if TYPE_CHECKING:
+    from stream.deduper import Fingerprinted
+    from stream.text.policy import Policy
     from stream.tools.exact_pairs import ExactPairs
 
 KEEP, PAIRS, CLUSTERS = "--keep", "--pairs", "--clusters"
@@ -44,39 +46,35 @@ class ExactPair(Pair):
 class Extras:
     """Follows a run of verdicts and writes what else was asked for, which `options` name.
 
-    `inputs` are those whose pages are kept; memory is that of `Groups` where something needs it, else none.
+    Memory: that of `Keeping` for --keep, and of `Groups` for --clusters.
     `exact`: sees every page, and says in the end how alike pairs are; None: nobody asks.
     """
 
-    def __init__(
-        self, inputs: Sequence[str], max_record_bytes: int, options: Iterable[str], exact: ExactPairs | None = None
-    ) -> None:
-        self._inputs, self._limit, self._exact = inputs, max_record_bytes, exact
-        self._groups = Groups() if {KEEP, CLUSTERS} & set(options) else None
+    def __init__(self, policy: Policy, options: Iterable[str], exact: ExactPairs | None = None) -> None:
+        self._exact = exact
+        self._groups = Groups() if CLUSTERS in options else None
+        self._keeping = Keeping(policy) if KEEP in options else None
         self._files: Mapping[str, BinaryIO] = {}
-        self._flying: deque[Record] = deque()
-        """Records that have been read and not judged."""
+        self._kinds: deque[int] = deque()
+        """Of the pages that were seen and have no verdict yet."""
         self._first = self._pages = 0
 
-    def noted(self, records: Iterable[Record]) -> Iterator[Record]:
-        """The records, of which some are remembered until their verdicts come."""
-        if self._groups is None:
-            yield from records
-            return
-        for record in records:
-            self._flying.append(record)
-            yield record
-
-    def seen(self, pages: Sequence[Page]) -> None:
+    def seen(self, batch: Fingerprinted) -> None:
         """The pages of the next verdicts, with their texts."""
         if self._exact is not None:
-            self._exact.seen(pages)
+            self._exact.seen(batch.pages)
+        if self._groups is not None:
+            self._kinds.extend(batch.columns.kind.tolist())
+        if self._keeping is not None:
+            self._keeping.seen(batch.columns)
 
     def take(self, verdict: Verdict) -> None:
         """The next verdict; of a page of the corpus until `begin` is called."""
         self._pages += 1
         if self._groups is not None:
-            self._groups.take(verdict, self._gone(verdict, self._flying.popleft()))
+            self._groups.take(verdict, self._kinds.popleft() in (Kind.TOO_SHORT, Kind.WITHDRAWN))
+        if self._keeping is not None:
+            self._keeping.take(verdict)
         line, out = None, self._files.get(PAIRS)
         if verdict.near_duplicate_of is not None and out is not None:
             pair = Pair(verdict.near_duplicate_of, verdict.id, verdict.distance, verdict.similarity)
@@ -93,16 +91,22 @@ class Extras:
         """
         self._first, self._files = self._pages, files
 
-    def finish(self) -> None:
-        """Write what is known only at the end. Raises InputError where an input has changed meanwhile."""
+    def finish(self, inputs: Sequence[str], max_record_bytes: int) -> None:
+        """Write what is known only at the end; lines of `inputs` are read again.
+
+        Raises InputError where an input has changed meanwhile.
+        """
         if self._exact is not None and (out := self._files.get(PAIRS)):
             self._write_exact(self._exact, out)
-        if self._groups is None:
-            return
-        if out := self._files.get(CLUSTERS):
+        if self._groups is not None and (out := self._files.get(CLUSTERS)):
             out.writelines(_JSON(group) + b"\n" for group in self._groups.groups(self._first))
-        if out := self._files.get(KEEP):
-            say(f"{self._keep(self._groups, out):,} of {self._pages - self._first:,} pages kept")
+        if self._keeping is not None and (out := self._files.get(KEEP)):
+            with counting("choosing what is kept", self._pages) as heard:
+                kept = self._keeping.choose(self._first, heard)
+            _copy(kept.ordinals.tolist(), enumerate(raw_lines(inputs, max_record_bytes), self._first), out)
+            without = ", ".join(f"{count:,} {reason}" for reason, count in kept.left_out.items())
+            total = self._pages - self._first
+            say(f"{len(kept.ordinals):,} of {total:,} pages kept; left out: {without or 'none'}")
 
     @staticmethod
     def _write_exact(exact: ExactPairs, out: BinaryIO) -> None:
@@ -114,24 +118,19 @@ class Extras:
                 if number % 100 == 0:
                     heard(number)
 
-    def _keep(self, groups: Groups, out: BinaryIO) -> int:
-        wanted = groups.canonical(self._first)
-        if not len(wanted):
-            return 0
-        kept = iter(wanted.tolist())
-        following = next(kept)
-        for ordinal, line in enumerate(raw_lines(self._inputs, self._limit), self._first):
-            if ordinal == following:
-                out.write(line if line.endswith(b"\n") else line + b"\n")
-                following = next(kept, None)
-                if following is None:
-                    return len(wanted)
-        raise InputError("an input became shorter while it was judged", "judge it again when nobody writes to it")
 
-    def _gone(self, verdict: Verdict, record: Record) -> bool:
-        if verdict.reason == "http_status":
-            return decode(record, PageLimits(max_record_bytes=self._limit)).kind is Kind.TOO_SHORT
-        return verdict.verdict in ("too_short", "withdrawn")
+def _copy(ordinals: Sequence[int], numbered: Iterable[tuple[int, bytes]], out: BinaryIO) -> None:
+    """Write the lines of these numbers, ascending."""
+    wanted = iter(ordinals)
+    following = next(wanted, None)
+    for number, line in numbered:
+        if following is None:
+            return
+        if number == following:
+            out.write(line if line.endswith(b"\n") else line + b"\n")
+            following = next(wanted, None)
+    if following is not None:
+        raise InputError("an input became shorter while it was judged", "judge it again when nobody writes to it")
 
 
 def check(inputs: Sequence[str], against: Sequence[str], outputs: Mapping[str, str], exact: bool) -> None:

@@ -1,4 +1,4 @@
-"""What a run of verdicts comes to: the pages that each cluster has in the end, and its canonical one.
+"""What a run of verdicts comes to: the pages that each cluster has in the end, the canonical one first.
 
 Nothing is forgotten when it leaves the window: here a cluster is what was ever tied together. A page counts once,
 as it was last read; it is out if that was a withdrawal, a text of few words, or status 404 or 410.
@@ -71,15 +71,6 @@ class Groups:
         for merged in verdict.merged_clusters:
             self._into.append(self._cluster[-1])
             self._merged.append(int(merged))
-
-    def canonical(self, first: int = 0) -> NDArray[np.int64]:
-        """The ordinals (c,) of the clusters' canonical pages as they were last read, ascending.
-
-        Of clusters whose oldest page is older than ordinal `first` there is none.
-        """
-        members = self._members()
-        chosen = _begins(members.cluster) & (members.age >= first)
-        return np.sort(members.ordinal[chosen])
 
     def groups(self, first: int = 0) -> Iterator[Group]:
         """The clusters of two pages and more, by their ids; those of which no page was read from `first` on are not

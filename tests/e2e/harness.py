@@ -76,7 +76,7 @@ class Program:
 
     def dedup(self, *arguments: object, stdin: bytes = b"") -> list[dict[str, Any]]:
         """The verdicts that `dedup` prints."""
-        done = self.run("dedup", *arguments, stdin=stdin)
+        done = self.run("dedup", "--max-unreadable", 1, *arguments, stdin=stdin)
         assert done.returncode == 0, done.stderr.decode()
         return [json.loads(line) for line in done.stdout.splitlines()]
 

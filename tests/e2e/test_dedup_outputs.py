@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import gzip
 import json
+import lzma
 from pathlib import Path
 from typing import Any
 
 import pytest
+import zstandard
 
 from stream.cli.main import invoke
 from tests.e2e.harness import Program
@@ -35,8 +37,10 @@ def test_canonical_lines_are_kept_as_they_are_and_pairs_and_clusters_named(alone
     first.write_bytes(b"\xef\xbb\xbf" + b"".join([*kept, *later]))
     second.write_bytes(gzip.compress(line("b", TRAIN, newer=True) + b"\n" + line("e", ORCHARD)))
     options = ("-o", "verdicts", "--keep", "kept", "--pairs", "pairs", "--clusters", "clusters")
-    done = alone.run("dedup", first, second, *options)
-    assert done.returncode == 0, done.stderr.decode()
+    done = alone.run("dedup", first, second, "--versions", *options)
+    assert done.returncode == 1
+    assert b"1 of 7 pages could not be read: 1 bad_json (first" in done.stderr
+    assert b"first.jsonl, line 6)" in done.stderr
     newer = line("b", TRAIN, newer=True) + b"\n"
     assert (alone.folder / "kept").read_bytes() == kept[0] + newer + line("e", ORCHARD) + b"\n"
     verdicts = {v["id"]: v for v in read(alone.folder / "verdicts") if v["verdict"] == "near_duplicate"}
@@ -46,13 +50,100 @@ def test_canonical_lines_are_kept_as_they_are_and_pairs_and_clusters_named(alone
     assert b"3 of 7 pages kept" in done.stderr
 
 
+def test_pages_of_one_id_in_two_files_are_two_pages_and_both_are_kept(alone: Program) -> None:
+    first, second = alone.folder / "a.jsonl", alone.folder / "b.jsonl"
+    mine = [line("0", TRAIN), line("1", STORY), line("1", STORY, again=True)]
+    theirs = [line("0", ORCHARD), line("1", STORY.replace("周六", "周日"))]
+    first.write_bytes(b"".join(page + b"\n" for page in mine))
+    second.write_bytes(b"".join(page + b"\n" for page in theirs))
+    options = ("-o", "verdicts", "--keep", "kept")
+    done = alone.run("dedup", first, second, *options)
+    shown = [(v["id"], v["verdict"], v["near_duplicate_of"]) for v in read(alone.folder / "verdicts")]
+    assert shown == [
+        ("0", "new", None),
+        ("1", "new", None),
+        ("1", "unchanged", None),
+        (f"0@{second}:1", "new", None),
+        (f"1@{second}:2", "near_duplicate", "1"),
+    ]
+    assert (alone.folder / "kept").read_bytes().split(b"\n")[:-1] == [mine[0], mine[2], theirs[0]]
+    last = done.stderr.decode().splitlines()[-1]
+    assert "2 pages have an id that came before" in last
+    assert "--versions" in last
+    asked = alone.run("explain", f"0@{second}:1", "-i", first, "-i", second, "--json")
+    assert json.loads(asked.stdout)["verdict"]["ordinal"] == 3
+
+    old = alone.run("dedup", first, second, *options, "--versions")
+    assert [v["verdict"] for v in read(alone.folder / "verdicts")] == [
+        "new", "new", "unchanged", "new", "unchanged"]  # fmt: skip
+    assert b"came before" not in old.stderr
+
+
+def test_a_share_of_unreadable_pages_decides_the_exit_code(alone: Program) -> None:
+    pages = [line("a", STORY), b'{"id":"b","text":5}', line("c", TRAIN), b"{}"]
+    (alone.folder / "p.jsonl").write_bytes(b"\n".join(pages))
+    for share, code in (((), 0), (("--max-unreadable", 0.5), 0), (("--max-unreadable", 0.4), 1)):
+        done = alone.run("dedup", "p.jsonl", *share)
+        assert done.returncode == code
+        assert b"2 of 4 pages could not be read: 1 wrong_type (first p.jsonl, line 2), 1 no_text" in done.stderr
+        assert len(done.stdout.splitlines()) == 4
+
+
+def test_a_file_without_the_field_of_the_text_ends_with_2_and_names_what_there_is(alone: Program) -> None:
+    (alone.folder / "p.jsonl").write_bytes(b'{"id":1,"content":"x"}\n{"id":2,"heading":"y","status":200}\n')
+    out = alone.folder / "verdicts"
+    out.write_text("before")
+    done = alone.run("dedup", "p.jsonl", "-o", out)
+    assert done.returncode == 2
+    assert out.read_text() == "before"
+    said = "no page of p.jsonl has a field text or html: name it with --text-field; there are id, content, heading"
+    assert said in done.stderr.decode()
+
+
+@pytest.mark.parametrize(("ending", "opened"), [(".gz", gzip.open), (".XZ", lzma.open), (".zst", zstandard.open)])
+def test_outputs_are_compressed_by_their_names(alone: Program, ending: str, opened: Any) -> None:
+    pages = [line(str(number), f"{STORY} {number}" * number) for number in range(1, 9)]
+    (alone.folder / "p.jsonl").write_bytes(b"".join(page + b"\n" for page in pages))
+    plain = alone.run("dedup", "p.jsonl", "--keep", "kept")
+    packed = alone.run("dedup", "p.jsonl", "--keep", f"kept{ending}", "-o", f"verdicts{ending}")
+    assert packed.returncode == 0, packed.stderr.decode()
+    with opened(alone.folder / f"verdicts{ending}", "rb") as found:
+        assert found.read() == plain.stdout
+    with opened(alone.folder / f"kept{ending}", "rb") as found:
+        assert found.read() == (alone.folder / "kept").read_bytes()
+    again = alone.run("dedup", f"kept{ending}")
+    assert again.returncode == 0
+
+
+def test_what_is_kept_and_what_is_not_adds_up(alone: Program) -> None:
+    pages = [line("a", STORY), line("b", STORY), line("c", "few words"), b"{broken", line("d", ORCHARD, status=500)]
+    pages += [line("e", TRAIN), line("e", TRAIN, again=True), line("x", STORY.replace("周六", "周日"))]
+    (alone.folder / "p.jsonl").write_bytes(b"\n".join(pages))
+    (alone.folder / "old.jsonl").write_bytes(line("o", ORCHARD) + b"\n")
+    (alone.folder / "p.jsonl").write_bytes(b"\n".join([*pages, line("p", ORCHARD)]))
+    done = alone.run("dedup", "p.jsonl", "--keep", "kept", "--against", "old.jsonl")
+    assert (
+        b"2 of 9 pages kept; left out: 2 like a kept page, 1 like a page of the corpus, 1 earlier versions, "
+        b"1 too short or gone, 1 error pages, 1 unreadable" in done.stderr
+    )
+    assert (alone.folder / "kept").read_bytes().splitlines() == [pages[0], pages[6]]
+
+
+def test_feed_warns_of_ids_that_the_service_takes_for_versions(alone: Program) -> None:
+    for name, text in (("a.jsonl", STORY), ("b.jsonl", TRAIN)):
+        (alone.folder / name).write_bytes(line("0", text) + b"\n")
+    alone.good("topics", "create", "--log", "log")
+    done = alone.run("feed", "a.jsonl", "b.jsonl", "--log", "log")
+    assert b"1 of them have an id that came before" in done.stderr
+
+
 def test_a_corpus_gets_no_verdicts_and_what_is_like_it_is_not_kept(alone: Program) -> None:
     corpus, source = alone.folder / "corpus.jsonl", alone.folder / "pages.jsonl"
     corpus.write_bytes(line("x", STORY) + b"\n" + line("y", STORY) + b"\n" + line("b", TRAIN) + b"\n")
     pages = [line("c", STORY.replace("周六", "周日")), line("b", TRAIN), line("e", ORCHARD), line("f", ORCHARD)]
     source.write_bytes(b"".join(page + b"\n" for page in pages))
     options = ("--keep", "kept", "--pairs", "pairs", "--clusters", "clusters")
-    verdicts = alone.dedup(source, "--against", corpus, *options)
+    verdicts = alone.dedup(source, "--versions", "--against", corpus, *options)
     shown = [(v["id"], v["verdict"], v["near_duplicate_of"], v["ordinal"]) for v in verdicts]
     assert shown[0][:2] == ("c", "near_duplicate")
     assert shown[0][2] in ("x", "y")

@@ -17,7 +17,6 @@ from tests.naive import NaiveJudge, NaivePage
 
 
 def test_without_any_page_there_is_nothing() -> None:
-    assert Groups().canonical().tolist() == []
     assert list(Groups().groups()) == []
 
 
@@ -35,8 +34,6 @@ def test_they_are_the_live_pages_of_the_quadratic_judge(seed: int, link: Any, fi
             groups.take(verdict, page.kind is Kind.TOO_SHORT)
     by_cluster = sorted(judge.live, key=lambda page: (page.cluster, page.age))
     expected = [list(members) for _, members in groupby(by_cluster, key=lambda page: page.cluster)]
-    canonical = sorted(members[0].ordinal for members in expected if members[0].age >= first)
-    assert groups.canonical(first).tolist() == canonical != []
     large = [m for m in expected if len(m) > 1 and any(page.ordinal >= first for page in m)]
     found = [(group.cluster_id, group.canonical, group.pages) for group in groups.groups(first)]
     assert found == [(str(m[0].cluster), m[0].id, [page.id for page in m]) for m in large] != []

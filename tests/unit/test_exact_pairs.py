@@ -44,8 +44,8 @@ def test_j_is_that_of_the_versions_which_were_live(
     ):
 
         def seen(batch: Any) -> None:
-            exact.seen(batch)
-            texts.extend(page.text or "" for page in batch)
+            exact.seen(batch.pages)
+            texts.extend(page.text or "" for page in batch.pages)
 
         for number, verdict in enumerate(deduper.stream(records, 2, seen)):
             line = str(number).encode()
@@ -73,7 +73,7 @@ def test_long_texts_are_compared_in_smaller_parts(monkeypatch: pytest.MonkeyPatc
         records = [Record("p", 0, n, None, json.dumps({"id": str(n), "text": text}).encode(), (), 0)
                    for n, text in enumerate(texts)]  # fmt: skip
         expected = []
-        for n, verdict in enumerate(deduper.stream(records, 1, exact.seen)):
+        for n, verdict in enumerate(deduper.stream(records, 1, lambda batch: exact.seen(batch.pages))):
             exact.take(verdict, b"-")
             if verdict.near_duplicate_of:
                 expected.append((b"-", pytest.approx(jaccard(texts[n], texts[int(verdict.near_duplicate_of)]))))
@@ -94,8 +94,29 @@ DEMO = ROOT / "stream" / "sources" / "demo_pages.jsonl"
 def test_pairs_get_a_field_more_and_verdicts_stay_as_they_are(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    plain = ["dedup", str(DEMO), "--pairs", f"{tmp_path}/plain", "-o", f"{tmp_path}/v1", "--threads", "1"]
-    exact = ["dedup", str(DEMO), "--pairs", f"{tmp_path}/exact", "-o", f"{tmp_path}/v2", "--exact"]
+    plain = [
+        "dedup",
+        str(DEMO),
+        "--max-unreadable",
+        "1",
+        "--pairs",
+        f"{tmp_path}/plain",
+        "-o",
+        f"{tmp_path}/v1",
+        "--threads",
+        "1",
+    ]
+    exact = [
+        "dedup",
+        str(DEMO),
+        "--max-unreadable",
+        "1",
+        "--pairs",
+        f"{tmp_path}/exact",
+        "-o",
+        f"{tmp_path}/v2",
+        "--exact",
+    ]
     assert [invoke(plain), invoke(exact)] == [0, 0]
     assert (tmp_path / "v1").read_bytes() == (tmp_path / "v2").read_bytes()
     before, after = ((tmp_path / name).read_text().splitlines() for name in ("plain", "exact"))
@@ -121,7 +142,7 @@ def test_exact_is_about_pairs(tmp_path: Path, capsys: pytest.CaptureFixture[str]
 def test_on_a_terminal_a_bar_says_how_fast_and_how_long(tmp_path: Path, cache: Path) -> None:
     ours, theirs = pty.openpty()
     with os.fdopen(ours, "rb", 0) as terminal:
-        arguments = command_line("dedup", DEMO, "-o", tmp_path / "v")
+        arguments = command_line("dedup", DEMO, "--max-unreadable", 1, "-o", tmp_path / "v")
         program = subprocess.Popen(
             arguments, stderr=theirs, cwd=ROOT, env=environment(cache, COLUMNS="120", TERM="xterm")
         )

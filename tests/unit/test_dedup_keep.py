@@ -1,0 +1,105 @@
+"""Which pages of a run are kept, against loops over all pairs; and what chains of bridges cannot do."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stream import Deduper
+from stream.deduper import Fingerprinted
+from stream.model import Kind, Record, Verdict
+from stream.text.policy import Policy
+from stream.tools.dedup_keep import Keeping
+from stream.wire.page import NO_TIME
+from tests.e2e import pages
+from tests.naive import NaivePage, match
+from tests.unit.test_dedup_groups import naive_pages
+
+
+def run(deduper: Deduper, records: list[Record]) -> tuple[Keeping, list[NaivePage], list[Verdict]]:
+    keeping = Keeping(deduper.policy)
+    told: list[NaivePage] = []
+
+    def seen(batch: Fingerprinted) -> None:
+        keeping.seen(batch.columns)
+        told.extend(naive_pages(batch))
+
+    verdicts = list(deduper.stream(records, 1, seen))
+    for verdict in verdicts:
+        keeping.take(verdict)
+    return keeping, told, verdicts
+
+
+def final(told: list[NaivePage], verdicts: list[Verdict]) -> list[tuple[int, int]]:
+    """Age and ordinal of each page that is there in the end, the oldest first."""
+    live: dict[bytes, tuple[int, int]] = {}
+    for number, (page, verdict) in enumerate(zip(told, verdicts, strict=True)):
+        if page.kind is Kind.READABLE:
+            age = live[page.identity][0] if verdict.verdict == "unchanged" else number
+            live[page.identity] = age, number
+        elif page.kind in (Kind.TOO_SHORT, Kind.WITHDRAWN):
+            live.pop(page.identity, None)
+    return sorted(live.values())
+
+
+def naive(told: list[NaivePage], verdicts: list[Verdict], policy: Policy, first: int) -> list[int]:
+    stream_time, now = [], -1
+    for page in told:
+        now = max(now, page.time if page.kind is Kind.READABLE else -1)
+        stream_time.append(now)
+    kept: list[int] = []
+    chosen = []
+    for age, number in final(told, verdicts):
+        edge = -1 if policy.window_ms is None else stream_time[age] - policy.window_ms
+        like = any(told[other].time > edge and match(told[number], told[other], policy) for other in kept)
+        if age < first or not like:
+            kept.append(number)
+            chosen += [number] * (age >= first)
+    return sorted(chosen)
+
+
+@pytest.mark.parametrize(
+    ("seed", "first", "options"),
+    [(1, 0, {}), (2, 250, {}), (3, 0, {"link": "canonical"}), (4, 0, {"window": "2h"}), (5, 100, {"window": "2h"})],
+)
+def test_a_page_is_left_out_only_for_one_that_it_matches_and_that_is_kept(
+    seed: int, first: int, options: dict[str, Any], cache: Path
+) -> None:
+    lines = [line for line in pages.lines(900, seed) if "window" not in options or b'"time"' in line]
+    records = [
+        Record("p", 0, i, f"p:{i}".encode() * (b'"id"' not in line), line, (), NO_TIME)
+        for i, line in enumerate(lines)
+    ]
+    with Deduper(cache=cache, workers=0, distance=12, similarity=0.3, **options) as deduper:
+        keeping, told, verdicts = run(deduper, records)
+        kept = keeping.choose(first)
+        assert kept.ordinals.tolist() == naive(told, verdicts, deduper.policy, first) != []
+    assert kept.left_out["like a kept page"] > 20
+    assert ("like a page of the corpus" in kept.left_out) == (first > 0)
+    assert len(kept.ordinals) + sum(kept.left_out.values()) == len(records) - first
+
+
+def test_without_any_page_nothing_is_kept(cache: Path) -> None:
+    with Deduper(cache=cache, workers=0) as deduper:
+        kept = Keeping(deduper.policy).choose(0)
+    assert (len(kept.ordinals), kept.left_out) == (0, {})
+
+
+def test_a_chain_of_bridges_takes_no_page_out_of_what_is_kept(cache: Path) -> None:
+    rng = random.Random(5)
+    syllables = [first + last for first in "bcdfghjklmnprstvw" for last in "aeiou"]
+    spam, victim = (
+        [" ".join("".join(rng.choices(syllables, k=3)) for _ in range(6)) for _ in range(67)] for _ in "ab"
+    )
+    texts = [" ".join(spam), " ".join(victim)]
+    texts += [" ".join([*victim[:cut], *spam[cut:]]) for cut in range(1, 67)]
+    values = [b'{"id":"%d","text":"%s"}' % (i, text.encode()) for i, text in enumerate(texts)]
+    records = [Record("p", 0, i, b"%d" % i, value, (), NO_TIME) for i, value in enumerate(values)]
+    with Deduper(cache=cache, workers=0) as deduper:
+        keeping, _, verdicts = run(deduper, records)
+        kept = keeping.choose(0)
+    assert any(verdict.merged_clusters for verdict in verdicts), "the bridges tie the victim to the spam"
+    assert {0, 1} <= set(kept.ordinals.tolist())
