@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -13,8 +15,9 @@ import msgspec
 import numpy as np
 
 from stream.closing import Closing
-from stream.errors import InputError, UsageError
+from stream.errors import InputError, StateUnwritable, UsageError
 from stream.files.folder import StateFolder
+from stream.files.pace import SavePace
 from stream.index.index import Index, join
 from stream.index.keys import Keys
 from stream.index.plan import choose
@@ -65,9 +68,10 @@ class Explained(NamedTuple):
 class Deduper(Closing):
     """Judges pages as the service does; state is in memory, or in the folder `path`.
 
-    A folder is taken up where it was last saved: by `save`, or by `close`, which leaving a `with` block does. What
-    was judged since then is unknown to the next one, so save where you take note of verdicts. One object at a time
-    may have it.
+    A folder is taken up where it was last saved, and `judged` says behind how many pages that is. It is saved by
+    `save`, by `close`, which leaving a `with` block does, and at the end of a call of `judge`, or between batches
+    of `stream`, once `save_pages` pages or `save_s` seconds have passed. Saving takes a twentieth of the time at
+    most. What was judged since then is unknown to the next one. One object at a time may have a folder.
 
     `recipe` is a preset's name, a recipe file or a Recipe; `distance` and `similarity` override its own; `window`
     is a duration such as "72h" or None; `link` is "any" or "canonical". `cache` is the folder for tables made once,
@@ -99,7 +103,11 @@ class Deduper(Closing):
         memory_bytes: int = MEMORY_BYTES,
         max_record_bytes: int = _MAX_RECORD_BYTES,
         say: Callable[[str], None] | None = None,
+        save_pages: int = 500,
+        save_s: float = 10.0,
     ) -> None:
+        self._say = say or (lambda sentence: None)
+        self._pace = SavePace(save_pages, save_s, time.monotonic)
         window_ms = None if window is None else duration_ms("window", window)
         self._fingerprinter = Fingerprinter(
             _recipe(recipe),
@@ -125,14 +133,22 @@ class Deduper(Closing):
         self._folder = None if path is None else StateFolder(Path(path))
         if self._folder is not None:
             self._load(self._folder)
+            if self.judged:
+                self._say(f"{path} goes on behind {self.judged:,} pages")
+
+    @property
+    def judged(self) -> int:
+        """How many pages were judged, those that the folder had among them: go on with the next one."""
+        return self._state.acceptor.ordinal
 
     def judge(self, pages: Iterable[Mapping[str, Any] | str]) -> list[Verdict]:
         """One verdict for each page, in order. Texts and pages without id and URL are named by their number."""
-        if isinstance(pages, str):
-            raise TypeError("judge takes pages or texts, not one text: put it into a list")
-        first = self._state.acceptor.ordinal
+        _refuse_single("judge", "pages or texts", pages)
+        first = self.judged
         records = (_record(page, first + number) for number, page in enumerate(pages))
-        return list(self.stream(records, threads=1))
+        verdicts = list(chain.from_iterable(self._batches(records, 1, None)))
+        self._save_if_due()
+        return verdicts
 
     def stream(
         self,
@@ -147,18 +163,27 @@ class Deduper(Closing):
         held. Raises UsageError where a window is set and a readable page has no time of its
         own; what `records` raises comes after the verdicts of all records before it.
         """
+        for verdicts in self._batches(records, threads, seen):
+            yield from verdicts
+            self._save_if_due()  # these verdicts were taken
+
+    def _batches(
+        self, records: Iterable[Record], threads: int, seen: Callable[[Fingerprinted], None] | None
+    ) -> Iterator[list[Verdict]]:
         for batch in self.fingerprinted(records, threads):
             if seen is not None:
                 seen(batch)
-            columns, ordinal = batch.columns, self._state.acceptor.ordinal
+            columns, ordinal = batch.columns, self.judged
             self._state.acceptor.ordinal += len(columns)
             self._whole = False
             verdicts = self._resolver.judge(columns, columns.time, ordinal, batch.sources)
             self._whole = True
-            yield from verdicts
+            yield verdicts
 
     def match(self, text: str) -> list[Match]:
         """The live pages that a page with this text would match, the closest first. Nothing is stored."""
+        if not isinstance(text, str):
+            raise TypeError(f"match takes one text, not {type(text).__name__}")
         fingerprints, sketches, words = self._fingerprinter.texts([text])
         if words[0] < self._fingerprinter.recipe.min_words:
             return []
@@ -180,10 +205,22 @@ class Deduper(Closing):
         Raises StateUnwritable: the folder is as it was then, and it can be tried again."""
         if self._folder is None or not self._whole:
             return
+        began = time.monotonic()
         prepared = self._folder.prepare(self._state.parts(), self._state.facts(PYTHON))
         prepared.write()
         prepared.commit()
         self._state.on_disk(self._folder.files, prepared.sealed)
+        self._pace.saved(self.judged, time.monotonic() - began)
+
+    def _save_if_due(self) -> None:
+        """Save now and then. A disk that does not take it costs no verdict: `close` raises if it still does not."""
+        if self._folder is None or not self._pace.due(self.judged):
+            return
+        try:
+            self.save()
+        except StateUnwritable as error:
+            self._pace.failed()
+            self._say(str(error))
 
     def close(self) -> None:
         """Save, and end the extraction processes; may be called again."""
@@ -201,6 +238,7 @@ class Deduper(Closing):
             if loaded := folder.load(trusted=Pages.KINDS):
                 self._state.restore(loaded.parts, loaded.facts, PYTHON)
                 self._state.on_disk(folder.files, loaded.sealed.values())
+                self._pace.saved(self.judged)
         except BaseException:
             folder.close()
             self._fingerprinter.close()
@@ -242,8 +280,7 @@ class Deduper(Closing):
 
 def fingerprint(texts: Sequence[str], recipe: str | Path | Recipe = "default", cache: Path | None = None) -> U64:
     """The 64-bit fingerprints (n,) of texts under a recipe; 0 for a text of fewer words than its `min_words`."""
-    if isinstance(texts, str):
-        raise TypeError("fingerprint takes texts, not one text: put it into a list")
+    _refuse_single("fingerprint", "texts", texts)
     return _shared_fingerprinter(_recipe(recipe), cache).texts(texts)[0]
 
 
@@ -286,6 +323,8 @@ def batches(records: Iterable[Record]) -> Iterator[list[Record]]:
 
 def _record(page: Mapping[str, Any] | str, number: int) -> Record:
     content: Mapping[str, Any] = {"text": page} if isinstance(page, str) else page
+    if not isinstance(content, Mapping):
+        raise TypeError(f"a page is a mapping of its fields, or a text, not {type(page).__name__}")
     try:
         value = msgspec.json.encode(content)
     except UnicodeEncodeError:
@@ -293,6 +332,16 @@ def _record(page: Mapping[str, Any] | str, number: int) -> Record:
 
         value = json.dumps(dict(content)).encode()  # lone surrogates, which only this encoder escapes
     return Record(topic=PYTHON, partition=0, offset=number, key=None, value=value, timestamp=NO_TIME)
+
+
+def _refuse_single(function: str, wanted: str, given: object) -> None:
+    """Raise TypeError, which says what to pass, for what would be iterated over by characters, keys or columns."""
+    if isinstance(given, str | bytes | Mapping):
+        raise TypeError(f"{function} takes {wanted}, not one {type(given).__name__}: put it into a list")
+    if hasattr(given, "columns") or hasattr(given, "column_names"):
+        kind = type(given).__name__
+        advice = "pass its rows: to_dict('records') of pandas, to_dicts() of polars, to_pylist() of pyarrow"
+        raise TypeError(f"{function} takes {wanted}, not a {kind}: {advice}, or one column of texts as a list")
 
 
 @lru_cache(maxsize=4)

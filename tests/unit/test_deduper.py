@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -12,7 +15,8 @@ import pytest
 import stream
 from stream import Deduper, fingerprint
 from stream.deduper import warm_index
-from stream.errors import SettingsError, StateLocked, UsageError, WrongPolicy
+from stream.errors import SettingsError, StateLocked, StateUnwritable, UsageError, WrongPolicy
+from stream.files.pace import SavePace
 from stream.judge.state import make_index
 from stream.kernels.confirm import confirm_rows
 from stream.kernels.gather import gather
@@ -20,7 +24,7 @@ from stream.kernels.hamming import scan
 from stream.kernels.numbers import merge_live
 from stream.kernels.packed import locate_packed, pack, probe_packed, unpack
 from stream.kernels.permute import rotate
-from stream.model import Source, Verdict
+from stream.model import Record, Source, Verdict
 from stream.text.policy import Policy
 from stream.text.recipe import preset
 
@@ -197,6 +201,99 @@ def test_a_folder_is_taken_up_where_it_was_closed(cache, tmp_path) -> None:
     assert found == [replace_source(verdict) for verdict in expected]
     with pytest.raises(WrongPolicy):
         Deduper(tmp_path / "state", distance=3, cache=cache, workers=0)
+
+
+class Table:
+    """What a DataFrame looks like."""
+
+    columns = ("id", "text")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.columns)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (STORY, "not one str: put it into a list"),
+        (STORY.encode(), "not one bytes: put it into a list"),
+        ({"id": "a", "text": STORY}, "not one dict: put it into a list"),
+        (Table(), r"not a Table: pass its rows: to_dict\('records'\)"),
+        ([STORY.encode()], "or a text, not bytes"),
+        ([None], "or a text, not NoneType"),
+        ([["id", "text"]], "or a text, not list"),
+    ],
+)
+def test_what_is_no_list_of_pages_says_what_to_pass(deduper: Deduper, given: Any, said: str) -> None:
+    with pytest.raises(TypeError, match=said):
+        deduper.judge(given)
+    assert deduper.judged == 0
+
+
+@pytest.mark.parametrize("given", [STORY, {"text": STORY}, Table()])
+def test_fingerprint_and_match_take_no_tables_either(deduper: Deduper, cache: Path, given: Any) -> None:
+    with pytest.raises(TypeError, match="fingerprint takes texts"):
+        fingerprint(given, cache=cache)
+    with pytest.raises(TypeError, match="match takes one text"):
+        deduper.match([given])
+
+
+def test_a_folder_is_saved_as_pages_come_and_says_where_it_goes_on(cache: Path, tmp_path: Path) -> None:
+    pages = [{"id": str(number), "text": f"{OTHER} {number}"} for number in range(700)]
+    deduper = Deduper(tmp_path / "state", cache=cache, workers=0, save_pages=500)
+    for page in pages:
+        deduper.judge([page])
+    shutil.copytree(tmp_path / "state", tmp_path / "killed")
+    deduper.close()
+    said: list[str] = []
+    with Deduper(tmp_path / "killed", cache=cache, workers=0, say=said.append) as other:
+        assert 500 <= other.judged < 700
+        assert said == [f"{tmp_path / 'killed'} goes on behind {other.judged:,} pages"]
+        assert next(match.id for match in other.match(pages[499]["text"])) == "499"
+        again = other.judge(pages[other.judged :])
+        assert "unchanged" not in {verdict.verdict for verdict in again}
+
+
+def test_a_stream_is_saved_between_batches_when_their_verdicts_were_taken(cache: Path, tmp_path: Path) -> None:
+    values = [b'{"id":"%d","text":"%s %d"}' % (number, OTHER.encode(), number) for number in range(1500)]
+    records = [Record("p", 0, number, b"%d" % number, value) for number, value in enumerate(values)]
+    with Deduper(tmp_path / "state", cache=cache, workers=0, save_pages=1) as deduper:
+        verdicts = deduper.stream(records)
+        for _ in range(600):
+            next(verdicts)
+        shutil.copytree(tmp_path / "state", tmp_path / "killed")
+    with Deduper(tmp_path / "killed", cache=cache, workers=0) as other:
+        assert other.judged == 512
+
+
+def test_a_disk_that_takes_no_state_costs_no_verdict(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    with Deduper(tmp_path / "state", cache=cache, workers=0, save_pages=1, say=said.append) as deduper:
+        with monkeypatch.context() as patched:
+            patched.setattr(deduper, "save", failing_save)
+            assert [verdict.verdict for verdict in deduper.judge([STORY])] == ["new"]
+        assert said == ["no room: make some"]
+
+
+def failing_save() -> None:
+    raise StateUnwritable("no room", "make some")
+
+
+def test_saving_is_due_by_pages_or_seconds_and_takes_a_share_of_the_time() -> None:
+    now = 0.0
+    pace = SavePace(100, 10.0, lambda: now)
+    assert [pace.due(pages) for pages in (0, 99, 100)] == [False, False, True]
+    now = 10.0
+    assert [pace.due(pages) for pages in (0, 1)] == [False, True]
+    pace.saved(100, took_s=1.0)
+    now = 29.0
+    assert not pace.due(10_000)
+    now = 30.0
+    assert pace.due(101)
+    with pytest.raises(SettingsError):
+        SavePace(0, 1.0, lambda: now)
 
 
 def replace_source(verdict: Verdict) -> Verdict:
