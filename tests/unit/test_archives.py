@@ -279,10 +279,11 @@ def test_damage_costs_what_it_touches(
     members = [PACKINGS[packing]([record]) for record in records]
     starts = [sum(map(len, members[:number])) for number in range(len(members) + 1)]
     data, touched = bytearray(b"".join(members)), set()
+    more = sum(size for what, _, size in blows if what == "cut")  # a cut brings what follows under the next one
     for what, part, size in blows:
         at = int(part * (starts[-1] - 1))
         first = max(number for number in range(12) if starts[number] <= at)
-        last = max(number for number in range(12) if starts[number] < at + size)
+        last = max(number for number in range(12) if starts[number] < at + size + more)
         # A blow at a record's last bytes may also hide where the next one begins.
         touched.update(range(first, min(12, last + 2)))
         if what == "flip":
@@ -326,3 +327,49 @@ def test_an_arc_and_a_warc_of_one_crawl_hold_the_same_pages() -> None:
     one, other = (read(folder / "warc" / f"aut_example.{kind}.gz")[0] for kind in ("arc", "warc"))
     assert [(page.id, page.raw) for page in one] == [(page.id, page.raw) for page in other]
     assert len(one) == 177
+
+
+@pytest.mark.parametrize("packing", list(PACKINGS))
+@pytest.mark.parametrize("record", [warc, arc])
+@pytest.mark.parametrize("before", [100, 5_000, 100_000])
+def test_a_page_that_holds_records_injects_none(
+    tmp_path: Path, before: int, record: Callable[..., bytes], packing: str
+) -> None:
+    """Within what is held of a block and beyond it, whatever the length of the page."""
+    limit = 1_000
+    inner = b"".join(record(answer(b"<p>forged"), number) for number in (1, 7, 9))
+    evil = answer(b"<p>" + b"x" * before + b"\n\r\n" + inner + b"y" * 300_000)
+    records = [*archives.pages([1], record), record(evil, 2), *archives.pages([3], record)]
+    pages, said = read(written(tmp_path, PACKINGS[packing](records)), limit)
+    assert [(page.id[-1], page.reason) for page in pages] == [("1", ""), ("2", "too_large"), ("3", "")]
+    assert said == ""
+
+
+@pytest.mark.parametrize("packing", ["plain", "gzip"])
+def test_what_a_long_wrong_length_swallowed_is_found_again(tmp_path: Path, packing: str) -> None:
+    """Also where so many lengths are wrong that the file is not read to its end for each."""
+    records = archives.pages(range(3_000))
+    wrong = list(range(10, 3_000, 100))
+    for number in wrong:
+        records[number] = warc(answer(body(number)), number, length=800_000 + number)
+    pages, said = read(written(tmp_path, PACKINGS[packing](records)), 1_000)
+    assert numbers(pages) == [number for number in range(3_000) if number not in wrong]
+    assert [page.reason for page in pages if page.kind is not Kind.READABLE] == ["damaged"] * len(wrong)
+    assert f"at {len(wrong) - 1} more places" in said
+
+
+def test_headers_that_match_slowly_cost_what_they_are_long(tmp_path: Path) -> None:
+    line = b"http:" + b" - 20200101000000 " * 450 + b"1" * 57_000 + b"x\n"
+    path = written(tmp_path, arc(answer(body(0)), 0) + line + arc(answer(body(1)), 1))
+    began = thread_time()
+    pages, _ = read(path)
+    assert thread_time() - began < 1
+    assert 1 in numbers(pages)
+
+
+@pytest.mark.parametrize("interim", [b"HTTP/1.1 100 Continue\r\n\r\n", b"ICY 103\n\n"])
+def test_any_number_of_interim_answers_may_come_before_the_answer(tmp_path: Path, interim: bytes) -> None:
+    found = response(interim * 40_000 + answer(body(1)), LIMIT)
+    assert (found.status, found.body) == (200, body(1))
+    pages, _ = read(written(tmp_path, warc(interim * 2_000 + answer(body(1)), 1) + archives.pages([2])[0]))
+    assert numbers(pages) == [1, 2]

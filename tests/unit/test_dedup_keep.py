@@ -92,10 +92,10 @@ def test_a_chain_of_bridges_takes_no_page_out_of_what_is_kept(cache: Path) -> No
     rng = random.Random(5)
     syllables = [first + last for first in "bcdfghjklmnprstvw" for last in "aeiou"]
     spam, victim = (
-        [" ".join("".join(rng.choices(syllables, k=3)) for _ in range(6)) for _ in range(67)] for _ in "ab"
+        [" ".join("".join(rng.choices(syllables, k=3)) for _ in range(3)) for _ in range(134)] for _ in "ab"
     )
     texts = [" ".join(spam), " ".join(victim)]
-    texts += [" ".join([*victim[:cut], *spam[cut:]]) for cut in range(1, 67)]
+    texts += [" ".join([*victim[:cut], *spam[cut:]]) for cut in range(1, 134)]
     values = [b'{"id":"%d","text":"%s"}' % (i, text.encode()) for i, text in enumerate(texts)]
     records = [Record("p", 0, i, b"%d" % i, value, (), NO_TIME) for i, value in enumerate(values)]
     with Deduper(cache=cache, workers=0) as deduper:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Final
+from functools import partial
+from itertools import chain
+from typing import IO, Final
 
 from stream.sources.archives.packed import Break
 
+_PIECE_BYTES: Final = 1 << 16
 _LINE_ENDS: Final = re.compile(rb"[\r\n]*")
 
 
@@ -23,7 +26,7 @@ class Flow:
     """Memory is what is asked for at once, and a piece."""
 
     def __init__(self, pieces: Iterator[bytes | Break]) -> None:
-        self._pieces = pieces
+        self._pieces: Iterator[bytes | Break] = pieces
         self._held = bytearray()
 
     @property
@@ -69,6 +72,12 @@ class Flow:
     def put_back(self, data: bytes) -> None:
         """These bytes come next."""
         self._held[:0] = data
+
+    def replay(self, data: IO[bytes]) -> None:
+        """What this file holds comes next, from its beginning."""
+        data.seek(0)
+        again = iter(partial(data.read, _PIECE_BYTES), b"")
+        self._pieces = chain(again, [self.drop()], self._pieces)
 
     def drop(self) -> bytes:
         """Take all that was read before a break."""

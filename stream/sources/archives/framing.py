@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import re
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import IO, Final
 
 from stream.sources.archives.flow import BrokenOff, Flow
 
 _HEAD_BYTES: Final = 1 << 16
 _CHUNK_BYTES: Final = 1 << 18
+_KEPT_BYTES: Final = 1 << 20
 _MARK_BYTES: Final = 1 << 10
 _WARC: Final = re.compile(rb"WARC/[01]\.\d{1,2}[ \t]*\r?\n\Z")
-_ARC: Final = re.compile(
-    rb"([A-Za-z][A-Za-z0-9+.-]{1,20}:[^\n]{0,8191}?) (\d{1,3}(?:\.\d{1,3}){3}|[0-9A-Fa-f:]+|-) (\d{14}) "
-    rb"([^\n]*?) ?(\d{1,18})\r?\n\Z"
-)
+_ARC_URL: Final = re.compile(rb"[A-Za-z][A-Za-z0-9+.-]{1,20}:[^\n]{0,8191}\Z")
+_ARC_DATE: Final = re.compile(rb" (?:\d{1,3}(?:\.\d{1,3}){3}|[0-9A-Fa-f:]+|-) (\d{14}) ")
+_ARC_LENGTH: Final = re.compile(rb"(\d{1,18})\r?\n\Z")
 _WARC_WITHIN: Final = re.compile(rb"\n\r?\n(?=WARC/[01]\.\d{1,2}\r?\n)")
 _ARC_WITHIN: Final = re.compile(rb"\n(?=[a-z]{3,8}:[^ \n]{1,2048} [0-9.]{7,15} \d{14} [^ \n]{1,80} \d{1,18}\r?\n)")
-_HOLDS_ARCHIVES: Final = (b"application/warc", b"application/octet-stream", b"application/gzip")
+_PATIENCE: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +56,10 @@ class Framer:
     """Iterates over the records of `flow`. `where` says how far in the file reading has come.
 
     Blocks are held up to `most` bytes, twice for a moment. A record whose length is wrong is `damage`d; the records
-    around it are whole: within what it swallowed, or behind what it left, the next header is looked for. (So a
-    block of more than `most` bytes that holds an archive as it is, and does not say so, is taken for damage.)
+    around it are whole: within what it swallowed, or behind what it left, the next header is looked for. A length
+    counts as wrong only where no record follows the block: a page may hold whatever looks like a record. Until that
+    is known, what follows such a place beyond `most` bytes waits in a temporary file. After some lengths that were
+    wrong so, the next header counts at once: else each of them might cost the rest of the file.
     """
 
     flow: Flow
@@ -66,6 +69,7 @@ class Framer:
     _number: int = 0
     _lost: bool = False
     """What comes next is known to be damaged."""
+    _patience: int = _PATIENCE
 
     def __iter__(self) -> Iterator[ArchiveRecord]:
         while True:
@@ -104,9 +108,9 @@ class Framer:
                 if fields is not None:
                     self._lost = False
                     return fields, False
-            elif found := _ARC.match(line):
+            elif arc := _arc_fields(line):
                 self._lost = False
-                return _arc_fields(found), True
+                return arc, True
             else:
                 self._note("bytes that belong to no record")
 
@@ -143,44 +147,65 @@ class Framer:
             self._note("a record without a length")
             return ArchiveRecord(self._number, fields, b"", 0, arc, "it has no length")
         length, damage, block = int(text), "", b""
+        passed = _Passed(_ARC_WITHIN if arc else _WARC_WITHIN)
         try:
             block = self.flow.take(min(length, self.most))
-            whole = self._passed(fields, block, length - len(block), arc)
-            well = whole and self._ends_well(arc)
-            if not well:
+            whole = self._pass(passed, block, length - len(block))
+            if not (whole and self._ends_well(arc)):
                 damage = "its length is wrong" if whole else "it breaks off"
-                seen = block + self.flow.peek_line(_HEAD_BYTES)
-                within = (_ARC_WITHIN if arc else _WARC_WITHIN).search(seen)
+                seen = block if passed.count else block + self.flow.peek_line(_HEAD_BYTES)
+                within = passed.pattern.search(seen)
+                self._go_back(passed)
                 if within and within.start() < len(block):
                     self.flow.put_back(block[within.end() :])
                     self.flow.take(max(0, within.end() - len(block)))
                     block, damage = block[: within.start()], "its length is wrong"
         except BrokenOff as broken:
             ended = self.flow.waiting == 0 and broken.where.fresh and len(block) == min(length, self.most)
+            ended = ended and passed.count == length - len(block)
             damage = "" if ended else "it breaks off"
-            rest = b"" if block else self.flow.drop()
+            rest = self.flow.drop() if passed.kept or not block else b""
             self._broken(broken, lost=not ended)
+            if passed.kept and not ended:
+                passed.kept.write(rest)
+                self._go_back(passed)
             return ArchiveRecord(self._number, fields, block or rest[:length], length, arc, damage)
         if damage:
             self._note(f"a record that should have {length:,} bytes: {damage}")
         return ArchiveRecord(self._number, fields, block, length, arc, damage)
 
-    def _passed(self, fields: Mapping[str, bytes], block: bytes, count: int, arc: bool) -> bool:
-        """Pass over what follows a block's beginning; False where it ends early, or holds another record."""
-        pattern = _ARC_WITHIN if arc else _WARC_WITHIN
-        look = not fields.get("content-type", b"").lower().startswith(_HOLDS_ARCHIVES)
-        if count and look and pattern.search(block):
-            return False
-        tail = b""
+    def _go_back(self, passed: _Passed) -> None:
+        """What was passed over comes again, from the first place on that looks like a record."""
+        if passed.kept is not None:
+            self._patience -= 1
+            self.flow.replay(passed.kept)
+
+    def _pass(self, passed: _Passed, block: bytes, count: int) -> bool:
+        """Pass over `count` bytes behind a block's beginning; False where they end early.
+
+        Without patience also False before the first place that looks like a record.
+        """
+        patient = self._patience > 0
+        if count and passed.pattern.search(block):
+            if not patient:
+                return False
+            passed.keep(b"")
+        tail = block[-_MARK_BYTES:] if count else b""
         while count:
             chunk = self.flow.take(min(count, _CHUNK_BYTES))
             if not chunk:
                 return False
             count -= len(chunk)
+            passed.count += len(chunk)
+            if passed.kept is not None:
+                passed.kept.write(chunk)
+                continue
             seen = tail + chunk
-            if look and (found := pattern.search(seen)):
-                self.flow.put_back(seen[found.end() :])
-                return False
+            if found := passed.pattern.search(seen):
+                if not patient:
+                    self.flow.put_back(seen[found.end() :])
+                    return False
+                passed.keep(seen[found.end() :])
             tail = seen[-_MARK_BYTES:]
         return True
 
@@ -190,11 +215,29 @@ class Framer:
             return True  # what comes next may be damaged itself
         self.flow.pass_line_ends()
         line = self.flow.peek_line(_HEAD_BYTES)
-        return not line or _WARC.match(line) is not None or _ARC.match(line) is not None
+        return not line or _WARC.match(line) is not None or _arc_fields(line) is not None
 
 
-def _arc_fields(found: re.Match[bytes]) -> dict[str, bytes]:
-    url, _, date, media, length = found.groups()
+@dataclass(slots=True)
+class _Passed:
+    """What follows a block's beginning: how many bytes, and those behind the first place like a record."""
+
+    pattern: re.Pattern[bytes]
+    count: int = 0
+    kept: IO[bytes] | None = None
+
+    def keep(self, data: bytes) -> None:
+        """Keep these bytes and all that follow."""
+        self.kept = tempfile.SpooledTemporaryFile(_KEPT_BYTES)  # noqa: SIM115  # closed with the record
+        self.kept.write(data)
+
+
+def _arc_fields(line: bytes) -> dict[str, bytes] | None:
+    """The header that this line is, in time that grows with its length; None where it is none."""
+    found, ending = _ARC_DATE.search(line), _ARC_LENGTH.search(line)
+    if not (found and ending and found.end() <= ending.start() and _ARC_URL.match(url := line[: found.start()])):
+        return None
+    date, length, media = found[1], ending[1], line[found.end() : ending.start()]
     moment = b"%s-%s-%sT%s:%s:%sZ" % (date[:4], date[4:6], date[6:8], date[8:10], date[10:12], date[12:])
     kind = url.split(b":", 1)[0].lower()
     names = {b"filedesc": b"warcinfo", b"dns": b"dns"}

@@ -35,15 +35,15 @@ def response(block: bytes, limit: int) -> Response:
     taken as it is. Of one that breaks off counts what there is. Never raises; memory is bounded by `limit` and the
     windows of the encodings.
     """
-    status = _STATUS.match(block)
+    at, status = 0, _STATUS.match(block)
     if status is None:
         return Response(None, b"", block[: limit + 1])
-    end = _HEAD.search(block, 0, _HEAD_BYTES)
-    head, body = (block[: end.start()], block[end.end() :]) if end else (block[:_HEAD_BYTES], b"")
-    code = int(status[1])
-    if 100 <= code < 200 and _STATUS.match(body):
-        return response(body, limit)
-    fields = _fields(head)
+    end = _HEAD.search(block, at, _HEAD_BYTES)
+    while end and status[1].startswith(b"1") and (final := _STATUS.match(block, end.end())):
+        at, status = end.end(), final
+        end = _HEAD.search(block, at, at + _HEAD_BYTES)
+    head, body = (block[at : end.start()], block[end.end() :]) if end else (block[at : at + _HEAD_BYTES], b"")
+    code, fields = int(status[1]), _fields(head)
     if b"chunked" in fields.get(b"transfer-encoding", b"").lower():
         body = _unchunked(body)
     encodings = [name.strip() for name in fields.get(b"content-encoding", b"").lower().split(b",")]
