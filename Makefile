@@ -16,7 +16,7 @@ ROUNDS ?=
 SPEED ?=
 ONLY ?=
 
-.PHONY: help demo feed-demo test chaos fuzz audit locks lint bench evaluate broker clean
+.PHONY: help demo feed-demo test lowest chaos fuzz audit locks lint bench evaluate broker clean
 .DEFAULT_GOAL := help
 
 help:  ## This list.
@@ -31,6 +31,13 @@ feed-demo: $(VENV)/.feed kernels jars  ## The news page over replayed pages, wit
 test: $(VENV)/.test kernels jars  ## All tests; a real Kafka broker where Java 17 and Maven are there (TESTS=... for some).
 	@echo "== tests"
 	$(BIN)/python -m pytest $(TESTS)
+
+LOWEST_TESTS := $(patsubst %,tests/unit/test_%.py,archives page sources parquet decode settings frame verdict position)
+lowest: $(VENV)/bin/python  ## Some tests with the lowest versions that pyproject.toml allows, in build/lowest (two minutes).
+	$(BIN)/python -m venv build/lowest
+	$(BIN)/python -m deploy.lowest > build/lowest/constraints.txt
+	build/lowest/bin/python -m pip install --quiet --disable-pip-version-check -c build/lowest/constraints.txt -e '.[parquet]' pytest hypothesis
+	build/lowest/bin/python -m pytest -p no:cacheprovider $(LOWEST_TESTS)
 
 chaos: $(VENV)/.test kernels jars  ## The long chaos suite: faults on real brokers (SEED=, ROUNDS=, SECONDS=, ONLY=kills; half an hour or more).
 	$(BIN)/python -m tests.chaos $(if $(SEED),--seed $(SEED)) $(if $(ROUNDS),--rounds $(ROUNDS)) \

@@ -105,13 +105,13 @@ def test_outputs_are_compressed_by_their_names(alone: Program, ending: str, open
     pages = [line(str(number), f"{STORY} {number}" * number) for number in range(1, 9)]
     (alone.folder / "p.jsonl").write_bytes(b"".join(page + b"\n" for page in pages))
     plain = alone.run("dedup", "p.jsonl", "--keep", "kept")
-    packed = alone.run("dedup", "p.jsonl", "--keep", f"kept{ending}", "-o", f"verdicts{ending}")
+    packed = alone.run("dedup", "p.jsonl", "--keep", f"kept.jsonl{ending}", "-o", f"verdicts{ending}")
     assert packed.returncode == 0, packed.stderr.decode()
     with opened(alone.folder / f"verdicts{ending}", "rb") as found:
         assert found.read() == plain.stdout
-    with opened(alone.folder / f"kept{ending}", "rb") as found:
+    with opened(alone.folder / f"kept.jsonl{ending}", "rb") as found:
         assert found.read() == (alone.folder / "kept").read_bytes()
-    again = alone.run("dedup", f"kept{ending}")
+    again = alone.run("dedup", f"kept.jsonl{ending}")
     assert again.returncode == 0
 
 

@@ -126,7 +126,9 @@ def test_an_output_that_cannot_be_written_is_one_line(alone: Program, some: Path
     assert "such" in line
 
 
-def test_an_output_that_takes_no_more_is_one_line(alone: Program, some: Path, cache: Path) -> None:
+def test_an_output_that_takes_no_more_is_one_line(alone: Program, cache: Path) -> None:
+    some = alone.folder / "whole.jsonl"
+    some.write_text(json.dumps({"id": "a", "text": "one two three four five six seven eight nine ten"}) + "\n")
     for options in (("-o", "/dev/full"), ("-o", "/dev/null", "--keep", "/dev/full")):
         line = one_line(alone.run("dedup", some, *options), 1)
         assert "/dev/full cannot be written on (No space left on device)" in line

@@ -1,0 +1,24 @@
+"""Prints constraints that hold every dependency of pyproject.toml at the lowest version that it allows."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).parents[1]
+_LEAST: Final = re.compile(r"([A-Za-z0-9_.-]+)(?:\[[^\]]*\])?\s*[>=]=\s*([0-9.]+)")
+
+
+def constraints(pyproject: Path) -> list[str]:
+    """`NAME==VERSION` for each dependency that has a lower bound, those of extras among them."""
+    project = tomllib.loads(pyproject.read_text(encoding="utf-8"))["project"]
+    extras = project["optional-dependencies"].values()
+    wanted = [*project["dependencies"], *(one for extra in extras for one in extra)]
+    found = [_LEAST.match(one) for one in wanted]
+    return sorted({f"{one[1].lower()}=={one[2]}" for one in found if one})
+
+
+if __name__ == "__main__":
+    print("\n".join(constraints(ROOT / "pyproject.toml")))
