@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 import tomllib
 from pathlib import Path
 from typing import Final
@@ -21,4 +22,4 @@ def constraints(pyproject: Path) -> list[str]:
 
 
 if __name__ == "__main__":
-    print("\n".join(constraints(ROOT / "pyproject.toml")))
+    sys.stdout.writelines(f"{line}\n" for line in constraints(ROOT / "pyproject.toml"))
