@@ -14,46 +14,48 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from stream.closing import Closing
-from stream.errors import StateError, StateLocked, StateUnwritable
+from stream.errors import StateDamaged, StateError, StateLocked, StateUnwritable
 from stream.files import manifest
 from stream.files.failures import writing
 from stream.files.layer import Files
 from stream.files.loading import Base, load
 from stream.files.loading import Loaded as Loaded
 from stream.files.manifest import IN_ORDER, NEWEST, OLDEST, PREVIOUS, Snapshot
+from stream.files.names import ASIDE, LOCK, SEALED, SUSPECT, check_own
 from stream.files.part import Fact, Part
-from stream.files.prepared import PART_NAME, PARTIAL, SUFFIX, Prepared
-
-LOCK: Final = "lock"
+from stream.files.prepared import PART_NAME, Prepared
 
 
 class StateFolder(Closing):
     """A folder of state, held by one process."""
 
-    def __init__(self, path: Path, files: Files | None = None) -> None:
+    def __init__(self, path: Path, files: Files | None = None, *, mends: bool = False) -> None:
         """Make or open it, and remove what a crash has left.
 
-        Raises StateLocked, StateUnwritable and, where a manifest cannot be read, StateDamaged or StateFormat:
-        then nothing was removed.
+        Raises StateLocked, StateUnwritable, UsageError for a folder of other things and, where a manifest cannot
+        be read, StateDamaged or StateFormat: then nothing was removed. Who `mends` finds damaged manifests in
+        `damaged`, and nothing is removed before `set_aside`.
         """
         self.path = Path(path)
         self._files = files or Files()
         self._lock = _locked(self._files, self.path)
         try:
-            self.snapshots: tuple[Snapshot, ...] = manifest.read_all(self._files, self.path)
-            """The newest first, at most two."""
-            with writing(self.path):
-                self._settle_names()
-            self._clean()
+            self.snapshots, self.damaged = self._read(mends)
+            """The newest first, at most two; and manifests that are damaged, with what is wrong."""
+            if not self.damaged:
+                with writing(self.path):
+                    self._settle_names()
+                self._clean()
         except BaseException:
             self.close()
             raise
         self._number = max((snapshot.manifest.number for snapshot in self.snapshots), default=0)
         self._base = Base({}, {}, {})
-        self._passed_over = False
+        self._loaded: int | None = None
+        """The number of the snapshot that the next one is based on."""
         self._last: Prepared | None = None
 
     def close(self) -> None:
@@ -74,12 +76,60 @@ class StateFolder(Closing):
         """
         for snapshot in self.snapshots:
             if fits is None or fits(snapshot.manifest.facts):
-                return self._load(snapshot, trusted)
+                return self.load_one(snapshot, trusted)
         return None
 
     def load_previous(self, trusted: Collection[str] = ()) -> Loaded | None:
         """As `load` for the older of two snapshots, None where there are not two."""
-        return self._load(self.snapshots[1], trusted) if len(self.snapshots) > 1 else None
+        return self.load_one(self.snapshots[1], trusted) if len(self.snapshots) > 1 else None
+
+    def load_one(self, snapshot: Snapshot, trusted: Collection[str] = ()) -> Loaded:
+        """As `load` for one of `snapshots`."""
+        loaded, self._base = load(self._files, snapshot, trusted)
+        self._loaded = snapshot.manifest.number
+        return loaded
+
+    def set_aside(self, bad: Collection[Snapshot]) -> None:
+        """Move these snapshots and the manifests in `damaged` to a folder `damaged`, with all files that no other
+        one names; what was there before goes. Raises StateUnwritable."""
+        files, aside = self._files, self.path / ASIDE
+        kept = [each for each in self.snapshots if each not in bad]
+        named = {file.file for each in kept for file in each.manifest.files()}
+        with writing(aside):
+            files.make_folder(aside)
+            for name in files.listdir(aside):
+                files.unlink(aside / name)
+            for path in (*self.damaged, *(each.path for each in bad)):
+                files.rename(path, aside / path.name)
+            for name in files.listdir(self.path):
+                if SEALED.fullmatch(name) and name not in named:
+                    files.rename(self.path / name, aside / name)
+            self._settle_names()
+            files.sync_folder(aside)
+            files.sync_folder(self.path)
+        self.snapshots, self.damaged = self._read(mends=False)
+
+    def aside(self) -> int:
+        """How many files lie in the folder of what was set aside."""
+        try:
+            return len(self._files.listdir(self.path / ASIDE))
+        except OSError:
+            return 0
+
+    @property
+    def suspected(self) -> bool:
+        """Whether something of the state was found damaged while it was used. Raises StateUnwritable."""
+        with writing(self.path):
+            return SUSPECT in self._files.listdir(self.path)
+
+    def suspect(self, suspected: bool) -> None:
+        """Note that, or that all is verified. A disk that does not take the note goes without it."""
+        with contextlib.suppress(OSError):
+            if suspected:
+                self._files.close(self._files.create(self.path / SUSPECT))
+            else:
+                self._files.unlink(self.path / SUSPECT)
+            self._files.sync_folder(self.path)
 
     def prepare(self, parts: Sequence[Part], facts: Mapping[str, Fact]) -> Prepared:
         """A snapshot of the parts as they are now, for another thread to write; an earlier one that was prepared
@@ -110,12 +160,13 @@ class StateFolder(Closing):
         files, newest, previous = self._files, self.path / NEWEST, self.path / PREVIOUS
         if not again:
             names = files.listdir(self.path)
-            if NEWEST in names and not self._passed_over:
+            passed_over = self._loaded is not None and self._loaded != self.snapshots[0].manifest.number
+            if NEWEST in names and not passed_over:
                 if PREVIOUS in names:
                     files.rename(previous, self.path / OLDEST)
                 files.rename(newest, previous)
         files.rename(path, newest)
-        self._passed_over = False
+        self._loaded = None
 
     def committed(self, base: Base) -> None:
         """For `Prepared`: its manifest is the newest one now, and the next snapshot is based on it."""
@@ -125,10 +176,10 @@ class StateFolder(Closing):
             self._settle_names()
             self._clean()
 
-    def _load(self, snapshot: Snapshot, trusted: Collection[str]) -> Loaded:
-        loaded, self._base = load(self._files, snapshot, trusted)
-        self._passed_over = snapshot.manifest.number != self.snapshots[0].manifest.number
-        return loaded
+    def _read(self, mends: bool) -> tuple[tuple[Snapshot, ...], dict[Path, StateDamaged]]:
+        if mends:
+            return manifest.read_each(self._files, self.path)
+        return manifest.read_all(self._files, self.path), {}
 
     def _settle_names(self) -> None:
         """Give the manifests that a crash between two renames has left their usual names. Raises OSError."""
@@ -147,7 +198,7 @@ class StateFolder(Closing):
         kept = {named.file for snapshot in self.snapshots for named in snapshot.manifest.files()}
         with contextlib.suppress(OSError):
             for name in self._files.listdir(self.path):
-                if name.endswith((SUFFIX, PARTIAL)) and name not in kept:
+                if SEALED.fullmatch(name) and name not in kept:
                     with contextlib.suppress(OSError):
                         self._files.unlink(self.path / name)
 
@@ -157,6 +208,7 @@ def _locked(files: Files, path: Path) -> int:
     try:
         with writing(path):
             files.make_folder(path)
+            check_own(path, files.listdir(path))
             return files.lock(path / LOCK)
     except StateUnwritable as error:
         if isinstance(error.__cause__, BlockingIOError):

@@ -16,11 +16,12 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from stream.errors import StateDamaged
 from stream.files import checksum, dtypes, header, sealed
 from stream.files.failures import damaged, reading
 from stream.files.layer import Files
 from stream.files.part import Part
-from stream.files.sealed import Sealed
+from stream.files.sealed import Pace, Sealed
 
 NEWEST: Final = "manifest"
 PREVIOUS: Final = "manifest.previous"
@@ -140,6 +141,20 @@ def read_all(files: Files, folder: Path) -> tuple[Snapshot, ...]:
         before = numbers
 
 
+def read_each(files: Files, folder: Path) -> tuple[tuple[Snapshot, ...], dict[Path, StateDamaged]]:
+    """As `read_all` for the one process of the folder, and the manifests that are damaged, with what is wrong."""
+    found: dict[int, Snapshot] = {}
+    bad: dict[Path, StateDamaged] = {}
+    for name in IN_ORDER:
+        try:
+            snapshot = read(files, folder / name)
+        except StateDamaged as error:
+            bad[folder / name] = error
+        else:
+            found.update({snapshot.manifest.number: snapshot} if snapshot else {})
+    return tuple(found[number] for number in sorted(found, reverse=True)[:KEPT]), bad
+
+
 def nbytes(array: ChangingArray) -> int:
     """How large it is. Raises ValueError where its type is none."""
     return math.prod(array.shape) * dtypes.read(array.dtype).itemsize
@@ -164,9 +179,11 @@ def opened(files: Files, folder: Path, named: NamedFile, *, verify: bool) -> tup
             files.close(descriptor)
 
 
-def described(files: Files, folder: Path, named: NamedFile, *, verify: bool = False) -> Sealed:
+def described(
+    files: Files, folder: Path, named: NamedFile, *, verify: bool = False, pace: Pace = sealed.at_once
+) -> Sealed:
     """What the named file says of itself. Raises StateDamaged, also where it is whole but another one."""
-    found = sealed.describe(folder / named.file, files, verify)
+    found = sealed.describe(folder / named.file, files, verify, pace)
     _same(found, named)
     return found
 

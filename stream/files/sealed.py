@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -33,6 +33,14 @@ _TRAILER: Final = struct.Struct("<Q16s8s")
 _PADDING: Final = bytes(ALIGN)
 _WINDOW: Final = 8 * checksum.BLOCK
 """Bytes that verifying reads at a time."""
+
+
+Pace = Callable[[int], None]
+"""Hears how many bytes were verified just now, and may wait."""
+
+
+def at_once(size: int) -> None:
+    """No pace at all."""
 
 
 class Extent(NamedTuple):
@@ -124,13 +132,13 @@ def open(files: Files, path: Path, verify: bool = True) -> Part:  # read as seal
             files.close(descriptor)
 
 
-def describe(path: Path, files: Files | None = None, verify: bool = False) -> Sealed:
+def describe(path: Path, files: Files | None = None, verify: bool = False, pace: Pace = at_once) -> Sealed:
     """What the file says of itself, its arrays read only to `verify` them. Raises StateDamaged and StateFormat."""
     files = files or Files()
     with reading(path):
         descriptor = files.open(path)
         try:
-            return check(files, descriptor, path, verify=verify)
+            return check(files, descriptor, path, verify=verify, pace=pace)
         finally:
             files.close(descriptor)
 
@@ -140,11 +148,12 @@ def layout(path: Path, files: Files | None = None) -> Mapping[str, Extent]:
     return describe(path, files).layout
 
 
-def check(files: Files, descriptor: int, path: Path, *, verify: bool) -> Sealed:
-    """What the open file says of itself. Raises OSError, StateDamaged and StateFormat."""
+def check(files: Files, descriptor: int, path: Path, *, verify: bool, pace: Pace = at_once) -> Sealed:
+    """What the open file says of itself; `pace` hears of each piece that was verified. Raises OSError, StateDamaged
+    and StateFormat."""
     sealed = _describe(files, descriptor, path)
     if verify:
-        _verify(files, descriptor, sealed)
+        _verify(files, descriptor, sealed, pace)
     return sealed
 
 
@@ -208,7 +217,7 @@ def _extent(array: _Array) -> Extent:
     return Extent(array.offset, math.prod(array.shape) * dtype.itemsize, dtype, array.shape)
 
 
-def _verify(files: Files, descriptor: int, sealed: Sealed) -> None:
+def _verify(files: Files, descriptor: int, sealed: Sealed, pace: Pace) -> None:
     """Read all arrays through a small window, so that no lock is held while the disk works. Raises StateDamaged."""
     window = memoryview(bytearray(min(_WINDOW, max(sealed.size, 1))))
     for name, extent in sealed.layout.items():
@@ -218,6 +227,7 @@ def _verify(files: Files, descriptor: int, sealed: Sealed) -> None:
             if files.pread_into(descriptor, piece, at) < len(piece):
                 raise damaged(sealed.path, "it is cut off")
             total.update(piece)
+            pace(len(piece))
         if total.digest() != sealed.sums[name]:
             raise damaged(sealed.path, f"the checksum of its array {name} does not agree")
         if any(files.pread(descriptor, _aligned(end) - end, end)):

@@ -14,17 +14,21 @@ import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from types import TracebackType
 from typing import Any, Protocol
 
 from stream.closing import Closing
-from stream.errors import StateUnwritable, WrongLog
-from stream.files.folder import StateFolder
+from stream.errors import StateDamaged, StateUnwritable, WrongLog
+from stream.files.folder import Loaded, StateFolder
 from stream.files.layer import Files
+from stream.files.manifest import NamedFile, Snapshot
+from stream.files.names import ASIDE
 from stream.files.part import Fact, Part
 from stream.files.prepared import Prepared
 from stream.files.sealed import Sealed
 from stream.judge.pages import Pages
 from stream.roles.context import Context
+from stream.roles.rot import RotWatch
 from stream.wire.position import Position
 
 RETRY_S = 2.0
@@ -101,7 +105,7 @@ class Keeper(Unkept):
         self, path: str, state: Keepable, log_id: str, context: Context, files: Files | None = None
     ) -> None:
         """Lock the folder. Raises StateLocked, StateDamaged, StateFormat, StateUnwritable."""
-        self._folder = StateFolder(Path(path), files)
+        self._folder = StateFolder(Path(path), files, mends=True)
         self._state = state
         self._log_id = log_id
         self._settings = context.settings
@@ -118,16 +122,19 @@ class Keeper(Unkept):
         self._try_at = 0.0
         self._why = ""
         self._metrics.snapshot_age.set_function(self._age_s)
+        self._metrics.state_damaged.set_function(self._folder.aside)
+        self._rot: RotWatch | None = None
 
     def load(self, published: Position | None, log_begins: int) -> bool:
         """Give the state the newest snapshot at or behind the published position; False where there is none at all.
 
-        `log_begins` is the first frame that the log still has. Raises WrongLog, WrongRecipe, WrongPolicy,
-        StateDamaged, StateFormat.
+        `log_begins` is the first frame that the log still has. A damaged snapshot is set aside where another one,
+        or the log from its beginning, leads on. Raises WrongLog, WrongRecipe, WrongPolicy, StateFormat, and
+        StateDamaged where nothing does.
         """
         end = published.frame if published else 0
         began = time.monotonic()
-        loaded = self._folder.load(lambda facts: self._may_be(facts, end), Pages.KINDS)
+        loaded = self._whole(end, log_begins)
         if loaded is None:
             if not self._folder.snapshots:
                 return super().load(published, log_begins)
@@ -136,7 +143,12 @@ class Keeper(Unkept):
                 f"the state in {self._folder.path} is at frame {frames}, verdicts are published up to frame {end}",
                 "was the log put back to an earlier time? remove the folder, and the log is judged again",
             )
-        self._state.restore(loaded.parts, loaded.facts, self._log_id)
+        try:
+            self._state.restore(loaded.parts, loaded.facts, self._log_id)
+        except StateDamaged:
+            self._give_up(loaded.number, log_begins)
+            raise
+        self._folder.suspect(False)
         self._state.on_disk(self._folder.files, loaded.sealed.values())
         self._frame, self._ordinal = loaded.facts["frame"], loaded.facts["ordinal"]
         self._kept = self._frame
@@ -150,12 +162,53 @@ class Keeper(Unkept):
         _log.info("state of frame %d, ordinal %d loaded in %.1f s", *where.values(), seconds, extra=where)
         return True
 
+    def _whole(self, end: int, log_begins: int) -> Loaded | None:
+        """The newest snapshot at or behind frame `end` that is whole, None for none. Raises StateDamaged."""
+        folder, trusted = self._folder, () if self._folder.suspected else Pages.KINDS
+        error = next(iter(folder.damaged.values()), None)
+        bad: list[Snapshot] = []
+        for snapshot in folder.snapshots:
+            facts = snapshot.manifest.facts
+            if not self._may_be(facts, end):
+                continue
+            if error is not None and facts["frame"] < log_begins:
+                break
+            try:
+                loaded = folder.load_one(snapshot, trusted)
+            except StateDamaged as found:
+                error = error or found
+                bad.append(snapshot)
+                continue
+            if error is not None:
+                self._set_aside(bad, error, f"the state goes on from frame {facts['frame']}")
+            return loaded
+        if error is not None:
+            if log_begins or len(bad) < len(folder.snapshots):
+                raise error
+            self._set_aside(bad, error, "the log is judged again from its beginning")
+        return None
+
+    def _set_aside(self, bad: Sequence[Snapshot], error: StateDamaged, instead: str) -> None:
+        self._folder.set_aside(bad)
+        _log.error("%s; it is kept aside in %s, and %s", error.what, self._folder.path / ASIDE, instead)
+
+    def _give_up(self, number: int, log_begins: int) -> None:
+        """Set aside a snapshot that does not fit together, where a next start can go on without it."""
+        bad = [each for each in self._folder.snapshots if each.manifest.number == number]
+        older = [each.manifest.facts["frame"] for each in self._folder.snapshots if each not in bad]
+        if not log_begins or any(frame >= log_begins for frame in older):
+            self._folder.set_aside(bad)
+            _log.error("the snapshot is kept aside in %s: start again", self._folder.path / ASIDE)
+
     def turn(self, frame: int, ordinal: int, published: int) -> None:
         """Between two polls: begin a snapshot where one is due, put one in place where it may be. Never waits long.
 
         `frame` and `ordinal` say where the state stands, `published` is the frame up to which verdicts are
-        committed. Raises StateUnwritable after `give_up_after`, StateDamaged.
+        committed. Raises StateUnwritable after `give_up_after`, StateDamaged, also where a file has rotted.
         """
+        if self._rot is None:
+            self._rot = RotWatch(self._folder.files, self._folder.path, self._in_use, self._metrics)
+        self._rot.check()
         if self._prepared is None:
             if self._is_due(frame, ordinal):
                 self._prepare(frame, ordinal)
@@ -188,11 +241,26 @@ class Keeper(Unkept):
         """Why the judge is not ready, as far as the disk is concerned; empty where it is."""
         return self._why
 
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close; where something of the state turned out to be damaged, the next start verifies every byte."""
+        if isinstance(error, StateDamaged):
+            self._folder.suspect(True)
+        self.close()
+
     def close(self) -> None:
         """See Closing: waits for what is being written, and lets the folder go."""
+        if self._rot is not None:
+            self._rot.close()
         if self._writing is not None:
             self._writing.wait()
         self._folder.close()
+
+    def _in_use(self) -> Sequence[NamedFile]:
+        """The files of the newest snapshot that are read where they lie."""
+        snapshots = self._folder.snapshots
+        return snapshots[0].manifest.sealed if snapshots else ()
 
     def _may_be(self, facts: Mapping[str, Any], end: int) -> bool:
         """Whether a snapshot is not ahead of frame `end`; one of another log is for `restore` to refuse."""

@@ -304,6 +304,15 @@ class TestScene:
         scene.send([pages.text(scene.rng) for _ in range(NEW)])
         scene.fires("SimstreamNearDuplicateShare")
 
+    def test_a_state_that_is_damaged_between_two_runs(self, scene: Scene) -> None:
+        assert scene.judge is not None
+        scene.judge.end()
+        manifest = scene.folder / "state" / "manifest"
+        data = manifest.read_bytes()
+        manifest.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+        scene.start_judge()
+        scene.fires("SimstreamStateDamaged")
+
     def test_a_loop_that_hangs_and_a_process_that_dies(self, scene: Scene) -> None:
         pipe = scene.folder / "pipe"
         os.mkfifo(pipe)

@@ -16,11 +16,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from stream.errors import StateFull, StateLocked, WrongLog
+from stream.errors import StateDamaged, StateFull, StateLocked, WrongLog
 from stream.files.layer import Files
 from stream.files.part import Fact, Part
 from stream.files.sealed import Sealed
 from stream.roles import keeper as module
+from stream.roles import rot
 from stream.roles.context import Context
 from stream.roles.keeper import Keeper
 from stream.settings import Settings
@@ -303,3 +304,146 @@ def test_the_age_of_the_snapshot_is_a_metric(folder: Path) -> None:
         assert math.isnan(context.metrics.registry.get_sample_value("simstream_snapshot_age_seconds") or 0)
         keeper.finish(5, 50, 5)
         assert 0 <= (context.metrics.registry.get_sample_value("simstream_snapshot_age_seconds") or 0) < 60
+
+
+def turn_over(path: Path, at: int = -1) -> None:
+    """Let a byte of a file be another one."""
+    with path.open("r+b") as file:
+        file.seek(at, os.SEEK_END if at < 0 else os.SEEK_SET)
+        byte = file.read(1)[0]
+        file.seek(-1, os.SEEK_CUR)
+        file.write(bytes([byte ^ 1]))
+
+
+def newest(folder: Path) -> dict[str, Path]:
+    """Files that only the newest snapshot, of frame 6, needs."""
+    return {
+        "manifest": folder / "manifest",
+        "sealed": next(folder.glob("seen-6.*.sealed")),
+        "blocks": max(folder.glob("blocks-*.sealed"), key=lambda path: path.stat().st_mtime_ns),
+    }
+
+
+@pytest.mark.parametrize("what", ["manifest", "sealed", "blocks"])
+@pytest.mark.parametrize("gone", [False, True])
+def test_where_the_newest_snapshot_is_damaged_the_one_before_goes_on(
+    folder: Path, caplog: pytest.LogCaptureFixture, what: str, gone: bool
+) -> None:
+    saved(folder, 3, 6)
+    bad = newest(folder)[what]
+    if gone and what != "manifest":
+        bad.unlink()
+    else:
+        turn_over(bad)
+    state = Pages()
+    context = Context(ALWAYS)
+    with Keeper(str(folder), state, LOG, context) as keeper:
+        assert keeper.load(published(7), log_begins=2)
+        assert state.frame == 3
+        assert "is damaged" in caplog.text
+        assert "goes on from frame 3" in caplog.text
+        aside = {path.name for path in (folder / "damaged").iterdir()}
+        assert "manifest" in aside
+        assert context.metrics.registry.get_sample_value("simstream_state_damaged_files") == len(aside) > 1
+        state.judge(4)
+        keeper.finish(7, 70, 7)
+    assert loaded(folder, 7) == 7
+    assert {path.name for path in (folder / "damaged").iterdir()} == aside
+
+
+def test_where_the_older_snapshot_is_damaged_the_newest_goes_on(folder: Path) -> None:
+    saved(folder, 3, 6)
+    turn_over(folder / "manifest.previous")
+    assert loaded(folder, 7, log_begins=5) == 6
+    assert (folder / "damaged" / "manifest.previous").exists()
+
+
+def test_where_no_snapshot_is_whole_the_log_is_judged_again(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    saved(folder, 3, 6)
+    turn_over(folder / "manifest")
+    turn_over(next(folder.glob("seen-3.*.sealed")))
+    assert loaded(folder, 7) is None
+    assert "judged again from its beginning" in caplog.text
+    saved(folder, 8)
+    assert loaded(folder, 8) == 8
+
+
+@pytest.mark.parametrize("also_the_older", [False, True])
+def test_where_neither_leads_on_it_is_refused_and_nothing_is_touched(folder: Path, also_the_older: bool) -> None:
+    saved(folder, 3, 6)
+    turn_over(newest(folder)["sealed"])
+    if also_the_older:
+        turn_over(folder / "manifest.previous")
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    with pytest.raises(StateDamaged):
+        loaded(folder, 7, log_begins=1 if also_the_older else 4)  # the log begins behind the older one
+    after = {path.name: path.read_bytes() for path in folder.iterdir()}
+    assert after == before | {"suspect": b""}
+
+
+def test_what_was_found_damaged_in_use_is_verified_at_the_next_start(folder: Path) -> None:
+    """Chunks of pages are verified when they are read; here the fake's parts are such."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module.Pages, "KINDS", frozenset({"seen"}))
+        saved(folder, 3, 6)
+        turn_over(newest(folder)["sealed"], at=64)
+        keeper = Keeper(str(folder), Pages(), LOG, Context(ALWAYS))
+        assert keeper.load(published(6), 0)
+        keeper.__exit__(StateDamaged, StateDamaged("a record is damaged", ""), None)
+        assert loaded(folder, 6) == 3
+        assert not (folder / "suspect").exists()
+
+
+class NotFitting(Pages):
+    """A state whose parts do not fit together, which shows only when it is taken up."""
+
+    def restore(self, parts: Sequence[Part], facts: Mapping[str, Any], log_id: str) -> None:
+        raise StateDamaged("counts do not agree", "delete it")
+
+
+def test_a_snapshot_that_does_not_fit_together_ends_one_run_only(folder: Path) -> None:
+    saved(folder, 3, 6)
+    with pytest.raises(StateDamaged, match="counts"), keeping(folder, NotFitting()) as keeper:
+        keeper.load(published(6), log_begins=2)
+    assert loaded(folder, 6, log_begins=2) == 3
+
+
+def test_a_file_that_rots_while_the_judge_runs_ends_it_by_name_and_the_next_start_goes_on(folder: Path) -> None:
+    state = Pages().judge(3)
+    context = Context(ALWAYS)
+    read = context.metrics.registry.get_sample_value
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rot, "REST_S", 0.01)
+        with Keeper(str(folder), state, LOG, context) as keeper:
+            keeper.finish(3, 30, 3)
+            turn(keeper, state, 3)
+            until(keeper, state, 3, lambda: read("simstream_state_verified_timestamp_seconds"))
+            assert read("simstream_state_verified_bytes_total") >= 8
+            turn_over(next(folder.glob("seen-3.*.sealed")), at=64)
+            with pytest.raises(StateDamaged, match=r"seen-3.*checksum of its array"):
+                until(keeper, state, 3, lambda: False)
+    assert loaded(folder, 3) is None  # the log is judged again
+    assert (folder / "damaged" / "manifest").exists()
+
+
+def test_a_file_that_is_given_up_while_it_is_verified_is_no_damage(folder: Path) -> None:
+    state = Pages()
+    context = Context(ALWAYS)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rot, "REST_S", 0.0)
+        with Keeper(str(folder), state, LOG, context) as keeper:
+            for frame in range(1, 60):
+                state.judge(1)
+                keeper.finish(frame, 10 * frame, frame)
+                turn(keeper, state, frame)
+
+
+def test_verifying_is_slow_and_ends_with_the_judge(folder: Path) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rot, "BYTES_A_SECOND", 1)
+        state = Pages().judge(3)
+        with keeping(folder, state) as keeper:
+            keeper.finish(3, 30, 3)
+            turn(keeper, state, 3)
+            began = time.monotonic()
+        assert time.monotonic() - began < rot.CLOSE_S

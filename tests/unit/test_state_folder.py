@@ -13,7 +13,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from stream.errors import StateDamaged, StateFormat, StateLocked
+from stream.errors import StateDamaged, StateFormat, StateLocked, UsageError
 from stream.files import blocks, checksum, header, manifest
 from stream.files.blocks import BLOCK
 from stream.files.folder import StateFolder
@@ -414,3 +414,40 @@ class Folders(RuleBasedStateMachine):
 
 TestFolders = Folders.TestCase
 TestFolders.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+
+
+def test_a_folder_of_other_things_is_refused_and_nothing_of_it_is_touched(tmp_path: Path) -> None:
+    names = ["letters.sealed", "report.2024.sealed", "thesis.tar.gz.part"]
+    for name in names:
+        (tmp_path / name).write_text("precious")
+    with pytest.raises(UsageError, match=r"holds other things \(letters.sealed, report.2024.sealed, thesis"):
+        StateFolder(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == names
+
+
+def test_a_file_of_somebody_else_stays_beside_a_state(tmp_path: Path) -> None:
+    with StateFolder(tmp_path) as folder:
+        take(folder, 1)
+    names = ["letters.sealed", "notes.txt", "thesis.tar.gz.part", "x.sealed.part"]
+    for name in names:
+        (tmp_path / name).write_text("precious")
+    left = tmp_path / "segment-9.7.sealed.part"
+    left.touch()
+    with StateFolder(tmp_path) as folder:
+        take(folder, 2)
+    assert all((tmp_path / name).read_text() == "precious" for name in names)
+    assert not left.exists()
+
+
+def test_a_new_disk_is_no_folder_of_other_things(tmp_path: Path) -> None:
+    (tmp_path / "lost+found").mkdir()
+    (tmp_path / ".snapshot").mkdir()
+    with StateFolder(tmp_path) as folder:
+        take(folder, 1)
+    assert found(tmp_path) == [1]
+
+
+def test_nobody_else_can_read_a_state(tmp_path: Path) -> None:
+    with StateFolder(tmp_path) as folder:
+        take(folder, 1)
+    assert {path.stat().st_mode & 0o777 for path in tmp_path.iterdir()} == {0o600}

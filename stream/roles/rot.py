@@ -1,0 +1,84 @@
+"""Rot: whether the files that the judge reads where they lie are still what was written, looked at all the while.
+
+A start verifies segments once, and chunks of pages record by record as they are read; both stay mapped for as long
+as the judge runs. So a thread of its own reads them again, slowly, from the first to the last, and begins anew.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+from stream.closing import Closing
+from stream.errors import StateDamaged, StateError
+from stream.files import manifest
+from stream.files.layer import Files
+from stream.files.manifest import NamedFile
+from stream.telemetry.metrics import Metrics
+
+BYTES_A_SECOND: Final = 16 << 20
+"""A pass over 100 GB takes less than two hours, and a hundredth of what a disk gives."""
+REST_S: Final = 60.0
+"""Between two passes."""
+CLOSE_S: Final = 1.0
+_log = logging.getLogger("simstream.judge")
+
+
+class _StoppedError(Exception):
+    """The judge has ended."""
+
+
+class RotWatch(Closing):
+    """Verifies the immutable files of the newest snapshot, over and over."""
+
+    def __init__(
+        self, files: Files, folder: Path, named: Callable[[], Sequence[NamedFile]], metrics: Metrics
+    ) -> None:
+        """`named` gives the files that are in use now; from any thread."""
+        self._files, self._folder, self._named, self._metrics = files, folder, named, metrics
+        self._closed = threading.Event()
+        self._error: StateDamaged | None = None
+        self._thread = threading.Thread(target=self._run, name="rot", daemon=True)
+        self._thread.start()
+
+    def check(self) -> None:
+        """Raise StateDamaged where something was found. Costs nothing."""
+        if self._error is not None:
+            raise self._error
+
+    def close(self) -> None:
+        """See Closing. A read that the disk holds up is not waited for."""
+        self._closed.set()
+        self._thread.join(CLOSE_S)
+
+    def _run(self) -> None:
+        try:
+            while not self._closed.is_set():
+                for file in self._named():
+                    self._look_at(file)
+                self._metrics.state_verified.set_to_current_time()
+                self._closed.wait(REST_S)
+        except _StoppedError:
+            return
+        except StateDamaged as error:
+            self._error = error
+
+    def _look_at(self, file: NamedFile) -> None:
+        """Raises StateDamaged, unless the file has been given up meanwhile."""
+        try:
+            manifest.described(self._files, self._folder, file, verify=True, pace=self._pace)
+        except StateError as error:
+            if file not in self._named():
+                return
+            if isinstance(error, StateDamaged):
+                raise
+            _log.warning("%s cannot be verified now: %s", file.file, error.what)
+
+    def _pace(self, size: int) -> None:
+        """Called after so many bytes."""
+        self._metrics.state_verified_bytes.inc(size)
+        if self._closed.wait(size / BYTES_A_SECOND):
+            raise _StoppedError
