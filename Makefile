@@ -83,7 +83,8 @@ evaluate: $(VENV)/.test kernels  ## Every figure of quality, from the labelled p
 EVALUATE = $(BIN)/simstream evaluate $(foreach name,lctt_revisions msdocs_revisions news_xwlb,$(CORPORA)/zh_$(name)/docs.jsonl.xz) \
 	--pairs $(CORPORA)/zh_lctt_revisions/pairs.jsonl.xz --pairs $(CORPORA)/zh_msdocs_revisions/pairs.jsonl.xz --strip-front-matter
 
-broker: $(VENV)/.run jars  ## A real one-node Kafka broker on 127.0.0.1:9092 until Ctrl-C, to try the service with.
+broker: $(VENV)/.run jars  ## A real one-node Kafka broker on 127.0.0.1:9092 until Ctrl-C, with Kafka's own tools in .venv/bin.
+	@$(BIN)/python -m deploy.kafka.tools $(BIN)
 	$(BIN)/python -m deploy.kafka.broker
 
 clean:  ## Remove the virtual environment; the cache folder stays.

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
 from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from deploy.kafka.tools import install
 from stream.log.base import DEAD_LETTERS, FINGERPRINTS, PAGES, POSITIONS, TOPICS, VERDICTS, Log
 from stream.log.kafka_cluster import Cluster
 from stream.log.kafka_topics import topic_settings
 from tests.contract.helpers import cluster_of
+from tests.e2e.harness import ROOT
 from tests.kafka_fixtures import Place
 
 pytestmark = pytest.mark.kafka
@@ -93,6 +98,25 @@ def test_compacted_verdicts_and_a_compacted_log_are_refused(kafka_place: Place) 
     assert differs[VERDICTS] == ("cleanup.policy: compact, not delete",)
     assert "cleanup.policy: compact,delete, not delete" in differs[FINGERPRINTS]
     assert not any("max.message.bytes" in text for text in differs[FINGERPRINTS])
+
+
+def test_the_tools_that_the_guides_call_are_there_and_do_what_they_say(kafka_place: Place, tmp_path: Path) -> None:
+    guides = " ".join((ROOT / "deploy" / name).read_text() for name in ("OPERATING.md", "RUNBOOK.md"))
+    tools = {path.name: path for path in install(tmp_path)}
+    assert set(re.findall(r"kafka-[a-z-]+\.sh", guides)) <= tools.keys()
+    log = kafka_place.open()
+    log.create_topics(1)
+    servers = ("--bootstrap-server", kafka_place.address.removeprefix("kafka://"))
+    pages, frames = (f"{kafka_place.prefix}.{topic}" for topic in (PAGES, FINGERPRINTS))
+    for tool, arguments in (
+        ("kafka-topics.sh", f"--topic {pages} --partitions 3"),
+        ("kafka-configs.sh", f"--entity-type topics --entity-name {frames} --add-config retention.ms=1000"),
+    ):
+        call = [tools[tool], *servers, "--alter", *arguments.split()]
+        done = subprocess.run(call, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+    assert log.topic(PAGES).partitions == 3
+    assert log.retention_ms(FINGERPRINTS) == 1000
 
 
 def test_verdicts_with_another_number_of_partitions_than_pages_are_named(kafka_place: Place) -> None:

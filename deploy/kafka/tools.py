@@ -1,0 +1,52 @@
+"""Kafka's own tools, as the operator's guide calls them, from the jars that a broker needs anyway.
+
+`python -m deploy.kafka.tools FOLDER` puts them there: kafka-topics.sh, kafka-configs.sh and others.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+from pathlib import Path
+
+from deploy.kafka.jars import BrokerError, download, say_on_stderr
+
+TOOLS = {
+    "kafka-topics": "org.apache.kafka.tools.TopicCommand",
+    "kafka-configs": "kafka.admin.ConfigCommand",
+    "kafka-acls": "org.apache.kafka.tools.AclCommand",
+    "kafka-consumer-groups": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
+    "kafka-transactions": "org.apache.kafka.tools.TransactionsCommand",
+}
+"""The class behind each."""
+
+
+def install(folder: Path) -> list[Path]:
+    """Write a script for each tool into a folder; the first call downloads the jars. Raises BrokerError."""
+    jars = download()
+    written = []
+    for tool, name in TOOLS.items():
+        script = folder / f"{tool}.sh"
+        command = f"exec java -XX:TieredStopAtLevel=1 -cp {shlex.quote(f'{jars}/*')} {name}"
+        script.write_text(f'#!/bin/sh\n{command} "$@"\n', encoding="utf-8")
+        script.chmod(0o755)
+        written.append(script)
+    return written
+
+
+def main() -> int:
+    """Write them where the command line says."""
+    parser = argparse.ArgumentParser(description="Kafka's own tools, from the jars of the broker.")
+    parser.add_argument("folder", type=Path)
+    try:
+        written = install(parser.parse_args().folder)
+    except BrokerError as error:
+        say_on_stderr(str(error))
+        return 1
+    say_on_stderr(f"Kafka's own tools: {', '.join(map(str, written))}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
