@@ -12,6 +12,7 @@ import re
 import shlex
 import subprocess
 import sys
+import tomllib
 import urllib.request
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatch
@@ -26,9 +27,6 @@ from compose_spec import PyCompose
 
 from deploy.kafka.acls import GRANTS
 from stream.cli import main
-from stream.log.base import PAGES, LogOptions
-from stream.log.kafka_cluster import Cluster
-from stream.log.kafka_source import group_of
 from stream.settings import ExtractSettings, Settings, resolve, unknown_variables
 from stream.telemetry.health import Health
 from stream.telemetry.http import HttpServer
@@ -37,6 +35,8 @@ from stream.telemetry.metrics import Metrics
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
 KUBERNETES = "1.37"
+KUBERNETES_FILES = DEPLOY / "kubernetes"
+KUSTOMIZATION = KUBERNETES_FILES / "kustomization.yaml"
 HADOLINT = Path(sys.executable).with_name("hadolint")
 PORT = Settings().http_port
 
@@ -255,7 +255,7 @@ def test_prometheus_of_the_compose_file_scrapes_every_process(compose: dict[str,
 
 
 def documents() -> list[dict[str, Any]]:
-    paths = sorted(DEPLOY.glob("kubernetes/*.yaml"))
+    paths = sorted(set(KUBERNETES_FILES.glob("*.yaml")) - {KUSTOMIZATION})
     return [one for path in paths for one in yaml.safe_load_all(path.read_text()) if one]
 
 
@@ -272,7 +272,7 @@ def pods() -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
             yield one["kind"], one["spec"]["template"], container
 
 
-CUSTOM = {"ScaledObject", "TriggerAuthentication", "PodMonitor"}
+CUSTOM = {"ScaledObject", "PodMonitor"}
 """Kinds that operators bring: their schemas are not Kubernetes' own."""
 
 
@@ -308,7 +308,7 @@ def test_pods_run_commands_that_exist_and_have_what_they_mount() -> None:
 
 
 def test_the_settings_of_the_pods_are_settings(tmp_path: Path) -> None:
-    text = named("ConfigMap", "simstream")["data"]["simstream.toml"]
+    text = (KUBERNETES_FILES / "simstream.toml").read_text()
     for name in ("username", "password", "ca.crt"):
         (tmp_path / name).write_text(f"{name} of a test")
     file = tmp_path / "simstream.toml"
@@ -322,8 +322,6 @@ def test_the_settings_of_the_pods_are_settings(tmp_path: Path) -> None:
             assert template["spec"]["terminationGracePeriodSeconds"] > settings.stop_timeout_s
             probe = container["startupProbe"]
             assert probe["periodSeconds"] * probe["failureThreshold"] > settings.give_up_s
-    [trigger] = named("ScaledObject", "simstream-fingerprint")["spec"]["triggers"]
-    assert settings.log == f"kafka://{trigger['metadata']['bootstrapServers']}"
     rules = named("NetworkPolicy", "simstream")["spec"]["egress"]
     ports = [port["port"] for rule in rules for port in rule["ports"]]
     assert int(settings.log.rpartition(":")[2]) in ports
@@ -339,15 +337,13 @@ def test_each_role_has_an_account_of_its_own_and_no_other_s() -> None:
     assert set(accounts.values()) <= set(GRANTS)
     publishing = {grant.name for grant in GRANTS["fingerprint"] if "Write" in grant.operations}
     assert not publishing & {"verdicts", "positions", "judge"}
-    asked = named("TriggerAuthentication", "simstream-kafka")["spec"]["secretTargetRef"]
-    assert {one["name"] for one in asked} == {secrets["Deployment"]}, "the scaler needs no more than to see a lag"
     text = (DEPLOY / "kubernetes/simstream.yaml").read_text()
     [roles] = re.findall(r"for role in ([\w ]+);", text)
     assert sorted(roles.split()) == sorted(accounts.values())
 
 
 def test_fingerprinters_have_the_memory_that_their_settings_let_extraction_take(tmp_path: Path) -> None:
-    text = named("ConfigMap", "simstream")["data"]["simstream.toml"]
+    text = (KUBERNETES_FILES / "simstream.toml").read_text()
     file = tmp_path / "simstream.toml"
     file.write_text(text.partition("[kafka]")[0])
     [limit] = [one["resources"]["limits"]["memory"] for kind, _, one in pods() if kind == "Deployment"]
@@ -392,15 +388,37 @@ def test_selectors_find_the_pods_that_they_are_for() -> None:
     assert all(everyone.items() <= one.items() for one in labels.values())
 
 
-def test_fingerprinters_scale_by_the_lag_of_their_own_group_up_to_the_partitions() -> None:
+def test_fingerprinters_scale_by_the_seconds_of_work_that_wait_up_to_the_partitions() -> None:
     scaled = named("ScaledObject", "simstream-fingerprint")["spec"]
     [trigger] = scaled["triggers"]
-    options = LogOptions()
-    assert trigger["metadata"]["topic"] == options.full_name(PAGES)
-    assert trigger["metadata"]["consumerGroup"] == group_of(Cluster("127.0.0.1:1", options))
+    query = trigger["metadata"]["query"]
+    known = {metric.name for metric in Metrics().described}
+    assert {name.removesuffix("_sum") for name in re.findall(r"simstream_\w+", query)} <= known
+    settings = tomllib.loads((KUBERNETES_FILES / "simstream.toml").read_text())
+    assert set(re.findall(r'prefix="([^"]*)"', query)) == {settings["prefix"]}
     target = named(scaled["scaleTargetRef"]["kind"], scaled["scaleTargetRef"]["name"])
     assert "replicas" not in target["spec"], "the scaler and `apply` would fight over it"
+    arguments = target["spec"]["template"]["spec"]["containers"][0]["args"]
+    threads = int(arguments[arguments.index("--threads") + 1])
+    assert int(trigger["metadata"]["threshold"]) == 20 * threads
     topics = next(container["args"] for kind, _, container in pods() if kind == "Job")
     assert scaled["maxReplicaCount"] == int(topics[topics.index("--partitions") + 1])
-    authentication = named("TriggerAuthentication", trigger["authenticationRef"]["name"])
-    assert {one["parameter"] for one in authentication["spec"]["secretTargetRef"]} == {"username", "password", "ca"}
+
+
+def test_other_settings_are_another_name_and_so_roll_the_pods() -> None:
+    made = yaml.safe_load(KUSTOMIZATION.read_text())
+    assert "generatorOptions" not in made
+    [generated] = made["configMapGenerator"]
+    assert "disableNameSuffixHash" not in generated["options"]
+    assert all((KUBERNETES_FILES / file).is_file() for file in generated["files"])
+    others = {path.name for path in KUBERNETES_FILES.glob("*.yaml")} - {KUSTOMIZATION.name}
+    assert set(made["resources"]) == others
+    assert not [one for one in documents() if one["kind"] == "ConfigMap"]
+    for kind, template, container in pods():
+        [volume] = [one for one in template["spec"]["volumes"] if "configMap" in one]
+        assert volume["configMap"] == {"name": generated["name"]}
+        folder = next(m["mountPath"] for m in container["volumeMounts"] if m["name"] == volume["name"])
+        read = [one["value"] for one in container["env"] if one["name"] == "SIMSTREAM_CONFIG"]
+        assert read == [f"{folder}/{file}" for file in generated["files"]]
+        if kind == "Job":  # its pod cannot be changed: it must be gone by the next `apply`
+            assert named(kind, "simstream-topics")["spec"]["ttlSecondsAfterFinished"] <= 300
