@@ -12,6 +12,7 @@ SimstreamError                what happened, and what to do about it
 │   ├── NotAdmitted           brokers do not let this client in: TLS or SASL
 │   ├── NotPermitted          an access control list does not grant what a role has to do
 │   ├── TopicMissing          a topic does not exist
+│   ├── TopicUnfit            a topic is set so that the service cannot keep its rules
 │   ├── TopicRecreated        a topic is not the one that this process began with
 │   ├── RecordTooLarge        the topic does not admit a record of this size
 │   ├── DeliveryFailed        an append was not acknowledged; all that came after it is discarded
@@ -103,6 +104,10 @@ class NotPermitted(LogError):
 
 class TopicMissing(LogError):
     """A topic does not exist."""
+
+
+class TopicUnfit(LogError):
+    """A topic is set so that the service cannot keep its rules."""
 
 
 class TopicRecreated(LogError):

@@ -57,11 +57,13 @@ GRANTS: dict[str, tuple[Grant, ...]] = {
         QUIET,
     ),
     "judge": (
-        Grant(TOPIC, "fingerprints", ("Read",), "what it judges"),
+        Grant(TOPIC, "fingerprints", ("Read", "DescribeConfigs"), "what it judges; how long it is kept"),
         Grant(
             TOPIC, "verdicts", ("Read", "Write", "DescribeConfigs"), "what it publishes; whether anything is there"
         ),
-        Grant(TOPIC, "positions", ("Read", "Write"), "how far it has published"),
+        Grant(
+            TOPIC, "positions", ("Read", "Write", "DescribeConfigs"), "how far it has published; whether it is kept"
+        ),
         Grant(GROUP, "judge", ("Read",), "the election"),
         Grant(GROUP, "judge-claim", ("Read",), "who began to publish last"),
         QUIET,

@@ -84,9 +84,11 @@ def serve(settings: Settings, chosen: tuple[str, ...], config: str | None = None
     from stream.roles.context import Context
     from stream.telemetry.health import Health
     from stream.telemetry.http import HttpServer
+    from stream.telemetry.metrics import Metrics
 
     sys.setswitchinterval(SWITCH_S)
-    context = Context(settings, health=Health(settings.stuck_after_s))
+    metrics = Metrics(settings.publish_to or settings.prefix)
+    context = Context(settings, metrics, Health(settings.stuck_after_s))
     for name in (signal.SIGTERM, signal.SIGINT):
         signal.signal(name, lambda *_: context.stop.set())
     with (

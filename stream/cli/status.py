@@ -13,7 +13,7 @@ from stream.cli.table import printable
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from stream.tools.status import Status
+    from stream.tools.status import Status, Topic
 
 
 @click.command("status")
@@ -38,12 +38,12 @@ def command(
     from stream.tools.status_asked import ask_processes, snapshots_in
 
     settings = settle(config, state=state, **flags)
-    how = where(settings.log, settings.prefix, settings.publish_to)
+    how = where(settings.log, settings.prefix, settings.publish_to, config)
     asked = Asked(settings.log, settings.prefix)
     try:
         with open_log(settings) as log:
             asked = looking = Looking(log, settings.log, settings.prefix, how, settings.publish_to)
-            looking.look(gaps, settings.state)
+            looking.look(settings, gaps)
     except BrokerUnreachable as error:
         if not addresses and not settings.state:
             raise
@@ -84,7 +84,7 @@ def _lines(status: Status) -> list[tuple[str, str]]:
 
 
 def _of_the_log(status: Status) -> list[tuple[str, str]]:
-    lines = [("topic", _topic(one.name, one.partitions, one.first, one.end)) for one in status.topics]
+    lines = [("topic", _topic(one, status)) for one in status.topics]
     lines.append(("recipe", status.recipe or "none: the log has no frame yet"))
     if (published := status.published) is not None:
         where = f"up to frame {published.frame:,}, ordinal {published.ordinal:,}, policy {published.policy}"
@@ -101,10 +101,14 @@ def _of_the_log(status: Status) -> list[tuple[str, str]]:
     return lines
 
 
-def _topic(name: str, partitions: int, first: int, end: int) -> str:
-    if partitions == 1:
-        return f"{name}: offsets {first:,} to {end:,}"
-    return f"{name}: {partitions} partitions, {end - first:,} offsets"
+def _topic(one: Topic, status: Status) -> str:
+    from stream.log.base import VERDICTS
+
+    if one.name.endswith(f".{VERDICTS}") and status.verdicts is not None:
+        return f"{one.name}: {one.partitions} partition(s), {status.verdicts:,} verdicts published"
+    if one.partitions == 1:
+        return f"{one.name}: offsets {one.first:,} to {one.end:,}"
+    return f"{one.name}: {one.partitions} partitions, {one.end - one.first:,} offsets"
 
 
 def _snapshot(frame: int | None, ordinal: int | None, age_s: float | None) -> str:

@@ -35,6 +35,20 @@ class TopicInfo(NamedTuple):
     partitions: int
 
 
+class Difference(NamedTuple):
+    """A setting of a topic that does not fit. Where it `breaks` a rule nothing may work on that topic; any other
+    endangers what the service promises, such as how long the log is kept."""
+
+    setting: str
+    found: str | None
+    wanted: str
+    """What it should be, such as `not -1` or `less than 5`."""
+    breaks: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.setting}: {self.found}, {self.wanted}"
+
+
 class TopicReport(NamedTuple):
     """What `create_topics` did about one topic; `differs` says what does not fit, setting by setting."""
 
@@ -86,6 +100,9 @@ class Appender(Closing):
     appender must then be discarded, and all that followed the last acknowledged record appended again with a
     new one.
     """
+
+    waiting: Callable[[], None] = staticmethod(lambda: None)
+    """Called about ten times a second while `append` waits for room in its queue."""
 
     @abstractmethod
     def append(
@@ -184,6 +201,12 @@ class Source(Closing):
     def answers(self) -> bool:
         """False while whoever holds the topics is away; `poll` then brings nothing. Does not wait itself."""
         return True
+
+    @abstractmethod
+    def positions(self) -> dict[int, int]:
+        """Per owned partition, the offset below which `poll` has returned all records.
+
+        Markers of transactions, and records that were never committed, may lie between the last record and it."""
 
     @abstractmethod
     def lag(self) -> dict[int, int]:
@@ -301,6 +324,11 @@ class Log(Closing):
 
     def check(self) -> None:
         """Raise SettingsError where the log cannot be used as it is set. Nothing is asked or made."""
+
+    def differences(self, topic: str) -> list[Difference]:
+        """What of a topic that is there does not fit, except how many partitions `pages` and `verdicts` have.
+        Settings that this user may not see count as fitting. Raises TopicMissing, BrokerUnreachable."""
+        return []
 
     @abstractmethod
     def topic(self, topic: str) -> TopicInfo:

@@ -12,9 +12,11 @@ def how_to_create(address: str, options: LogOptions) -> str:
     return f"simstream topics create {where(address, options.prefix, options.publish_to)}"
 
 
-def where(address: str, prefix: str, publish_to: str | None = None) -> str:
-    """The flags that name a log."""
+def where(address: str, prefix: str, publish_to: str | None = None, config: str | None = None) -> str:
+    """The flags that name a log, and the settings file where one was named."""
     flags = f"--log {shlex.quote(address)}"
     if prefix != LogOptions().prefix:
         flags += f" --prefix {prefix}"
-    return flags if publish_to is None else f"{flags} --publish-to {publish_to}"
+    if publish_to is not None:
+        flags += f" --publish-to {publish_to}"
+    return flags if config is None else f"{flags} --config {shlex.quote(config)}"

@@ -11,7 +11,18 @@ from collections.abc import Mapping
 from typing import Literal
 
 from stream.errors import SettingsError
-from stream.log.base import Appender, Election, Log, LogOptions, Publisher, Reader, Source, TopicInfo, TopicReport
+from stream.log.base import (
+    Appender,
+    Difference,
+    Election,
+    Log,
+    LogOptions,
+    Publisher,
+    Reader,
+    Source,
+    TopicInfo,
+    TopicReport,
+)
 from stream.log.kafka_appender import KafkaAppender
 from stream.log.kafka_claim import last_claim
 from stream.log.kafka_cluster import Cluster
@@ -20,7 +31,7 @@ from stream.log.kafka_groups import fingerprinters, judges
 from stream.log.kafka_publisher import KafkaPublisher
 from stream.log.kafka_reader import KafkaReader
 from stream.log.kafka_source import KafkaSource, group_of, set_group_offsets, usable_commits
-from stream.log.kafka_topics import create_topics, topic_settings
+from stream.log.kafka_topics import create_topics, differences, topic_settings
 from stream.log.running import Running
 
 
@@ -44,6 +55,10 @@ class KafkaLog(Log):
     def create_topics(self, partitions: int | None = None) -> list[TopicReport]:
         """See Log."""
         return create_topics(self._cluster, partitions)
+
+    def differences(self, topic: str) -> list[Difference]:
+        """See Log."""
+        return differences(self._cluster, topic)
 
     def topic(self, topic: str) -> TopicInfo:
         """See Log."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
@@ -12,7 +13,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # exported un
     ResourceType,
 )
 
-from stream.errors import TopicMissing
+from stream.errors import NotPermitted, TopicMissing
 from stream.log.base import (
     DEAD_LETTER_ROOM,
     DEAD_LETTERS,
@@ -21,6 +22,7 @@ from stream.log.base import (
     POSITIONS,
     TOPICS,
     VERDICTS,
+    Difference,
     TopicReport,
     largest_record,
 )
@@ -36,6 +38,7 @@ MOST = 2**31 - 1
 REPLICAS = "min.insync.replicas"
 BROKERS_TIME = {"message.timestamp.type": "LogAppendTime"}
 """Brokers refuse records of a writer whose clock is an hour ahead of theirs, where its time counts."""
+POLICY = "cleanup.policy"
 
 
 def wanted_settings(cluster: Cluster, topic: str, brokers: int) -> dict[str, str]:
@@ -47,14 +50,14 @@ def wanted_settings(cluster: Cluster, topic: str, brokers: int) -> dict[str, str
     safe = {REPLICAS: str(LEAST_REPLICAS)} if brokers >= 3 and topic != PAGES else {}
     limit = {LIMIT: str(largest_record(topic, cluster.options))}
     if topic == FINGERPRINTS:
-        kept = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
+        kept = {POLICY: "delete", "retention.ms": "-1", "retention.bytes": "-1"}
         truth = {"unclean.leader.election.enable": "false"}
         return kept | BROKERS_TIME | truth | safe | limit
     if topic == POSITIONS:
-        return {"cleanup.policy": "compact"} | safe
+        return {POLICY: "compact"} | safe
     if topic == PAGES:
         return limit
-    return {"cleanup.policy": "delete"} | limit | safe
+    return {POLICY: "delete"} | limit | safe
 
 
 def create_topics(cluster: Cluster, partitions: int | None) -> list[TopicReport]:
@@ -78,6 +81,18 @@ def create_topics(cluster: Cluster, partitions: int | None) -> list[TopicReport]
             report if report.created else report._replace(differs=_compare(cluster, topic, count, brokers))
         )
     return reports
+
+
+def differences(cluster: Cluster, topic: str) -> list[Difference]:
+    """See `Log.differences`."""
+    try:
+        found = topic_settings(cluster, topic)
+    except NotPermitted:
+        found = {}
+    there = cluster.describe([topic])[topic].partitions
+    alone = topic in (FINGERPRINTS, POSITIONS) and there != 1
+    partitions = [Difference("partitions", str(there), "not 1", breaks=True)] if alone else []
+    return partitions + (_unfit(cluster, topic, found, _count_brokers(cluster)) if found else [])
 
 
 def _count_brokers(cluster: Cluster) -> int:
@@ -144,24 +159,34 @@ def _create(cluster: Cluster, topic: str, count: int, brokers: int) -> TopicRepo
 
 
 def _compare(cluster: Cluster, topic: str, count: int, brokers: int) -> tuple[str, ...]:
-    """What of an existing topic would break a rule; more room or more replicas than asked for would not."""
+    """What of an existing topic does not fit; more room or more replicas than asked for would."""
+    there = cluster.describe([topic])[topic].partitions
+    differs = []
+    if there != count and topic != DEAD_LETTERS:
+        differs.append(Difference("partitions", str(there), f"not {count}"))
+    differs += _unfit(cluster, topic, topic_settings(cluster, topic), brokers)
+    return tuple(map(str, differs))
+
+
+def _unfit(cluster: Cluster, topic: str, found: Mapping[str, str], brokers: int) -> list[Difference]:
+    """The settings among those found that do not fit."""
+    if topic == PAGES:
+        return []  # the user's own
     wanted = wanted_settings(cluster, topic, brokers)
     if topic == VERDICTS:
         wanted[LIMIT] = str(LEAST_VERDICT)
     if topic == DEAD_LETTERS:
         wanted[LIMIT] = str(admitted_bytes(cluster, PAGES))
-    there = cluster.describe([topic])[topic].partitions
-    differs = []
-    if there != count and topic != DEAD_LETTERS:
-        differs.append(f"partitions: {there}, not {count}")
-    found = topic_settings(cluster, topic)
+    unfit = []
     for name, value in wanted.items():
+        there = found.get(name)
         if name in (LIMIT, REPLICAS):
-            if int(found.get(name) or 0) < int(value):
-                differs.append(f"{name}: {found.get(name)}, less than {value}")
-        elif found.get(name) != value:
-            differs.append(f"{name}: {found.get(name)}, not {value}")
-    return tuple(differs)
+            if int(there or 0) < int(value):
+                unfit.append(Difference(name, there, f"less than {value}"))
+        elif there != value:
+            breaks = name == POLICY and topic in (FINGERPRINTS, VERDICTS) and "compact" in (there or "")
+            unfit.append(Difference(name, there, f"not {value}", breaks))
+    return unfit
 
 
 def _wait_for(cluster: Cluster, topic: str) -> None:

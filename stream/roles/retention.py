@@ -1,5 +1,7 @@
 """Retention: how long it takes until the log no longer has the first frame that a restart would need.
 
+Beside it, whether the topics are still set as they have to be.
+
 A thread of its own asks, since a broker that is away would make the judge wait.
 """
 
@@ -14,6 +16,7 @@ from stream.errors import SimstreamError
 from stream.log.base import FINGERPRINTS, Log
 from stream.roles.context import Context
 from stream.roles.keeper import Unkept
+from stream.roles.topics import JUDGED, TopicWatch
 
 ASK_EVERY_S = 30.0
 CLOSE_S = 1.0
@@ -26,6 +29,7 @@ class Retention(Closing):
     def __init__(self, log: Log, keeper: Unkept, context: Context) -> None:
         self._log = log
         self._keeper = keeper
+        self._watch = TopicWatch(log, JUDGED, context)
         self._metrics = context.metrics
         self._retention_s: float | None = None
         self._closed = threading.Event()
@@ -52,6 +56,9 @@ class Retention(Closing):
                 kept_for = self._log.retention_ms(FINGERPRINTS)
                 self._retention_s = None if kept_for is None else kept_for / 1000
                 self._metrics.log_begins.set(self._log.low_watermarks(FINGERPRINTS)[0])
+                self._watch.look()
             except SimstreamError as error:
                 _log.debug("nobody says how long the log is kept: %s", error.what)
+            except Exception:  # noqa: BLE001  # metrics must not stand still, whatever a client throws
+                _log.exception("the topics could not be looked at")
             self._closed.wait(ASK_EVERY_S)

@@ -16,8 +16,10 @@ from stream.index.plan import MOST_TABLES
 from stream.judge.acceptor import Ignored
 from stream.model import REASONS
 from stream.telemetry import memory
-from stream.telemetry.registry import Described, Label, Registry
+from stream.telemetry.registry import Described, Label, Labelled, Registry
 
+PREFIX_LABEL = "prefix"
+"""On every series of a service."""
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 VERDICTS = ("new", "near_duplicate", "unchanged", "too_short", "unreadable", "withdrawn")
 NO_DEAD_LETTER = ("few_words", "http_status")
@@ -27,6 +29,7 @@ SIZES = {1: "1", 2: "2", 4: "3-4", 9: "5-9", 99: "10-99", 999: "100-999"}
 LARGER = "1000+"
 ROLE = Label("role", ("fingerprint", "judge", "query"))
 ELECTED = Label("role", ("judge",))
+TOPIC = Label("topic", ("fingerprints", "verdicts", "positions"))
 PARTITION = Label("partition", bound="one a partition of `pages`")
 VERDICT = Label("verdict", VERDICTS)
 DEAD_REASON = Label("reason", tuple(reason for reason in REASONS[1:] if reason not in NO_DEAD_LETTER))
@@ -52,8 +55,11 @@ class Metrics:
     A gauge without a series, or a counter at 0, belongs to a role that does not run here.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, prefix: str = "") -> None:
+        """`prefix`: what this process publishes under; a label of every series, so that judges of one log are told
+        apart. Without it there is none."""
         make = self._registry = Registry()
+        self._exposed = Labelled(make.collectors, {PREFIX_LABEL: prefix} if prefix else {})
         self.registry = make.collectors
         self._flow(make)
         self._log(make)
@@ -169,6 +175,12 @@ class Metrics:
             "Until the log's retention takes the first frame that a restart would need; +Inf where it keeps all.",
         )
         self.retention.set(float("inf"))
+        self.unfit = make.gauge(
+            "topic_settings_unfit",
+            "settings",
+            "Settings of a topic that endanger what the service promises; the log and `status` name them.",
+            TOPIC,
+        )
 
     def _state(self, make: Registry) -> None:
         """What the judge holds, and what of it is kept."""
@@ -281,7 +293,7 @@ class Metrics:
         """The exposition that Prometheus scrapes."""
         for kind, size in memory.held():
             self._memory.labels(kind).set(size)
-        return generate_latest(self.registry)
+        return generate_latest(self._exposed)
 
 
 class Rising:

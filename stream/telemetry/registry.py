@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, disable_created_metrics
+from prometheus_client import CollectorRegistry, Counter, Gauge, Metric, disable_created_metrics
 
 from stream.telemetry.histogram import Histogram
 
@@ -31,6 +31,24 @@ class Described(NamedTuple):
     sentence: str
     series: int
     """How many series it has at most; of those whose label has no known values, how many for each."""
+
+
+class Labelled(CollectorRegistry):
+    """What another registry collects, with further labels on our own series."""
+
+    def __init__(self, registry: CollectorRegistry, labels: Mapping[str, str]) -> None:
+        super().__init__()
+        self._registry = registry
+        self._more = labels
+
+    def collect(self) -> Iterator[Metric]:
+        """See CollectorRegistry."""
+        for family in self._registry.collect():
+            if self._more and family.name.startswith(PREFIX):
+                family.samples = [
+                    sample._replace(labels={**sample.labels, **self._more}) for sample in family.samples
+                ]
+            yield family
 
 
 class Registry:

@@ -5,12 +5,16 @@ Only looks: it joins no group, fences nobody, commits nothing.
 
 from __future__ import annotations
 
+import shlex
+
 import msgspec
 
 from stream.errors import BrokerUnreachable, TopicMissing
 from stream.log.base import FINGERPRINTS, PAGES, POSITIONS, TOPICS, VERDICTS, Log
 from stream.log.committed import committed
 from stream.roles.first_frame import first_header
+from stream.roles.topics import RETENTION, unfit
+from stream.settings import Settings
 from stream.telemetry.health import WORKING
 from stream.tools.gaps import read_through
 from stream.tools.status_asked import Process, Snapshot
@@ -63,6 +67,8 @@ class Status(msgspec.Struct):
     source: list[Lag] = []
     recipe: str | None = None
     published: Position | None = None
+    verdicts: int | None = None
+    """Published so far, also those that retention has removed. Offsets would count markers of transactions, too."""
     unpublished_frames: int | None = None
     """Frames behind the published position; those that will be ignored count, too."""
     fingerprinters: list[str] = []
@@ -121,9 +127,11 @@ class Looking(Asked):
         self._log = log
         self._judged = judged or prefix
         self._how = how
+        self._kept = ""
+        """The flag of the state, where there is one."""
 
-    def look(self, gaps: bool = False, state: str | None = None) -> None:
-        """Ask the log. With `gaps` it is read, from the snapshot in `state` on where there is one.
+    def look(self, settings: Settings, gaps: bool = False) -> None:
+        """Ask the log. With `gaps` it is read, from the snapshot in the setting `state` on where there is one.
 
         Raises BrokerUnreachable and other errors of the log, StateError."""
         status = self.status
@@ -131,6 +139,9 @@ class Looking(Asked):
         if missing:
             self._wrong(f"there is no topic {', '.join(missing)}", f"simstream topics create {self._how}")
             return
+        if settings.state:
+            self._kept = f" --state {shlex.quote(settings.state)}"
+        self._look_at_settings(settings)
         running = self._log.running()
         status.fingerprinters = list(running.fingerprinters)
         status.judges = [Judge(member.name, member.elected) for member in running.judges]
@@ -140,7 +151,7 @@ class Looking(Asked):
         self._look_at_source()
         self._look_at_publishing()
         if gaps and header is not None:
-            self._look_for_gaps(state)
+            self._look_for_gaps(settings.state)
 
     def _look_at_topics(self) -> list[str]:
         """Say which are there; the names of those that are not."""
@@ -157,6 +168,17 @@ class Looking(Asked):
             )
         return missing
 
+    def _look_at_settings(self, settings: Settings) -> None:
+        for topic in TOPICS:
+            name = self._log.topic(topic).name
+            for one in unfit(self._log, topic, settings):
+                todo = "set it with Kafka's kafka-configs.sh --alter --entity-type topics"
+                if one.breaks:
+                    todo = f"make it anew, or choose another --prefix: simstream topics create {self._how}"
+                elif one.setting == RETENTION:
+                    todo += "; or keep the judge's state (--state DIR), and the log for longer than the window"
+                self._wrong(f"{name} endangers the service ({one})", todo)
+
     def _look_at_source(self) -> None:
         lows, ends = self._log.low_watermarks(PAGES), self._log.end_offsets(PAGES)
         read = self._log.source_offsets()
@@ -167,7 +189,7 @@ class Looking(Asked):
             if next_one is not None and next_one < low:
                 self._wrong(
                     f"partition {partition} of pages lost offsets {next_one} to {low - 1} before they were read",
-                    f"simstream source skip {self._how}",
+                    f"simstream source skip {self._how}{self._kept}",
                 )
         waiting = sum(lag.waiting for lag in self.status.source)
         if waiting and not self.status.fingerprinters:
@@ -183,6 +205,7 @@ class Looking(Asked):
         with self._log.publisher() as publisher:
             data = publisher.committed()
         status.published = published = positions.decode(data) if data is not None else None
+        status.verdicts = published.ordinal if published else 0
         status.unpublished_frames = max(0, end - (published.frame if published else 0))
         if published is None and any(committed(self._log, VERDICTS, 1)):
             self._wrong(
@@ -202,7 +225,7 @@ class Looking(Asked):
         if status.unpublished_frames and not status.judges:
             self._wrong(
                 f"{status.unpublished_frames} frames wait for their verdicts, and no judge runs",
-                f"simstream serve --roles judge {self._how}",
+                f"simstream serve --roles judge {self._how}{self._kept}",
             )
 
     def _look_for_gaps(self, state: str | None) -> None:
@@ -212,5 +235,5 @@ class Looking(Asked):
             where = "its beginning" if offset is None else f"offset {offset}"
             self._wrong(
                 f"partition {partition} has a gap: the log waits for pages from {where} on",
-                f"stop the fingerprinters, then: simstream source rewind {self._how}",
+                f"stop the fingerprinters, then: simstream source rewind {self._how}{self._kept}",
             )

@@ -156,8 +156,9 @@ class Service:
             return 0, str(error)
 
     def metric(self, name: str) -> float:
-        """One sample of /metrics, by its name with labels; 0 where it is not there."""
-        found = re.search(rf"^{re.escape(name)} (\S+)$", self.get("/metrics")[1], re.MULTILINE)
+        """One sample of /metrics, by its name with labels but the prefix; 0 where it is not there."""
+        text = re.sub(r',prefix="[^"]*"|prefix="[^"]*",?', "", self.get("/metrics")[1]).replace("{}", "")
+        found = re.search(rf"^{re.escape(name)} (\S+)$", text, re.MULTILINE)
         return float(found[1]) if found else 0.0
 
     def until(self, condition: Callable[[], bool], what: str, timeout: float = PATIENCE) -> None:

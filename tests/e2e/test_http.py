@@ -34,7 +34,8 @@ def test_the_counters_agree_with_what_was_fed(program: Program, tmp_path: Path) 
             if line.startswith("simstream_dead_letters_total{")
         )
         assert dead == kinds["unreadable"] > 0
-        assert 'simstream_frames_ignored_total{reason="damaged"} 0.0' in text
+        assert program.place is not None
+        assert f'simstream_frames_ignored_total{{prefix="{program.place.prefix}",reason="damaged"}} 0.0' in text
         assert service.metric('simstream_batch_seconds_count{stage="judge"}') > 0
         for latency in ("frame", "verdict", "end_to_end"):
             name = f"simstream_{latency}_latency_seconds_count"

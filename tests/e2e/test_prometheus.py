@@ -16,6 +16,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+import yaml
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
@@ -37,6 +38,8 @@ QUICKER = {"[15m]": "[10s]", "[1d]": "[5m]", "> 60\n": "> 4\n", "> 300\n": "> 20
 """What makes the rules fire within a test: spans and limits of time are cut, and nothing has to last."""
 BY_HAND = {"SimstreamMemory"}
 """Alerts whose fault is not caused here, as it takes control groups that a machine may not give."""
+BLIND = {"SimstreamGone"}
+"""Alerts of a Prometheus that has no target."""
 SLOW = 60
 """Pages of HTML that take a moment to be read; as often as need be."""
 FLOOD = 1_500
@@ -237,11 +240,13 @@ class TestScene:
         judge.until(lambda: judge.metric('simstream_role_elected{role="judge"}') == 1, "it is elected")
         throttle(judge, log_lags)
         judge.until(lambda: judge.metric("simstream_next_ordinal") == scene.sent, "it has judged all")
-        scene.fires("SimstreamRetentionNear", "SimstreamSnapshotOld", "SimstreamLargeCluster")
+        scene.fires(
+            "SimstreamRetentionNear", "SimstreamTopicUnfit", "SimstreamSnapshotOld", "SimstreamLargeCluster"
+        )
 
     def test_what_works_fires_nothing_else(self, scene: Scene) -> None:
         caused = {"SimstreamNoJudge", "SimstreamSourceLag", "SimstreamLogLag", "SimstreamLatency"}
-        caused |= {"SimstreamRetentionNear", "SimstreamSnapshotOld", "SimstreamLargeCluster"}
+        caused |= {"SimstreamRetentionNear", "SimstreamTopicUnfit", "SimstreamSnapshotOld", "SimstreamLargeCluster"}
         at_first = {"SimstreamDown", "SimstreamNotReady", "SimstreamNoPoll"}  # not there yet, and throttled
         assert scene.fired() <= caused | at_first
         scene.ends("SimstreamSourceLag", "SimstreamLogLag", *at_first)
@@ -260,7 +265,7 @@ class TestScene:
         asked = [picture.filled(target["expr"]) for target in targets()]
         assert len(asked) > 40
         for expression in rules + asked:
-            named = set(re.findall(r"\b(?:job:)?(?:simstream|process)_[a-z0-9_:]+", expression))
+            named = set(re.findall(r"\b(?:job_prefix:)?(?:simstream|process)_[a-z0-9_:]+", expression))
             assert named or "up{" in expression, expression
             assert named <= there, f"{named - there} is asked for and not there: {expression}"
             scene.prometheus.ask(expression)
@@ -268,6 +273,10 @@ class TestScene:
                 assert scene.prometheus.get("series", **{"match[]": selector}), f"no series is like {selector}"
         for expression in asked:
             assert scene.prometheus.ask(expression), f"a panel would be empty: {expression}"
+        scaling = yaml.safe_load((ROOT / "deploy" / "kubernetes" / "scaling.yaml").read_text())
+        query = scaling["spec"]["triggers"][0]["metadata"]["query"].replace('"simstream"', f'"{scene.prefix}"')
+        [seconds] = scene.prometheus.ask(query)
+        assert float(seconds["value"][1]) >= 0
 
     def test_the_exposition_keeps_to_prometheus_practice(self, scene: Scene) -> None:
         assert scene.judge is not None
@@ -322,7 +331,17 @@ class TestScene:
         scene.fires("SimstreamDown")
 
     def test_all_alerts_but_those_of_the_runbook_have_fired(self, scene: Scene) -> None:
-        assert scene.fired() == set(alerts()) - BY_HAND
+        assert scene.fired() == set(alerts()) - BY_HAND - BLIND
+
+
+def test_a_prometheus_without_a_target_of_the_service_says_so(tmp_path: Path) -> None:
+    installed()
+    rules = re.sub(r"for: \w+", "for: 0s", (RULES / "alerts.yml").read_text(encoding="utf-8"))
+    with Prometheus(tmp_path, {"simstream": []}, rules) as prometheus:
+        end = time.monotonic() + PATIENCE
+        while prometheus.firing() != BLIND:
+            assert time.monotonic() < end, prometheus.firing()
+            time.sleep(0.2)
 
 
 def throttle(service: Service, until: Callable[[], bool]) -> None:

@@ -84,6 +84,8 @@ def test_it_is_a_table_for_people(program: Program, tmp_path: Path) -> None:
         assert service.end() == 0
     shown = program.good("status")
     assert "ordinal 20, policy" in shown
+    assert "20 verdicts published" in shown
+    assert status(program)["verdicts"] == 20
 
 
 def test_pages_that_nobody_reads_and_frames_that_nobody_judges_need_a_person(
@@ -97,9 +99,12 @@ def test_pages_that_nobody_reads_and_frames_that_nobody_judges_need_a_person(
     with program.place.open() as log, program.serve("--roles", "fingerprint") as service:
         service.until(lambda: sum(log.source_offsets().values()) == 20, "all is read")
         assert service.end() == 0
-    [wrong] = status(program, code=1)["wrong"]
+    (tmp_path / "mine.toml").write_text('link = "any"\n')
+    given = ("--config", str(tmp_path / "mine.toml"), "--state", str(tmp_path / "state"))
+    [wrong] = status(program, *given, code=1)["wrong"]
     assert "no judge runs" in wrong["what"]
     assert "simstream serve --roles judge --log" in wrong["todo"]
+    assert wrong["todo"].endswith(" ".join(given))
 
 
 def test_missing_topics_and_silent_processes_are_named(program: Program) -> None:

@@ -1,0 +1,91 @@
+"""Topics set otherwise than they have to be: what breaks a rule stops `serve`, what endangers it is told."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+
+from stream.log.base import FINGERPRINTS, POSITIONS, VERDICTS
+from tests.contract.test_kafka_topics import make
+from tests.e2e.harness import Program
+
+pytestmark = pytest.mark.kafka
+UNFIT = 'simstream_topic_settings_unfit{topic="fingerprints"}'
+
+
+def alter(program: Program, topic: str, **settings: str) -> None:
+    """Change settings of a topic, as an operator would; `_` stands for a dot."""
+    assert program.place is not None
+    entries = [
+        ConfigEntry(name.replace("_", "."), value, incremental_operation=AlterConfigOpType.SET)
+        for name, value in settings.items()
+    ]
+    resource = ConfigResource(ResourceType.TOPIC, f"{program.place.prefix}.{topic}", incremental_configs=entries)
+    admin = AdminClient({"bootstrap.servers": program.place.address.removeprefix("kafka://")})
+    for future in admin.incremental_alter_configs([resource]).values():
+        future.result()
+
+
+def told(program: Program, *arguments: object) -> list[str]:
+    """What needs a person, as `status` says."""
+    done = program.on_log("status", "--json", *arguments)
+    wrong = [f"{one['what']}: {one['todo']}" for one in json.loads(done.stdout)["wrong"]]
+    assert done.returncode == bool(wrong)
+    return wrong
+
+
+@pytest.mark.parametrize(
+    ("topic", "partitions", "settings", "roles", "said"),
+    [
+        (FINGERPRINTS, 3, {}, ("fingerprint", "judge"), "partitions: 3, not 1"),
+        (POSITIONS, 2, {"cleanup.policy": "compact"}, ("judge",), "partitions: 2, not 1"),
+        (VERDICTS, 1, {"cleanup.policy": "compact"}, ("judge",), "cleanup.policy: compact, not delete"),
+    ],
+)
+def test_a_topic_that_breaks_a_rule_stops_serve_by_name(
+    on_kafka: Program, topic: str, partitions: int, settings: dict[str, str], roles: tuple[str, ...], said: str
+) -> None:
+    assert on_kafka.place is not None
+    make(on_kafka.place, topic, partitions, settings)
+    assert on_kafka.on_log("topics", "create", "--partitions", 1).returncode == 1
+    name = f"{on_kafka.place.prefix}.{topic}"
+    for role in roles:
+        with on_kafka.serve("--roles", role) as service:
+            assert service.wait() == 1
+            last = service.output.splitlines()[-1]
+            assert last.startswith(f"simstream: {name} breaks the service's rules (")
+            assert said in last
+            assert "simstream topics create" in last
+    assert any(line.startswith(name) and said in line for line in told(on_kafka))
+
+
+def test_settings_that_endanger_the_log_are_a_metric_a_line_and_in_the_status(
+    on_kafka: Program, tmp_path: Path
+) -> None:
+    on_kafka.good("topics", "create", "--partitions", 1)
+    alter(on_kafka, FINGERPRINTS, retention_ms="604800000", message_timestamp_type="CreateTime")
+    with on_kafka.serve() as service:
+        service.until(lambda: service.metric(UNFIT) == 2, "both are counted")
+        assert "retention.ms: 604800000, not -1" in service.output
+        lines = told(on_kafka)
+        assert any("retention.ms: 604800000, not -1" in line and "--state" in line for line in lines)
+        assert any("message.timestamp.type: CreateTime, not LogAppendTime" in line for line in lines)
+        assert service.end() == 0
+    state = ("--state", tmp_path / "state")
+    with on_kafka.serve(*state) as service:  # a log that is meant to be cut
+        service.until(lambda: service.metric(UNFIT) == 1, "the clock alone is counted")
+        assert len(told(on_kafka, *state)) == 1
+        assert service.end() == 0
+
+
+def test_what_is_changed_while_the_service_runs_is_noticed(on_kafka: Program) -> None:
+    on_kafka.good("topics", "create", "--partitions", 1)
+    with on_kafka.serve("--roles", "judge") as service:
+        service.ready()
+        assert service.metric(UNFIT) == 0
+        alter(on_kafka, FINGERPRINTS, retention_ms="604800000")
+        service.until(lambda: service.metric(UNFIT) == 1, "it looks again")
+        assert service.end() == 0
