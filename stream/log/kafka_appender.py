@@ -133,6 +133,7 @@ class KafkaAppender(Appender):
             except BufferError:
                 self._serve(self._producer.poll, 0.1)
                 self._raise_failed()
+                self.waiting()
                 if self._run > run:
                     waiting_since, run = time.monotonic(), self._run
                 elif time.monotonic() - waiting_since > self._cluster.options.patience:

@@ -145,6 +145,10 @@ class KafkaSource(Source):
             self._next[start.partition] = start.offset
             self._started[start.partition] = start
 
+    def positions(self) -> dict[int, int]:
+        """See Source."""
+        return dict(self._next)
+
     def lag(self) -> dict[int, int]:
         """See Source. The end is the one that the last fetch brought."""
         out = {}

@@ -10,6 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import wait as wait_for
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 
 from stream.errors import DeliveryFailed, SimstreamError
 from stream.log.base import DEAD_LETTERS, FINGERPRINTS, PAGES, Appender, Log, Polled, Source
@@ -19,6 +20,7 @@ from stream.roles.first_frame import check_recipe
 from stream.roles.gathering import ShareGatherer
 from stream.roles.intake import Intake
 from stream.roles.shares import Flow, MadeShare, ShareBatch, ShareMaker, came
+from stream.roles.topics import check_topics
 from stream.text.fingerprinter import Fingerprinter
 from stream.wire.page import PageLimits
 
@@ -40,6 +42,9 @@ FULL_S = 0.05
 """How long to wait for room."""
 KEEP_EVERY_S = 1.0
 """Where there is no room, the group hears so often that this member lives; it must, whatever a page takes."""
+HOLE_S = 10.0
+"""After so long without a page of a partition, what follows its last one (markers of transactions) becomes a frame
+without pages. Else the commit would stand before it: with all pages expired, a restart would be refused."""
 MAX_PAUSE_S = 5.0
 _RATIO_PAGES = 1_000  # a share of unreadable pages is judged over at least so many
 _log = logging.getLogger("simstream.fingerprint")
@@ -78,6 +83,8 @@ class FingerprintRole:
         self._bytes_sent = 0
         self._commits: dict[int, int] = {}
         self._committed_at = self._kept_at = 0.0
+        self._read_at: dict[int, float] = {}
+        """When a page of a partition was read last, or reading it began."""
         self._failing_since: float | None = None
         self._checked = False
         self._intake = Intake(context.metrics)
@@ -88,6 +95,7 @@ class FingerprintRole:
         settings = self._context.settings
         self._context.health.starting(NAME, settings.give_up_s)
         info = self._log.topic(PAGES)
+        check_topics(self._log, [FINGERPRINTS])
         check_recipe(self._log, self._fingerprinter.recipe_id)
         limits = PageLimits(max_record_bytes=settings.max_record_bytes)
         self._maker = ShareMaker(self._fingerprinter, info.name, info.id, limits, self._frame)
@@ -107,11 +115,13 @@ class FingerprintRole:
     def _session(self, source: Source, pool: ThreadPoolExecutor) -> None:
         """Work with one pair of appenders until the end, or until a delivery fails."""
         out, dead = self._log.appender(FINGERPRINTS), self._log.appender(DEAD_LETTERS)
+        out.waiting = dead.waiting = partial(self._wait_for_room, source)
         try:
             while not self._context.stop.is_set():
                 self._read(source)
                 self._begin(pool)
                 self._send(out, dead)
+                self._pass_holes(source, out, HOLE_S)
                 self._acknowledge(out.acknowledged(), dead_letters.admitted(dead.acknowledged))
                 self._commit(source)
                 self._context.metrics.last_poll.labels(NAME).set_to_current_time()
@@ -137,7 +147,7 @@ class FingerprintRole:
         _log.warning("%s; starting again from the committed offsets", error)
         self._context.metrics.restarts.inc()
         self._context.metrics.last_poll.labels(NAME).set_to_current_time()
-        self._context.health.turn(NAME, False, f"the log takes no frames: {error.what}")
+        self._context.health.waits(NAME, f"the log takes no frames: {error.what}", self._context.settings.give_up_s)
         self._context.stop.wait(min(MAX_PAUSE_S, 0.1 + failing / 2))
 
     def _state(self, source: Source, out: Appender) -> tuple[bool, str]:
@@ -159,6 +169,12 @@ class FingerprintRole:
             wait_for([self._working[0][1]], FULL_S)  # those behind it cannot be sent before it
         else:
             self._context.stop.wait(FULL_S)  # frames wait for their acknowledgement
+        if time.monotonic() - self._kept_at > KEEP_EVERY_S:
+            self._take(source, source.poll(0, 0.0))
+
+    def _wait_for_room(self, source: Source) -> None:
+        """While the log's own queue is full: stay a member of the group, and say why no page is read."""
+        self._context.health.turn(NAME, False, "the log takes no frames: its queue is full")
         if time.monotonic() - self._kept_at > KEEP_EVERY_S:
             self._take(source, source.poll(0, 0.0))
 
@@ -192,6 +208,8 @@ class FingerprintRole:
             if flow := self._flows.get(start.partition):
                 flow.running = False
             self._flows[start.partition] = Flow(start.partition, start.offset, start.first)
+        read = {record.partition for record in polled.records} | {start.partition for start in polled.started}
+        self._read_at |= dict.fromkeys(read, self._kept_at)
         if polled.records:
             began = time.perf_counter()
             self._gatherer.add(polled.records, self._flows)
@@ -236,6 +254,22 @@ class FingerprintRole:
             self._bytes_sent += size
             self._count(running)
 
+    def _pass_holes(self, source: Source, out: Appender, quiet_s: float) -> None:
+        """Let log and commit go on behind what has an offset and is no page, in partitions that brought none for
+        `quiet_s` and have nothing under way."""
+        edge = time.monotonic() - quiet_s
+        quiet = [flow for flow in self._flows.values() if self._read_at.get(flow.partition, 0.0) <= edge]
+        if not quiet:
+            return
+        busy = self._gatherer.partitions.union(*(batch.partitions for batch, _ in self._working))
+        positions = source.positions()
+        for flow in quiet:
+            to = positions.get(flow.partition, 0)
+            if to > flow.next and flow.partition not in busy:
+                data = self._maker.hole(flow, to)
+                self._sent.append(SentBatch([(flow, to)], out.append(data, partition=0), 0, len(data), {}))
+                self._bytes_sent += len(data)
+
     def _count(self, shares: Sequence[MadeShare]) -> None:
         metrics = self._context.metrics
         pages = [page for made in shares for page in made.share.pages]
@@ -275,6 +309,7 @@ class FingerprintRole:
             return
         if at_once or now - self._committed_at >= COMMIT_EVERY_S:
             if not self._checked:
+                self._context.health.waits(NAME, "reads the log's recipe", self._context.settings.give_up_s)
                 check_recipe(self._log, self._fingerprinter.recipe_id)
                 self._checked = True
             source.commit(self._commits)
@@ -293,6 +328,7 @@ class FingerprintRole:
             self._context.health.beat(NAME)
         for _, future in self._working:
             future.cancel()
+        self._pass_holes(source, out, 0.0)
 
         def left() -> float:
             return max(0.1, began + 0.8 * timeout - time.monotonic())

@@ -100,14 +100,15 @@ class Following:
         self._context = context
         self._said = False
 
-    def follow(self, elected: Callable[[], bool]) -> None:
-        """Stand by until elected, or until the service is to stop: then the state is kept. Asks and fences nobody.
+    def follow(self, elected: Callable[[int], bool]) -> Position | None:
+        """Stand by until elected, or until the service is to stop; return the position that is published then.
+        `elected` is asked again and again, with the frames that are left to be judged. Asks and fences nobody.
 
         Raises WrongLog, WrongPolicy, LogError, StateUnwritable."""
         with self._log.reader(POSITIONS, "end") as committed, self._log.publisher() as publisher:
             published = self._fitting(publisher.committed())  # what comes after it, `committed` brings
             began = time.monotonic()
-            while not self._context.stop.is_set() and not elected():
+            while not self._context.stop.is_set() and not elected(self._behind(published)):
                 settled = time.monotonic() - began > self._standing.settled_s
                 if settled and not self._said and self._standing is JUDGE:
                     self._said = True
@@ -117,9 +118,7 @@ class Following:
                 if records:
                     published = self._later(published, self._fitting(records[-1].value))
                 self._say_standby(published, settled, self._reader.answers() and committed.answers())
-        if self._context.stop.is_set() and published is not None:
-            with self._standing.turn():
-                self._keeper.finish(self._judging.next_frame, self._judging.ordinal, published.frame)
+        return published
 
     def replay(self, published: Position) -> None:
         """Judge all that is left below the published position. Raises WrongLog, LogError, StateUnwritable."""
@@ -130,7 +129,6 @@ class Following:
             remaining = self._behind(published)
             self._context.health.turn(NAME, False, f"replaying, {remaining} frames to go", REPLAYING)
         if self._context.stop.is_set():
-            self._keeper.finish(self._judging.next_frame, self._judging.ordinal, published.frame)
             return
         self._judging.check(published)
         where = {"frame": published.frame, "ordinal": published.ordinal}

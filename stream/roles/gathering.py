@@ -48,6 +48,11 @@ class ShareGatherer:
         return self._pages + sum(batch.pages for batch in self._full)
 
     @property
+    def partitions(self) -> set[int]:
+        """Whose records wait."""
+        return set(self._open).union(*(batch.partitions for batch in self._full))
+
+    @property
     def bytes(self) -> int:
         """Bytes of their values."""
         return self._bytes + sum(batch.bytes for batch in self._full)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import logging
 
-from stream.log.base import FINGERPRINTS, Log
+from stream.closing import Closing
+from stream.log.base import FINGERPRINTS, Election, Log
 from stream.roles.context import Context
 from stream.roles.first_frame import check_recipe
-from stream.roles.following import NAME, Fitting, Following
+from stream.roles.following import CLOSE_BY, NAME, Fitting, Following
 from stream.roles.judging import Judging
 from stream.roles.keeper import Keeper, Unkept
 from stream.roles.publishing import Publishing
 from stream.roles.retention import Retention
+from stream.roles.topics import JUDGED, check_topics
 from stream.text.policy import Policy
 
 _log = logging.getLogger("simstream.judge")
@@ -39,32 +41,73 @@ class JudgeRole:
     def run(self) -> None:
         """Raises StateError in all its kinds (such as WrongPolicy, TakenOver, StateLocked) and LogError."""
         self._context.health.starting(NAME, self._context.settings.give_up_s)
+        check_topics(self._log, JUDGED)
         fitting = Fitting(self._log, self._policy)
         check_recipe(self._log, self._policy.recipe_id)
         with self._log.publisher() as publisher:
             published = fitting(publisher.committed())  # who does not fit must not be elected, nor fence who does
         with self._judging, keeper_of(self._judging, fitting.log_id, self._context) as keeper:
             keeper.load(published, self._log.low_watermarks(FINGERPRINTS)[0])
-            self._stand(fitting, keeper)
+            frame = self._stand(fitting, keeper)
+            finish(NAME, self._judging, keeper, frame, self._context)
 
-    def _stand(self, fitting: Fitting, keeper: Unkept) -> None:
-        """Follow until elected, then publish."""
+    def _stand(self, fitting: Fitting, keeper: Unkept) -> int:
+        """Follow until elected, then publish, until the service is to stop; return the frame of the last commit."""
         with (
             Retention(self._log, keeper, self._context),
             self._log.reader(FINGERPRINTS, self._judging.next_frame) as reader,
-            self._log.election() as election,  # stepped down from last, when all is committed
+            Candidacy(self._log, self._context) as candidacy,  # stepped down from last, when all is committed
             self._log.publisher() as publisher,
         ):
             following = Following(self._log, reader, self._judging, fitting, keeper, self._context)
-            following.follow(lambda: election.elected)
-            if self._context.stop.is_set():
-                return
-            published = fitting(publisher.start())
-            if published is not None:
-                following.replay(published)
+            published = following.follow(candidacy.is_elected)
             if not self._context.stop.is_set():
-                publishing = Publishing(fitting.log_id, reader, self._judging, keeper, self._context)
-                publishing.run(publisher, election)
+                why = "elected: ends what the judge before it left open"
+                self._context.health.waits(NAME, why, self._context.settings.give_up_s)
+                published = fitting(publisher.start())
+                if published is not None:
+                    following.replay(published)
+            if self._context.stop.is_set():
+                return published.frame if published else 0
+            publishing = Publishing(fitting.log_id, reader, self._judging, keeper, self._context)
+            return publishing.run(publisher, candidacy.election)
+
+
+class Candidacy(Closing):
+    """A judge's standing for election, which begins once it is close to what is published.
+
+    One that is far behind would hold the election while it replays, and keep waiting whoever is close. Where nobody
+    else stands, the published position rests, so that it soon is close itself.
+    """
+
+    def __init__(self, log: Log, context: Context) -> None:
+        self._log = log
+        self._context = context
+        self._election: Election | None = None
+
+    @property
+    def election(self) -> Election:
+        """Stand for election, if it does not yet. Raises TopicMissing, BrokerUnreachable."""
+        if self._election is None:
+            self._context.health.waits(NAME, "stands for election", self._context.settings.give_up_s)
+            self._election = self._log.election()
+        return self._election
+
+    def is_elected(self, behind: int) -> bool:
+        """Whether this judge is elected, which is `behind` so many frames. Raises LogError."""
+        return (self._election is not None or behind <= CLOSE_BY) and self.election.elected
+
+    def close(self) -> None:
+        """See Closing: steps down."""
+        if self._election is not None:
+            self._election.close()
+
+
+def finish(name: str, judging: Judging, keeper: Unkept, published: int, context: Context) -> None:
+    """Keep the state at a clean stop, where `published` admits it. The disk may take long: nobody is kept from
+    publishing meanwhile, and health says what is waited for."""
+    context.health.waits(name, "takes a last snapshot", context.settings.stop_timeout_s)
+    keeper.finish(judging.next_frame, judging.ordinal, published)
 
 
 def keeper_of(judging: Judging, log_id: str, context: Context) -> Unkept:

@@ -42,18 +42,18 @@ class Publishing:
         self._handed_over = self._published = judging.next_frame
         """Frames up to which verdicts were given to the outbox, and are committed."""
 
-    def run(self, publisher: Publisher, election: Election) -> None:
-        """Until the service is to stop; then all is committed, and kept. Raises as `JudgeRole.run`."""
+    def run(self, publisher: Publisher, election: Election) -> int:
+        """Until the service is to stop; then all is committed: the frame up to which. Raises as `JudgeRole.run`."""
         self._elected.set(1)
         self._publisher = publisher
         with Outbox(publisher, self._committed, self._waiting, self._context.settings.give_up_s) as outbox:
             while not self._context.stop.is_set():
                 self._turn(outbox)
                 self._look_for_a_newer(publisher, election)
-            if self._context.settings.state and self._judging.next_frame > self._handed_over:
-                self._hand_over(outbox)  # the last frames had no verdicts, and would keep the state from being kept
+            if self._judging.next_frame > self._handed_over:
+                self._hand_over(outbox)  # the last frames had no verdicts: whoever goes on need not look at them
             outbox.finish()
-        self._keeper.finish(self._judging.next_frame, self._judging.ordinal, self._published)
+        return self._published
 
     def _turn(self, outbox: Outbox) -> None:
         """Judge what one poll brings, batch by batch, and hand it to the outbox, which may make us wait."""

@@ -17,7 +17,7 @@ from stream.model import Kind, Page, Verdict
 from stream.roles.context import Context
 from stream.roles.first_frame import check_recipe
 from stream.roles.following import Fitting, Following, Standing
-from stream.roles.judge import keeper_of
+from stream.roles.judge import finish, keeper_of
 from stream.roles.judging import Judging
 from stream.roles.retention import Retention
 from stream.roles.turns import Turns
@@ -72,7 +72,9 @@ class QueryRole:
                 self._log.reader(FINGERPRINTS, self._judging.next_frame) as reader,
             ):
                 following = Following(self._log, reader, self._judging, fitting, keeper, self._context, standing)
-                following.follow(lambda: False)
+                published = following.follow(lambda behind: False)
+            with self._turns():
+                finish(NAME, self._judging, keeper, published.frame if published else 0, self._context)
 
     def match(self, pages: Sequence[Page], most: int) -> list[Matched]:
         """For each page the live ones that it would match, closest first; or why it would match none.

@@ -53,6 +53,11 @@ class ShareBatch:
     """Pages that have to be extracted, which may take long."""
 
     @property
+    def partitions(self) -> set[int]:
+        """Whose records these are."""
+        return {share.flow.partition for share in self.shares}
+
+    @property
     def is_quick(self) -> bool:
         """Whether this batch takes hardly longer than handing it to another thread and back."""
         return not self.html_pages and self.bytes <= QUICK_BYTES
@@ -90,18 +95,27 @@ class ShareMaker:
 
     def share(self, flow: Flow, records: Sequence[Record], pages: Sequence[Page]) -> Share:
         """The flow's next share: these records, and the pages that they were decoded to."""
+        return Share(flow, self._header(flow, records[-1].offset + 1), records, pages)
+
+    def _header(self, flow: Flow, to: int) -> frames.Header:
+        """The header of what comes next in a flow, up to offset `to`; the flow goes on there."""
         header = frames.Header(
             recipe=self._fingerprinter.recipe_id,
             topic=self._topic,
             topic_id=self._topic_id,
             partition=flow.partition,
             start=flow.next,
-            to=records[-1].offset + 1,
+            to=to,
             sketch_words=self._fingerprinter.sketch_words,
             first=flow.first,
         )
-        flow.next, flow.first = header.to, False
-        return Share(flow, header, records, pages)
+        flow.next, flow.first = to, False
+        return header
+
+    def hole(self, flow: Flow, to: int) -> bytes:
+        """A frame without pages, which says that the flow has none below offset `to`."""
+        header = self._header(flow, to)
+        return frames.encode(header, self._fingerprinter.columns([]))
 
     def make(self, batch: ShareBatch) -> list[MadeShare]:
         """Fingerprint all shares in one kernel call, and encode. Safe in several threads."""

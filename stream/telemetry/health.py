@@ -63,6 +63,13 @@ class Health:
         with self._lock:
             self._roles[role] = _Role(state, ready, why, time.monotonic(), self._patience_s)
 
+    def waits(self, role: str, why: str, patience_s: float) -> None:
+        """A role is about to wait for something that takes `patience_s` seconds at most: it is not ready, and may
+        take so much longer than others until it turns again."""
+        with self._lock:
+            state = self._roles[role].state if role in self._roles else STARTING
+            self._roles[role] = _Role(state, False, why, time.monotonic(), self._patience_s + patience_s)
+
     def beat(self, role: str) -> None:
         """A role is alive without having changed its mind, for instance while it waits."""
         with self._lock:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from stream.errors import LogError, TakenOver, TopicMissing
 from stream.log.base import Election, Log
+from stream.log.kafka_election import KafkaElection
 from tests.contract.helpers import batch, writer
 from tests.kafka_fixtures import Place
 
@@ -94,3 +96,30 @@ def test_an_election_that_the_broker_refuses_is_an_error_and_no_waiting(kafka_pl
         pytest.raises(LogError, match="session"),
     ):
         until(lambda: election.elected, "it is refused")
+
+
+class Broken:
+    """A consumer whose poll fails as no poll should."""
+
+    def __init__(self, consumer: Any) -> None:
+        self._consumer = consumer
+
+    def poll(self, timeout: float) -> None:
+        raise RuntimeError("the client broke")
+
+    def close(self) -> None:
+        self._consumer.close()
+
+
+@pytest.mark.kafka
+def test_an_election_whose_thread_dies_says_so_and_lets_the_next_be_elected(kafka_log: Log) -> None:
+    with kafka_log.election() as first, kafka_log.election() as second:
+        assert isinstance(first, KafkaElection)
+        until(lambda: first.elected or second.elected, "one is elected")
+        broken, other = (first, second) if first.elected else (second, first)
+        assert isinstance(broken, KafkaElection)
+        broken._consumer = Broken(broken._consumer)
+        until(lambda: other.elected, "the other is elected")
+        for asked in ("elected", "lost"):
+            with pytest.raises(LogError, match=r"broke off \(RuntimeError: the client broke\)"):
+                getattr(broken, asked)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import secrets
 import time
@@ -106,6 +107,18 @@ def test_a_full_queue_makes_the_appender_wait_and_loses_nothing(kafka_place: Pla
         for i in range(500):
             appender.append(b"%d" % i)
     assert [r.value for r in read_all(log, FINGERPRINTS)] == [b"%d" % i for i in range(500)]
+
+
+def test_an_appender_that_waits_for_room_says_so_all_the_while(kafka_place: Place) -> None:
+    kafka_place.open().create_topics(1)
+    log = kafka_place.open(client={"queue.buffering.max.messages": 10, "linger.ms": 2_000})
+    heard: list[float] = []
+    with log.appender(FINGERPRINTS) as appender:
+        appender.waiting = lambda: heard.append(time.monotonic())
+        for i in range(15):
+            appender.append(b"%d" % i)
+    assert len(heard) >= 5
+    assert max(after - before for before, after in itertools.pairwise(heard)) < 1.0
 
 
 def test_an_open_transaction_of_a_dead_publisher_is_undone_by_the_next_start(kafka_place: Place) -> None:

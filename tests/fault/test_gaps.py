@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import signal
 from pathlib import Path
 
 import pytest
-from confluent_kafka import TopicPartition
+from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from stream.errors import LogLocked
@@ -97,9 +98,7 @@ def test_skip_gives_up_pages_that_were_removed_before_they_were_read(on_kafka: P
     on_kafka.good("feed", pages.write(tmp_path / "one.jsonl", 50, seed=1))
     serve_until(on_kafka, 50)
     on_kafka.good("feed", pages.write(tmp_path / "two.jsonl", 50, seed=2))
-    admin = AdminClient({"bootstrap.servers": on_kafka.place.address.removeprefix("kafka://")})
-    for future in admin.delete_records([TopicPartition(f"{on_kafka.place.prefix}.{PAGES}", 0, 70)]).values():
-        future.result()
+    expire(on_kafka, 70)
     with on_kafka.serve() as service:
         assert service.wait() == 1
         assert "source skip" in service.output.splitlines()[-1]
@@ -112,6 +111,51 @@ def test_skip_gives_up_pages_that_were_removed_before_they_were_read(on_kafka: P
         assert service.end() == 0
         verdicts = [json.loads(value) for value in by_ordinal(watcher.rest())]
     assert [v["source"]["offset"] for v in verdicts] == [*range(50), *range(70, 100)]
+
+
+def produce_in_a_transaction(program: Program, count: int) -> None:
+    """Pages that are committed together, which leaves a marker behind them."""
+    assert program.place is not None
+    servers = program.place.address.removeprefix("kafka://")
+    producer = Producer({"bootstrap.servers": servers, "transactional.id": f"{program.place.prefix}.crawler"})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    for number in range(count):
+        producer.produce(f"{program.place.prefix}.{PAGES}", json.dumps({"text": f"page {number}"}).encode())
+    producer.commit_transaction(30)
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM], ids=["killed", "asked to end"])
+def test_transactional_pages_that_have_all_expired_are_no_gap(on_kafka: Program, how: signal.Signals) -> None:
+    on_kafka.good("topics", "create", "--partitions", 1)
+    produce_in_a_transaction(on_kafka, 5)
+    with on_kafka.place.open() as log, watching(log) as watcher:
+        end = log.end_offsets(PAGES)[0]
+        assert end == 6
+        with on_kafka.serve() as service:
+            watcher.wait(5, service)
+            if how == signal.SIGKILL:
+                service.until(lambda: log.source_offsets() == {0: end}, "the commit stands behind the marker")
+            assert service.end(how) == (0 if how == signal.SIGTERM else -how)
+        assert log.source_offsets() == {0: end}
+        expire(on_kafka, end)
+        produce_in_a_transaction(on_kafka, 3)
+        with on_kafka.serve() as service:
+            watcher.wait(8, service)
+            service.ready()
+            assert service.end() == 0
+        assert on_kafka.on_log("status").returncode == 0
+        verdicts = [json.loads(value) for value in by_ordinal(watcher.rest())]
+    assert [v["source"]["offset"] for v in verdicts] == [0, 1, 2, 3, 4, 6, 7, 8]
+
+
+def expire(program: Program, offset: int) -> None:
+    """Remove all pages before an offset, as retention does."""
+    assert program.place is not None
+    admin = AdminClient({"bootstrap.servers": program.place.address.removeprefix("kafka://")})
+    for future in admin.delete_records([TopicPartition(f"{program.place.prefix}.{PAGES}", 0, offset)]).values():
+        future.result()
 
 
 def test_rewind_of_a_log_without_frames_says_that_nothing_is_missing(program: Program) -> None:

@@ -8,16 +8,19 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from stream.log import open_log
-from stream.log.base import PAGES, LogOptions, Polled
+from stream.log.base import PAGES, Appender, LogOptions, Polled
 from stream.log.local_source import LocalSource
+from stream.log.local_writing import LocalAppender
 from stream.model import Columns, Page
 from stream.roles.context import Context
 from stream.roles.fingerprint import MAX_BYTES, FingerprintRole
 from stream.settings import FrameSettings, Settings, default_cache
+from stream.telemetry.health import Health
 from stream.telemetry.metrics import Metrics
 from stream.text.fingerprinter import Fingerprinter
 from stream.text.recipe import preset
@@ -165,3 +168,112 @@ def test_a_slow_page_does_not_hold_up_a_stop_and_what_was_done_before_it_is_comm
         time.sleep(max(0.0, stuck.began + 1.5 * SLOW_S - time.monotonic()))  # its thread may not outlive the pool
     assert stopped < stuck.ended
     assert commits == [{0: 5}]
+
+
+def test_while_the_log_has_no_room_the_consumer_is_polled_and_health_says_what_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stream.roles.fingerprint.KEEP_EVERY_S", 0.1)
+    polled: list[float] = []
+    said: list[tuple[float, str]] = []
+    poll, append, ready = LocalSource.poll, LocalAppender.append, Health.ready
+
+    def noted(self: LocalSource, limit: int, timeout: float) -> Polled:
+        polled.append(time.monotonic())
+        return poll(self, limit, timeout)
+
+    def slow(self: LocalAppender, *arguments: Any, **more: Any) -> int:
+        """As one whose queue stays full for a while."""
+        end = time.monotonic() + 1.0
+        while self.waiting is not Appender.waiting and time.monotonic() < end:
+            self.waiting()
+            said.append((time.monotonic(), ready(health[0])[1]))
+            time.sleep(0.02)
+        return append(self, *arguments, **more)
+
+    health: list[Health] = []
+    begin = Health.starting
+
+    def starting(self: Health, role: str, patience_s: float = 0.0) -> None:
+        health.append(self)
+        begin(self, role, patience_s)
+
+    monkeypatch.setattr(Health, "starting", starting)
+    monkeypatch.setattr(LocalSource, "poll", noted)
+    monkeypatch.setattr(LocalAppender, "append", slow)
+    run_over(tmp_path / "log", FrameSettings(), [b'{"text":"short"}'], 1)
+    assert {why for _, why in said} == {"fingerprint: the log takes no frames: its queue is full"}
+    begun, ended = said[0][0], said[-1][0]
+    assert ended - begun > 0.8
+    moments = [begun, *(moment for moment in polled if begun < moment < ended), ended]
+    assert max(after - before for before, after in itertools.pairwise(moments)) < 0.5
+
+
+def test_what_is_sent_and_not_yet_acknowledged_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stream.roles.fingerprint.MAX_SENT_BYTES", 20_000)
+    sent: list[int] = []
+    append, acknowledged = LocalAppender.append, LocalAppender.acknowledged
+    held = threading.Event()
+
+    def noted(self: LocalAppender, value: bytes | None, *arguments: Any, **more: Any) -> int:
+        if more.get("partition") == 0 and not arguments:  # a frame
+            sent.append(len(value or b""))
+        return append(self, value, *arguments, **more)
+
+    def late(self: LocalAppender) -> int:
+        return acknowledged(self) if held.is_set() else 0
+
+    monkeypatch.setattr(LocalAppender, "append", noted)
+    monkeypatch.setattr(LocalAppender, "acknowledged", late)
+    threading.Timer(1.5, lambda: (most.append(sum(sent)), held.set())).start()
+    most: list[int] = []
+    run_over(tmp_path / "log", FrameSettings(max_pages=AT_ONCE), [b'{"text":"short"}'] * COUNT, 1)
+    assert 20_000 <= most[0] < 40_000  # what is worked on may still go beyond it
+    assert sum(sent) > 2 * most[0]
+
+
+def test_pages_that_a_rebalance_makes_read_again_are_counted_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    began = threading.Event()
+
+    class Held(Fingerprinter):
+        """Takes its time over the first batch, which meanwhile belongs to nobody any more."""
+
+        def columns(self, pages: Sequence[Page]) -> Columns:
+            if not began.is_set():
+                began.set()
+                time.sleep(0.5)
+            return super().columns(pages)
+
+    poll, moved = LocalSource.poll, threading.Event()
+
+    def noted(self: LocalSource, limit: int, timeout: float) -> Polled:
+        if began.is_set() and not moved.is_set():
+            moved.set()
+            self.restart()
+        return poll(self, limit, timeout)
+
+    monkeypatch.setattr(LocalSource, "poll", noted)
+    bad = 4
+    context = Context(Settings(frame=FrameSettings(max_pages=bad + 1), threads=1))
+    sample = context.metrics.registry.get_sample_value
+    with (
+        open_log(str(tmp_path / "log"), LogOptions()) as log,
+        Held(preset("default"), default_cache(), workers=0) as fingerprinter,
+    ):
+        log.create_topics(1)
+        with log.appender(PAGES) as appender:
+            for page in [b"{"] * bad + [b'{"html":"<p>so that another thread makes the batch"}']:
+                appender.append(page)
+        thread = threading.Thread(target=FingerprintRole(log, fingerprinter, context).run)
+        thread.start()
+        end = time.monotonic() + 60
+        while log.source_offsets() != {0: bad + 1} and time.monotonic() < end:
+            time.sleep(0.01)
+        context.stop.set()
+        thread.join()
+    assert moved.is_set()
+    assert sample("simstream_pages_consumed_total") == 2 * (bad + 1)  # they were read again
+    assert sample("simstream_dead_letters_total", {"reason": "bad_json"}) == bad
+    assert sample("simstream_frame_latency_seconds_count") == bad + 1

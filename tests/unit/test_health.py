@@ -101,3 +101,18 @@ def test_the_patience_with_a_loop_can_be_set(clock: Clock) -> None:
     health.turn("judge")
     clock.now += 6
     assert health.live() == (False, "stuck: judge")
+
+
+def test_a_role_that_waits_is_unready_says_why_and_is_not_stuck_before_its_time(clock: Clock) -> None:
+    health = Health(60.0)
+    health.turn("judge")
+    health.waits("judge", "takes a last snapshot", 30.0)
+    assert health.ready() == (False, "judge: takes a last snapshot")
+    clock.now += 89.0
+    assert health.live()[0]
+    clock.now += 2.0
+    assert health.live() == (False, "stuck: judge")
+    health.turn("judge")
+    assert health.ready()[0]
+    clock.now += 61.0
+    assert not health.live()[0]

@@ -1,0 +1,154 @@
+"""The judge's role over a local log: when it stands for election, and when it steps down."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from stream.log import open_log
+from stream.log.base import FINGERPRINTS, PAGES, VERDICTS, Election, Log
+from stream.model import Columns
+from stream.roles.context import Context
+from stream.roles.following import CLOSE_BY, Following
+from stream.roles.judge import Candidacy, JudgeRole
+from stream.roles.keeper import Keeper
+from stream.settings import Settings
+from stream.text.policy import Policy, make_policy
+from stream.text.recipe import preset
+from stream.wire import frame as frames
+from stream.wire.position import Position
+
+RECIPE = "0badcafe"
+PATIENCE = 30.0
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Iterator[Log]:
+    with open_log(str(tmp_path / "log")) as opened:
+        opened.create_topics(1)
+        yield opened
+
+
+@pytest.fixture
+def policy() -> Policy:
+    return make_policy(preset("default"), RECIPE)
+
+
+def append_frames(log: Log, policy: Policy, begin: int, end: int) -> None:
+    """Frames of one page each."""
+    source, sketch_words = log.topic(PAGES), policy.sketch_bits // 64
+    rng = np.random.default_rng(begin)
+    with log.appender(FINGERPRINTS) as appender:
+        for offset in range(begin, end):
+            name = b"page%d" % offset
+            columns = Columns(
+                offset=np.array([offset], np.int64),
+                kind=np.zeros(1, np.uint8),
+                reason=np.zeros(1, np.uint8),
+                time=np.zeros(1, np.int64),
+                identity=rng.integers(1, 1 << 63, (1, 2), np.uint64),
+                fingerprint=rng.integers(1, 1 << 63, 1, np.uint64),
+                sketch=rng.integers(1, 1 << 63, (1, sketch_words), np.uint64),
+                words=np.full(1, 100, np.uint32),
+                id_ends=np.array([len(name)], np.uint32),
+                url_ends=np.zeros(1, np.uint32),
+                ids=name,
+                urls=b"",
+            )
+            header = frames.Header(
+                RECIPE, source.name, source.id, 0, offset, offset + 1, sketch_words, first=offset == 0
+            )
+            appender.append(frames.encode(header, columns), partition=0)
+
+
+@contextmanager
+def judging(log: Log, policy: Policy, state: Path | None = None) -> Iterator[Context]:
+    """A judge in a thread, which is asked to end at the end."""
+    context = Context(Settings(state=str(state) if state else None))
+    thread = threading.Thread(target=JudgeRole(log, policy, context).run)
+    thread.start()
+    try:
+        yield context
+    finally:
+        context.stop.set()
+        thread.join(PATIENCE)
+        assert not thread.is_alive()
+
+
+def until(condition: Callable[[], bool], what: str) -> None:
+    end = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < end, f"it never came that {what}"
+        time.sleep(0.01)
+
+
+def why(context: Context) -> str:
+    told = context.health.told().get("judge")
+    return told["why"] if told else ""
+
+
+def test_a_judge_that_is_far_behind_leaves_the_election_to_one_that_is_close(
+    log: Log, policy: Policy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    count = 3 * CLOSE_BY
+    append_frames(log, policy, 0, count)
+    with judging(log, policy, tmp_path / "close"):
+        until(lambda: sum(log.end_offsets(VERDICTS).values()) == count, "all is published")
+    step, held = Following._step, threading.Event()
+
+    def slow(self: Following, published: Position | None) -> int:
+        """No step further as long as `held` says so, in the judge without a state."""
+        if self._context.settings.state is None and not held.wait(0.05):
+            return self._behind(published)
+        return step(self, published)
+
+    monkeypatch.setattr(Following, "_step", slow)
+    append_frames(log, policy, count, count + 1)
+    with judging(log, policy) as far:
+        until(lambda: f"{count} frames behind" in why(far), "it follows")
+        assert log.running().judges == ()
+        with judging(log, policy, tmp_path / "close"):
+            until(lambda: sum(log.end_offsets(VERDICTS).values()) == count + 1, "the close one publishes")
+        held.set()
+        append_frames(log, policy, count + 1, count + 2)
+        until(lambda: sum(log.end_offsets(VERDICTS).values()) == count + 2, "it catches up and publishes")
+    assert [stood.elected for stood in log.running().judges] == []
+
+
+def test_it_stands_once_it_is_close_and_goes_on_standing(log: Log) -> None:
+    context = Context(Settings())
+    with Candidacy(log, context) as candidacy:
+        assert not candidacy.is_elected(CLOSE_BY + 1)
+        assert log.running().judges == ()
+        assert candidacy.is_elected(CLOSE_BY)
+        assert candidacy.is_elected(CLOSE_BY + 1)
+
+
+def test_the_last_snapshot_does_not_hold_the_election_and_is_named_in_health(
+    log: Log, policy: Policy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, may = threading.Event(), threading.Event()
+
+    def slow(self: Keeper, frame: int, ordinal: int, published: int) -> None:
+        begun.set()
+        assert may.wait(PATIENCE)
+
+    monkeypatch.setattr(Keeper, "finish", slow)
+    with judging(log, policy, tmp_path / "state") as context:
+        until(lambda: bool(log.running().judges), "it is elected")
+        context.stop.set()
+        assert begun.wait(PATIENCE)
+        try:
+            next_one: Election
+            with log.election() as next_one:
+                until(lambda: next_one.elected, "the next one is elected meanwhile")
+            assert why(context) == "takes a last snapshot"
+            assert not context.health.ready()[0]
+        finally:
+            may.set()
