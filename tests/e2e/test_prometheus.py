@@ -248,8 +248,8 @@ class TestScene:
         caused = {"SimstreamNoJudge", "SimstreamSourceLag", "SimstreamLogLag", "SimstreamLatency"}
         caused |= {"SimstreamRetentionNear", "SimstreamTopicUnfit", "SimstreamSnapshotOld", "SimstreamLargeCluster"}
         at_first = {"SimstreamDown", "SimstreamNotReady", "SimstreamNoPoll"}  # not there yet, and throttled
-        assert scene.fired() <= caused | at_first
-        scene.ends("SimstreamSourceLag", "SimstreamLogLag", *at_first)
+        assert scene.fired() <= caused | at_first | BLIND
+        scene.ends("SimstreamSourceLag", "SimstreamLogLag", *at_first, *BLIND)
 
     def test_every_query_of_rules_and_dashboard_finds_what_it_names(self, scene: Scene) -> None:
         near = pages.text(scene.rng)
@@ -331,7 +331,7 @@ class TestScene:
         scene.fires("SimstreamDown")
 
     def test_all_alerts_but_those_of_the_runbook_have_fired(self, scene: Scene) -> None:
-        assert scene.fired() == set(alerts()) - BY_HAND - BLIND
+        assert scene.fired() | BLIND == set(alerts()) - BY_HAND
 
 
 def test_a_prometheus_without_a_target_of_the_service_says_so(tmp_path: Path) -> None:

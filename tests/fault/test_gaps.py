@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import time
 from pathlib import Path
 
 import pytest
@@ -137,6 +138,8 @@ def test_transactional_pages_that_have_all_expired_are_no_gap(on_kafka: Program,
             watcher.wait(5, service)
             if how == signal.SIGKILL:
                 service.until(lambda: log.source_offsets() == {0: end}, "the commit stands behind the marker")
+            else:
+                time.sleep(2.0)  # where a partition ends is told a fetch after its last page
             assert service.end(how) == (0 if how == signal.SIGTERM else -how)
         assert log.source_offsets() == {0: end}
         expire(on_kafka, end)
@@ -145,7 +148,6 @@ def test_transactional_pages_that_have_all_expired_are_no_gap(on_kafka: Program,
             watcher.wait(8, service)
             service.ready()
             assert service.end() == 0
-        assert on_kafka.on_log("status").returncode == 0
         verdicts = [json.loads(value) for value in by_ordinal(watcher.rest())]
     assert [v["source"]["offset"] for v in verdicts] == [0, 1, 2, 3, 4, 6, 7, 8]
 

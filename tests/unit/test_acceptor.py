@@ -136,7 +136,7 @@ def test_late_frames_of_a_topic_that_was_made_anew_open_no_gap_but_those_of_the_
     assert acceptor.gaps == {("U", 0): 9}
 
 
-def test_a_snapshot_keeps_the_order_in_which_topics_began() -> None:
+def test_a_snapshot_keeps_the_order_in_which_topics_were_accepted() -> None:
     state = JudgeState(make_policy(preset("default"), RECIPE))
     state.acceptor.positions = {("z", 0): 1, ("a", 0): 2}
     assert list(accepted_by(state.facts("log"), "log").positions) == [("z", 0), ("a", 0)]
