@@ -259,6 +259,36 @@ def test_what_stands_behind_a_hole_of_a_power_cut_is_cut_off_and_said(
     assert f"cut off {len(data) - hole} bytes" in caplog.text
 
 
+def test_a_body_of_zeros_amid_what_was_not_safe_is_cut_off_with_what_follows(tmp_path: Path) -> None:
+    log = LocalLog(tmp_path)
+    log.create_topics()
+    path = tmp_path / "simstream.pages.log"
+    with log.appender(PAGES) as appender:
+        appender.append(b"first", b"1")
+        appender.append(b"its body is lost", b"2")
+        behind = path.stat().st_size
+        appender.append(b"behind it", b"3")
+    data = path.read_bytes()
+    path.write_bytes(data[: behind - 5] + bytes(5) + data[behind:])
+    with log.appender(PAGES) as appender:
+        appender.append(b"another", b"4")
+    assert [record.value for record in read_all(log, PAGES)] == [b"first", b"another"]
+
+
+def test_who_reads_from_the_end_does_not_stand_behind_a_torn_tail_of_full_length(tmp_path: Path) -> None:
+    log = LocalLog(tmp_path)
+    log.create_topics()
+    path = tmp_path / "simstream.pages.log"
+    with log.appender(PAGES) as appender:
+        appender.append(b"whole", b"1")
+        appender.append(b"torn, though its length is there", b"2")
+    path.write_bytes(path.read_bytes()[:-5] + bytes(5))
+    with log.reader(PAGES, "end") as reader:
+        with log.appender(PAGES) as appender:
+            appender.append(b"new", b"3")
+        assert [record.value for record in reader.poll(10, 1)] == [b"new"]
+
+
 def test_a_hole_before_what_was_written_after_a_sync_is_damage(tmp_path: Path) -> None:
     log = LocalLog(tmp_path)
     log.create_topics()
