@@ -19,9 +19,9 @@ from stream.errors import SettingsError
 Value = str | int | float | bool
 VARIABLES = "SIMSTREAM_KAFKA_"
 FROM_FILE = ".file"
-MOST_BYTES = 64 << 10
+MAX_BYTES = 64 << 10
 """No password and no key in PEM is longer."""
-LEAST_HIDDEN = 3
+MIN_HIDDEN = 3
 """A shorter value is not looked for in a text: it stands in half of all words."""
 HIDDEN = "(hidden)"
 _OWN_FILES = frozenset(
@@ -85,7 +85,7 @@ def without_secrets(text: str, client: Mapping[str, Any]) -> str:
     """A text of the client's, such as an error, without the values of its secret settings."""
     values = [str(value) for name, value in client.items() if is_secret(name)]
     for value in sorted(values, key=len, reverse=True):
-        if len(value) >= LEAST_HIDDEN:
+        if len(value) >= MIN_HIDDEN:
             text = text.replace(value, HIDDEN)
     return text
 
@@ -114,13 +114,13 @@ def _read(path: Path, name: str, origin: str) -> str:
     """What a file holds, but for the line's end behind it. Raises SettingsError."""
     try:
         with path.open("rb") as file:
-            text = file.read(MOST_BYTES + 1).decode()
+            text = file.read(MAX_BYTES + 1).decode()
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is no text"
         raise SettingsError(f"kafka.{name} ({origin}) names {path}: {why}", "name a readable file") from None
     text = text.removesuffix("\n").removesuffix("\r")
-    if not text or len(text) > MOST_BYTES:
-        wrong = "is empty" if not text else f"has more than {MOST_BYTES} bytes"
+    if not text or len(text) > MAX_BYTES:
+        wrong = "is empty" if not text else f"has more than {MAX_BYTES} bytes"
         raise SettingsError(
             f"kafka.{name} ({origin}) names {path}, which {wrong}", "put the value in it, and no more"
         )

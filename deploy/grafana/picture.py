@@ -27,7 +27,7 @@ from PIL import Image
 DASHBOARD = Path(__file__).with_name("simstream.json")
 ACROSS = 3
 POINTS = 200
-MOST_LINES = 8
+MAX_LINES = 8
 """Lines of a panel that are named; more would hide it."""
 
 
@@ -114,7 +114,7 @@ def draw_panel(axes: Axes, panel: dict[str, Any], found: list[tuple[str, list[fl
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: told(value, defaults["unit"])))
     axes.grid(alpha=0.25)
     handles, names = axes.get_legend_handles_labels()
-    drawn = [(handle, name) for handle, name in zip(handles, names, strict=True) if name][:MOST_LINES]
+    drawn = [(handle, name) for handle, name in zip(handles, names, strict=True) if name][:MAX_LINES]
     if not any(whens for _, whens, _ in found):
         axes.text(0.5, 0.5, "no data", ha="center", va="center", transform=axes.transAxes, color="gray")
     elif drawn:

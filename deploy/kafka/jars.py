@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-LEAST_JAVA = 17
+MIN_JAVA = 17
 
 Say = Callable[[str], None]
 
@@ -31,7 +31,7 @@ def say_on_stderr(text: str) -> None:
 def missing_packages() -> list[str]:
     """The apt packages to install before a broker can run; empty where all is there."""
     missing = []
-    if _java_version() < LEAST_JAVA:
+    if _java_version() < MIN_JAVA:
         missing.append("openjdk-17-jre-headless")
     if shutil.which("mvn") is None and not _jars_folder().is_dir():
         missing.append("maven")

@@ -21,7 +21,7 @@ from stream.tools.explain_model import Before, Candidate, Difference, Explanatio
 from stream.tools.explain_reasons import rejection
 
 _SPACE = re.compile(r"\s+")
-MOST_COLUMNS = 10_000
+MAX_COLUMNS = 10_000
 """Nothing is wrapped in a pipe: whoever reads it there looks for lines."""
 PASSAGES = 30
 """Places that differ that are printed."""
@@ -30,7 +30,7 @@ PASSAGES = 30
 def printed(explanation: Explanation, first: bool, diff: bool) -> None:
     """Print it to stdout: in colours and as wide as the window on a terminal, else without a limit."""
     terminal = sys.stdout.isatty()
-    console = Console(highlight=False, width=None if terminal else MOST_COLUMNS)
+    console = Console(highlight=False, width=None if terminal else MAX_COLUMNS)
     verdict = msgspec.json.decode(explanation.verdict, type=Verdict)
     with console.capture() as captured:
         if not first:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 OPTIONS: Final = ("input", "output", "blocks", "distance", "help")
 BAD_OPTION, NO_BLOCKS, NO_DISTANCE, NO_INPUT, NO_OUTPUT, FEW_BLOCKS, UNREADABLE, UNWRITABLE = range(1, 9)
 """The exit codes; a line that is no number, and more than 64 blocks, end with 1, too."""
-MOST_BLOCKS: Final = 64
+MAX_BLOCKS: Final = 64
 USAGE: Final = """\
   -b, --blocks BLOCKS        More than DISTANCE, at most 64; changes no result
   -d, --distance DISTANCE    Greatest number of bits that differ
@@ -89,8 +89,8 @@ def refusal(wish: Wish) -> tuple[int, str] | None:
         return NO_OUTPUT, "--output must be given: a file, or - for stdout"
     if wish.blocks <= wish.distance:
         return FEW_BLOCKS, f"--blocks ({wish.blocks}) must be more than --distance ({wish.distance})"
-    if wish.blocks > MOST_BLOCKS:
-        return BAD_OPTION, f"--blocks ({wish.blocks}) must be at most {MOST_BLOCKS}"
+    if wish.blocks > MAX_BLOCKS:
+        return BAD_OPTION, f"--blocks ({wish.blocks}) must be at most {MAX_BLOCKS}"
     return None
 
 

@@ -107,7 +107,7 @@ def _served(found: Found) -> str:
 
 
 def _warnings(found: Found) -> list[str]:
-    from stream.tools.plan.costs import MOST_PAGES
+    from stream.tools.plan.costs import MAX_PAGES
 
     said = []
     if not found.served.fits:
@@ -116,8 +116,8 @@ def _warnings(found: Found) -> list[str]:
             f"the design that the service builds does not fit into {_bytes(found.memory_bytes or 0)}; of those that"
             f" do, {best.name} is the quickest, with {_time(best.microseconds)} a query"
         )
-    if found.pages > MOST_PAGES:
-        said.append(f"one judge numbers at most {MOST_PAGES:,} live pages: divide them among several prefixes")
+    if found.pages > MAX_PAGES:
+        said.append(f"one judge numbers at most {MAX_PAGES:,} live pages: divide them among several prefixes")
     return said
 
 

@@ -36,7 +36,7 @@ FORMAT = 2
 TABLE = "news"
 WAITING = 500
 """Records of a topic that are read ahead."""
-MOST_BEHIND = 128
+MAX_BEHIND = 128
 """Pages that may have changed before the cards are made anew without anybody asking."""
 _log = logging.getLogger("simstream.news")
 
@@ -81,7 +81,7 @@ class Feed:
         """Take out what is too old, and bring the cards near the fold, in slices: others go on in between."""
         assert self.fold is not None
         assert self.cards is not None
-        more = self.fold.age() or self.cards.behind >= MOST_BEHIND or not self.sign
+        more = self.fold.age() or self.cards.behind >= MAX_BEHIND or not self.sign
         while more:
             aged = self.fold.age()
             more = self.cards.refresh() or aged

@@ -32,8 +32,8 @@ from stream.feeds.records import (
 )
 from stream.model import Verdict
 
-MOST_DOUBTS = 16
-MOST_AGED = 256
+MAX_DOUBTS = 16
+MAX_AGED = 256
 """So many entries of a kind leave at once: when stream time jumps, `age` is to be called again."""
 _JUDGED = ("new", "near_duplicate", "unchanged")
 
@@ -131,7 +131,7 @@ class Fold:
             self.groups.forget(int(name))
         for name in gone["s"]:
             del self._sheets[name], self._table[sheet_key(name)]
-        return any(len(names) == MOST_AGED for names in gone.values())
+        return any(len(names) == MAX_AGED for names in gone.values())
 
     def _after(self, verdict: Verdict, source: str, sheet: Sheet | None, before: Version | None) -> Version | None:
         """What the page is after a verdict; None where that is what it was."""
@@ -142,7 +142,7 @@ class Fold:
         now = msgspec.structs.replace(before, ordinal=verdict.ordinal)
         if verdict.reason != "http_status":
             return _left(now)
-        if sheet is None and len(now.doubts) < MOST_DOUBTS:
+        if sheet is None and len(now.doubts) < MAX_DOUBTS:
             return msgspec.structs.replace(now, doubts=(*now.doubts, source))
         return _left(now) if sheet is not None and sheet.gone else None
 
@@ -235,8 +235,8 @@ class Fold:
 
     def _outdated(self, kind: str) -> list[str]:
         ages = self._ages[kind]
-        ended = list(islice(ages.ended(self.stream_time), MOST_AGED))
-        surplus = list(islice(ages.surplus(self.limits.most_pages), MOST_AGED - len(ended)))
+        ended = list(islice(ages.ended(self.stream_time), MAX_AGED))
+        surplus = list(islice(ages.surplus(self.limits.most_pages), MAX_AGED - len(ended)))
         if kind == "v" and (live := sum(self.versions[name].is_live for name in surplus)):
             self._count(msgspec.structs.replace(self.counts, too_many=self.counts.too_many + live))
         return ended + surplus

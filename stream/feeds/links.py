@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 from stream.text.prose import is_sentence, width_of
 
-MOST_CHARACTERS = 256 << 10
+MAX_CHARACTERS = 256 << 10
 """So much of a page's HTML is looked through."""
-LEAST_HEADLINES = 20
+MIN_HEADLINES = 20
 HEADLINE = 16
 """Width of a link's text that may be a headline: 8 letters of Chinese, 16 of English."""
 LINKS_TO_PROSE = 8
@@ -28,16 +28,16 @@ _INLINE = re.compile(
 def is_list_of_links(html: str) -> bool:
     """Whether a page has many headlines that are links, and hardly a sentence that is none.
 
-    Cost: linear, about 20 ms for MOST_CHARACTERS.
+    Cost: linear, about 20 ms for MAX_CHARACTERS.
     """
     headlines = linked = said = 0
-    for text, is_link in _blocks(html[:MOST_CHARACTERS]):
+    for text, is_link in _blocks(html[:MAX_CHARACTERS]):
         width = width_of(text)
         if is_link and width >= HEADLINE:
             headlines, linked = headlines + 1, linked + width
         elif not is_link and is_sentence(text, width):
             said += width
-    return headlines >= LEAST_HEADLINES and linked >= LINKS_TO_PROSE * said
+    return headlines >= MIN_HEADLINES and linked >= LINKS_TO_PROSE * said
 
 
 def _blocks(html: str) -> Iterator[tuple[str, bool]]:

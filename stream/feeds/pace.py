@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from stream.errors import LogError
 
-MOST_WAITING = 32
+MAX_WAITING = 32
 """Searches that may wait for their turn."""
 T = TypeVar("T")
 
@@ -23,7 +23,7 @@ class Searches:
 
     async def run(self, work: Generator[None, None, T]) -> T:
         """What the generator returns. Raises LogError where too many wait."""
-        if self._waiting >= MOST_WAITING:
+        if self._waiting >= MAX_WAITING:
             raise LogError("too many searches are under way", "ask again in a moment")
         self._waiting += 1
         try:

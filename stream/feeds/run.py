@@ -31,7 +31,7 @@ from stream.telemetry.callers import callers_of
 from stream.text.extraction_pool import ExtractionPool
 from stream.wire.page import PageLimits
 
-MOST_COMPARED = 8
+MAX_COMPARED = 8
 """Comparisons that may wait for their turn; two are made at once."""
 _log = logging.getLogger("simstream.news")
 
@@ -155,7 +155,7 @@ class _Comparing:
 
     async def __call__(self, a: str, b: str) -> dict[str, Any]:
         pages = [(page_id, self._version(page_id)) for page_id in (a, b)]
-        if self._waiting >= MOST_COMPARED:
+        if self._waiting >= MAX_COMPARED:
             raise LogError("too many comparisons are under way", "ask again in a moment")
         # Whoever asked may give up, but a thread cannot: it keeps its turn until it is done.
         return await asyncio.shield(self._take_turn(*pages))

@@ -14,8 +14,8 @@ from stream.feeds.sites import site_of
 from stream.wire.page import time_ms
 
 A_PAGE = 30
-MOST_WORDS = 200
-MOST_VERSIONS = 500
+MAX_WORDS = 200
+MAX_VERSIONS = 500
 """Of a story's pages the founder and the newest are listed, so many at most."""
 
 
@@ -35,7 +35,7 @@ def asked_of(query: Mapping[str, str], most: int, now: int = 0) -> tuple[Asked, 
         until=_time(query, "until"),
         at_least=_number(query, "at_least", 1, 1 << 31),
         sites=_number(query, "sites", 1, 1 << 31),
-        words=query.get("words", "")[:MOST_WORDS],
+        words=query.get("words", "")[:MAX_WORDS],
     )
     return asked, _number(query, "page", 1, 1 << 31), _number(query, "per_page", A_PAGE, most)
 
@@ -57,8 +57,8 @@ def story(card: Card) -> dict[str, Any]:
 
 
 def timeline(cards: Cards, card: Card) -> dict[str, Any]:
-    """The pages of a story by their times, at most MOST_VERSIONS, and how many are left out."""
-    members = cards.spread(card, MOST_VERSIONS)
+    """The pages of a story by their times, at most MAX_VERSIONS, and how many are left out."""
+    members = cards.spread(card, MAX_VERSIONS)
     founder = members[0][0]
     listed = sorted(members, key=lambda member: (member[1].first, member[1].joined))
     return {

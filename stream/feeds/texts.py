@@ -16,7 +16,7 @@ from stream.text.extraction_pool import ExtractionPool
 from stream.tools.explain_diff import Run, Unit, counts, readable, runs, units
 from stream.wire.page import PageLimits, decode
 
-MOST_CHARACTERS = 40_000
+MAX_CHARACTERS = 40_000
 """Of a longer text the beginning is compared."""
 A_POLL = 100
 _ENDS = frozenset(".!?…;")
@@ -49,9 +49,9 @@ class Texts:
         if page.id != page_id:
             raise PageUnknown("another page is in its place now", "was the topic pages made anew?")
         if page.text is not None:
-            return page.text[:MOST_CHARACTERS]
+            return page.text[:MAX_CHARACTERS]
         [done] = self._pool.extract([(page.raw or b"", page.content_type)])
-        return (done.text or "")[:MOST_CHARACTERS]
+        return (done.text or "")[:MAX_CHARACTERS]
 
     def _record(self, partition: int, offset: int) -> Record | None:
         """The record at this place, None where it is gone."""
@@ -80,7 +80,7 @@ def side_by_side(a: str, b: str) -> dict[str, Any]:
             for row in rows(left, found)
         ],
         "words": {"same": same, "only_a": only_left, "only_b": only_right},
-        "cut": max(len(a), len(b)) == MOST_CHARACTERS,
+        "cut": max(len(a), len(b)) == MAX_CHARACTERS,
     }
 
 

@@ -8,13 +8,13 @@ import unicodedata
 
 import msgspec
 
-from stream.feeds.links import MOST_CHARACTERS as MOST_OF_A_LIST
+from stream.feeds.links import MAX_CHARACTERS as MAX_OF_A_LIST
 from stream.feeds.links import is_list_of_links
 from stream.feeds.records import Sheet
 from stream.model import Kind, Page, Record
 from stream.wire.page import PageLimits, decode
 
-MOST_CHARACTERS = 200
+MAX_CHARACTERS = 200
 """A longer title is cut."""
 HEAD = 64 << 10
 """So much of an HTML page, bytes or characters, is looked through for its title."""
@@ -49,7 +49,7 @@ def sheet_of(record: Record, limits: PageLimits) -> Sheet | None:
         return Sheet("", time, gone=page.kind is Kind.TOO_SHORT)
     is_html = page.content_type.startswith("text/html")
     title = _own_title(record) or (_html_title(page) if is_html else "")
-    is_list = is_html and page.text is None and is_list_of_links(_head(page, MOST_OF_A_LIST))
+    is_list = is_html and page.text is None and is_list_of_links(_head(page, MAX_OF_A_LIST))
     return Sheet(title or _first_line(page), time, is_list=is_list)
 
 
@@ -57,7 +57,7 @@ def tidy(text: str) -> str:
     """A title in one line: runs of space are one space, control characters and direction marks are left out."""
     kept = "".join(" " if char.isspace() else char for char in text if not _is_control(char))
     line = " ".join(kept.split())
-    return line if len(line) <= MOST_CHARACTERS else line[: MOST_CHARACTERS - 1].rstrip() + "…"
+    return line if len(line) <= MAX_CHARACTERS else line[: MAX_CHARACTERS - 1].rstrip() + "…"
 
 
 def _is_control(char: str) -> bool:

@@ -34,7 +34,7 @@ HEADERS = {
     "Cache-Control": "no-cache",
     "Server": "simstream",
 }
-MOST_A_PAGE = 200
+MAX_A_PAGE = 200
 CRASHED = "the feed has crashed and ends: its log says why"
 ANSWER_S = 8.0
 """Seconds after which a question is given up: a browser waits little longer."""
@@ -93,7 +93,7 @@ class FeedWeb:
     async def _stories(self, request: web.Request) -> web.Response:
         cards, revision = self._now()
         assert self._feed.fold is not None
-        asked, number, size = asked_of(request.query, MOST_A_PAGE, self._feed.fold.stream_time)
+        asked, number, size = asked_of(request.query, MAX_A_PAGE, self._feed.fold.stream_time)
         if request.headers.get("If-None-Match") == revision:
             return web.Response(status=304, headers={"ETag": revision})
         work = cards.find(asked, (number - 1) * size, number * size)

@@ -16,7 +16,7 @@ from stream.kernels.gather import Gathered, count, gather
 from stream.model import U64
 
 FIRST_ROOM = 4096
-MOST_ROOM = 1 << 18
+MAX_ROOM = 1 << 18
 """Hits for which there is room, unless one query alone has more."""
 FEW_QUERIES = 4
 BLOCK = 512
@@ -41,7 +41,7 @@ class Hits:
     def fit(self, queries: int) -> None:
         """Make four times the room where it held so few queries that the next was looked up in vain, or none."""
         room = len(self.places)
-        if queries == 0 or (queries < FEW_QUERIES and room < MOST_ROOM):
+        if queries == 0 or (queries < FEW_QUERIES and room < MAX_ROOM):
             self.make(4 * room)
 
 

@@ -20,8 +20,8 @@ from stream.model import U64
 
 CROWDED: Final = 512
 """A query with more candidates than this in one part of the index is crowded."""
-MOST_CROWDS: Final = 64
-MOST_ENTRIES: Final = 1 << 20
+MAX_CROWDS: Final = 64
+MAX_ENTRIES: Final = 1 << 20
 """Entries of all crowds together: 44 bytes each with a sketch of 192 bits."""
 WORTH: Final = 32
 """A crowd is made when crowded queries have met one candidate for every 32 entries of the index: then it pays."""
@@ -151,7 +151,7 @@ class Crowds:
 
     def _let_go(self) -> None:
         """Drop the crowds that were asked for least recently, until the rest keep to both limits."""
-        while len(self._crowds) > MOST_CROWDS or len(self) > MOST_ENTRIES:
+        while len(self._crowds) > MAX_CROWDS or len(self) > MAX_ENTRIES:
             self._crowds.remove(min(self._crowds, key=lambda crowd: crowd.used))
         self._middles = np.array([crowd.middle for crowd in self._crowds], np.uint64)
 
@@ -167,7 +167,7 @@ def _columns(room: int, sketch_words: int) -> Columns:
 
 def _about(parts: Sequence[Part], fingerprint: int, distance: int) -> Fresh | None:
     """All entries within a distance, unless they are more than crowds may have."""
-    found, room = None, MOST_ENTRIES
+    found, room = None, MAX_ENTRIES
     for part in parts:
         some = part.about(fingerprint, distance, room)
         if some is None:

@@ -11,7 +11,7 @@ from stream.kernels.numbers import NUMBER_MASK, forget, hold, hold_rows, release
 from stream.model import U64
 
 FIRST_WORDS = 64
-MOST_WORDS = (NUMBER_MASK + 1) // 64
+MAX_WORDS = (NUMBER_MASK + 1) // 64
 AT_ONCE = 1 << 16
 """Numbers that are given back at once."""
 
@@ -91,7 +91,7 @@ class Held:
 
         Returns what is wrong, or "". Cost: 2 to 5 ns a row.
         """
-        if len(released) > MOST_WORDS or (len(dropped) and int(dropped.max()) > NUMBER_MASK):
+        if len(released) > MAX_WORDS or (len(dropped) and int(dropped.max()) > NUMBER_MASK):
             return "numbers are out of range"
         rows = [*columns, dropped]
         greatest = max((int((column & np.uint32(NUMBER_MASK)).max()) for column in rows if len(column)), default=0)
@@ -113,7 +113,7 @@ class Held:
     def _make_room(self, number: int) -> None:
         words = (number >> 6) + 1
         if words > len(self.held):
-            words = min(max(words, len(self.held) + len(self.held) // 4), MOST_WORDS)
+            words = min(max(words, len(self.held) + len(self.held) // 4), MAX_WORDS)
             self.held, self.released = _longer(self.held, words), _longer(self.released, words)
 
 

@@ -35,8 +35,8 @@ from stream.kernels.numbers import NUMBER_MASK
 from stream.model import U64, Limits
 
 MEMTABLE_LIMIT = 4096
-MOST_MATCHES = 1_000_000
-MOST_MEMTABLE = 1 << 24
+MAX_MATCHES = 1_000_000
+MAX_MEMTABLE = 1 << 24
 
 
 class Index(Closing):
@@ -68,8 +68,8 @@ class Index(Closing):
         background: bool = False,
     ) -> None:
         self._rule = Rule(sketch_words, Limits(distance, agreement), short)
-        if not 1 <= memtable_limit <= MOST_MEMTABLE:
-            raise SettingsError(f"a memtable of {memtable_limit} is out of range", f"give 1 to {MOST_MEMTABLE}")
+        if not 1 <= memtable_limit <= MAX_MEMTABLE:
+            raise SettingsError(f"a memtable of {memtable_limit} is out of range", f"give 1 to {MAX_MEMTABLE}")
         if plan is not None:
             plan.flips_for(distance)
         self.sketch_words = sketch_words
@@ -132,7 +132,7 @@ class Index(Closing):
         fingerprints: U64,
         sketches: U64,
         short: Flags | None = None,
-        limit: int = MOST_MATCHES,
+        limit: int = MAX_MATCHES,
         *,
         in_order: bool = True,
     ) -> Matches:
@@ -164,7 +164,7 @@ class Index(Closing):
             own = asked.short[others] if len(asked.short) else asked.short
             asked = Keys(*(frozen(c, c.dtype) for c in (asked.fingerprints[others], asked.sketches[others], own)))
         parts = self._sources(), self._held.released, self._rule, asked
-        matches, candidates = answer(*parts, MOST_MATCHES, False, crowds.CROWDED)
+        matches, candidates = answer(*parts, MAX_MATCHES, False, crowds.CROWDED)
         self.count(candidates, len(matches.entry))
         return spread(matches, others, crowded)
 

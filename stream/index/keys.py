@@ -17,7 +17,7 @@ Flags = NDArray[np.bool_] | NDArray[np.uint8]
 NOBODY: NDArray[np.uint8] = np.empty(0, np.uint8)
 """The flags of pages where nothing tells short ones from others: an empty column, of any block."""
 NOBODY.flags.writeable = False
-MOST_WORDS = 64
+MAX_WORDS = 64
 """The widest sketch, in words of 64 bits."""
 
 
@@ -84,7 +84,7 @@ def _check(sketch_words: int, limits: Limits) -> None:
     if not 0 <= limits.distance <= MAX_DISTANCE:
         raise SettingsError(f"distance {limits.distance} is out of range", f"give 0 to {MAX_DISTANCE}")
     agreement, bits = limits.agreement, 64 * sketch_words
-    if not 0 <= sketch_words <= MOST_WORDS or agreement < 0 or (sketch_words and agreement > bits):
+    if not 0 <= sketch_words <= MAX_WORDS or agreement < 0 or (sketch_words and agreement > bits):
         raise SettingsError(
             f"an agreement of {agreement} bits does not fit a sketch of {bits}",
             "give at most as many bits as the sketch has",

@@ -24,10 +24,10 @@ from stream.errors import SettingsError
 
 MAX_DISTANCE = 16
 """The greatest distance that the index is made for."""
-LEAST_BITS, MOST_BITS = 8, 24
+MIN_BITS, MAX_BITS = 8, 24
 """A prefix holds the leading byte that shards are cut by; its directory has 2^bits places."""
-MOST_TABLES = 8
-MOST_PROBES = 1 << 14
+MAX_TABLES = 8
+MAX_PROBES = 1 << 14
 
 SCANNED_NS = 0.1
 """A value compared in a plain scan."""
@@ -58,10 +58,10 @@ class Plan:
     def __post_init__(self) -> None:
         if self.tables != len(self.prefix_bits) or self.flips < 0:
             raise SettingsError(f"{self} is no plan", "give one prefix a table and no negative flips")
-        if sum(self.prefix_bits) > 64 or any(not LEAST_BITS <= b <= MOST_BITS for b in self.prefix_bits):
+        if sum(self.prefix_bits) > 64 or any(not MIN_BITS <= b <= MAX_BITS for b in self.prefix_bits):
             raise SettingsError(
                 f"the prefixes {self.prefix_bits} are no cut of 64 bits",
-                f"give each {LEAST_BITS} to {MOST_BITS} bits, and all together at most 64",
+                f"give each {MIN_BITS} to {MAX_BITS} bits, and all together at most 64",
             )
 
     @property
@@ -166,11 +166,11 @@ def _probe_ns(size: int) -> float:
 def plans_for(distance: int) -> list[Plan]:
     """Every plan that `choose` considers: complete for `distance` with as few flips as that takes."""
     found = [SCAN]
-    for tables in range(1, min(MOST_TABLES, distance + 1) + 1):
+    for tables in range(1, min(MAX_TABLES, distance + 1) + 1):
         flips = -(-(distance + 1) // tables) - 1
-        for bits in range(LEAST_BITS, min(64 // tables, MOST_BITS) + 1):
+        for bits in range(MIN_BITS, min(64 // tables, MAX_BITS) + 1):
             plan = Plan(tables, (bits,) * tables, flips)
-            if plan.probes(distance) <= MOST_PROBES:
+            if plan.probes(distance) <= MAX_PROBES:
                 found.append(plan)
     return found
 

@@ -20,7 +20,7 @@ from stream.index.worker import Background, Inline
 from stream.kernels.numbers import NUMBER_MASK, count_released
 from stream.model import U64
 
-MOST_UNMERGED = 32
+MAX_UNMERGED = 32
 """Segments of one bucket that may wait for their first merge; then `settle` waits, so that their number is bounded.
 
 A step of a large merge, which no other work interrupts, takes a second at 10 million entries, or some where the
@@ -68,7 +68,7 @@ class Shelf:
             self._schedule()
             if not self.worker.outstanding:
                 return
-            if self._most_unmerged() > MOST_UNMERGED:
+            if self._most_unmerged() > MAX_UNMERGED:
                 self.worker.wait()
             elif isinstance(self.worker, Background):
                 return

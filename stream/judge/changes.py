@@ -18,7 +18,7 @@ Buckets = Callable[[NDArray[np.int64]], NDArray[np.int64]]
 """The bucket (n,) of each time (n,)."""
 KEEP_SHARE = 1024
 """If at least one page in 1,024 leaves in a batch, the whole directory is gone over once."""
-MOST_APART = 1 << 14
+MAX_APART = 1 << 14
 """Heirs that are compared with each page of a batch; more of them are handed to the index at once."""
 AT_ONCE = 1 << 16
 """Records that are read at once."""
@@ -74,7 +74,7 @@ class Changes:
             self.promote(heir)
         others = heirs[~mine]
         self._rows.table.column("state")[others] |= FOUNDER | INDEXED
-        if len(self.promoted) + len(others) <= MOST_APART:
+        if len(self.promoted) + len(others) <= MAX_APART:
             self.batch.founders.update(dict.fromkeys(others.tolist(), -1))
             self.promoted += others.tolist()
             return

@@ -25,7 +25,7 @@ from stream.kernels.crowd import (
     search,
 )
 
-MOST_TIES = 4096
+MAX_TIES = 4096
 """Clusters that are written down between two looks at them."""
 
 Outcome = tuple[NDArray[np.int64], set[Cluster], int]
@@ -41,7 +41,7 @@ class Crowded:
     def __init__(self, store: Store, ties: bool) -> None:
         self._store = store
         self._index = store.index
-        self._room = np.empty(MOST_TIES if ties else 0, np.int64)
+        self._room = np.empty(MAX_TIES if ties else 0, np.int64)
         self._scratch = Scratch(np.empty(TILE, np.uint64), np.empty(TILE, np.uint64), np.empty(TILE, np.int64))
 
     def begin(self, batch: Batch) -> None:

@@ -26,7 +26,7 @@ EMPTIEST = 0.4
 SPLIT = 1 << 17
 """A partition is cut in two at some number of slots between half of this and this."""
 MAX_DEPTH = 16
-LEAST_HOMES = 384
+MIN_HOMES = 384
 SLOT = np.dtype(np.uint64)
 PLACED: Final = "partitions by secret"
 """The array of a part that lists the partitions. It was `partitions` as long as there was no secret: so a version
@@ -54,7 +54,7 @@ class Directory:
         self._prefixes: list[int] = []
         self._partitions = np.zeros((0, 6), np.int64)
         self._spread = np.zeros(1, np.int32)
-        self._append(0, 0, LEAST_HOMES, _room(LEAST_HOMES))
+        self._append(0, 0, MIN_HOMES, _room(MIN_HOMES))
 
     def __len__(self) -> int:
         return self._count
@@ -93,7 +93,7 @@ class Directory:
         self._remove(identities, rows, len(rows))
         self._count -= len(rows)
         table = self._partitions
-        wide = (table[:, COUNT] < table[:, HOMES] * EMPTIEST) & (table[:, HOMES] > LEAST_HOMES)
+        wide = (table[:, COUNT] < table[:, HOMES] * EMPTIEST) & (table[:, HOMES] > MIN_HOMES)
         for which in np.flatnonzero(wide).tolist():
             self._replace(which, self._homes(which, int(table[which, COUNT])))
 
@@ -107,7 +107,7 @@ class Directory:
             removed = int(kernels.clear_others(slots, state, wanted))
             if removed:
                 _, homes, _, count, *_ = self._partitions[which].tolist()
-                narrow = count - removed < homes * EMPTIEST and homes > LEAST_HOMES
+                narrow = count - removed < homes * EMPTIEST and homes > MIN_HOMES
                 self._replace(which, self._homes(which, count - removed) if narrow else homes)
                 self._count -= removed
             beat()
@@ -282,7 +282,7 @@ def _split_at(prefix: int, depth: int) -> int:
 def _first_homes(prefix: int, count: int) -> int:
     """Homes for a partition of so many slots, so that neighbours will not grow at the same time."""
     load = FULLEST / pow(GROWTH, 1 - _spread_out(prefix, 0.41421356237309515))
-    return max(LEAST_HOMES, ceil(count / min(load, FULLEST - 0.01)))
+    return max(MIN_HOMES, ceil(count / min(load, FULLEST - 0.01)))
 
 
 def _damaged(what: str) -> StateDamaged:

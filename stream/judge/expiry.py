@@ -24,7 +24,7 @@ SLICES = 256
 """Times are read ahead in so many parts of the window, so that one reading is short."""
 NARROWER = 4
 """The factor by which the part becomes shorter if it holds too many pages, and longer again if it holds few."""
-MOST_AHEAD = 1 << 18
+MAX_AHEAD = 1 << 18
 """Pages of one part: 16 bytes each."""
 FEW = 32
 """Up to so many pages that are due are looked at one by one: arrays cost as much."""
@@ -162,13 +162,13 @@ class Expiry:
             live = self._rows.are_live(rows, colds)
             found.append(Ahead(due["time"][live], rows[live], colds[live]))
             count += len(found[-1].rows)
-            if count > MOST_AHEAD:
+            if count > MAX_AHEAD:
                 return False
         every = self._ahead.cut(self._at).followed_by(Ahead.of_late(self._late), *found)
         order = np.argsort(every.times, kind="stable")
         self._take(Ahead(every.times[order], every.rows[order], every.colds[order]))
         self._until = until
-        if count < MOST_AHEAD // (NARROWER * NARROWER):
+        if count < MAX_AHEAD // (NARROWER * NARROWER):
             self._part = min(self._widest, self._part * NARROWER)
         return True
 

@@ -32,7 +32,7 @@ from stream.model import U64, Columns, Kind, Source, Verdict
 from stream.text.policy import Policy
 from stream.wire.frame import take
 
-MOST_PAGES = 4096
+MAX_PAGES = 4096
 """Pages of one batch: they are compared with one another."""
 
 
@@ -113,8 +113,8 @@ class Resolver:
         Cost: the index's lookups, and some 20 us a page plus what its matches cost.
         """
         verdicts: list[Verdict] = []
-        for at in range(0, len(columns), MOST_PAGES):
-            end = min(at + MOST_PAGES, len(columns))
+        for at in range(0, len(columns), MAX_PAGES):
+            end = min(at + MAX_PAGES, len(columns))
             part = columns if end - at == len(columns) else take(columns, at, end)
             verdicts += self._judge(part, time[at:end], ordinal + at, sources[at:end])
         return verdicts

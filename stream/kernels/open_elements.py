@@ -51,8 +51,8 @@ HTML_POINT: Final = 1 << 62
 """HTML begins again within this element of SVG or MathML."""
 FOREIGN: Final = IN_SVG | IN_MATH
 _TOO_MANY: Final = 1 << 40
-_MOST_ALIKE = 3
-_MOST_ADOPTIONS = 8
+_MAX_ALIKE = 3
+_MAX_ADOPTIONS = 8
 
 
 class Open(NamedTuple):
@@ -225,7 +225,7 @@ def add_listed(state: Open, name: int, sign: int) -> int:
                 break
             if state.listed[i, SIGN] == sign:
                 alike, first = alike + 1, i
-        if alike == _MOST_ALIKE:
+        if alike == _MAX_ALIKE:
             unlist(state, first)
             listed -= 1
     state.num[LAST_SERIAL] += 1
@@ -284,7 +284,7 @@ def _carry_over(state: Open, place: int, block: int) -> None:
     for i in range(block - 1, place, -1):
         passed += 1
         listed = _listed_at(state, state.stack[i, SERIAL]) if state.stack[i, TRAITS] & FORMATTING else -1
-        if listed >= 0 and passed <= _MOST_ALIKE:
+        if listed >= 0 and passed <= _MAX_ALIKE:
             state.num[CLONES] += 1
             state.num[TAGS] += 1
             add_node(state)
@@ -309,7 +309,7 @@ def adopt(state: Open, name: int) -> bool:
 
     Returns False where the list has none, and the tag is as any other end tag.
     """
-    for turn in range(_MOST_ADOPTIONS):
+    for turn in range(_MAX_ADOPTIONS):
         listed = find_listed(state, name)
         if listed < 0:
             return turn > 0

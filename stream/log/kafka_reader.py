@@ -34,7 +34,7 @@ FIXED: Mapping[str, Any] = {
     "check.crcs": True,  # else a bit that rots on a broker's disk or on the way would be taken for the record
     "enable.partition.eof": True,  # the only way past the markers that transactions leave at a topic's end
 }
-MOST_BYTES = 16 << 20
+MAX_BYTES = 16 << 20
 """What one poll brings at most, but for its last few messages; a larger one passes alone."""
 ASK_FOR = 2.0
 """Seconds that `caught_up` waits for a broker."""
@@ -79,7 +79,7 @@ def _readable_headers(message: Any) -> tuple[tuple[str, bytes], ...]:
 
 
 def consume(consumer: Any, limit: int, timeout: float) -> list[Any]:
-    """Up to `limit` messages, and about MOST_BYTES, as soon as one is there: the client itself would wait for
+    """Up to `limit` messages, and about MAX_BYTES, as soon as one is there: the client itself would wait for
     all of them, and hand over all that it has fetched of every partition. About ten calls for 1,000 messages."""
     messages: list[Any] = consumer.consume(1, 0)
     if not messages and timeout > 0:
@@ -88,9 +88,9 @@ def consume(consumer: Any, limit: int, timeout: float) -> list[Any]:
     while messages and len(messages) < limit:
         size += sum(len(message.value() or b"") for message in messages[seen:])
         seen = len(messages)
-        if size >= MOST_BYTES:
+        if size >= MAX_BYTES:
             break
-        fitting = (MOST_BYTES - size) * seen // (size + 1)  # if those to come are like those seen
+        fitting = (MAX_BYTES - size) * seen // (size + 1)  # if those to come are like those seen
         more = consumer.consume(max(1, min(limit - seen, fitting, 2 * seen)), 0)
         if not more:
             break

@@ -29,8 +29,8 @@ from stream.log.base import (
 from stream.log.kafka_cluster import AWAY, SILENT_AFTER, Cluster
 
 DEFAULT_PARTITIONS = 8
-LEAST_REPLICAS = 2
-LEAST_VERDICT = 1 << 20
+MIN_REPLICAS = 2
+MIN_VERDICT = 1 << 20
 """More bytes than a verdict can have, but for one that merges a hundred thousand clusters."""
 LIMIT = "max.message.bytes"
 MOST = 2**31 - 1
@@ -47,7 +47,7 @@ def wanted_settings(cluster: Cluster, topic: str, brokers: int) -> dict[str, str
     `fingerprints` is the only source of truth, so nothing of it may be removed or lost; `verdicts` compacted
     would hide a verdict given twice, `dead-letters` compacted a page that failed twice.
     """
-    safe = {REPLICAS: str(LEAST_REPLICAS)} if brokers >= 3 and topic != PAGES else {}
+    safe = {REPLICAS: str(MIN_REPLICAS)} if brokers >= 3 and topic != PAGES else {}
     limit = {LIMIT: str(largest_record(topic, cluster.options))}
     if topic == FINGERPRINTS:
         kept = {POLICY: "delete", "retention.ms": "-1", "retention.bytes": "-1"}
@@ -174,7 +174,7 @@ def _unfit(cluster: Cluster, topic: str, found: Mapping[str, str], brokers: int)
         return []  # the user's own
     wanted = wanted_settings(cluster, topic, brokers)
     if topic == VERDICTS:
-        wanted[LIMIT] = str(LEAST_VERDICT)
+        wanted[LIMIT] = str(MIN_VERDICT)
     if topic == DEAD_LETTERS:
         wanted[LIMIT] = str(admitted_bytes(cluster, PAGES))
     unfit = []

@@ -16,7 +16,7 @@ from stream.model import Record
 
 PAUSE = 0.005
 """Seconds between two looks at a file that has nothing new."""
-MOST_BYTES = 16 << 20
+MAX_BYTES = 16 << 20
 """What one poll brings at most, but for the last record; as much as a Kafka reader holds ready."""
 CHECK_EVERY = 1.0
 """Seconds between two looks at whether the topics are still the same."""
@@ -41,10 +41,10 @@ class Follower:
         self._pending: deque[Record] = deque()
 
     def take(self, limit: int) -> list[Record]:
-        """Up to `limit` records, and about MOST_BYTES, that are there now."""
+        """Up to `limit` records, and about MAX_BYTES, that are there now."""
         out: list[Record] = []
         size = 0
-        while len(out) < limit and size < MOST_BYTES and self.ahead():
+        while len(out) < limit and size < MAX_BYTES and self.ahead():
             out.append(self._pending.popleft())
             size += len(out[-1].value or b"")
         return out

@@ -23,7 +23,7 @@ from stream.model import Page, Record
 from stream.queries import models
 from stream.queries.drawing import add_drawing
 from stream.queries.judging import Judge
-from stream.queries.limits import MOST_BYTES
+from stream.queries.limits import MAX_BYTES
 from stream.queries.mistakes import told_briefly
 from stream.queries.words import words_of
 from stream.roles.query import QueryRole
@@ -35,9 +35,9 @@ from stream.wire.page import PageLimits, decode
 SHOWN = "simstream: questions"
 LONGEST_WAIT = 60.0
 _JSON = "application/json"
-_LIMITS = PageLimits(max_record_bytes=MOST_BYTES * 6)  # every character may be escaped
+_LIMITS = PageLimits(max_record_bytes=MAX_BYTES * 6)  # every character may be escaped
 _ERRORS: dict[int | str, dict[str, Any]] = {503: {"model": models.Problem, "description": "it is not ready yet"}}
-Listed = Annotated[int, Query(ge=1, le=models.MOST_LISTED, description="members listed")]
+Listed = Annotated[int, Query(ge=1, le=models.MAX_LISTED, description="members listed")]
 
 
 def make_app(

@@ -9,7 +9,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 FREE_PIECES: Final = 64
 """A body may have so many pieces of any size."""
-LEAST_PIECE_BYTES: Final = 256
+MIN_PIECE_BYTES: Final = 256
 """Of more, this is what they have on average: a piece costs the event loop some 5 us, however small it is."""
 TOO_SMALL: Final = "The body comes in too many small pieces: send it whole, with Content-Length."
 
@@ -33,7 +33,7 @@ class Pieces(h11.Connection):
         elif isinstance(event, h11.Data):
             self._pieces += 1
             self._bytes += len(event.data)
-            if self._pieces > FREE_PIECES + self._bytes // LEAST_PIECE_BYTES:
+            if self._pieces > FREE_PIECES + self._bytes // MIN_PIECE_BYTES:
                 raise TooSmallPiecesError(TOO_SMALL)
         return event
 

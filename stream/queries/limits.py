@@ -7,15 +7,15 @@ from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from stream.queries.shape import MOST_STRINGS, has_few_values
+from stream.queries.shape import MAX_STRINGS, has_few_values
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]
-MOST_BYTES = 16 << 20
+MAX_BYTES = 16 << 20
 """Of one request's body."""
-MOST_TOKEN_BYTES = 1 << 20
+MAX_TOKEN_BYTES = 1 << 20
 """Of all texts of one question for tokens, in UTF-8."""
 ESCAPED = 6
 """JSON may write each byte of a text as six: `\\u0061`."""
@@ -23,7 +23,7 @@ RETRY_AFTER_S = 1
 
 
 def _bodies() -> dict[str, int]:
-    return {"/match": MOST_BYTES, "/judge": MOST_BYTES, "/tokens": ESCAPED * MOST_TOKEN_BYTES + (64 << 10)}
+    return {"/match": MAX_BYTES, "/judge": MAX_BYTES, "/tokens": ESCAPED * MAX_TOKEN_BYTES + (64 << 10)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +34,9 @@ class QueryLimits:
     """Bytes of a body, by the request's path."""
     other_body: int = 256 << 10
     """Bytes of a body, for every other path."""
-    read_bytes: int = 2 * MOST_BYTES
+    read_bytes: int = 2 * MAX_BYTES
     """Bytes of a body that are read though it is refused."""
-    held_bytes: int = 4 * MOST_BYTES
+    held_bytes: int = 4 * MAX_BYTES
     """Bodies being read or answered, and answers being sent, of all clients together."""
     body_s: float = 10.0
     """Seconds in which a body comes."""
@@ -89,7 +89,7 @@ class Bounded:
             ) from None
         if not has_few_values(body):
             raise _RefusedError(
-                422, f"the request has more than {MOST_STRINGS} strings, or too much beside them: send fewer values"
+                422, f"the request has more than {MAX_STRINGS} strings, or too much beside them: send fewer values"
             )
         read = False
 

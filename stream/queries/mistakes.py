@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-MOST_ERRORS = 8
+MAX_ERRORS = 8
 LONGEST = 200
 """Characters of a sentence in an error."""
 
@@ -14,7 +14,7 @@ def told_briefly(errors: Sequence[Any]) -> list[dict[str, Any]]:
     """The first errors of a body that was not understood. A field that nobody knows has no name there."""
     return [
         {"type": error["type"], "loc": _known(error), "msg": error["msg"][:LONGEST]}
-        for error in errors[:MOST_ERRORS]
+        for error in errors[:MAX_ERRORS]
     ]
 
 

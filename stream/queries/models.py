@@ -8,12 +8,12 @@ from pydantic import BaseModel, ConfigDict, Field, StrictInt, field_validator, m
 
 from stream.wire.page import time_ms
 
-MOST_TEXTS = 256
+MAX_TEXTS = 256
 """Texts, fingerprints or pages of one request."""
-MOST_LISTED = 1_000
-MOST_MATCHES = 100_000
+MAX_LISTED = 1_000
+MAX_MATCHES = 100_000
 """Matches that one answer may list, over all that was asked."""
-Limit = Annotated[int, Field(ge=1, le=MOST_LISTED)]
+Limit = Annotated[int, Field(ge=1, le=MAX_LISTED)]
 Hex = Annotated[str, Field(pattern=r"^[0-9a-f]{16}$", description="64 bits as 16 hex digits")]
 
 
@@ -40,8 +40,8 @@ class Content(Asked):
 class Pages(Asked):
     """Texts or pages to be matched."""
 
-    texts: Annotated[list[str], Field(max_length=MOST_TEXTS)] = []
-    pages: Annotated[list[Content], Field(max_length=MOST_TEXTS, description="answered after `texts`")] = []
+    texts: Annotated[list[str], Field(max_length=MAX_TEXTS)] = []
+    pages: Annotated[list[Content], Field(max_length=MAX_TEXTS, description="answered after `texts`")] = []
     limit: Annotated[Limit, Field(description="matches listed for each")] = 100
 
     @model_validator(mode="after")
@@ -65,7 +65,7 @@ class Fingerprint(Asked):
 class Fingerprints(Asked):
     """Fingerprints to be matched."""
 
-    fingerprints: Annotated[list[Fingerprint], Field(min_length=1, max_length=MOST_TEXTS)]
+    fingerprints: Annotated[list[Fingerprint], Field(min_length=1, max_length=MAX_TEXTS)]
     limit: Limit = 100
 
     @model_validator(mode="after")
@@ -76,15 +76,15 @@ class Fingerprints(Asked):
 
 
 def _check_matches(asked: int, limit: int) -> None:
-    if asked * limit > MOST_MATCHES:
-        raise ValueError(f"{asked} questions with {limit} matches each: at most {MOST_MATCHES} are listed at once")
+    if asked * limit > MAX_MATCHES:
+        raise ValueError(f"{asked} questions with {limit} matches each: at most {MAX_MATCHES} are listed at once")
 
 
 class TokenTexts(Asked):
     """Texts to be cut into words."""
 
     texts: Annotated[
-        list[str], Field(min_length=1, max_length=MOST_TEXTS, description="1 MB of them together, in UTF-8")
+        list[str], Field(min_length=1, max_length=MAX_TEXTS, description="1 MB of them together, in UTF-8")
     ]
     mode: Annotated[
         Literal["accurate", "search", "full", "weights"],

@@ -15,7 +15,7 @@ from stream.queries.guard import Guarded
 from stream.queries.limits import App, Bounded, QueryLimits
 from stream.telemetry.callers import Callers
 
-MOST_CONNECTIONS = 256
+MAX_CONNECTIONS = 256
 IDLE_S = 5
 END_S = 5
 """Seconds that answers under way have when the service ends."""
@@ -39,7 +39,7 @@ class QueryServer(Closing):
             log_level=logging.WARNING,  # when it starts and ends, the role says itself
             access_log=False,
             server_header=False,
-            limit_concurrency=MOST_CONNECTIONS,
+            limit_concurrency=MAX_CONNECTIONS,
             timeout_keep_alive=IDLE_S,
             timeout_graceful_shutdown=END_S,
             lifespan="on",

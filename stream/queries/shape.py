@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Final
 
-MOST_STRINGS: Final = 1 << 14
+MAX_STRINGS: Final = 1 << 14
 """Names of fields among them. The largest good question has some 4,000."""
-MOST_OUTSIDE_BYTES: Final = 64 << 10
+MAX_OUTSIDE_BYTES: Final = 64 << 10
 """Of everything that stands in no string."""
 
 
@@ -19,6 +19,6 @@ def has_few_values(body: bytes | bytearray) -> bool:
     What is no JSON may get any answer: a reader of JSON refuses it later.
     """
     plain = body.replace(rb"\\", b"").replace(rb"\"", b"")
-    if plain.count(b'"') > 2 * MOST_STRINGS:
+    if plain.count(b'"') > 2 * MAX_STRINGS:
         return False
-    return sum(map(len, plain.split(b'"')[::2])) <= MOST_OUTSIDE_BYTES
+    return sum(map(len, plain.split(b'"')[::2])) <= MAX_OUTSIDE_BYTES

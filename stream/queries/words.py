@@ -6,11 +6,11 @@ from typing import Any, Final
 
 from fastapi import HTTPException
 
-from stream.queries.limits import MOST_TOKEN_BYTES
+from stream.queries.limits import MAX_TOKEN_BYTES
 from stream.queries.models import TokenTexts
 from stream.text.fingerprinter import Fingerprinter
 
-MOST_TOKENS: Final = 1 << 19
+MAX_TOKENS: Final = 1 << 19
 """Of one answer: about what 1 MB of English has, spaces included."""
 
 
@@ -20,9 +20,9 @@ def words_of(fingerprinter: Fingerprinter, asked: TokenTexts) -> list[list[Any]]
     Cost: at most about a second and 200 MB.
     """
     size = sum(len(text.encode("utf-8", "surrogatepass")) for text in asked.texts)
-    if size > MOST_TOKEN_BYTES:
+    if size > MAX_TOKEN_BYTES:
         raise HTTPException(
-            413, f"the texts have {size} bytes, and at most {MOST_TOKEN_BYTES} are cut at once: ask for fewer"
+            413, f"the texts have {size} bytes, and at most {MAX_TOKEN_BYTES} are cut at once: ask for fewer"
         )
     results: list[list[Any]] = []
     count = 0
@@ -31,10 +31,10 @@ def words_of(fingerprinter: Fingerprinter, asked: TokenTexts) -> list[list[Any]]
             _weighted(fingerprinter, asked, text) if asked.mode == "weights" else _cut(fingerprinter, asked, text)
         )
         count += len(results[-1])
-        if count > MOST_TOKENS:
+        if count > MAX_TOKENS:
             raise HTTPException(
                 413,
-                f"the texts have more than {MOST_TOKENS} words: ask for fewer texts, or for the `top` of each",
+                f"the texts have more than {MAX_TOKENS} words: ask for fewer texts, or for the `top` of each",
             )
     return results
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from stream.model import U64, Record
 
-_LEAST_RECENT: Final = 1 << 16
+_MIN_RECENT: Final = 1 << 16
 _SHARE: Final = 8
 """The dictionary holds at most one of so many names, the sorted columns the others."""
 
@@ -73,7 +73,7 @@ class Names:
             return first == origin
         self._recent[name] = origin
         self.known += 1
-        if len(self._recent) > max(_LEAST_RECENT, len(self._names) // _SHARE):
+        if len(self._recent) > max(_MIN_RECENT, len(self._names) // _SHARE):
             self._sort()
         return True
 

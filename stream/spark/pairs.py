@@ -21,7 +21,7 @@ from stream.model import U64
 from stream.text.policy import Policy
 from stream.tools.find_pairs import Pairs, near_pairs
 
-MOST_BITS: Final = 8
+MAX_BITS: Final = 8
 """Bits of a block that groups are told apart by: so many groups are enough for a thousand machines."""
 ROWS: Final = 1 << 16
 """Entries that are packed together."""
@@ -41,7 +41,7 @@ class Blocks:
 
     @classmethod
     def of(cls, distance: int) -> Blocks:
-        return cls(distance + 1, min(MOST_BITS, 64 // (distance + 1)))
+        return cls(distance + 1, min(MAX_BITS, 64 // (distance + 1)))
 
     def value(self, fingerprints: U64, block: int) -> NDArray[np.int64]:
         """The block's bits (n,) of fingerprints (n,)."""

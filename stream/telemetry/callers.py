@@ -16,9 +16,9 @@ from urllib.parse import urlsplit
 
 from stream.errors import SettingsError
 
-LEAST_TOKEN: Final = 16
+MIN_TOKEN: Final = 16
 """Characters. A shorter token could be guessed."""
-MOST_TOKEN: Final = 1024
+MAX_TOKEN: Final = 1024
 CHALLENGE: Final = 'Basic realm="simstream", charset="UTF-8"'
 
 
@@ -73,13 +73,13 @@ def read_token(path: Path) -> str:
     """The token in a file, without the space around it. Raises SettingsError."""
     try:
         with path.open("rb") as file:
-            token = file.read(MOST_TOKEN + 2).decode("ascii").strip()
+            token = file.read(MAX_TOKEN + 2).decode("ascii").strip()
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not ASCII"
         raise SettingsError(f"token_file names {path}: {why}", "name a readable file with the token") from None
-    if not LEAST_TOKEN <= len(token) <= MOST_TOKEN or not token.isprintable() or " " in token:
+    if not MIN_TOKEN <= len(token) <= MAX_TOKEN or not token.isprintable() or " " in token:
         raise SettingsError(
-            f"token_file names {path}, which holds no token of {LEAST_TOKEN} to {MOST_TOKEN} characters",
+            f"token_file names {path}, which holds no token of {MIN_TOKEN} to {MAX_TOKEN} characters",
             "make one: python -c 'import secrets; print(secrets.token_urlsafe())'",
         )
     return token

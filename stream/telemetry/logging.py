@@ -11,10 +11,10 @@ import msgspec
 
 FIELDS = ("ordinal", "frame", "partition", "offset", "reason", "cluster", "pages", "alike")
 """What an event may say beside its sentence: given to the logger as `extra`, and fields of a line of JSON."""
-MOST_ALIKE = 20
+MAX_ALIKE = 20
 """Lines of one kind that may be written in ALIKE_S; what comes beyond that is counted."""
 ALIKE_S = 60.0
-MOST_KINDS = 1_000
+MAX_KINDS = 1_000
 _TEXT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
 
 
@@ -55,12 +55,12 @@ class JsonLines(logging.Formatter):
 
 
 class Repeated(logging.Filter):
-    """Lets MOST_ALIKE events of one kind through in ALIKE_S, and says with the next one how many were left out.
+    """Lets MAX_ALIKE events of one kind through in ALIKE_S, and says with the next one how many were left out.
 
     Of one kind are events of one logger with one sentence, whatever numbers and names stand in it.
     """
 
-    def __init__(self, most: int = MOST_ALIKE, seconds: float = ALIKE_S) -> None:
+    def __init__(self, most: int = MAX_ALIKE, seconds: float = ALIKE_S) -> None:
         super().__init__()
         self._most = most
         self._seconds = seconds
@@ -76,7 +76,7 @@ class Repeated(logging.Filter):
             left_out = 0
             if now - began >= self._seconds:
                 began, count, left_out = now, 0, max(0, count - self._most)
-            if kind not in self._kinds and len(self._kinds) >= MOST_KINDS:
+            if kind not in self._kinds and len(self._kinds) >= MAX_KINDS:
                 self._kinds.clear()
             self._kinds[kind] = began, count + 1
         if count >= self._most:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from prometheus_client import Counter, ProcessCollector, generate_latest
 
 from stream.index.packed import SCANNED
-from stream.index.plan import MOST_TABLES
+from stream.index.plan import MAX_TABLES
 from stream.judge.acceptor import Ignored
 from stream.model import REASONS
 from stream.telemetry import memory
@@ -37,7 +37,7 @@ IGNORED_REASON = Label("reason", tuple(reason.value for reason in Ignored))
 RESULT = Label("result", ("committed", "found", "aborted", "fenced"))
 ASKED = Label("asked", ("match", "page", "cluster", "tokens", "judge"))
 STAGE = Label("stage", ("decode", "fingerprint", "judge", "publish", "snapshot", "snapshot_write"))
-TABLE = Label("table", (SCANNED, *(str(table) for table in range(MOST_TABLES))))
+TABLE = Label("table", (SCANNED, *(str(table) for table in range(MAX_TABLES))))
 INDEX_PART = Label("part", ("tables", "sketches", "rows", "memtable", "released"))
 STATE_PART = Label("part", ("rows_and_chains", "clusters", "directory", "page_store"))
 SIZE = Label("size", (*SIZES.values(), LARGER))

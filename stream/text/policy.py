@@ -17,7 +17,7 @@ from stream.text.recipe import Recipe
 
 SEMANTICS: Final = 1
 """Version of the rules by which a log becomes verdicts; raised whenever a verdict changes."""
-MOST_WINDOW_MS: Final = 1 << 53
+MAX_WINDOW_MS: Final = 1 << 53
 Link = Literal["any", "canonical"]
 
 
@@ -87,8 +87,8 @@ def make_policy(
     distance = recipe.distance if distance is None else distance
     if not isinstance(distance, int) or not 0 <= distance <= MAX_DISTANCE:
         raise SettingsError(f"distance is {distance!r}", f"use 0 to {MAX_DISTANCE}")
-    if window_ms is not None and not 0 < window_ms <= MOST_WINDOW_MS:
-        raise SettingsError(f"window is {window_ms} ms", f"use 1 to {MOST_WINDOW_MS} ms, or none")
+    if window_ms is not None and not 0 < window_ms <= MAX_WINDOW_MS:
+        raise SettingsError(f"window is {window_ms} ms", f"use 1 to {MAX_WINDOW_MS} ms, or none")
     if link not in ("any", "canonical"):
         raise SettingsError(f"link is {link!r}", "use any or canonical")
     bits = recipe.sketch_bits

@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 from typing import Final
 
-LEAST_LINE: Final = 30
+MIN_LINE: Final = 30
 """Width of a line that may be prose: 15 letters of Chinese, 30 of English."""
-LEAST_PROSE: Final = 200
+MIN_PROSE: Final = 200
 """Width of all prose; where there is less, all of the main content counts."""
-LEAST_SHARE: Final = 5
+MIN_SHARE: Final = 5
 """As well where prose is less than one part in so many: on a page of tables, the tables are what matters."""
 _MARK = re.compile("[，。！？；…،؛؟।]|[,;!?](?!\\d)|\\.(?=[\\s\"'”’)\\]]|$)")
 
@@ -30,12 +30,12 @@ def prose(text: str) -> str:
         if is_sentence(line, width):
             kept.append(line)
             total += width
-    return "\n".join(kept) if total >= max(LEAST_PROSE, whole / LEAST_SHARE) else text
+    return "\n".join(kept) if total >= max(MIN_PROSE, whole / MIN_SHARE) else text
 
 
 def is_sentence(line: str, width: int) -> bool:
     """Whether a line of this width is wide enough and has a mark of a sentence."""
-    return width >= LEAST_LINE and _MARK.search(line) is not None
+    return width >= MIN_LINE and _MARK.search(line) is not None
 
 
 def width_of(line: str) -> int:

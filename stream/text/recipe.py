@@ -17,13 +17,13 @@ Script = Literal["as-is", "simplified"]
 TF_CAP: Final = 4095
 """Occurrences of a word in a page beyond this many count as this many, unless a recipe says otherwise."""
 MAX_WEIGHT: Final = 1000.0
-MOST_RUN: Final = 16
-MOST_DISTANCE: Final = 16
+MAX_RUN: Final = 16
+MAX_DISTANCE: Final = 16
 """What the index can do: its `MAX_DISTANCE`, which is not imported because that takes numpy."""
-MOST_WORDS: Final = 1 << 20
-MOST_SHINGLE_WORDS: Final = 32
-LEAST_TEXT_BYTES: Final = 64
-MOST_TEXT_BYTES: Final = 1 << 28
+MAX_WORDS: Final = 1 << 20
+MAX_SHINGLE_WORDS: Final = 32
+MIN_TEXT_BYTES: Final = 64
+MAX_TEXT_BYTES: Final = 1 << 28
 _UNSEEN: Final = frozenset({"name", "distance", "similarity", "short_words", "short_distance", "short_similarity"})
 """Settings that change no fingerprint."""
 FILES: Final = frozenset({"idf_file", "stop_words", "user_dictionaries"})
@@ -150,8 +150,8 @@ class Recipe:
             ("stop_words", all(self.stop_words), f"{' or '.join(SHIPPED)}, or files"),
             *self._segmenting_checks(),
             ("tf_power", 0 <= self.tf_power <= 1, "0 to 1"),
-            ("tf_cap", 1 <= self.tf_cap <= MOST_WORDS, f"1 to {MOST_WORDS}"),
-            ("top", 0 <= self.top <= MOST_WORDS, f"1 to {MOST_WORDS}, or 0 for all"),
+            ("tf_cap", 1 <= self.tf_cap <= MAX_WORDS, f"1 to {MAX_WORDS}"),
+            ("top", 0 <= self.top <= MAX_WORDS, f"1 to {MAX_WORDS}, or 0 for all"),
             ("number_weight", 0 <= self.number_weight <= MAX_WEIGHT, f"0 to {MAX_WEIGHT:g}"),
             ("number_step", 0 <= self.number_step <= MAX_WEIGHT, f"0 to {MAX_WEIGHT:g}"),
             ("default_weight", 0 <= self.default_weight <= MAX_WEIGHT, f"0 to {MAX_WEIGHT:g}"),
@@ -160,14 +160,14 @@ class Recipe:
         )
 
     def _segmenting_checks(self) -> tuple[tuple[str, bool, str], ...]:
-        most = MOST_SHINGLE_WORDS
+        most = MAX_SHINGLE_WORDS
         shingles_weigh = self.features == "words" or (self.weights == "none" and self.top == 0)
         return (
             ("mode", self.mode in ("accurate", "search", "full"), "accurate, search or full"),
             ("user_dictionaries", all(self.user_dictionaries), "files in jieba's format"),
             ("add_words", all(word.strip() for word in self.add_words), "words, each perhaps with its frequency"),
             ("remove_words", all(word.strip() for word in self.remove_words), "words"),
-            ("least_chars", 1 <= self.least_chars <= MOST_WORDS, f"1 to {MOST_WORDS}"),
+            ("least_chars", 1 <= self.least_chars <= MAX_WORDS, f"1 to {MAX_WORDS}"),
             ("script", self.script in ("as-is", "simplified"), "as-is or simplified"),
             ("features", self.features in ("words", "shingles"), "words or shingles"),
             ("features", shingles_weigh, 'words, or weights = "none" and no top: shingles weigh by their number'),
@@ -180,15 +180,15 @@ class Recipe:
         return (
             ("seed", 0 <= self.seed < 1 << 32, "0 to 4294967295"),
             ("sketch_bits", self.sketch_bits in (0, 64, 128, 192, 256), "0, 64, 128, 192 or 256"),
-            ("sketch_characters", 0 <= self.sketch_characters <= MOST_RUN, f"0 to {MOST_RUN}"),
-            ("min_words", 1 <= self.min_words <= MOST_WORDS, f"1 to {MOST_WORDS}"),
+            ("sketch_characters", 0 <= self.sketch_characters <= MAX_RUN, f"0 to {MAX_RUN}"),
+            ("min_words", 1 <= self.min_words <= MAX_WORDS, f"1 to {MAX_WORDS}"),
             (
                 "max_text_bytes",
-                LEAST_TEXT_BYTES <= self.max_text_bytes <= MOST_TEXT_BYTES,
-                f"{LEAST_TEXT_BYTES} to {MOST_TEXT_BYTES}",
+                MIN_TEXT_BYTES <= self.max_text_bytes <= MAX_TEXT_BYTES,
+                f"{MIN_TEXT_BYTES} to {MAX_TEXT_BYTES}",
             ),
             ("extract", self.extract in ("main", "prose"), "main or prose"),
-            ("distance", 0 <= self.distance <= MOST_DISTANCE, f"0 to {MOST_DISTANCE}"),
+            ("distance", 0 <= self.distance <= MAX_DISTANCE, f"0 to {MAX_DISTANCE}"),
             ("similarity", self.similarity is None or at_least(self.similarity, "0"), "0 to 1"),
         )
 
@@ -198,8 +198,8 @@ class Recipe:
         return (
             (
                 "short_words",
-                self.short_words == 0 or least <= self.short_words <= MOST_WORDS,
-                f"{least} to {MOST_WORDS}, or 0 for none",
+                self.short_words == 0 or least <= self.short_words <= MAX_WORDS,
+                f"{least} to {MAX_WORDS}, or 0 for none",
             ),
             (
                 "short_distance",
@@ -248,7 +248,7 @@ PRESETS: Final = {
         name="fnv1-tf",
         weights="none",
         tf_power=1.0,
-        tf_cap=MOST_WORDS,
+        tf_cap=MAX_WORDS,
         hash="fnv1",
         ties=1,
         sketch_bits=0,
@@ -259,7 +259,7 @@ PRESETS: Final = {
         name="shingles",
         weights="none",
         tf_power=1.0,
-        tf_cap=MOST_WORDS,
+        tf_cap=MAX_WORDS,
         features="shingles",
         hash="jenkins",
         sketch_bits=0,

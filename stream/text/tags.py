@@ -11,7 +11,7 @@ from stream.errors import InputMissing
 from stream.text import word_lists
 from stream.text.weights import idf_path
 
-LEAST_CHARS: Final = 2
+MIN_CHARS: Final = 2
 
 
 class Tables(NamedTuple):
@@ -30,7 +30,7 @@ def heaviest_tags(tokens: Sequence[str], top: int) -> list[str]:
     idf, median, stopped = _tables()
     times: dict[str, float] = {}
     for token in tokens:
-        if len(token.strip()) >= LEAST_CHARS and token.lower() not in stopped:
+        if len(token.strip()) >= MIN_CHARS and token.lower() not in stopped:
             times[token] = times.get(token, 0.0) + 1.0
     total = sum(times.values())
     # Multiplied and divided as jieba does: another order may turn a tie.

@@ -11,7 +11,7 @@ from stream.errors import InputError, InputMissing
 
 SHIPPED: Final = ("zh", "en", "web")
 """Stop words of Chinese and of English, and what addresses and markup leave: `tables/stop_zh.txt` and so on."""
-MOST_IDF: Final = 700.0
+MAX_IDF: Final = 700.0
 """Beyond this a share of pages is no number that a machine has."""
 _TABLES: Final = Path(__file__).parent / "tables"
 
@@ -63,7 +63,7 @@ def _number(text: str) -> float | None:
         value = float(text)
     except ValueError:
         return None
-    return value if abs(value) <= MOST_IDF else None
+    return value if abs(value) <= MAX_IDF else None
 
 
 def _text(name: str, content: bytes) -> str:

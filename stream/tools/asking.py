@@ -9,8 +9,8 @@ from stream.sources.read import read_pages
 from stream.text.decode import charset_of, decode
 from stream.wire import page as wire
 
-MOST_PAGES = 64
-MOST_BYTES = 2 << 20
+MAX_PAGES = 64
+MAX_BYTES = 2 << 20
 """Characters of one question, roughly; a page that is larger goes alone."""
 
 
@@ -39,12 +39,12 @@ def asked(source: str, max_record_bytes: int) -> Iterator[Asked]:
 
 
 def batches(pages: Iterable[Asked]) -> Iterator[list[Asked]]:
-    """Pages in groups of at most MOST_PAGES and about MOST_BYTES."""
+    """Pages in groups of at most MAX_PAGES and about MAX_BYTES."""
     batch: list[Asked] = []
     size = 0
     for page in pages:
         length = sum(map(len, page.content.values()))
-        if batch and (len(batch) == MOST_PAGES or size + length > MOST_BYTES):
+        if batch and (len(batch) == MAX_PAGES or size + length > MAX_BYTES):
             yield batch
             batch, size = [], 0
         batch.append(page)

@@ -15,7 +15,7 @@ Tick = Callable[[int], None]
 Counting = Callable[[str, int | None], AbstractContextManager[Tick]]
 """Shows work under a title, with how much it will be where that is known."""
 SUGGESTED = 3
-LEAST_PART = 3
+MIN_PART = 3
 """Bytes of an id that is looked for within others."""
 
 
@@ -47,7 +47,7 @@ class Names:
         if found is None:
             for part, page_id in self._names.items():
                 near = self._similar[page_id]
-                if len(part) >= LEAST_PART and (part in name or part in content) and len(near) < SUGGESTED:
+                if len(part) >= MIN_PART and (part in name or part in content) and len(near) < SUGGESTED:
                     other = name.decode("utf-8", "replace")
                     near += [] if other in near else [other]
         return found

@@ -15,9 +15,9 @@ from stream.tools.explain_model import Passage, Piece
 
 CONTEXT = 12
 """Words shown around a difference."""
-MOST_WORDS = 2_000
+MAX_WORDS = 2_000
 """Of two passages that differ, one of more words is compared as a whole: comparing costs up to the square."""
-MOST_SHOWN = 80
+MAX_SHOWN = 80
 """Words of one run that are shown; of a longer one its beginning and its end."""
 _ENDS = frozenset("。！？!?.…；;")
 _WORD = re.compile(r"\w")
@@ -129,7 +129,7 @@ def _by_sentences(a: list[str], b: list[str]) -> Iterator[Run]:
     ends_a, ends_b = _sentences(a), _sentences(b)
     for same, i, j, k, m in _opcodes(_parts(a, ends_a), _parts(b, ends_b)):
         a0, a1, b0, b1 = ends_a[i], ends_a[j], ends_b[k], ends_b[m]
-        if same or max(a1 - a0, b1 - b0) > MOST_WORDS:
+        if same or max(a1 - a0, b1 - b0) > MAX_WORDS:
             yield Run(same, a0, a1, b0, b1)
         else:
             for inner, i2, j2, k2, m2 in _opcodes(a[a0:a1], b[b0:b1]):
@@ -189,9 +189,9 @@ def _pieces(all_units: Sequence[Unit], spans: Sequence[tuple[bool, int, int]]) -
 
 
 def _shown(run: Sequence[Unit]) -> str:
-    if len(run) <= MOST_SHOWN:
+    if len(run) <= MAX_SHOWN:
         return "".join(unit.text for unit in run)
-    half = MOST_SHOWN // 2
+    half = MAX_SHOWN // 2
     head, tail = run[:half], run[-half:]
     gap = f" … ({len(run) - 2 * half:,} more) … "
     return "".join(unit.text for unit in head).rstrip() + gap + "".join(unit.text for unit in tail)

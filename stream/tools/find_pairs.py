@@ -19,7 +19,7 @@ from stream.settings import cores
 
 QUERIES: Final = 2048
 """Fingerprints that a thread looks up at a time."""
-MOST_PAIRS: Final = 1 << 20
+MAX_PAIRS: Final = 1 << 20
 """Pairs after which a thread hands over what it has, so that memory stays bounded where all are alike."""
 _PLACE: Final = np.uint64(0xFFFFFFFF)
 _BITS: Final = np.uint64(32)
@@ -79,13 +79,13 @@ def near_pairs(column: U64, distance: int, heard: Callable[[int], None] = lambda
 
 
 def _look_up(tables: Tables, column: U64, first: int, stop: int) -> tuple[int, Pairs]:
-    """The pairs whose lesser fingerprint is one of `column[first:stop]`, as far as MOST_PAIRS allow.
+    """The pairs whose lesser fingerprint is one of `column[first:stop]`, as far as MAX_PAIRS allow.
 
     Returns the first fingerprint that was not looked up, and the pairs.
     """
     hits, parts, found = Hits(), [np.empty(0, np.uint64)], 0
     queries, at = frozen(column[first:stop], np.uint64), 0
-    while at < len(queries) and found < MOST_PAIRS:
+    while at < len(queries) and found < MAX_PAIRS:
         following, count = tables.find(queries, at, hits)
         own = (hits.tags[:count] >> np.uint64(8)) + np.uint64(first)
         places = hits.places[:count]

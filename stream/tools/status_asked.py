@@ -14,7 +14,7 @@ from stream.files import manifest
 from stream.files.layer import Files
 
 TIMEOUT_S = 5.0
-MOST_BYTES = 1 << 20
+MAX_BYTES = 1 << 20
 
 
 class Role(msgspec.Struct, frozen=True):
@@ -76,7 +76,7 @@ def _ask(address: str) -> Process:
     url = (address if "://" in address else f"http://{address}").rstrip("/") + "/health"
     try:
         with urllib.request.urlopen(url, timeout=TIMEOUT_S) as answer:
-            said = msgspec.json.decode(answer.read(MOST_BYTES), type=_Health)
+            said = msgspec.json.decode(answer.read(MAX_BYTES), type=_Health)
     except (OSError, ValueError, msgspec.MsgspecError) as error:
         return Process(address, error=str(getattr(error, "reason", error)))
     return Process(address, None, said.live, said.ready, said.why, said.roles)

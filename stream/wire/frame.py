@@ -30,7 +30,7 @@ from stream.wire.frame_format import FORMAT
 MAGIC = b"smfr"
 _FIRST, _LOST = 1, 2
 _PREFIX = struct.Struct("<4sHHQII")
-MOST_RUNS = 32
+MAX_RUNS = 32
 """Runs of arrivals in one header: at most about 350 bytes a frame."""
 _CHECKED = 16  # the checksum covers everything from here on
 _PAGE_BYTES = 8 + 8 + 16 + 8 + 4 + 4 + 4 + 1 + 1
@@ -229,14 +229,14 @@ def _span(ends: NDArray[np.uint32], start: int, stop: int) -> tuple[int, int]:
 
 
 def arrivals(milliseconds: Sequence[int]) -> tuple[tuple[int, int], ...]:
-    """`Header.came` of successive pages whose records have these timestamps, in at most MOST_RUNS runs.
+    """`Header.came` of successive pages whose records have these timestamps, in at most MAX_RUNS runs.
 
     Exact where so many are enough; else pages are taken together, each group with its earliest time.
     """
     runs = tuple((at, len(list(group))) for at, group in groupby(milliseconds))
-    if len(runs) <= MOST_RUNS:
+    if len(runs) <= MAX_RUNS:
         return runs
-    size = -(-len(milliseconds) // MOST_RUNS)
+    size = -(-len(milliseconds) // MAX_RUNS)
     groups = (milliseconds[begin : begin + size] for begin in range(0, len(milliseconds), size))
     return tuple((min(group), len(group)) for group in groups)
 

@@ -85,7 +85,7 @@ def _bundled() -> Iterator[str]:
             yield page["text"]
 
 
-LEAST_S = 0.25
+MIN_S = 0.25
 
 
 def rounds(rivals: Mapping[str, Callable[[], object]], count: int = 5) -> dict[str, float]:
@@ -94,7 +94,7 @@ def rounds(rivals: Mapping[str, Callable[[], object]], count: int = 5) -> dict[s
     A turn lasts at least a quarter of a second: a short rival would only measure how cold the last one left
     the processor's caches.
     """
-    times = {name: 1 + int(LEAST_S / max(1e-9, _timed(rival))) for name, rival in rivals.items()}
+    times = {name: 1 + int(MIN_S / max(1e-9, _timed(rival))) for name, rival in rivals.items()}
     seconds: dict[str, list[float]] = {name: [] for name in rivals}
     for _ in range(count):
         for name, rival in rivals.items():

@@ -42,7 +42,7 @@ STORED_BYTES = 12
 """A variant and the number of the fingerprint that it is of."""
 ALL_STORED_UP_TO = 1 << 10
 """Fingerprints of which all variants are stored: half a gigabyte, and 500 bytes for sorting each."""
-LEAST_S = 0.1
+MIN_S = 0.1
 TURNS = 5
 QUERIES = 1 << 16
 ROOM = 1 << 18
@@ -187,9 +187,9 @@ def measure(size: int) -> list[Measured]:
 
 
 def _us(scheme: Scheme, asked: U64) -> float:
-    """Microseconds of CPU a query: the best of some turns over as many queries as take about LEAST_S."""
+    """Microseconds of CPU a query: the best of some turns over as many queries as take about MIN_S."""
     part, spent = asked[:0], 0.0
-    while spent < LEAST_S and len(part) < len(asked):
+    while spent < MIN_S and len(part) < len(asked):
         part = asked[:: max(1, len(asked) // max(16, 4 * len(part)))]
         spent = _seconds(scheme, part)
     return min(_seconds(scheme, part) for _ in range(TURNS)) / len(part) * 1e6

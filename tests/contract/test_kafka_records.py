@@ -13,7 +13,7 @@ import pytest
 
 from stream.log import kafka_reader
 from stream.log.base import DEAD_LETTERS, PAGES, Log, LogOptions, largest_record
-from stream.log.kafka_reader import MOST_BYTES, to_record
+from stream.log.kafka_reader import MAX_BYTES, to_record
 from stream.model import Record
 from tests.contract.helpers import read_all, read_source
 from tests.kafka_fixtures import Place
@@ -108,7 +108,7 @@ def test_one_poll_brings_about_16_mib_however_many_records_are_asked_for(kafka_l
                 polls.append(list(getattr(found, "records", found)))
                 time.sleep(0.3)  # so that the client fetches as much as it may
             assert max(map(total, polls)) > 8 * MIB
-            assert max(map(total, polls)) < MOST_BYTES + MIB
+            assert max(map(total, polls)) < MAX_BYTES + MIB
 
 
 def test_a_page_of_50_mb_is_fed_read_and_set_aside(kafka_place: Place) -> None:

@@ -22,7 +22,7 @@ from stream.text.recipe import PRESETS
 from tests.colliding import SECRETS, any_words, crowding, low_bits_agree, patterns
 
 WORDS = 20_000
-MOST_CROWDED = 6.0
+MAX_CROWDED = 6.0
 """Random places at the table's load give about 2; a crowd of words that collide gives thousands."""
 
 
@@ -36,7 +36,7 @@ def test_words_whose_low_bits_agree_do_not_crowd_in_the_table(fingerprinter: Fin
     text = " ".join(low_bits_agree(WORDS, fingerprinter.recipe.seed))
     *_, distinct, n = fingerprinter._weigh(np.frombuffer(text.encode(), np.uint8))
     assert n == WORDS
-    assert crowding(distinct.places != 0) < MOST_CROWDED
+    assert crowding(distinct.places != 0) < MAX_CROWDED
 
 
 def test_words_chosen_to_collide_take_no_longer_than_others(fingerprinter: Fingerprinter) -> None:
@@ -67,7 +67,7 @@ def test_no_pattern_of_hashes_crowds_in_the_table(pattern: str, secret: Secret) 
     work = make_work(2 * WORDS, 0)
     work.words.hash[:WORDS], work.words.weight[:WORDS] = hashes, 1
     assert count_words(work.words, WORDS, 1, work.distinct, secret) == len(set(hashes.tolist()))
-    assert crowding(work.distinct.places != 0) < MOST_CROWDED
+    assert crowding(work.distinct.places != 0) < MAX_CROWDED
 
 
 HASHES = st.integers(0, 2**64 - 1) | st.integers(0, 40).map(lambda number: number << 57)

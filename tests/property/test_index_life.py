@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from stream.index.index import Index
 from stream.index.merge import Merge
-from stream.index.shelf import MOST_UNMERGED
+from stream.index.shelf import MAX_UNMERGED
 from stream.index.worker import Background
 from stream.model import U64
 from tests.property.test_index import random_words
@@ -216,15 +216,15 @@ def test_too_many_segments_that_wait_for_a_merge_hold_the_caller_up(
 
     monkeypatch.setattr(Background, "wait", noticed)
     with closing(Index(None, 0, 3, 0, memtable_limit=10, background=True)) as index:
-        added(index, 0, 11 * MOST_UNMERGED, step=11)
+        added(index, 0, 11 * MAX_UNMERGED, step=11)
         assert merges.begun.wait(PATIENCE_S)
-        assert index.segments == MOST_UNMERGED
+        assert index.segments == MAX_UNMERGED
         assert not waits.is_set()
         more = threading.Thread(target=added, args=(index, 1000, 110, 0, 11))
         more.start()
         assert waits.wait(PATIENCE_S)
         assert more.is_alive()
-        assert index.segments == MOST_UNMERGED + 1
+        assert index.segments == MAX_UNMERGED + 1
         merges.go_on.set()
         more.join(PATIENCE_S)
         assert not more.is_alive()

@@ -363,7 +363,7 @@ def test_a_long_log_is_judged_as_the_quadratic_judge_does_whatever_the_batches(
 ) -> None:
     monkeypatch.setattr(closest, "FEW", few)
     monkeypatch.setattr(crowds, "CROWDED", crowded)
-    monkeypatch.setattr(crowds, "MOST_CROWDS", 5)
+    monkeypatch.setattr(crowds, "MAX_CROWDS", 5)
     policy = Policy(RECIPE, 128, 4, 100, window, link, short_words, 2, 115)
     resolver = Resolver(policy, index_for(policy, memtable_limit=64))
     rows = random_pages(1500, seed=7)

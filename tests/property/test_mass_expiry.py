@@ -59,10 +59,10 @@ def taking(way: Way) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(expiry, "FEW", way.few)
         patch.setattr(store, "FEW", way.few)
-        patch.setattr(expiry, "MOST_AHEAD", way.most_ahead)
+        patch.setattr(expiry, "MAX_AHEAD", way.most_ahead)
         patch.setattr(expiry, "AT_ONCE", way.at_once)
         patch.setattr(changes, "KEEP_SHARE", way.keep_share)
-        patch.setattr(changes, "MOST_APART", way.most_apart)
+        patch.setattr(changes, "MAX_APART", way.most_apart)
         patch.setattr(store, "Pages", partial(Pages, capacity=way.chunk))
         yield
 

@@ -178,7 +178,7 @@ def test_interruptions_memory_and_threads_change_nothing(
     output, pages = tmp_path_factory.mktemp("idf") / "out", records(many)
     options = Options(memory, threads, save_every)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(trainings, "MOST_RUNS", 3)
+        patch.setattr(trainings, "MAX_RUNS", 3)
         patch.setattr(trainings, "batches", lambda items: groups(items, batch))
         reached = -1
         for end, how in ends:

@@ -25,7 +25,7 @@ from tests.studies.edits import KINDS, Near, near_copies, sentences
 from tests.studies.measure import BIN_NAMES, BINS, Table, bin_of, cell, pair_jaccards, share
 
 RANGES = tuple((low, min(high, 1.0)) for low, high in BINS[:5])
-LEAST_WORDS, MOST_WORDS = 50, 400
+MIN_WORDS, MAX_WORDS = 50, 400
 COPIES = 300
 """Near copies for each range, of English and of mixed pages."""
 MIXED = 150
@@ -100,19 +100,19 @@ def _pages() -> Iterator[str]:
 
 def _is_english(text: str) -> bool:
     words = _WORD.findall(text)
-    return len(words) >= LEAST_WORDS and sum(word.lower() in _COMMON for word in words) >= _ENGLISH * len(words)
+    return len(words) >= MIN_WORDS and sum(word.lower() in _COMMON for word in words) >= _ENGLISH * len(words)
 
 
 def _parts(text: str) -> Iterator[str]:
-    """Stretches of whole sentences with up to MOST_WORDS words; a rest of fewer than LEAST_WORDS is dropped."""
+    """Stretches of whole sentences with up to MAX_WORDS words; a rest of fewer than MIN_WORDS is dropped."""
     part, count = "", 0
     for unit in sentences(text):
         size = len(_WORD.findall(unit))
-        if count + size > MOST_WORDS and count >= LEAST_WORDS:
+        if count + size > MAX_WORDS and count >= MIN_WORDS:
             yield part
             part, count = "", 0
         part, count = part + unit, count + size
-    if count >= LEAST_WORDS:
+    if count >= MIN_WORDS:
         yield part
 
 

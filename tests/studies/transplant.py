@@ -27,7 +27,7 @@ TEMPLATES = 16
 """Templates that each article is put into, of as many other sites."""
 WAYS = ("main", "prose", "whole")
 """What is compared: extracted main content; its prose; all visible text."""
-LEAST_CHARACTERS = 200
+MIN_CHARACTERS = 200
 DIFFERENT = 0.3
 """Articles that are at least this alike (J) count as one, of which the first is taken."""
 LENGTHS = ((0, 500, "< 500"), (500, 1500, "500-1,500"), (1500, 1 << 30, "> 1,500"))
@@ -85,7 +85,7 @@ def _site(name: str) -> str:
 def _articles(pages: dict[str, str]) -> dict[str, sites.Article]:
     """The articles by their page's name; pages without one long enough are left out."""
     found = {name: sites.article_of(name, html) for name, html in pages.items()}
-    return {name: article for name, article in found.items() if len(article.text) >= LEAST_CHARACTERS}
+    return {name: article for name, article in found.items() if len(article.text) >= MIN_CHARACTERS}
 
 
 def _different(articles: Iterable[sites.Article]) -> Iterator[sites.Article]:

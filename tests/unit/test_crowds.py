@@ -60,7 +60,7 @@ def test_a_crowd_has_all_live_entries_about_its_middle(limit: int, monkeypatch: 
 
 
 def test_crowds_are_bounded_and_those_asked_for_last_stay(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(crowds, "MOST_CROWDS", 3)
+    monkeypatch.setattr(crowds, "MAX_CROWDS", 3)
     monkeypatch.setattr(crowds, "WORTH", 10**9)
     rng = np.random.default_rng(1)
     middles = rng.integers(0, 2**64, 8, np.uint64)

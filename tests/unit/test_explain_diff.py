@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from stream.tools.explain_diff import (
     CONTEXT,
-    MOST_SHOWN,
-    MOST_WORDS,
+    MAX_SHOWN,
+    MAX_WORDS,
     Unit,
     counts,
     passages,
@@ -111,13 +111,13 @@ def test_a_long_passage_that_differs_is_cut_in_its_middle() -> None:
     long = " ".join(f"new{i}" for i in range(500))
     [(_, page)] = shown("start end", f"start {long} end")
     [changed] = [piece.text for piece in page if piece.changed]
-    assert f"({500 - MOST_SHOWN} more)" in changed
+    assert f"({500 - MAX_SHOWN} more)" in changed
     assert changed.startswith("new0 ")
     assert changed.split()[-1] == "new499"
 
 
 def test_passages_beyond_the_limit_are_compared_as_wholes() -> None:
-    other = " ".join(f"a{i}" for i in range(MOST_WORDS + 1))
-    page = " ".join(f"b{i}" if i != 1000 else "a1000" for i in range(MOST_WORDS + 1))
+    other = " ".join(f"a{i}" for i in range(MAX_WORDS + 1))
+    page = " ".join(f"b{i}" if i != 1000 else "a1000" for i in range(MAX_WORDS + 1))
     left, right = cut(other), cut(page)
     assert [run.same for run in runs(left, right)] == [False]

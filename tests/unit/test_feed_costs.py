@@ -16,7 +16,7 @@ from stream.errors import LogError
 from stream.feeds.app import Feed
 from stream.feeds.cards import Asked
 from stream.feeds.fold import Limits
-from stream.feeds.pace import MOST_WAITING, Searches
+from stream.feeds.pace import MAX_WAITING, Searches
 from stream.feeds.records import Sheet, place
 from stream.feeds.web import FeedWeb
 from stream.model import Source, Verdict
@@ -227,11 +227,11 @@ def test_searches_take_turns_leave_half_of_the_time_to_others_and_are_refused_wh
         assert done == ["a", "b", None]
         assert order.index("other") < 4
         assert "".join(name for name in order if name != "other") == "aaaaabb"
-        waiting = [asyncio.ensure_future(searches.run(work("c", 1))) for _ in range(MOST_WAITING)]
+        waiting = [asyncio.ensure_future(searches.run(work("c", 1))) for _ in range(MAX_WAITING)]
         await asyncio.sleep(0)
         with pytest.raises(LogError, match="too many searches"):
             await searches.run(work("d", 1))
-        assert await asyncio.gather(*waiting) == ["c"] * MOST_WAITING
+        assert await asyncio.gather(*waiting) == ["c"] * MAX_WAITING
         assert await searches.run(work("e", 1)) == "e"
 
     asyncio.run(run())

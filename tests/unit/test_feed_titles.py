@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from stream.feeds.records import Sheet
-from stream.feeds.titles import MOST_CHARACTERS, sheet_of, tidy
+from stream.feeds.titles import MAX_CHARACTERS, sheet_of, tidy
 from stream.model import Record
 from stream.wire.page import PageLimits
 
@@ -75,7 +75,7 @@ def test_titles_keep_to_the_page_s_character_set() -> None:
 
 def test_control_characters_and_direction_marks_are_left_out_and_length_is_bounded() -> None:
     assert tidy("a\x00b\u202ec\u2066d\ufffe\x1b[31m") == "abcd[31m"
-    assert tidy("x" * 1000) == "x" * (MOST_CHARACTERS - 1) + "…"
+    assert tidy("x" * 1000) == "x" * (MAX_CHARACTERS - 1) + "…"
 
 
 def test_markup_in_a_title_stays_the_text_that_it_is() -> None:

@@ -222,11 +222,11 @@ def test_times_of_arrival_are_of_the_last_pages_and_never_later_than_they_were(t
     header = msgspec.structs.replace(small()[0], start=0, to=len(times), came=runs)
     encoded = frames.encode(header, columns)
     assert frames.decode(encoded).header.came == runs
-    assert len(runs) <= frames.MOST_RUNS
+    assert len(runs) <= frames.MAX_RUNS
     wanted = times[len(times) - last :] if last < len(times) else times
     found = sorted(frames.came(encoded, last).elements())
     assert len(found) == len(wanted if last else [])
-    if sum(a != b for a, b in pairwise(times)) < frames.MOST_RUNS:
+    if sum(a != b for a, b in pairwise(times)) < frames.MAX_RUNS:
         assert found == sorted(wanted if last else [])
     assert all(run <= time for run, time in zip((at for at, n in runs for _ in range(n)), times, strict=True))
 

@@ -86,7 +86,7 @@ def test_a_flood_of_one_fault_is_bounded_and_counted_and_hides_no_other(clock: C
 def test_kinds_without_number_take_no_memory_without_bound(clock: Clock) -> None:
     quiet = Repeated(most=1, seconds=60)
     log, out = logger(OneLine("%(message)s"), quiet)
-    for number in range(3 * module.MOST_KINDS):
+    for number in range(3 * module.MAX_KINDS):
         log.warning(f"kind {number}")
-    assert len(quiet._kinds) <= module.MOST_KINDS
-    assert len(out.getvalue().splitlines()) == 3 * module.MOST_KINDS
+    assert len(quiet._kinds) <= module.MAX_KINDS
+    assert len(out.getvalue().splitlines()) == 3 * module.MAX_KINDS

@@ -35,13 +35,13 @@ def test_the_first_page_of_a_name_has_it_and_others_say_where_they_are() -> None
 
 def test_what_was_sorted_away_is_still_known() -> None:
     names = Names()
-    count = 3 * module._LEAST_RECENT
+    count = 3 * module._MIN_RECENT
     pages = [record("a", number, str(number), "s") for number in range(count)]
     assert [page.key for page in names.apart(pages)] == [page.key for page in pages]
     others = [record("b", number, str(number), "s") for number in range(0, count, 1000)]
     assert all(b"@b:" in (page.key or b"") for page in names.apart(others))
     assert names.again == len(others)
-    assert len(names._recent) <= module._LEAST_RECENT + 1
+    assert len(names._recent) <= module._MIN_RECENT + 1
 
 
 def test_a_watch_ends_at_a_number_of_names() -> None:

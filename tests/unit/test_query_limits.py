@@ -21,8 +21,8 @@ from hypothesis import strategies as st
 from stream.judge.lookups import Match
 from stream.queries import shape, words
 from stream.queries.app import make_app
-from stream.queries.connection import FREE_PIECES, LEAST_PIECE_BYTES
-from stream.queries.limits import MOST_TOKEN_BYTES, Bounded, QueryLimits
+from stream.queries.connection import FREE_PIECES, MIN_PIECE_BYTES
+from stream.queries.limits import MAX_TOKEN_BYTES, Bounded, QueryLimits
 from stream.queries.server import QueryServer
 from stream.queries.shape import has_few_values
 from stream.telemetry.metrics import Metrics
@@ -65,12 +65,12 @@ def port(cache: Path) -> Iterator[int]:
 
 
 def test_more_text_than_is_cut_at_once_is_refused_with_a_sentence(port: int) -> None:
-    for texts in (["x" * (MOST_TOKEN_BYTES + 1)], ["的" * (MOST_TOKEN_BYTES // 12)] * 5):
+    for texts in (["x" * (MAX_TOKEN_BYTES + 1)], ["的" * (MAX_TOKEN_BYTES // 12)] * 5):
         answer = Answer(port, "POST", "/tokens", {"texts": texts})
         assert answer.status == 413
         assert "at most 1048576 are cut at once" in answer.json["detail"]
-    whole = Answer(port, "POST", "/tokens", {"texts": ["x" * MOST_TOKEN_BYTES]})
-    assert whole.json == {"results": [["x" * MOST_TOKEN_BYTES]]}
+    whole = Answer(port, "POST", "/tokens", {"texts": ["x" * MAX_TOKEN_BYTES]})
+    assert whole.json == {"results": [["x" * MAX_TOKEN_BYTES]]}
 
 
 def test_a_body_has_the_size_of_what_its_question_needs(port: int) -> None:
@@ -82,7 +82,7 @@ def test_a_body_has_the_size_of_what_its_question_needs(port: int) -> None:
 
 @pytest.mark.parametrize("mode", ["accurate", "weights"])
 def test_an_answer_of_too_many_words_is_not_made(port: int, mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(words, "MOST_TOKENS", 6)
+    monkeypatch.setattr(words, "MAX_TOKENS", 6)
     texts = ["one two three", "four five six"]
     answer = Answer(port, "POST", "/tokens", {"texts": texts, "mode": mode})
     if mode == "weights":
@@ -186,7 +186,7 @@ def test_a_body_in_very_many_small_pieces_is_refused_before_it_is_whole(port: in
     """Every piece costs the event loop as much as some kilobytes do."""
     assert b"too many small pieces" in sent_in_chunks(port, b" ", FREE_PIECES + 1)
     assert sent_in_chunks(port, b" ", FREE_PIECES - 2).startswith(b"HTTP/1.1 422")
-    large = sent_in_chunks(port, b" " * (LEAST_PIECE_BYTES + 8), 20 * FREE_PIECES)
+    large = sent_in_chunks(port, b" " * (MIN_PIECE_BYTES + 8), 20 * FREE_PIECES)
     assert b"too much beside them" in large  # it was read
 
 
@@ -298,6 +298,6 @@ def test_strings_and_what_stands_outside_are_counted_as_json_reads_them(value: A
             at, outside = at + 1, outside + 1
     for fewer_strings, fewer_bytes in ((0, 0), (1, 0), (0, 1)):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(shape, "MOST_STRINGS", strings - fewer_strings)
-            patch.setattr(shape, "MOST_OUTSIDE_BYTES", outside - fewer_bytes)
+            patch.setattr(shape, "MAX_STRINGS", strings - fewer_strings)
+            patch.setattr(shape, "MAX_OUTSIDE_BYTES", outside - fewer_bytes)
             assert has_few_values(text.encode()) is (fewer_strings == fewer_bytes == 0)

@@ -20,7 +20,7 @@ _OUT_OF_PROPORTION: Final = (0.01, 0.05)
 """Shares of all pages in the largest cluster, as above."""
 _DEAD: Final = 0.01
 """A bit that fewer pages have, or lack, says nothing."""
-_LEAST_BIT, _MOST_BIT = 0.3, 0.7
+_MIN_BIT, _MAX_BIT = 0.3, 0.7
 
 
 class Sentence(NamedTuple):
@@ -132,7 +132,7 @@ def _bits(one: OnCorpus) -> Iterator[Sentence]:
             f"Bit {ones.index(worst)} of the fingerprint is 1 in {percent(worst)} of the pages: it "
             "tells none apart; take another seed.",
         )
-    elif not _LEAST_BIT <= worst <= _MOST_BIT:
+    elif not _MIN_BIT <= worst <= _MAX_BIT:
         yield Sentence(
             "fair",
             f"Bit {ones.index(worst)} of the fingerprint is 1 in {percent(worst)} of the pages: they share heavy "

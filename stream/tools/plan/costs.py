@@ -13,7 +13,7 @@ from stream.tools.plan.speed import AtSize, Speed, measure
 
 STATE_BYTES: Final = 52
 """What the service keeps of a page beside the tables: row 4, sketch 24, state 13, identity 11 (ARCHITECTURE.md)."""
-MOST_PAGES: Final = (1 << 31) - 1
+MAX_PAGES: Final = (1 << 31) - 1
 """Pages that one judge can number."""
 
 

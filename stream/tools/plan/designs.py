@@ -19,7 +19,7 @@ from stream.errors import SettingsError
 from stream.index.plan import MAX_DISTANCE, NARROW_BITS, Plan, choose, plans_for
 
 ALL: Final = (1 << 64) - 1
-MOST_DIRECTORY_BITS: Final = 24
+MAX_DIRECTORY_BITS: Final = 24
 """A directory has a place for each value of the first so many bits of a prefix; the rest is searched."""
 
 
@@ -152,7 +152,7 @@ def _within(bits: int, flips: int) -> int:
 
 def _directory_bits(bits: int, entries: int) -> int:
     """A directory is never much larger than what it leads to."""
-    return min(bits, MOST_DIRECTORY_BITS, max(1, 4 * entries).bit_length() - 1)
+    return min(bits, MAX_DIRECTORY_BITS, max(1, 4 * entries).bit_length() - 1)
 
 
 def _steps(bits: int, entries: int) -> int:

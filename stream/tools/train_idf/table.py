@@ -20,7 +20,7 @@ from stream.secret import Secret, process_secret
 
 WORD_BYTES: Final = 72
 """Of a word in memory: 16 for the word itself, as much for its places, 24 for its numbers, 16 to sort it."""
-LEAST_WORDS: Final = 1 << 10
+MIN_WORDS: Final = 1 << 10
 _FIRST_PLACES: Final = 1 << 14
 _CHUNK: Final = 1 << 16
 
@@ -33,7 +33,7 @@ class Table:
 
     def __init__(self, memory_bytes: int, secret: Secret | None = None) -> None:
         self._secret = secret or process_secret()
-        self._room = max(LEAST_WORDS, memory_bytes // WORD_BYTES)
+        self._room = max(MIN_WORDS, memory_bytes // WORD_BYTES)
         self._counts = self._empty()
 
     def __len__(self) -> int:

@@ -21,7 +21,7 @@ from stream.tools.train_idf.state import Folder
 from stream.tools.train_idf.table import Table
 from stream.wire.page import PageLimits, decode
 
-MOST_RUNS: Final = 16
+MAX_RUNS: Final = 16
 """More runs than this become one."""
 _SHARE: Final = 20
 """The state is saved no more often than takes a 20th of the time."""
@@ -155,7 +155,7 @@ class Training:
         self._next_save = now + max(self._options.save_every_s, _SHARE * (now - began))
 
     def _compact(self) -> None:
-        if len(self._runs) > MOST_RUNS:
+        if len(self._runs) > MAX_RUNS:
             self._runs = [self._write(merged([self._folder.path / run.name for run in self._runs]))]
 
     def _write(self, rows: Iterable[Row]) -> Run:
