@@ -104,6 +104,7 @@ class Extras:
             with counting("choosing what is kept", self._pages) as heard:
                 kept = self._keeping.choose(self._first, heard)
             _copy(kept.ordinals.tolist(), enumerate(raw_lines(inputs, max_record_bytes), self._first), out)
+            out.flush()  # what cannot be written is not told as kept
             without = ", ".join(f"{count:,} {reason}" for reason, count in kept.left_out.items())
             total = self._pages - self._first
             say(f"{len(kept.ordinals):,} of {total:,} pages kept; left out: {without or 'none'}")
