@@ -62,7 +62,7 @@ def test_every_command_has_a_help_page(name: str, capsys: pytest.CaptureFixture[
     assert "Usage: simstream " + name in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["dedup", "--help"], ["config"]])
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["dedup", "--help"], ["config", "--help"]])
 def test_nothing_heavy_is_imported_for_little(arguments: list[str]) -> None:
     code = (
         "import sys\nfrom stream.cli.main import invoke\n"
