@@ -6,6 +6,7 @@ would go on running the old code. So the cache lies in a folder named by a diges
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -17,6 +18,7 @@ from numba import config, njit
 from numba.core.options import DefaultOptions
 
 _HERE = Path(__file__).parent
+_log = logging.getLogger("simstream.kernels")
 
 
 @cache
@@ -37,7 +39,7 @@ def kernel(function: Callable[..., Any], **options: Any) -> Any:
     """`njit(nogil=True, cache=True)` with the cache in the folder of these sources.
 
     It lies below the folder that numba was told of, else beside the sources; where that cannot be written,
-    numba's own choice stands.
+    numba's own choice stands. Without any folder that can be written the kernel is compiled anew in each process.
     """
     settings: Any = config  # made of environment variables at run time, unknown to type checkers
     before = settings.CACHE_DIR
@@ -46,8 +48,16 @@ def kernel(function: Callable[..., Any], **options: Any) -> Any:
         settings.CACHE_DIR = str(Path(before or beside) / f"kernels-{sources_digest()}")
     try:
         return njit(nogil=True, cache=True, **options)(function)
+    except RuntimeError:  # numba has looked at every folder that it knows
+        _tell_once()
+        return njit(nogil=True, **options)(function)
     finally:
         settings.CACHE_DIR = before
+
+
+@cache
+def _tell_once() -> None:
+    _log.warning("no folder can be written for compiled kernels: they are compiled anew; NUMBA_CACHE_DIR names one")
 
 
 def lean_kernel(function: Callable[..., Any]) -> Any:
