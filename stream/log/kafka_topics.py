@@ -39,6 +39,8 @@ REPLICAS = "min.insync.replicas"
 BROKERS_TIME = {"message.timestamp.type": "LogAppendTime"}
 """Brokers refuse records of a writer whose clock is an hour ahead of theirs, where its time counts."""
 POLICY = "cleanup.policy"
+SOON = 0.3
+"""Seconds that a question may take before it is asked again, at first."""
 
 
 def wanted_settings(cluster: Cluster, topic: str, brokers: int) -> dict[str, str]:
@@ -101,11 +103,15 @@ def _count_brokers(cluster: Cluster) -> int:
     `describe_cluster` is not used: it ends the whole process (an assertion of the client's own) where a broker that
     was just started, or woken, does not yet count itself among the brokers."""
 
+    began = time.monotonic()
+
     def ask(patience: float) -> int:
+        waited = time.monotonic() - began  # short at first: meanwhile nobody looks whether the client is let in
         try:
-            found = cluster.admin().list_topics(cluster.name(PAGES), timeout=min(patience, SILENT_AFTER))
+            found = cluster.admin().list_topics(cluster.name(PAGES), timeout=min(patience, max(SOON, waited)))
         except KafkaException as error:
-            if error.args[0].code() in AWAY:
+            if error.args[0].code() in AWAY and waited > SILENT_AFTER:
+                cluster.check_admission()
                 cluster.say_waiting()
             raise
         if not found.brokers:
