@@ -92,9 +92,9 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     window: str | None = None
     link: Literal["any", "canonical"] = "any"
     cache: str | None = None
-    http_host: str = "127.0.0.1"
+    http_host: Annotated[str, Meta(min_length=1)] = "127.0.0.1"
     http_port: Annotated[int, Meta(ge=0, le=65_535)] = 9464
-    query_host: str = "127.0.0.1"
+    query_host: Annotated[str, Meta(min_length=1)] = "127.0.0.1"
     """Where the role `query` answers."""
     query_port: Annotated[int, Meta(ge=0, le=65_535)] = 9470
     allowed_hosts: str | None = None
@@ -216,7 +216,7 @@ def resolve(
         values[name], origin[name] = value, f"file {file or environ.get('SIMSTREAM_CONFIG') or FILE}"
     for name in names():
         variable = _variable(name)
-        if variable in environ and not _LINK_VALUE.match(environ[variable]):
+        if environ.get(variable) and not _LINK_VALUE.match(environ[variable]):
             values[name], origin[name] = environ[variable], f"variable {variable}"
     for name, value in flags.items():
         if value is not None:

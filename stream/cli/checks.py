@@ -58,6 +58,8 @@ def _callers(settings: Settings) -> Iterator[SimstreamError]:
 
 def _state(settings: Settings) -> Iterator[SimstreamError]:
     """The folder of the state, which is made where it is missing. A cache that cannot be used only costs time."""
+    from stream.files.names import check_own
+
     if not settings.state:
         return
     folder = Path(settings.state)
@@ -66,6 +68,8 @@ def _state(settings: Settings) -> Iterator[SimstreamError]:
         yield SettingsError(f"state is {folder}, and {there} is no folder", "name a folder")
     elif not os.access(there, os.W_OK | os.X_OK):
         yield SettingsError(f"state is {folder}, and {there} cannot be written to", "name another folder")
+    elif folder.is_dir():
+        yield from _raised(lambda: check_own(folder, os.listdir(folder)))
 
 
 def _hosts(settings: Settings) -> Iterator[SimstreamError]:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from stream.cli.options import log_options, open_log, settings_options, settle
-from stream.cli.table import printable
 from stream.errors import SettingsError
 from stream.model import REASONS
+from stream.terminal import printable
 
 if TYPE_CHECKING:
     from stream.tools.dead_letters import Letter, Wanted

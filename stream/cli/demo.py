@@ -15,6 +15,7 @@ from stream.cli.names import WATCHED, say_together
 from stream.cli.options import judging_options, settle
 from stream.cli.progress import say
 from stream.errors import SimstreamError
+from stream.terminal import printable
 
 if TYPE_CHECKING:
     from stream.log.base import Log
@@ -151,5 +152,5 @@ def _largest(verdicts: list[Verdict], console: Any) -> None:
         console.print("\nLargest clusters")
     for cluster, pages in largest:
         console.print(
-            f"  {len(pages):>4} pages  cluster {cluster:>4}  {table.printable(canonical[cluster])}", markup=False
+            f"  {len(pages):>4} pages  cluster {cluster:>4}  {printable(canonical[cluster])}", markup=False
         )

@@ -13,10 +13,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from stream.cli.table import COLOURS, printable
+from stream.cli.table import COLOURS
 from stream.judge.candidates import WIDE
 from stream.model import Source, Verdict
 from stream.sources.named import place
+from stream.terminal import printable
 from stream.tools.explain_model import Before, Candidate, Difference, Explanation, Passage, Piece, Rules
 from stream.tools.explain_reasons import rejection
 

@@ -8,8 +8,8 @@ import click
 
 from stream.cli.options import field_options, recipe_option, settle
 from stream.cli.progress import say, with_progress
-from stream.cli.table import printable
 from stream.errors import UsageError
+from stream.terminal import printable
 
 
 @click.command("fingerprint")

@@ -15,6 +15,7 @@ import click
 
 from stream import __version__
 from stream.errors import SimstreamError
+from stream.terminal import printable
 
 COMMANDS = {
     "demo": "The whole service on a local log, over bundled pages or yours.",
@@ -118,5 +119,5 @@ def _fail(what: str, todo: str, code: int, debug: bool) -> int:
 
         traceback.print_exc()
     line = " ".join(f"simstream: {what}{': ' + todo if todo else ''}".split())
-    click.echo(line, err=True)
+    click.echo(printable(line), err=True)
     return code

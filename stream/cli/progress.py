@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from stream.terminal import printable
+
 if TYPE_CHECKING:
     from stream.model import Record
     from stream.sources.fields import Fields
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
 
 def say(sentence: str) -> None:
     """Tell the person who waits, on stderr."""
-    click.echo(f"simstream: {sentence}", err=True)
+    click.echo("\n".join(map(printable, f"simstream: {sentence}".split("\n"))), err=True)
 
 
 def with_progress(

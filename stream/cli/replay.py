@@ -12,8 +12,8 @@ import click
 
 from stream.cli.options import judging_options, log_options, open_log, settle
 from stream.cli.progress import counting, say
-from stream.cli.table import printable
 from stream.errors import UsageError
+from stream.terminal import printable
 
 if TYPE_CHECKING:
     from stream.settings import Settings

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from stream.cli.progress import counting
-from stream.cli.table import printable
 from stream.errors import StateDamaged
+from stream.terminal import printable
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from stream.cli.options import log_options, open_log, settings_options, settle
-from stream.cli.table import printable
+from stream.terminal import printable
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -9,6 +9,7 @@ import click
 from rich.cells import cell_len, set_cell_size
 
 from stream.model import Verdict
+from stream.terminal import printable
 
 COLOURS = {
     "new": "green",
@@ -18,8 +19,6 @@ COLOURS = {
     "unreadable": "red",
     "withdrawn": "magenta",
 }
-_BIDI = (*range(0x202A, 0x202F), *range(0x2066, 0x206A))
-_CONTROLS = dict.fromkeys((*range(32), *range(127, 160), *_BIDI), "\N{REPLACEMENT CHARACTER}")
 HEAD = f"{'ordinal':>8}  {'verdict':<14}  {'similar':>7}  {'bits':>4}  {'cluster':>8}  "
 
 
@@ -46,11 +45,6 @@ def _page(verdict: Verdict) -> str:
     if verdict.merged_clusters:
         page += f"  ties in {', '.join(verdict.merged_clusters)}"
     return page
-
-
-def printable(text: str) -> str:
-    """The text without control characters (C0, DEL, C1, changes of direction): an id must not steer a terminal."""
-    return text.translate(_CONTROLS)
 
 
 def _room() -> int | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hmac
 import ipaddress
+import re
 from base64 import b64decode
 from collections.abc import Collection
 from pathlib import Path
@@ -19,6 +20,7 @@ from stream.errors import SettingsError
 MIN_TOKEN: Final = 16
 """Characters. A shorter token could be guessed."""
 MAX_TOKEN: Final = 1024
+_HOST = re.compile(r"[\w.-]+|[0-9a-f:.]+")
 CHALLENGE: Final = 'Basic realm="simstream", charset="UTF-8"'
 
 
@@ -32,8 +34,10 @@ class Refusal(NamedTuple):
 class Callers:
     """What a port answers to: addresses, `localhost`, and the names that were set; and its token, if it has one."""
 
-    def __init__(self, names: Collection[str] = (), token: str | None = None) -> None:
+    def __init__(self, names: Collection[str] = (), token: str | None = None, own: str = "") -> None:
+        """`names` are trusted as `Host` and as origin, `own` is answered to and nothing more."""
         self._names = frozenset(_plain(name) for name in names) - {""}
+        self._own = _plain(own)
         self._token = None if token is None else token.encode()
 
     def refusal(self, host: str | None, origin: str | None) -> Refusal | None:
@@ -51,7 +55,7 @@ class Callers:
         return Refusal(401, "this needs the token of `token_file`: as Bearer, or as the password of Basic")
 
     def _answers_to(self, name: str) -> bool:
-        return _is_address(name) or name == "localhost" or name in self._names
+        return _is_address(name) or name in ("localhost", self._own) or name in self._names
 
     def _is_own(self, origin: str, host: str) -> bool:
         """Whether a page that may be trusted asks: one from this very port, or from a name that was set."""
@@ -65,8 +69,11 @@ class Callers:
 
 def callers_of(allowed_hosts: str | None, listens_on: str, token_file: str | None) -> Callers:
     """What the settings say; `allowed_hosts` has names between commas. Raises SettingsError."""
-    names = [*(allowed_hosts or "").split(","), listens_on]
-    return Callers(names, None if token_file is None else read_token(Path(token_file)))
+    names = [name for name in map(_plain, (allowed_hosts or "").split(",")) if name]
+    for name in names:
+        if not _HOST.fullmatch(name):
+            raise SettingsError(f"allowed_hosts names {name!r}", "give names alone, without https:// and port")
+    return Callers(names, None if token_file is None else read_token(Path(token_file)), listens_on)
 
 
 def read_token(path: Path) -> str:

@@ -9,6 +9,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from stream.terminal import printable
+
 FIELDS = ("ordinal", "frame", "partition", "offset", "reason", "cluster", "pages", "alike")
 """What an event may say beside its sentence: given to the logger as `extra`, and fields of a line of JSON."""
 MAX_ALIKE = 20
@@ -27,12 +29,11 @@ def log_to_stderr(kind: Literal["text", "json"], level: int = logging.INFO) -> N
 
 
 class OneLine(logging.Formatter):
-    """A line for a person; what would break it, such as a page's id with a newline, is escaped."""
+    """A line for a person: an end of line within it is escaped, and what would steer a terminal is replaced."""
 
     def format(self, record: logging.LogRecord) -> str:
         """See logging.Formatter."""
-        line, *more = super().format(record).split("\n")
-        return "\\n".join([line, *more]) if more else line
+        return "\\n".join(map(printable, super().format(record).split("\n")))
 
 
 class JsonLines(logging.Formatter):

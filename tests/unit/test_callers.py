@@ -54,6 +54,22 @@ def test_the_name_that_a_port_listens_on_is_its_own() -> None:
     assert callers_of(None, "crawler-7.lan", None).refusal("crawler-7.lan:9470", None) is None
 
 
+@pytest.mark.parametrize("listens_on", ["127.0.0.1", "0.0.0.0", "crawler-7.lan"])
+def test_a_page_of_another_port_of_this_machine_may_not_ask(listens_on: str) -> None:
+    callers = callers_of("news.example", listens_on, None)
+    assert callers.refusal(f"{listens_on}:9470", f"http://{listens_on}:9470") is None
+    for origin in (f"http://{listens_on}:8888", f"http://{listens_on}"):
+        refusal = callers.refusal(f"{listens_on}:9470", origin)
+        assert refusal is not None
+        assert refusal.status == 403
+
+
+@pytest.mark.parametrize("name", ["https://news.example", "news.example:8443", "news.example/", "two names"])
+def test_an_allowed_host_that_no_request_could_name_is_refused(name: str) -> None:
+    with pytest.raises(SettingsError, match="allowed_hosts names"):
+        callers_of(f"other.example, {name}", "127.0.0.1", None)
+
+
 def test_a_token_comes_as_bearer_or_as_the_password_of_basic() -> None:
     callers = Callers(token=TOKEN)
 

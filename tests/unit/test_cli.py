@@ -10,6 +10,7 @@ import pytest
 
 from stream.cli import main, table
 from stream.cli.main import COMMANDS, invoke
+from stream.cli.progress import say
 from stream.errors import BrokerUnreachable, SettingsError
 from stream.wire import verdict as wire
 from tests.unit.test_verdict import EXAMPLE, verdict
@@ -86,3 +87,16 @@ def test_an_id_cannot_steer_the_terminal() -> None:
     assert "\r" not in shown
     assert "\n" not in shown
     assert "\u202e" not in shown
+
+
+def test_what_a_stranger_wrote_steers_no_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    raising(monkeypatch, SettingsError("there are \x1b[31mRED\x07 and \u202eback", "todo"))
+    assert invoke(["config"]) == 2
+    say("passed over: 1 image/\x1b]0;owned\x07\nand more")
+    assert capsys.readouterr().err.splitlines() == [
+        "simstream: there are \ufffd[31mRED\ufffd and \ufffdback: todo",
+        "simstream: passed over: 1 image/\ufffd]0;owned\ufffd",
+        "and more",
+    ]

@@ -66,7 +66,8 @@ def test_an_error_keeps_its_traceback_in_one_line_of_json() -> None:
 def test_text_stays_one_line_whatever_a_page_is_called() -> None:
     log, out = logger(OneLine("%(levelname)s %(message)s"))
     log.warning("the oldest is %s", "a\nERROR b")
-    assert out.getvalue() == "WARNING the oldest is a\\nERROR b\n"
+    log.warning("the oldest is %s", "\x1b]0;owned\x07\r")
+    assert out.getvalue() == "WARNING the oldest is a\\nERROR b\nWARNING the oldest is \ufffd]0;owned\ufffd\ufffd\n"
 
 
 def test_a_flood_of_one_fault_is_bounded_and_counted_and_hides_no_other(clock: Clock) -> None:

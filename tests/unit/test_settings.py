@@ -42,6 +42,12 @@ def test_the_kafka_table_is_passed_through(file: Path) -> None:
     assert resolve({}, {}).settings.kafka == {"security.protocol": "SSL", "socket.timeout.ms": 5}
 
 
+def test_an_empty_variable_says_nothing() -> None:
+    found = resolve({}, {"SIMSTREAM_HTTP_HOST": "", "SIMSTREAM_QUERY_HOST": "", "SIMSTREAM_DISTANCE": ""})
+    assert (found.settings.http_host, found.settings.query_host) == ("127.0.0.1", "127.0.0.1")
+    assert found.origin["http_host"] == "default"
+
+
 def test_the_file_can_be_named_by_a_variable(tmp_path: Path) -> None:
     named = tmp_path / "other.toml"
     named.write_text("distance = 2")
