@@ -70,7 +70,7 @@ def create_topics(cluster: Cluster, partitions: int | None) -> list[TopicReport]
     """
     brokers = _count_brokers(cluster)
     pages = _create(cluster, PAGES, partitions or DEFAULT_PARTITIONS, brokers)
-    there = cluster.describe([PAGES])[PAGES].partitions
+    there = (partitions or DEFAULT_PARTITIONS) if pages.created else cluster.describe([PAGES])[PAGES].partitions
     if not pages.created and partitions not in (None, there):
         pages = pages._replace(differs=(f"partitions: {there}, not {partitions}",))
     reports = [pages]
@@ -160,7 +160,7 @@ def _create(cluster: Cluster, topic: str, count: int, brokers: int) -> TopicRepo
         if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
             raise cluster.named(error, topic, "Create") from None
         return TopicReport(cluster.name(topic), False)
-    _wait_for(cluster, topic)
+    _wait_for(cluster, topic, brokers)
     return TopicReport(cluster.name(topic), True)
 
 
@@ -195,14 +195,16 @@ def _unfit(cluster: Cluster, topic: str, found: Mapping[str, str], brokers: int)
     return unfit
 
 
-def _wait_for(cluster: Cluster, topic: str) -> None:
-    """The controller answers before every broker knows the topic."""
+def _wait_for(cluster: Cluster, topic: str, brokers: int) -> None:
+    """The controller answers before every broker knows the topic, and any of them may be asked next."""
     end = time.monotonic() + cluster.options.patience
-    while True:
+    known = 0
+    while known < 3 * brokers:
         try:
             cluster.describe([topic])
-            return
+            known += 1
         except TopicMissing:
+            known = 0
             if time.monotonic() > end:
                 raise
             time.sleep(0.05)
