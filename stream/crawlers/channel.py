@@ -15,14 +15,14 @@ from scrapy import signals
 
 from stream.client import AsyncClient
 from stream.client.pages import Submitted
-from stream.client.traffic import CLOSE
+from stream.client.traffic import MAX_CLOSE_S
 from stream.crawlers.options import Options, options_of
 from stream.errors import ClientError, ClientFull, LogError, SettingsError, SimstreamError, Unavailable
 from stream.model import Verdict
 
 logger = logging.getLogger("simstream.crawlers")
 PREFIX = "simstream/"
-LATE = 60.0
+MAX_LATE_S = 60.0
 """Seconds after which a verdict is not even counted as late any more, and its page makes room."""
 AGAIN = 30.0
 """Seconds after which a log that was not to be had is tried again."""
@@ -70,7 +70,7 @@ class Channel:
         self._again_at = math.inf
         self._opening: asyncio.Future[None] | None = None
         self._made = AsyncClient(
-            options.log, options.prefix, config=options.config, in_flight=options.in_flight, timeout=LATE
+            options.log, options.prefix, config=options.config, in_flight=options.in_flight, timeout=MAX_LATE_S
         )
 
     async def open(self) -> None:
@@ -91,7 +91,7 @@ class Channel:
         """Write what was sent, and wait no longer."""
         self._again_at = math.inf
         if self._opening is not None:
-            await asyncio.wait({self._opening}, timeout=CLOSE)
+            await asyncio.wait({self._opening}, timeout=MAX_CLOSE_S)
         client, self._client = self._client, None
         if client is not None:
             await client.close()
@@ -102,7 +102,7 @@ class Channel:
 
     async def judge(self, page: Submitted, later: Later = _nothing) -> Verdict | None:
         """The page's verdict; None where it has none in time: then the page is to be kept, and `later` is called
-        with a verdict that comes within LATE seconds."""
+        with a verdict that comes within MAX_LATE_S seconds."""
         verdict = await self._judge(page, later)
         self.count(f"verdict/{verdict.verdict}" if verdict is not None else "no_verdict")
         return verdict

@@ -20,7 +20,7 @@ AT_ONCE = 100
 """Links that are given to the scheduler when the spider is idle: few, since what they lead to may be worth more."""
 MAX_NAMED = 1_000
 """Kinds of addresses whose dropped links are counted one by one."""
-SHOWN = 3
+MAX_SHOWN = 3
 """Kinds of addresses that the log names at the end."""
 
 
@@ -116,7 +116,7 @@ class Held:
             self._count("dropped", dropped.total())
         dropped += self._refused
         if dropped:
-            kinds = ", ".join(f"{kind} ({count})" for kind, count in dropped.most_common(SHOWN))
+            kinds = ", ".join(f"{kind} ({count})" for kind, count in dropped.most_common(MAX_SHOWN))
             logger.warning(
                 "%d links of near duplicates were not followed, since others like them brought nothing new; "
                 "most of them: %s. To follow them, too: SIMSTREAM_LINKS=deprioritize",

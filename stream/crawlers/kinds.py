@@ -10,9 +10,9 @@ from urllib.parse import parse_qsl, urlsplit
 
 MAX_KINDS = 10_000
 """Kinds and families that are remembered; the longest unused is forgotten first, and is then tried anew."""
-FAMILY = 8
+FAMILY_TRIALS = 8
 """Trials of a family are so many times those of a kind: some sites make a new kind with every page."""
-PROVEN = 4
+PAGES_A_TRIAL = 4
 """A kind that has brought so many new pages, for each trial beyond the least, is given up later."""
 MAX_KIND_CHARS = 300
 UNREADABLE = "? ?"
@@ -46,7 +46,7 @@ def _mask(segment: str, last: bool) -> str:
 
 
 @dataclass(slots=True)
-class _Record:
+class _KindRecord:
     new: int = 0
     """Pages that were new, of this kind or found by way of it."""
     wasted: int = 0
@@ -63,7 +63,7 @@ class KindYields:
     def __init__(self, least: int) -> None:
         """`least`: near duplicates in a row after which a kind that has brought nothing is given up."""
         self._least = least
-        self._records: OrderedDict[str, _Record] = OrderedDict()
+        self._records: OrderedDict[str, _KindRecord] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._records)
@@ -87,16 +87,16 @@ class KindYields:
 
     def trials(self, kind: str) -> int:
         """How many more near duplicates in a row the kind may bring; 0: it is given up."""
-        record = self._records.get(kind, _Record())
-        left = max(self._least, record.new // PROVEN) - record.wasted
+        record = self._records.get(kind, _KindRecord())
+        left = max(self._least, record.new // PAGES_A_TRIAL) - record.wasted
         if not record.new:
-            left = min(left, self._least * FAMILY - self._records.get(_family(kind), _Record()).wasted)
+            left = min(left, self._least * FAMILY_TRIALS - self._records.get(_family(kind), _KindRecord()).wasted)
         return max(0, left)
 
-    def _record(self, name: str) -> _Record:
+    def _record(self, name: str) -> _KindRecord:
         record = self._records.get(name)
         if record is None:
-            record = self._records[name] = _Record()
+            record = self._records[name] = _KindRecord()
             if len(self._records) > MAX_KINDS:
                 self._records.popitem(last=False)
         else:

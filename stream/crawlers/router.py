@@ -42,7 +42,7 @@ def router_of(crawler: Any) -> LinkRouter:
     return router
 
 
-class Origin(NamedTuple):
+class LinkOrigin(NamedTuple):
     """What led to a page."""
 
     chain: int
@@ -51,10 +51,10 @@ class Origin(NamedTuple):
     """The kind of its own address, then those of these near duplicates, the nearest first."""
 
 
-def origin_of(response: Response) -> Origin:
+def origin_of(response: Response) -> LinkOrigin:
     """What led to a response, as its request says."""
     own = kind_of(response.meta.get("redirect_urls", [response.url])[0])
-    return Origin(response.meta.get(CHAIN, 0), tuple(dict.fromkeys((own, *response.meta.get(THROUGH, ())))))
+    return LinkOrigin(response.meta.get(CHAIN, 0), tuple(dict.fromkeys((own, *response.meta.get(THROUGH, ())))))
 
 
 class LinkRouter:
@@ -74,7 +74,7 @@ class LinkRouter:
         self._told = False
         self._late: OrderedDict[int, tuple[Decision, tuple[str, ...]]] = OrderedDict()
 
-    def judged(self, origin: Origin, verdict: Verdict | None) -> tuple[Decision, tuple[str, ...]]:
+    def judged(self, origin: LinkOrigin, verdict: Verdict | None) -> tuple[Decision, tuple[str, ...]]:
         """What becomes of a page's links, and the kinds that lead to them."""
         if verdict is not None and is_comparable(verdict):
             if is_duplicate(verdict):
@@ -88,7 +88,7 @@ class LinkRouter:
         """A number for a page that has no verdict yet."""
         return next(self._numbers)
 
-    def judged_late(self, number: int, origin: Origin, verdict: Verdict) -> None:
+    def judged_late(self, number: int, origin: LinkOrigin, verdict: Verdict) -> None:
         """A page whose links are already queued has its verdict: those of a near duplicate leave the queue."""
         decision, through = self.judged(origin, verdict)
         if decision.drop or decision.priority:

@@ -20,7 +20,7 @@ from stream.errors import LogDamaged, StateDamaged
 from stream.feeds.access import credentials
 from stream.feeds.acks import Acks
 from stream.feeds.cards import Cards
-from stream.feeds.condition import Condition, Partition
+from stream.feeds.condition import FeedCondition, Partition
 from stream.feeds.fold import Fold, Limits
 from stream.feeds.prepare import SESSION_S
 from stream.feeds.records import Sheet, place
@@ -56,7 +56,7 @@ class Feed:
         self.limits = limits
         self.fold: Fold | None = None
         self.cards: Cards | None = None
-        self.condition = Condition()
+        self.condition = FeedCondition()
         self.inboxes: list[Any] = []
         """Channels of Faust's, with what is still to be taken."""
         self.sign = ""

@@ -21,7 +21,7 @@ Ends = Mapping[Partition, int]
 """Where the partitions end; below that is what can be read."""
 
 
-class Condition:
+class FeedCondition:
     """What is known of the brokers and of how far the feed has read; `clock` counts seconds."""
 
     SILENT_S: Final = 10.0

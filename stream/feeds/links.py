@@ -10,9 +10,9 @@ from stream.text.prose import is_sentence, width_of
 MAX_CHARACTERS = 256 << 10
 """So much of a page's HTML is looked through."""
 MIN_HEADLINES = 20
-HEADLINE = 16
+MIN_HEADLINE_WIDTH = 16
 """Width of a link's text that may be a headline: 8 letters of Chinese, 16 of English."""
-LINKS_TO_PROSE = 8
+MIN_LINKS_TO_PROSE = 8
 """A list has so many times as much in headlines as in sentences; of 60 articles none came above 5.6."""
 _SKIPPED = re.compile(r"<(?:(head|script|style|noscript|template|svg)\b|!--)", re.IGNORECASE)
 _ENDS = {
@@ -33,11 +33,11 @@ def is_list_of_links(html: str) -> bool:
     headlines = linked = said = 0
     for text, is_link in _blocks(html[:MAX_CHARACTERS]):
         width = width_of(text)
-        if is_link and width >= HEADLINE:
+        if is_link and width >= MIN_HEADLINE_WIDTH:
             headlines, linked = headlines + 1, linked + width
         elif not is_link and is_sentence(text, width):
             said += width
-    return headlines >= MIN_HEADLINES and linked >= LINKS_TO_PROSE * said
+    return headlines >= MIN_HEADLINES and linked >= MIN_LINKS_TO_PROSE * said
 
 
 def _blocks(html: str) -> Iterator[tuple[str, bool]]:

@@ -72,7 +72,7 @@ class Sheet(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """It is a list of links."""
 
 
-class Counts(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+class LeftOutCounts(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """Pages that the feed has left out since it began with this log."""
 
     too_old: int = 0
@@ -83,14 +83,14 @@ class Counts(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """By partition of `verdicts` the ordinal of the last page that was too old: a repeated one counts once."""
 
 
-Entry = Version | Merge | Sheet | Counts
+Entry = Version | Merge | Sheet | LeftOutCounts
 COUNTS_KEY = "c"
 _json = msgspec.json.Encoder()
 _decoders: dict[str, Callable[[bytes], Entry]] = {
     "v": msgspec.json.Decoder(Version).decode,
     "m": msgspec.json.Decoder(Merge).decode,
     "s": msgspec.json.Decoder(Sheet).decode,
-    "c": msgspec.json.Decoder(Counts).decode,
+    "c": msgspec.json.Decoder(LeftOutCounts).decode,
 }
 encode = _json.encode
 

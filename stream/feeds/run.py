@@ -22,7 +22,7 @@ from stream.feeds.fold import Limits
 from stream.feeds.prepare import SESSION_S, begin_everywhere, cluster_of, make_table_topic, options_of, wait_alone
 from stream.feeds.records import Version
 from stream.feeds.texts import READ_S, Texts
-from stream.feeds.watch import Watch, ends_of
+from stream.feeds.watch import FeedWatch, ends_of
 from stream.feeds.web import FeedWeb
 from stream.log import open_log
 from stream.log.base import PAGES, VERDICTS, Log
@@ -57,10 +57,10 @@ def run(settings: Settings, log: Log) -> None:
         web.blueprints = BlueprintManager()  # Faust's own pages would show tables to whoever asks
         FeedWeb(feed, _Comparing(feed, texts), callers).serve_on(web.web_app)
         with _Deadline(settings.stop_timeout_s) as deadline:
-            asyncio.run(_serve(app, settings, deadline, Watch(app, feed, ends)))
+            asyncio.run(_serve(app, settings, deadline, FeedWatch(app, feed, ends)))
 
 
-async def _serve(app: Any, settings: Settings, deadline: _Deadline, watch: Watch) -> None:
+async def _serve(app: Any, settings: Settings, deadline: _Deadline, watch: FeedWatch) -> None:
     """Run the app, and beside it the watch once it has started."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()

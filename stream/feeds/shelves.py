@@ -59,7 +59,7 @@ class Tally(msgspec.Struct, gc=False):
     sites: int = 0
 
 
-class _Sites:
+class _SiteCounter:
     """Pages by shelf and owner of their site, counted."""
 
     def __init__(self) -> None:
@@ -89,8 +89,8 @@ class Shelves:
         self._placed: dict[str, Placed] = {}
         self._tallies: dict[int, Tally] = {}
         self._joined, self._titled, self._firsts, self._lasts = (Ordered() for _ in range(4))
-        self._sites = _Sites()
-        self._young_sites = _Sites()
+        self._sites = _SiteCounter()
+        self._young_sites = _SiteCounter()
         self._young = Ageing()
 
     def put(self, page_id: str, shelf: int, version: Version, now: int) -> None:

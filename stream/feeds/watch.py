@@ -3,7 +3,7 @@
 A partition may end with the marker of a transaction, which Faust shows to nobody. In `verdicts` the last
 committed offset is always one. Elsewhere the consumer's position tells, as after a start with nothing new. It
 runs ahead of the records that Faust still holds, which are handed out by turns of the partitions. So the
-position of a partition counts once no record of it has come for QUIET looks, and none waits.
+position of a partition counts once no record of it has come for QUIET_LOOKS looks, and none waits.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from stream.log.base import VERDICTS, Log
 _log = logging.getLogger("simstream.news")
 
 
-class Watch:
+class FeedWatch:
     """Runs beside the app until it is cancelled."""
 
     EVERY_S: Final = 1.0
-    QUIET: Final = 3
+    QUIET_LOOKS: Final = 3
     """Looks, during which every partition with records at hand has had its turn."""
     PATIENCE_S: Final = 2.0
     """Seconds that Faust's consumer, which lives in a thread of its own, is waited for."""
@@ -62,7 +62,7 @@ class Watch:
             *same, looks = before.get(where, (-1, -1, 0))
             looks = looks + 1 if same == [read, position] else 0
             self._quiet[where] = read, position, looks
-            if looks >= self.QUIET and all(inbox.empty() for inbox in self._inboxes):
+            if looks >= self.QUIET_LOOKS and all(inbox.empty() for inbox in self._inboxes):
                 self._condition.take(where, position)
 
     async def _positions(self) -> dict[Partition, int]:

@@ -15,7 +15,7 @@ from stream.feeds.app import Feed
 from stream.feeds.cards import Cards
 from stream.feeds.pace import Searches, unhurried
 from stream.feeds.shown import asked_of, left_out, story, timeline
-from stream.telemetry.callers import CHALLENGE, Callers, Refusal
+from stream.telemetry.callers import CHALLENGE, CallerRules, Refusal
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 Compare = Callable[[str, str], Awaitable[dict[str, Any]]]
@@ -40,17 +40,17 @@ ANSWER_S = 8.0
 """Seconds after which a question is given up: a browser waits little longer."""
 
 
-class _NotBegun(Exception):
+class _TableUnread(Exception):
     """The feed still reads its table."""
 
 
 class FeedWeb:
     """The routes; `compare` tells two pages, by their ids, apart, and `callers` who may ask."""
 
-    def __init__(self, feed: Feed, compare: Compare, callers: Callers | None = None) -> None:
+    def __init__(self, feed: Feed, compare: Compare, callers: CallerRules | None = None) -> None:
         self._feed = feed
         self._compare = compare
-        self._callers = callers or Callers()
+        self._callers = callers or CallerRules()
         self._searches = Searches()
         files = resources.files("stream.feeds") / "static"
         self._files = {path: ((files / name).read_bytes(), kind) for path, (name, kind) in FILES.items()}
@@ -80,7 +80,7 @@ class FeedWeb:
                     return await handler(request)
             except TimeoutError:
                 return _json({"error": f"there was no answer within {ANSWER_S:g} s: ask again in a moment"}, 503)
-            except _NotBegun:
+            except _TableUnread:
                 condition = self._feed.condition
                 return _json({"error": str(condition), "condition": condition.told()}, 503)
 
@@ -154,12 +154,12 @@ class FeedWeb:
         return response
 
     def _now(self) -> tuple[Cards, str]:
-        """The cards and the sign of all that is told, which changes whenever it does. Raises _NotBegun."""
+        """The cards and the sign of all that is told, which changes whenever it does. Raises _TableUnread."""
         if self._feed.is_crashed():
             raise web.HTTPServiceUnavailable(reason=CRASHED)
         fold, cards = self._feed.fold, self._feed.cards
         if fold is None or cards is None or not self._feed.sign:
-            raise _NotBegun
+            raise _TableUnread
         cards.refresh()
         told = "-".join(map(str, self._feed.condition.told().values()))
         return cards, f'"{self._feed.sign}-{fold.revision}-{cards.revision}-{told}"'

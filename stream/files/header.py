@@ -17,7 +17,7 @@ SEALED: Final = b"SIMSEAL\n"
 MANIFEST: Final = b"SIMMANI\n"
 FORMAT: Final = 2
 """1: identities of pages are MurmurHash3. 2: they are BLAKE2b."""
-EARLIEST: Final = 1
+MIN_FORMAT: Final = 1
 """Formats from this one on can be taken over (`judge/upgrade`)."""
 SIZE: Final = 64
 _LAYOUT: Final = struct.Struct("<8sI52s")
@@ -45,7 +45,7 @@ def check_format(path: Path, data: bytes, reads: int = FORMAT) -> None:
     if number == reads:
         return
     name = "simstream " + (writer.rstrip(b"\0").decode("ascii", "replace") or "of another version")
-    if EARLIEST <= number < FORMAT:
+    if MIN_FORMAT <= number < FORMAT:
         todo = f"take it over into a new folder with `simstream state upgrade {path.parent} NEW`"
     else:
         todo = f"start {name} or one that reads its format"

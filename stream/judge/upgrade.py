@@ -21,7 +21,7 @@ Arrays = Mapping[str, NDArray[Any]]
 
 
 def upgraded(parts: Iterable[Part], number: int) -> list[Part]:
-    """Return the parts of a state of format `number`, at least `header.EARLIEST`, as parts of today's format.
+    """Return the parts of a state of format `number`, at least `header.MIN_FORMAT`, as parts of today's format.
 
     Arrays of pages are made when they are looked at, chunk by chunk: so a state takes no memory of its own.
     """
@@ -34,13 +34,13 @@ def upgraded(parts: Iterable[Part], number: int) -> list[Part]:
 def _from_1(part: Part) -> Part:
     """Identities were MurmurHash3: compute those of today; the directory places them again at the first start."""
     if part.kind in Pages.KINDS and "records" in part.arrays:
-        return part._replace(arrays=_Anew(part.name, part.arrays))
+        return part._replace(arrays=_RehashedPages(part.name, part.arrays))
     if part.kind == "directory":
         return part._replace(facts={"count": part.facts.get("count")}, arrays={})
     return part
 
 
-class _Anew(Mapping[str, NDArray[Any]]):
+class _RehashedPages(Mapping[str, NDArray[Any]]):
     """The arrays of a chunk of pages under the identities of their ids. Keeps no array."""
 
     def __init__(self, name: str, arrays: Arrays) -> None:

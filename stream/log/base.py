@@ -35,7 +35,7 @@ class TopicInfo(NamedTuple):
     partitions: int
 
 
-class Difference(NamedTuple):
+class TopicDifference(NamedTuple):
     """A setting of a topic that does not fit. Where it `breaks` a rule nothing may work on that topic; any other
     endangers what the service promises, such as how long the log is kept."""
 
@@ -325,7 +325,7 @@ class Log(Closing):
     def check(self) -> None:
         """Raise SettingsError where the log cannot be used as it is set. Nothing is asked or made."""
 
-    def differences(self, topic: str) -> list[Difference]:
+    def differences(self, topic: str) -> list[TopicDifference]:
         """What of a topic that is there does not fit, except how many partitions `pages` and `verdicts` have.
         Settings that this user may not see count as fitting. Raises TopicMissing, BrokerUnreachable."""
         return []

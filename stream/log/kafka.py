@@ -13,13 +13,13 @@ from typing import Literal
 from stream.errors import SettingsError
 from stream.log.base import (
     Appender,
-    Difference,
     Election,
     Log,
     LogOptions,
     Publisher,
     Reader,
     Source,
+    TopicDifference,
     TopicInfo,
     TopicReport,
 )
@@ -56,7 +56,7 @@ class KafkaLog(Log):
         """See Log."""
         return create_topics(self._cluster, partitions)
 
-    def differences(self, topic: str) -> list[Difference]:
+    def differences(self, topic: str) -> list[TopicDifference]:
         """See Log."""
         return differences(self._cluster, topic)
 

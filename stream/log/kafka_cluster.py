@@ -62,7 +62,7 @@ PAUSE = 0.1
 """Seconds before a question is asked again that the wrong broker, or one not yet ready, has answered."""
 SILENT_AFTER = 3.0
 """Seconds without an answer after which a broker counts as away."""
-GRACE = 1.0
+GRACE_S = 1.0
 """Seconds after the end of a question's time for which its answer is still awaited: the client itself should have
 given it up by then, and so should end it by its proper name."""
 SOCKET_MS = 10_000
@@ -248,7 +248,7 @@ class Cluster:
             except TimeoutError:
                 self.check_admission()
             waited = time.monotonic() - asked_at
-            if waited > patience + GRACE:
+            if waited > patience + GRACE_S:
                 raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "the client did not end a question in time"))
             if waited > SILENT_AFTER:
                 self.say_waiting()

@@ -22,7 +22,7 @@ from stream.log.base import (
     POSITIONS,
     TOPICS,
     VERDICTS,
-    Difference,
+    TopicDifference,
     TopicReport,
     largest_record,
 )
@@ -30,7 +30,7 @@ from stream.log.kafka_cluster import AWAY, SILENT_AFTER, Cluster
 
 DEFAULT_PARTITIONS = 8
 MIN_REPLICAS = 2
-MIN_VERDICT = 1 << 20
+MIN_VERDICT_BYTES = 1 << 20
 """More bytes than a verdict can have, but for one that merges a hundred thousand clusters."""
 LIMIT = "max.message.bytes"
 MOST = 2**31 - 1
@@ -85,7 +85,7 @@ def create_topics(cluster: Cluster, partitions: int | None) -> list[TopicReport]
     return reports
 
 
-def differences(cluster: Cluster, topic: str) -> list[Difference]:
+def differences(cluster: Cluster, topic: str) -> list[TopicDifference]:
     """See `Log.differences`."""
     try:
         found = topic_settings(cluster, topic)
@@ -93,7 +93,7 @@ def differences(cluster: Cluster, topic: str) -> list[Difference]:
         found = {}
     there = cluster.describe([topic])[topic].partitions
     alone = topic in (FINGERPRINTS, POSITIONS) and there != 1
-    partitions = [Difference("partitions", str(there), "not 1", breaks=True)] if alone else []
+    partitions = [TopicDifference("partitions", str(there), "not 1", breaks=True)] if alone else []
     return partitions + (_unfit(cluster, topic, found, _count_brokers(cluster)) if found else [])
 
 
@@ -169,18 +169,18 @@ def _compare(cluster: Cluster, topic: str, count: int, brokers: int) -> tuple[st
     there = cluster.describe([topic])[topic].partitions
     differs = []
     if there != count and topic != DEAD_LETTERS:
-        differs.append(Difference("partitions", str(there), f"not {count}"))
+        differs.append(TopicDifference("partitions", str(there), f"not {count}"))
     differs += _unfit(cluster, topic, topic_settings(cluster, topic), brokers)
     return tuple(map(str, differs))
 
 
-def _unfit(cluster: Cluster, topic: str, found: Mapping[str, str], brokers: int) -> list[Difference]:
+def _unfit(cluster: Cluster, topic: str, found: Mapping[str, str], brokers: int) -> list[TopicDifference]:
     """The settings among those found that do not fit."""
     if topic == PAGES:
         return []  # the user's own
     wanted = wanted_settings(cluster, topic, brokers)
     if topic == VERDICTS:
-        wanted[LIMIT] = str(MIN_VERDICT)
+        wanted[LIMIT] = str(MIN_VERDICT_BYTES)
     if topic == DEAD_LETTERS:
         wanted[LIMIT] = str(admitted_bytes(cluster, PAGES))
     unfit = []
@@ -188,10 +188,10 @@ def _unfit(cluster: Cluster, topic: str, found: Mapping[str, str], brokers: int)
         there = found.get(name)
         if name in (LIMIT, REPLICAS):
             if int(there or 0) < int(value):
-                unfit.append(Difference(name, there, f"less than {value}"))
+                unfit.append(TopicDifference(name, there, f"less than {value}"))
         elif there != value:
             breaks = name == POLICY and topic in (FINGERPRINTS, VERDICTS) and "compact" in (there or "")
-            unfit.append(Difference(name, there, f"not {value}", breaks))
+            unfit.append(TopicDifference(name, there, f"not {value}", breaks))
     return unfit
 
 

@@ -40,7 +40,7 @@ from stream.log.local_lock import Lock, cannot_write
 
 CHUNK = 1 << 20
 """Bytes read at a time; a longer group is read alone."""
-SYNC_EVERY = 1.0
+SYNC_EVERY_S = 1.0
 """Seconds between two syncs of a writer that is busy: a power cut takes no more of what nobody has read yet."""
 _log = logging.getLogger("simstream.log")
 
@@ -242,7 +242,7 @@ class TopicWriter:
         try:
             self._files.pwrite(self._fd, group, before)
             self.end += len(group)
-            if durable or time.monotonic() - self._synced_at >= SYNC_EVERY:
+            if durable or time.monotonic() - self._synced_at >= SYNC_EVERY_S:
                 self.sync()
         except OSError as error:
             self.end = before

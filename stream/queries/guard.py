@@ -6,7 +6,7 @@ from collections.abc import Iterable, MutableMapping
 from typing import Any, Final
 
 from stream.queries.limits import App, Message, Receive, Send
-from stream.telemetry.callers import CHALLENGE, Callers, Refusal
+from stream.telemetry.callers import CHALLENGE, CallerRules, Refusal
 
 GUARDED: Final = frozenset({"/judge"})
 """Paths that ask for the token, where one is set: they change something."""
@@ -19,10 +19,10 @@ HEADERS: Final = (
 """Of every answer that does not have others by these names."""
 
 
-class Guarded:
+class CallerGuard:
     """An ASGI application behind which every request may ask. What is refused is told why: 401, 403 or 421."""
 
-    def __init__(self, app: App, callers: Callers) -> None:
+    def __init__(self, app: App, callers: CallerRules) -> None:
         self._app = app
         self._callers = callers
 

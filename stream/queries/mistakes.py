@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from typing import Any
 
 MAX_ERRORS = 8
-LONGEST = 200
+MAX_SENTENCE_CHARS = 200
 """Characters of a sentence in an error."""
 
 
 def told_briefly(errors: Sequence[Any]) -> list[dict[str, Any]]:
     """The first errors of a body that was not understood. A field that nobody knows has no name there."""
     return [
-        {"type": error["type"], "loc": _known(error), "msg": error["msg"][:LONGEST]}
+        {"type": error["type"], "loc": _known(error), "msg": error["msg"][:MAX_SENTENCE_CHARS]}
         for error in errors[:MAX_ERRORS]
     ]
 

@@ -19,7 +19,7 @@ from stream.files.layer import Files
 from stream.files.manifest import NamedFile
 from stream.telemetry.metrics import Metrics
 
-BYTES_A_SECOND: Final = 16 << 20
+MAX_BYTES_A_SECOND: Final = 16 << 20
 """A pass over 100 GB takes less than two hours, and a hundredth of what a disk gives."""
 REST_S: Final = 60.0
 """Between two passes."""
@@ -80,5 +80,5 @@ class RotWatch(Closing):
     def _pace(self, size: int) -> None:
         """Called after so many bytes."""
         self._metrics.state_verified_bytes.inc(size)
-        if self._closed.wait(size / BYTES_A_SECOND):
+        if self._closed.wait(size / MAX_BYTES_A_SECOND):
             raise _StoppedError

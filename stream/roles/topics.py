@@ -6,7 +6,7 @@ import logging
 from collections.abc import Sequence
 
 from stream.errors import TopicUnfit
-from stream.log.base import FINGERPRINTS, POSITIONS, VERDICTS, Difference, Log
+from stream.log.base import FINGERPRINTS, POSITIONS, VERDICTS, Log, TopicDifference
 from stream.roles.context import Context
 from stream.settings import Settings
 
@@ -16,7 +16,7 @@ RETENTION = "retention.ms"
 _log = logging.getLogger("simstream")
 
 
-def unfit(log: Log, topic: str, settings: Settings) -> list[Difference]:
+def unfit(log: Log, topic: str, settings: Settings) -> list[TopicDifference]:
     """What of a topic does not fit. A log that is cut on purpose fits: the judge keeps its state, and the log is
     kept for longer than the window and two snapshots' time. Raises TopicMissing, BrokerUnreachable."""
     found = log.differences(topic)
@@ -43,7 +43,7 @@ class TopicWatch:
     def __init__(self, log: Log, topics: Sequence[str], context: Context) -> None:
         self._log = log
         self._context = context
-        self._said: dict[str, list[Difference]] = {topic: [] for topic in topics}
+        self._said: dict[str, list[TopicDifference]] = {topic: [] for topic in topics}
 
     def look(self) -> None:
         """Raises TopicMissing, BrokerUnreachable."""

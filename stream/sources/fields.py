@@ -15,8 +15,8 @@ KNOWN: Final = ("id", "url", "title", "text", "html", "time", "status")
 """The fields that a page may have."""
 
 
-_HELD_LINES: Final = 1000
-_HELD_BYTES: Final = 4 << 20
+_MAX_HELD_LINES: Final = 1000
+_MAX_HELD_BYTES: Final = 4 << 20
 Line = tuple[int, bytes]
 """The number and the bytes of a line."""
 
@@ -72,7 +72,7 @@ class Fields:
                     wanted = _still_wanted(wanted, line, names)
                     held.append((number, line))
                     size += len(line)
-                    if wanted and len(held) < _HELD_LINES and size < _HELD_BYTES:
+                    if wanted and len(held) < _MAX_HELD_LINES and size < _MAX_HELD_BYTES:
                         continue
                     yield from held
                     held.clear()

@@ -24,7 +24,7 @@ class _Content(msgspec.Struct, gc=False):
 _decode_content = msgspec.json.Decoder(_Content).decode
 
 
-class Names:
+class PageNames:
     """Tells apart pages of one name that are not versions of one page.
 
     Two records of one name are versions of one page only if one input has both, with the same text. Every other

@@ -14,7 +14,7 @@ from stream.deduper import batches
 from stream.errors import InputError
 from stream.model import Record
 from stream.sources.fields import Fields
-from stream.sources.names import Names
+from stream.sources.names import PageNames
 from stream.sources.read import read_pages
 from stream.text.fingerprinter import Fingerprinter
 from stream.text.recipe import Recipe
@@ -53,7 +53,7 @@ def fingerprinted(files: Iterable[tuple[int, str]], how: Printing) -> Iterator[R
         number = file << FILE_BITS
         try:
             pages: Iterable[Record] = read_pages([path], how.max_record_bytes, how.fields)
-            for records in batches(pages if how.versions else Names().apart(pages)):
+            for records in batches(pages if how.versions else PageNames().apart(pages)):
                 yield from _rows(records, number, how)
                 number += len(records)
         except InputError as error:

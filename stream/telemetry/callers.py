@@ -16,9 +16,9 @@ from urllib.parse import urlsplit
 
 from stream.errors import SettingsError
 
-MIN_TOKEN: Final = 16
+MIN_TOKEN_CHARS: Final = 16
 """Characters. A shorter token could be guessed."""
-MAX_TOKEN: Final = 1024
+MAX_TOKEN_CHARS: Final = 1024
 CHALLENGE: Final = 'Basic realm="simstream", charset="UTF-8"'
 
 
@@ -29,7 +29,7 @@ class Refusal(NamedTuple):
     why: str
 
 
-class Callers:
+class CallerRules:
     """What a port answers to: addresses, `localhost`, and the names that were set; and its token, if it has one."""
 
     def __init__(self, names: Collection[str] = (), token: str | None = None) -> None:
@@ -63,23 +63,23 @@ class Callers:
         return found.scheme in ("http", "https") and (own or _name(found.netloc) in self._names)
 
 
-def callers_of(allowed_hosts: str | None, listens_on: str, token_file: str | None) -> Callers:
+def callers_of(allowed_hosts: str | None, listens_on: str, token_file: str | None) -> CallerRules:
     """What the settings say; `allowed_hosts` has names between commas. Raises SettingsError."""
     names = [*(allowed_hosts or "").split(","), listens_on]
-    return Callers(names, None if token_file is None else read_token(Path(token_file)))
+    return CallerRules(names, None if token_file is None else read_token(Path(token_file)))
 
 
 def read_token(path: Path) -> str:
     """The token in a file, without the space around it. Raises SettingsError."""
     try:
         with path.open("rb") as file:
-            token = file.read(MAX_TOKEN + 2).decode("ascii").strip()
+            token = file.read(MAX_TOKEN_CHARS + 2).decode("ascii").strip()
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not ASCII"
         raise SettingsError(f"token_file names {path}: {why}", "name a readable file with the token") from None
-    if not MIN_TOKEN <= len(token) <= MAX_TOKEN or not token.isprintable() or " " in token:
+    if not MIN_TOKEN_CHARS <= len(token) <= MAX_TOKEN_CHARS or not token.isprintable() or " " in token:
         raise SettingsError(
-            f"token_file names {path}, which holds no token of {MIN_TOKEN} to {MAX_TOKEN} characters",
+            f"token_file names {path}, which holds no token of {MIN_TOKEN_CHARS} to {MAX_TOKEN_CHARS} characters",
             "make one: python -c 'import secrets; print(secrets.token_urlsafe())'",
         )
     return token

@@ -16,7 +16,7 @@ from stream.index.plan import MAX_TABLES
 from stream.judge.acceptor import Ignored
 from stream.model import REASONS
 from stream.telemetry import memory
-from stream.telemetry.registry import Described, Label, Labelled, Registry
+from stream.telemetry.registry import Described, Label, LabellingRegistry, Registry
 
 PREFIX_LABEL = "prefix"
 """On every series of a service."""
@@ -59,7 +59,7 @@ class Metrics:
         """`prefix`: what this process publishes under; a label of every series, so that judges of one log are told
         apart. Without it there is none."""
         make = self._registry = Registry()
-        self._exposed = Labelled(make.collectors, {PREFIX_LABEL: prefix} if prefix else {})
+        self._exposed = LabellingRegistry(make.collectors, {PREFIX_LABEL: prefix} if prefix else {})
         self.registry = make.collectors
         self._flow(make)
         self._log(make)

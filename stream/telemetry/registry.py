@@ -33,7 +33,7 @@ class Described(NamedTuple):
     """How many series it has at most; of those whose label has no known values, how many for each."""
 
 
-class Labelled(CollectorRegistry):
+class LabellingRegistry(CollectorRegistry):
     """What another registry collects, with further labels on our own series."""
 
     def __init__(self, registry: CollectorRegistry, labels: Mapping[str, str]) -> None:

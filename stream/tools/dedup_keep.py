@@ -22,14 +22,14 @@ _COUNTED: Final = (Kind.READABLE, Kind.TOO_SHORT, Kind.WITHDRAWN)
 """A page that could not be read, or not be fetched, leaves its earlier version as it was."""
 
 
-class Kept(NamedTuple):
+class KeepSelection(NamedTuple):
     """The ordinals (c,) of the pages that are kept, ascending, and how many are not, by the reason."""
 
     ordinals: NDArray[np.int64]
     left_out: dict[str, int]
 
 
-class _Events(NamedTuple):
+class _RunPages(NamedTuple):
     """All pages in the order of their verdicts."""
 
     identity: U64  # (n, 2)
@@ -40,14 +40,14 @@ class _Events(NamedTuple):
     time: NDArray[np.int64]
 
 
-class _Pages(NamedTuple):
+class _LastVersions(NamedTuple):
     """The pages that are there in the end, the oldest first: each where it was read last, and how old it is."""
 
     event: NDArray[np.int64]
     age: NDArray[np.int64]
 
 
-class Keeping:
+class KeepSelector:
     """Takes pages and verdicts in the judge's order, from its first page on, and chooses at the end.
 
     Memory: 37 bytes and the sketch for each page, twice that at the end, and the index of those that are kept.
@@ -55,29 +55,29 @@ class Keeping:
 
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
-        self._parts: list[_Events] = []
+        self._parts: list[_RunPages] = []
         self._unchanged = bytearray()
 
     def seen(self, columns: Columns) -> None:
         """The next pages."""
         c = columns
-        self._parts.append(_Events(c.identity, c.fingerprint, c.sketch, c.words, c.kind, c.time))
+        self._parts.append(_RunPages(c.identity, c.fingerprint, c.sketch, c.words, c.kind, c.time))
 
     def take(self, verdict: Verdict) -> None:
         """The next verdict."""
         self._unchanged.append(verdict.verdict == "unchanged")
 
-    def choose(self, first: int, heard: Callable[[int], None] = lambda pages: None) -> Kept:
+    def choose(self, first: int, heard: Callable[[int], None] = lambda pages: None) -> KeepSelection:
         """What is kept of the pages from ordinal `first` on; those before it are a corpus, all of which is kept.
 
         `heard` is told how many pages were compared. Cost: some 10 us a page.
         """
         if not self._parts:
-            return Kept(np.empty(0, np.int64), {})
-        events = _Events(*map(np.concatenate, zip(*self._parts, strict=True)))
+            return KeepSelection(np.empty(0, np.int64), {})
+        events = _RunPages(*map(np.concatenate, zip(*self._parts, strict=True)))
         self._parts.clear()
         pages = _last_versions(events, np.frombuffer(self._unchanged, np.bool_))
-        kept, of_corpus = _Choice(self._policy, events, pages, first).made(heard)
+        kept, of_corpus = _KeepChoice(self._policy, events, pages, first).made(heard)
         own = pages.event >= first
         old = pages.age < first
         kinds = np.bincount(events.kind[first:], minlength=len(Kind))
@@ -91,10 +91,10 @@ class Keeping:
             "withdrawn": int(kinds[Kind.WITHDRAWN]),
         }
         ordinals = np.sort(pages.event[kept & ~old])
-        return Kept(ordinals, {reason: count for reason, count in reasons.items() if count})
+        return KeepSelection(ordinals, {reason: count for reason, count in reasons.items() if count})
 
 
-def _last_versions(events: _Events, unchanged: NDArray[np.bool_]) -> _Pages:
+def _last_versions(events: _RunPages, unchanged: NDArray[np.bool_]) -> _LastVersions:
     told = np.flatnonzero(np.isin(events.kind, _COUNTED))
     identity = events.identity[told]
     order = np.lexsort((told, identity[:, 1], identity[:, 0]))
@@ -102,15 +102,15 @@ def _last_versions(events: _Events, unchanged: NDArray[np.bool_]) -> _Pages:
     another = np.append((identity[1:] != identity[:-1]).any(axis=1), np.ones(min(len(event), 1), np.bool_))
     since = np.maximum.accumulate(np.where(unchanged[event], 0, np.arange(len(event))))
     last = np.flatnonzero(another & (events.kind[event] == Kind.READABLE))
-    pages = _Pages(event[last], event[since[last]])
+    pages = _LastVersions(event[last], event[since[last]])
     by_age = np.argsort(pages.age, kind="stable")
-    return _Pages(pages.event[by_age], pages.age[by_age])
+    return _LastVersions(pages.event[by_age], pages.age[by_age])
 
 
-class _Choice:
+class _KeepChoice:
     """Goes through pages, the oldest first, beside an index of those that are kept."""
 
-    def __init__(self, policy: Policy, events: _Events, pages: _Pages, first: int) -> None:
+    def __init__(self, policy: Policy, events: _RunPages, pages: _LastVersions, first: int) -> None:
         at = pages.event
         self._keys = Keys(
             events.fingerprint[at], events.sketch[at], (events.words[at] < policy.short_words).view(np.uint8)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from stream.model import Verdict
 from stream.sources.named import place
 
-_SHOWN = 8
+_MAX_SHOWN = 8
 
 
-class Unread:
+class UnreadPages:
     """Takes the verdicts of a run."""
 
     def __init__(self) -> None:
@@ -36,5 +36,5 @@ class Unread:
         if not self._counts:
             return ""
         order = sorted(self._counts, key=lambda reason: -self._counts[reason])
-        each = [f"{self._counts[reason]:,} {reason} (first {self._first[reason]})" for reason in order[:_SHOWN]]
+        each = [f"{self._counts[reason]:,} {reason} (first {self._first[reason]})" for reason in order[:_MAX_SHOWN]]
         return f"{sum(self._counts.values()):,} of {self._pages:,} pages could not be read: {', '.join(each)}"

@@ -16,7 +16,7 @@ from stream.judge.upgrade import upgraded
 from stream.tools.state import is_folder, nothing_in
 
 
-class Upgraded(NamedTuple):
+class UpgradeReport(NamedTuple):
     """What was taken over: the newest snapshot of a folder of format `number`, its next frame and next ordinal."""
 
     number: int
@@ -24,7 +24,7 @@ class Upgraded(NamedTuple):
     ordinal: int
 
 
-def upgrade(old: Path, new: Path) -> Upgraded:
+def upgrade(old: Path, new: Path) -> UpgradeReport:
     """Write the newest snapshot of `old` to the folder `new` in today's format. Safe to repeat until it is done.
 
     Every byte of the snapshot is verified. Costs about 1 us a page, and the disk once more. Raises InputMissing,
@@ -36,7 +36,7 @@ def upgrade(old: Path, new: Path) -> Upgraded:
     if number == header.FORMAT:
         raise UsageError(f"{old} is of format {number}, which is today's", "use it as it is")
     files = Files()
-    if header.EARLIEST <= number < header.FORMAT:
+    if header.MIN_FORMAT <= number < header.FORMAT:
         files.reads = number
     with StateFolder(old, files) as source, StateFolder(new) as target:
         if target.snapshots:
@@ -48,7 +48,7 @@ def upgrade(old: Path, new: Path) -> Upgraded:
         prepared = target.prepare(upgraded(loaded.parts, number), loaded.facts)
         prepared.write()
         prepared.commit()
-    return Upgraded(number, known.frame, known.ordinal)
+    return UpgradeReport(number, known.frame, known.ordinal)
 
 
 def _format_of(folder: Path) -> int:

@@ -63,7 +63,7 @@ def test_the_state_of_an_earlier_format_is_refused_by_name_and_the_advice_works(
     [advice] = re.findall(r"`simstream (state upgrade \S+ NEW)`", str(error.value))
     new = old.parent / "new"
     assert invoke([str(new) if word == "NEW" else word for word in advice.split()]) == 0
-    assert "ordinal 202, taken over from format 1" in capsys.readouterr().out
+    assert "ordinal 202, upgraded from format 1" in capsys.readouterr().out
     assert contents(old) == before, "the old version can go on with it"
     assert invoke(["state", "verify", str(new)]) == 0
 

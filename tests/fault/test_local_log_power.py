@@ -161,7 +161,7 @@ def record_history(folder: Path) -> RecordingFiles:
 def test_power_that_goes_at_any_moment_loses_no_page_and_no_verdict(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, syncs_every: float
 ) -> None:
-    monkeypatch.setattr(local_files, "SYNC_EVERY", syncs_every)
+    monkeypatch.setattr(local_files, "SYNC_EVERY_S", syncs_every)
     disk, seen, cut = Disk(), set(), tmp_path / "cut"
     for step in record_history(tmp_path / "clean").steps:
         disk.apply(step)
@@ -332,7 +332,7 @@ def test_pages_that_cannot_be_synced_are_not_handed_over(tmp_path: Path) -> None
 
 
 def test_an_appender_whose_disk_cannot_sync_has_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(local_files, "SYNC_EVERY", 0.0)
+    monkeypatch.setattr(local_files, "SYNC_EVERY_S", 0.0)
     files = LogFiles()
     log = LocalLog(tmp_path, LogOptions(), files)
     log.create_topics()

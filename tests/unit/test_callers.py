@@ -18,7 +18,7 @@ from stream.feeds.app import Feed
 from stream.feeds.fold import Limits
 from stream.feeds.web import FeedWeb
 from stream.queries.server import QueryServer
-from stream.telemetry.callers import Callers, callers_of, read_token
+from stream.telemetry.callers import CallerRules, callers_of, read_token
 
 TOKEN = "correct-horse-battery"
 Asking = Callable[..., tuple[int, Any, dict[str, str]]]
@@ -41,7 +41,7 @@ def test_any_other_name_is_not(host: str) -> None:
 
 
 def test_a_page_of_this_port_or_of_a_name_that_was_set_may_ask_and_no_other() -> None:
-    callers = Callers(["news.example"])
+    callers = CallerRules(["news.example"])
     here = "127.0.0.1:8300"
     assert callers.refusal(here, "http://127.0.0.1:8300") is None
     assert callers.refusal(here, "https://news.example") is None  # a proxy that changes Host
@@ -55,7 +55,7 @@ def test_the_name_that_a_port_listens_on_is_its_own() -> None:
 
 
 def test_a_token_comes_as_bearer_or_as_the_password_of_basic() -> None:
-    callers = Callers(token=TOKEN)
+    callers = CallerRules(token=TOKEN)
 
     def basic(text: str) -> str:
         return f"Basic {b64encode(text.encode()).decode()}"
@@ -67,7 +67,7 @@ def test_a_token_comes_as_bearer_or_as_the_password_of_basic() -> None:
         assert refusal is not None, bad
         assert refusal.status == 401
         assert TOKEN not in refusal.why
-    assert Callers().stranger(None) is None
+    assert CallerRules().stranger(None) is None
 
 
 @pytest.mark.parametrize("content", [None, b"", b"short", b"x" * 2000, b"\xff" * 20, b"two words of a token"])
@@ -105,7 +105,7 @@ def test_the_api_turns_away_foreign_names_and_pages_and_asks_for_the_token_where
             await send({"type": "http.response.start", "status": 200, "headers": []})
             await send({"type": "http.response.body", "body": b"{}"})
 
-    with QueryServer("127.0.0.1", 0, app, callers=Callers(token=TOKEN)) as server:
+    with QueryServer("127.0.0.1", 0, app, callers=CallerRules(token=TOKEN)) as server:
         status, answer, _ = asked(server.port, "GET", "/ready", Host="rebound.evil.example")
         assert status == 421
         assert "allowed_hosts" in answer["detail"]
@@ -119,7 +119,7 @@ def test_the_api_turns_away_foreign_names_and_pages_and_asks_for_the_token_where
         assert reached == ["/judge", "/match"]
 
 
-def over_the_feed(callers: Callers, play: Callable[[Asking], None]) -> None:
+def over_the_feed(callers: CallerRules, play: Callable[[Asking], None]) -> None:
     """Run `play`, which asks the news page's port."""
 
     async def compare(a: str, b: str) -> dict[str, Any]:
@@ -152,7 +152,7 @@ def test_the_news_page_turns_away_foreign_names_and_pages() -> None:
         assert get("/api/stories", Origin="http://evil.example")[0] == 403
         assert get("/api/stories")[0] == 200
 
-    over_the_feed(Callers(), play)
+    over_the_feed(CallerRules(), play)
 
 
 def test_the_news_page_asks_for_its_token_and_probes_know_none() -> None:
@@ -165,4 +165,4 @@ def test_the_news_page_asks_for_its_token_and_probes_know_none() -> None:
         assert get("/api/stories", Authorization=given)[0] == 200
         assert get("/health/nothing")[0] == 404
 
-    over_the_feed(Callers(token=TOKEN), play)
+    over_the_feed(CallerRules(token=TOKEN), play)

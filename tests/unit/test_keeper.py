@@ -440,7 +440,7 @@ def test_a_file_that_is_given_up_while_it_is_verified_is_no_damage(folder: Path)
 
 def test_verifying_is_slow_and_ends_with_the_judge(folder: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(rot, "BYTES_A_SECOND", 1)
+        patch.setattr(rot, "MAX_BYTES_A_SECOND", 1)
         state = Pages().judge(3)
         with keeping(folder, state) as keeper:
             keeper.finish(3, 30, 3)

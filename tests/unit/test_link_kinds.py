@@ -13,7 +13,7 @@ from scrapy.utils.request import RequestFingerprinter
 
 from stream.crawlers import kinds
 from stream.crawlers import router as router_module
-from stream.crawlers.kinds import FAMILY, KindYields, kind_of
+from stream.crawlers.kinds import FAMILY_TRIALS, KindYields, kind_of
 from stream.crawlers.options import Options
 from stream.crawlers.router import UNJUDGED, LinkRouter, origin_of
 from stream.model import Source, Verdict
@@ -73,7 +73,7 @@ def test_a_site_that_makes_a_new_kind_with_every_page_comes_to_an_end() -> None:
         kind += " x"
         yields.count_duplicate(kind)
         tried += 1
-    assert tried == TRIALS * FAMILY
+    assert tried == TRIALS * FAMILY_TRIALS
 
 
 def test_what_is_remembered_of_kinds_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

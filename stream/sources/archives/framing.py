@@ -12,7 +12,7 @@ from stream.sources.archives.flow import BrokenOff, Flow
 
 _HEAD_BYTES: Final = 1 << 16
 _CHUNK_BYTES: Final = 1 << 18
-_KEPT_BYTES: Final = 1 << 20
+_MAX_IN_MEMORY_BYTES: Final = 1 << 20
 _MARK_BYTES: Final = 1 << 10
 _WARC: Final = re.compile(rb"WARC/[01]\.\d{1,2}[ \t]*\r?\n\Z")
 _ARC_URL: Final = re.compile(rb"[A-Za-z][A-Za-z0-9+.-]{1,20}:[^\n]{0,8191}\Z")
@@ -147,7 +147,7 @@ class Framer:
             self._note("a record without a length")
             return ArchiveRecord(self._number, fields, b"", 0, arc, "it has no length")
         length, damage, block = int(text), "", b""
-        passed = _Passed(_ARC_WITHIN if arc else _WARC_WITHIN)
+        passed = _PassedBytes(_ARC_WITHIN if arc else _WARC_WITHIN)
         try:
             block = self.flow.take(min(length, self.most))
             whole = self._pass(passed, block, length - len(block))
@@ -174,13 +174,13 @@ class Framer:
             self._note(f"a record that should have {length:,} bytes: {damage}")
         return ArchiveRecord(self._number, fields, block, length, arc, damage)
 
-    def _go_back(self, passed: _Passed) -> None:
+    def _go_back(self, passed: _PassedBytes) -> None:
         """What was passed over comes again, from the first place on that looks like a record."""
         if passed.kept is not None:
             self._patience -= 1
             self.flow.replay(passed.kept)
 
-    def _pass(self, passed: _Passed, block: bytes, count: int) -> bool:
+    def _pass(self, passed: _PassedBytes, block: bytes, count: int) -> bool:
         """Pass over `count` bytes behind a block's beginning; False where they end early.
 
         Without patience also False before the first place that looks like a record.
@@ -219,7 +219,7 @@ class Framer:
 
 
 @dataclass(slots=True)
-class _Passed:
+class _PassedBytes:
     """What follows a block's beginning: how many bytes, and those behind the first place like a record."""
 
     pattern: re.Pattern[bytes]
@@ -228,7 +228,7 @@ class _Passed:
 
     def keep(self, data: bytes) -> None:
         """Keep these bytes and all that follow."""
-        self.kept = tempfile.SpooledTemporaryFile(_KEPT_BYTES)  # noqa: SIM115  # closed with the record
+        self.kept = tempfile.SpooledTemporaryFile(_MAX_IN_MEMORY_BYTES)  # noqa: SIM115  # closed with the record
         self.kept.write(data)
 
 
