@@ -37,6 +37,6 @@ def say_apart(names: PageNames | None) -> None:
     """Say how many pages repeat an earlier page's name."""
     if names is not None and names.again:
         say(
-            f"{names.again:,} pages have the id of an earlier page, but come from another input or have another text: "
-            "they count as other pages, named ID@PLACE; --versions takes them for versions of one page"
+            f"{names.again:,} pages have the id of an earlier page, but come from another input or have another "
+            "text: they count as other pages, named ID@PLACE; --versions takes them for versions of one page"
         )

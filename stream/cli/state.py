@@ -80,8 +80,8 @@ def upgrade(old: Path, new: Path) -> None:
 
     done = take_over(old, new)
     click.echo(
-        f"{new} has the state of frame {done.frame:,}, ordinal {done.ordinal:,}, taken over from format "
-        f"{done.number}: use it as --state; {old} is as it was"
+        f"{new} has the state of frame {done.frame:,}, ordinal {done.ordinal:,}, upgraded from format "
+        f"{done.number}: use it as --state; {old} is unchanged"
     )
 
 

@@ -57,8 +57,8 @@ class Traffic(Closing):
     """
 
     def __init__(self, log: Log, in_flight: int, timeout: float) -> None:
-        """`in_flight`: pages that may be on their way at once. `timeout`: seconds for connecting, and by default for
-        each verdict.
+        """`in_flight`: pages that may be on their way at once. `timeout`: seconds for connecting, and by default
+        for each verdict.
 
         Raises UsageError, TopicMissing, BrokerUnreachable, NotAdmitted, NotPermitted. On a local log raises
         LogLocked where another process writes to `pages`."""

@@ -31,7 +31,7 @@ _channels: WeakKeyDictionary[Any, Channel] = WeakKeyDictionary()
 
 
 def _nothing(verdict: Verdict) -> None:
-    """What is done about a late verdict where nothing is."""
+    """Ignore a late verdict."""
 
 
 def channel_of(crawler: Any) -> Channel:
@@ -47,7 +47,7 @@ def channel_of(crawler: Any) -> Channel:
 
 
 def _in_one_line(record: logging.LogRecord) -> bool:
-    """For those who log what ended a crawl: wrong settings are one line, and no traceback."""
+    """Log a crawl that wrong settings ended as one line, without a traceback; a filter for loggers."""
     error = record.exc_info[1] if record.exc_info else None
     if isinstance(error, SettingsError):
         record.msg, record.args, record.exc_info = str(error), (), None
@@ -80,7 +80,7 @@ class Channel:
             await self._made.open()
             self._client = self._made
             if self._opening is not None:
-                logger.warning("the log is there now: pages are judged from now on")
+                logger.warning("simstream's log can be reached now: pages are judged from now on")
         except SimstreamError as error:
             if isinstance(error, LogError):
                 self._again_at = time.monotonic() + AGAIN
@@ -101,8 +101,10 @@ class Channel:
         self._stats.inc_value(PREFIX + what, by)
 
     async def judge(self, page: Submitted, later: Later = _nothing) -> Verdict | None:
-        """The page's verdict; None where it has none in time: then the page is to be kept, and `later` is called
-        with a verdict that comes within MAX_LATE_S seconds."""
+        """Return the page's verdict, or None if there is none in time: then the page is to be kept.
+
+        `later` is called with a verdict that comes too late, but within MAX_LATE_S seconds.
+        """
         verdict = await self._judge(page, later)
         self.count(f"verdict/{verdict.verdict}" if verdict is not None else "no_verdict")
         return verdict
@@ -160,16 +162,16 @@ class Channel:
             self._failed(error)
 
     def _answered(self) -> None:
-        """A verdict has come: after an outage it is said, and pages wait for theirs again."""
+        """Note that a verdict came. After an outage log this, and let pages wait for their verdicts again."""
         if self._missed >= self.options.give_up_after:
             logger.warning(
-                "verdicts come again, after %.0f s without: pages wait for theirs from now on",
+                "verdicts come again, after %.0f s without any: pages wait for their verdicts from now on",
                 time.monotonic() - self._missing_since,
             )
         self._missed = 0
 
     def _failed(self, error: SimstreamError) -> None:
-        """Count a page without a verdict; why, is said once for each kind of error."""
+        """Count a page without a verdict, and log the cause once for each kind of error."""
         name = type(error).__name__
         level = logging.DEBUG if name in self._told or isinstance(error, ClientError) else logging.WARNING
         self._told.add(name)

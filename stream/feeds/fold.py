@@ -65,9 +65,9 @@ class Fold:
         self.groups = Groups()
         """Which pages belong together, and what changed of it."""
         self.counts = LeftOutCounts()
-        """Pages that are not shown, since the feed began with this log."""
+        """Pages that were left out since the feed began with this log."""
         self.lists = 0
-        """Lists of links in the window, which are not shown either."""
+        """Lists of links in the window; they are not shown."""
         self.versions: dict[str, Version] = {}
         self._table = table
         self._merges: dict[int, Merge] = {}
@@ -85,7 +85,7 @@ class Fold:
             pass
 
     def apply(self, verdict: Verdict, partition: int = 0) -> None:
-        """Take a verdict, which lies in this partition of `verdicts`; one that is known changes nothing."""
+        """Take a verdict from this partition of `verdicts`; a repeated verdict changes nothing."""
         source = place(verdict.source.partition, verdict.source.offset)
         sheet = self._sheets.get(source)
         before = self.versions.get(verdict.id)

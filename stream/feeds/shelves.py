@@ -31,7 +31,7 @@ class Card(msgspec.Struct, frozen=True, gc=False):
     url: str | None
     site: str
     sites: int
-    """How many sites, each counted once however many hosts it has."""
+    """How many sites; a site counts once, however many hosts it has."""
     pages: int
     """How many pages, each counted once however often it was fetched."""
     growth: int
@@ -60,19 +60,19 @@ class Tally(msgspec.Struct, gc=False):
 
 
 class _SiteCounter:
-    """Pages by shelf and owner of their site, counted."""
+    """Counts pages by shelf and by owner of their site."""
 
     def __init__(self) -> None:
         self._pages: Counter[tuple[int, str]] = Counter()
 
     def put(self, placed: Placed) -> bool:
-        """Count a page; whether it is the first one of its site on its shelf."""
+        """Count a page; return whether it is the first one of its site on its shelf."""
         key = (placed.shelf, placed.owner)
         self._pages[key] += 1
         return self._pages[key] == 1
 
     def take(self, placed: Placed) -> bool:
-        """Count a page no longer; whether it was the last one of its site."""
+        """Stop counting a page; return whether it was the last one of its site on its shelf."""
         key = (placed.shelf, placed.owner)
         self._pages[key] -= 1
         if self._pages[key]:
