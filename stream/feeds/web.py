@@ -130,7 +130,7 @@ class FeedWeb:
             if version is None or not version.is_live:
                 raise PageUnknown("one of these pages is not in the feed", "it may have left the window")
         if self._feed.condition.state == "away":
-            raise LogError("no broker answers, and the texts are read from there", "ask again in a moment")
+            raise LogError("no broker answers, so no text can be read", "ask again in a moment")
         return _json(await self._compare(a, b))
 
     async def _live(self, request: web.Request) -> web.Response:

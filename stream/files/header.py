@@ -48,7 +48,7 @@ def check_format(path: Path, data: bytes, reads: int = FORMAT) -> None:
     if MIN_FORMAT <= number < FORMAT:
         todo = f"upgrade it into a new folder with `simstream state upgrade {path.parent} NEW`"
     else:
-        todo = f"start {name} or one that reads its format"
+        todo = f"start {name}, or a version that reads format {number}"
     raise StateFormat(
         f"{path} was written by {name} in format {number}; this version reads format {FORMAT}",
         f"{todo}, or delete the folder: a service judges its log again, a Deduper begins empty",

@@ -49,7 +49,7 @@ class KafkaLog(Log):
         self._cluster = Cluster(servers, options or LogOptions())
 
     def check(self) -> None:
-        """See Log: whether clients for reading and for publishing take the settings."""
+        """See Log. Checks that each kind of client accepts the settings."""
         self._cluster.check()
 
     def create_topics(self, partitions: int | None = None) -> list[TopicReport]:

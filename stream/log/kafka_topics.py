@@ -37,7 +37,7 @@ MOST = 2**31 - 1
 """The greatest limit that a broker knows."""
 REPLICAS = "min.insync.replicas"
 BROKERS_TIME = {"message.timestamp.type": "LogAppendTime"}
-"""Brokers refuse records of a writer whose clock is an hour ahead of theirs, where its time counts."""
+"""With the brokers' time they accept every record; else they refuse a writer whose clock is an hour ahead."""
 POLICY = "cleanup.policy"
 SOON = 0.3
 """Seconds that a question may take before it is asked again, at first."""
@@ -98,10 +98,11 @@ def differences(cluster: Cluster, topic: str) -> list[TopicDifference]:
 
 
 def _count_brokers(cluster: Cluster) -> int:
-    """Raises BrokerUnreachable after the log's patience, NotAdmitted.
+    """Return the number of brokers. Raises BrokerUnreachable after the log's patience, NotAdmitted.
 
-    `describe_cluster` is not used: it ends the whole process (an assertion of the client's own) where a broker that
-    was just started, or woken, does not yet count itself among the brokers."""
+    `describe_cluster` is not used: an assertion of the client's ends the whole process if a broker that has just
+    started does not yet count itself among the brokers.
+    """
 
     began = time.monotonic()
 
@@ -140,7 +141,7 @@ def admitted_bytes(cluster: Cluster, topic: str) -> int:
 
 
 def producer_bytes(admitted: int) -> int:
-    """What a topic admits as a producer's own limit, which has bounds."""
+    """Return a producer's own limit for a topic that admits so many bytes; the client has bounds for it."""
     return min(max(admitted, 1000), 1_000_000_000)
 
 
@@ -149,7 +150,7 @@ def _create(cluster: Cluster, topic: str, count: int, brokers: int) -> TopicRepo
     wanted = wanted_settings(cluster, topic, brokers)
     if topic == DEAD_LETTERS:  # a page that is refused for its size still has to fit
         wanted[LIMIT] = str(min(max(int(wanted[LIMIT]), admitted_bytes(cluster, PAGES) + DEAD_LETTER_ROOM), MOST))
-    if topic in (VERDICTS, POSITIONS, DEAD_LETTERS):  # of topics that are there either will do
+    if topic in (VERDICTS, POSITIONS, DEAD_LETTERS):  # an existing topic may have either
         wanted |= BROKERS_TIME
     new = NewTopic(cluster.name(topic), count, min(3, brokers), config=wanted)
     patience = cluster.options.patience
@@ -165,7 +166,7 @@ def _create(cluster: Cluster, topic: str, count: int, brokers: int) -> TopicRepo
 
 
 def _compare(cluster: Cluster, topic: str, count: int, brokers: int) -> tuple[str, ...]:
-    """What of an existing topic does not fit; more room or more replicas than asked for would."""
+    """Return the settings of an existing topic that do not fit; more room or more replicas than asked for fit."""
     there = cluster.describe([topic])[topic].partitions
     differs = []
     if there != count and topic != DEAD_LETTERS:
@@ -175,7 +176,7 @@ def _compare(cluster: Cluster, topic: str, count: int, brokers: int) -> tuple[st
 
 
 def _unfit(cluster: Cluster, topic: str, found: Mapping[str, str], brokers: int) -> list[TopicDifference]:
-    """The settings among those found that do not fit."""
+    """Return those of the settings `found` that do not fit."""
     if topic == PAGES:
         return []  # the user's own
     wanted = wanted_settings(cluster, topic, brokers)

@@ -71,7 +71,7 @@ def test_a_broker_that_is_away_is_told_with_its_time_and_the_stories_stay(stage:
     browser.click(".step button", 1)
     browser.sees(
         "#difference.error p",
-        "The texts cannot be compared now: no broker answers, and the texts are read from there: ask again in a moment",
+        "The texts cannot be compared now: no broker answers, so no text can be read: ask again in a moment",
     )
     stage.hear(0)
     says_nothing(browser)

@@ -420,7 +420,7 @@ def test_a_folder_of_other_things_is_refused_and_nothing_of_it_is_touched(tmp_pa
     names = ["letters.sealed", "report.2024.sealed", "thesis.tar.gz.part"]
     for name in names:
         (tmp_path / name).write_text("precious")
-    with pytest.raises(UsageError, match=r"holds other things \(letters.sealed, report.2024.sealed, thesis"):
+    with pytest.raises(UsageError, match=r"holds other files \(letters.sealed, report.2024.sealed, thesis"):
         StateFolder(tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == names
 
