@@ -1,4 +1,4 @@
-"""The API's door: foreign names, foreign web pages and strangers without the token are turned away at once."""
+"""Guards the API: foreign host names, foreign web pages and callers without the token are refused at once."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from stream.queries.limits import App, Message, Receive, Send
 from stream.telemetry.callers import CHALLENGE, CallerRules, Refusal
 
 GUARDED: Final = frozenset({"/judge"})
-"""Paths that ask for the token, where one is set: they change something."""
+"""Paths that need the token, if one is set: they change something."""
 HEADERS: Final = (
     (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
     (b"cross-origin-resource-policy", b"same-origin"),
 )
-"""Of every answer that does not have others by these names."""
+"""Added to every answer that has no header of the same name."""
 
 
 class CallerGuard:
-    """An ASGI application behind which every request may ask. What is refused is told why: 401, 403 or 421."""
+    """An ASGI application that passes on only requests of callers who may ask. Others get 401, 403 or 421."""
 
     def __init__(self, app: App, callers: CallerRules) -> None:
         self._app = app
@@ -56,7 +56,7 @@ class CallerGuard:
 
 
 def _with_headers(message: Message) -> Message:
-    """The message, with HEADERS where it begins an answer."""
+    """Return the message, with HEADERS if it begins an answer."""
     if message["type"] != "http.response.start":
         return message
     own = list(message.get("headers", ()))
@@ -65,6 +65,6 @@ def _with_headers(message: Message) -> Message:
 
 
 def _header(scope: MutableMapping[str, Any], wanted: bytes) -> str | None:
-    """The first header of a name."""
+    """Return the first header of a name, or None."""
     pairs: Iterable[tuple[bytes, bytes]] = scope.get("headers", ())
     return next((value.decode("latin-1") for name, value in pairs if name == wanted), None)

@@ -1,4 +1,4 @@
-"""What of the topics does not fit: a role does not begin where a rule is broken, and says what endangers it."""
+"""Checks the topics' settings: a role does not start if a rule is broken, and reports settings that endanger it."""
 
 from __future__ import annotations
 
@@ -17,8 +17,11 @@ _log = logging.getLogger("simstream")
 
 
 def unfit(log: Log, topic: str, settings: Settings) -> list[TopicDifference]:
-    """What of a topic does not fit. A log that is cut on purpose fits: the judge keeps its state, and the log is
-    kept for longer than the window and two snapshots' time. Raises TopicMissing, BrokerUnreachable."""
+    """Return the settings of a topic that do not fit.
+
+    A log that is cut on purpose fits: the judge keeps its state, and the log is kept for longer than the window and
+    two snapshots' time. Raises TopicMissing, BrokerUnreachable.
+    """
     found = log.differences(topic)
     needed_ms = (settings.window_ms or 0) + 2_000 * settings.snapshot_every_s
     if topic == FINGERPRINTS and settings.state:
@@ -27,18 +30,18 @@ def unfit(log: Log, topic: str, settings: Settings) -> list[TopicDifference]:
 
 
 def check_topics(log: Log, topics: Sequence[str]) -> None:
-    """Raises TopicUnfit where one of these topics breaks a rule; TopicMissing, BrokerUnreachable."""
+    """Raise TopicUnfit if one of these topics breaks a rule. Raises TopicMissing, BrokerUnreachable, too."""
     for topic in topics:
         broken = [str(one) for one in log.differences(topic) if one.breaks]
         if broken:
             raise TopicUnfit(
                 f"{log.topic(topic).name} breaks the service's rules ({'; '.join(broken)})",
-                "make it anew with `simstream topics create`, or choose another --prefix",
+                "delete it and make it anew with `simstream topics create`, or choose another --prefix",
             )
 
 
 class TopicWatch:
-    """Says again and again what endangers the service: a metric, and a line in the log for what is new."""
+    """Reports settings that endanger the service: by a metric, and by a line in the log when they change."""
 
     def __init__(self, log: Log, topics: Sequence[str], context: Context) -> None:
         self._log = log
@@ -46,7 +49,7 @@ class TopicWatch:
         self._said: dict[str, list[TopicDifference]] = {topic: [] for topic in topics}
 
     def look(self) -> None:
-        """Raises TopicMissing, BrokerUnreachable."""
+        """Read the settings of all topics, and report them. Raises TopicMissing, BrokerUnreachable."""
         for topic, said in self._said.items():
             found = unfit(self._log, topic, self._context.settings)
             self._context.metrics.unfit.labels(topic).set(len(found))

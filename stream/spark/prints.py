@@ -41,7 +41,7 @@ class Printing:
     memory_bytes: int
     fields: Fields
     versions: bool = False
-    """Pages of one id are versions of one page, in whatever file and with whatever text."""
+    """Whether all pages of one id are versions of one page, in whatever file and with whatever text."""
 
 
 def fingerprinted(files: Iterable[tuple[int, str]], how: Printing) -> Iterator[Row]:

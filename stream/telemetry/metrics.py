@@ -19,7 +19,7 @@ from stream.telemetry import memory
 from stream.telemetry.registry import Described, Label, LabellingRegistry, Registry
 
 PREFIX_LABEL = "prefix"
-"""On every series of a service."""
+"""The label on every series of a service."""
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 VERDICTS = ("new", "near_duplicate", "unchanged", "too_short", "unreadable", "withdrawn")
 NO_DEAD_LETTER = ("few_words", "http_status")
@@ -56,8 +56,8 @@ class Metrics:
     """
 
     def __init__(self, prefix: str = "") -> None:
-        """`prefix`: what this process publishes under; a label of every series, so that judges of one log are told
-        apart. Without it there is none."""
+        """`prefix`: the prefix of the topics that this process publishes to. It becomes a label of every series, so
+        that judges of one log are told apart. Empty: no such label."""
         make = self._registry = Registry()
         self._exposed = LabellingRegistry(make.collectors, {PREFIX_LABEL: prefix} if prefix else {})
         self.registry = make.collectors

@@ -34,7 +34,7 @@ class Described(NamedTuple):
 
 
 class LabellingRegistry(CollectorRegistry):
-    """What another registry collects, with further labels on our own series."""
+    """Collects what another registry collects, with further labels on the series of simstream."""
 
     def __init__(self, registry: CollectorRegistry, labels: Mapping[str, str]) -> None:
         super().__init__()

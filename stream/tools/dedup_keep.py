@@ -1,7 +1,7 @@
 """Which pages of a run are kept: each page that matches no kept page before it.
 
-Clusters would not do. They chain: a page may be in a cluster without a match to its canonical page, and a stranger
-can lay such a chain to any page. Here a page is left out only for a page that it matches itself and that is kept.
+Clusters are not used, since they chain: a page may be in a cluster without matching its canonical page, and a
+stranger can lay such a chain to any page. Here a page is left out only if it matches a kept page itself.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from stream.text.policy import Policy
 
 _BATCH: Final = 512
 _COUNTED: Final = (Kind.READABLE, Kind.TOO_SHORT, Kind.WITHDRAWN)
-"""A page that could not be read, or not be fetched, leaves its earlier version as it was."""
+"""Kinds that replace or remove a page's earlier version. A page that could not be read or fetched does neither."""
 
 
 class KeepSelection(NamedTuple):
-    """The ordinals (c,) of the pages that are kept, ascending, and how many are not, by the reason."""
+    """The ordinals (c,) of the kept pages, ascending, and how many pages are left out, by the reason."""
 
     ordinals: NDArray[np.int64]
     left_out: dict[str, int]
@@ -41,16 +41,16 @@ class _RunPages(NamedTuple):
 
 
 class _LastVersions(NamedTuple):
-    """The pages that are there in the end, the oldest first: each where it was read last, and how old it is."""
+    """The pages that remain at the end, the oldest first: where each was last read, and since when it counts."""
 
     event: NDArray[np.int64]
     age: NDArray[np.int64]
 
 
 class KeepSelector:
-    """Takes pages and verdicts in the judge's order, from its first page on, and chooses at the end.
+    """Collects pages and verdicts in the judge's order, from its first page on, and selects at the end.
 
-    Memory: 37 bytes and the sketch for each page, twice that at the end, and the index of those that are kept.
+    Memory: 37 bytes and the sketch for each page, twice that at the end, and the index of the kept pages.
     """
 
     def __init__(self, policy: Policy) -> None:
@@ -59,18 +59,18 @@ class KeepSelector:
         self._unchanged = bytearray()
 
     def seen(self, columns: Columns) -> None:
-        """The next pages."""
+        """Add the next pages."""
         c = columns
         self._parts.append(_RunPages(c.identity, c.fingerprint, c.sketch, c.words, c.kind, c.time))
 
     def take(self, verdict: Verdict) -> None:
-        """The next verdict."""
+        """Add the next verdict."""
         self._unchanged.append(verdict.verdict == "unchanged")
 
     def choose(self, first: int, heard: Callable[[int], None] = lambda pages: None) -> KeepSelection:
-        """What is kept of the pages from ordinal `first` on; those before it are a corpus, all of which is kept.
+        """Return which pages are kept from ordinal `first` on; all earlier pages are the corpus to compare with.
 
-        `heard` is told how many pages were compared. Cost: some 10 us a page.
+        `heard` is called with the number of pages that were compared. Cost: some 10 us a page.
         """
         if not self._parts:
             return KeepSelection(np.empty(0, np.int64), {})
@@ -108,7 +108,7 @@ def _last_versions(events: _RunPages, unchanged: NDArray[np.bool_]) -> _LastVers
 
 
 class _KeepChoice:
-    """Goes through pages, the oldest first, beside an index of those that are kept."""
+    """Goes through pages, the oldest first, beside an index of the kept pages."""
 
     def __init__(self, policy: Policy, events: _RunPages, pages: _LastVersions, first: int) -> None:
         at = pages.event
@@ -127,7 +127,7 @@ class _KeepChoice:
         self.of_corpus = np.zeros(len(at), np.bool_)
 
     def made(self, heard: Callable[[int], None]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """Whether each page is kept, and whether it matches a page of the corpus."""
+        """Return whether each page is kept, and whether it matches a page of the corpus."""
         for start in range(0, len(self.kept), _BATCH):
             end = min(start + _BATCH, len(self.kept))
             places = start + np.flatnonzero(~self._matched(start, end) | self._corpus[start:end])
@@ -143,7 +143,7 @@ class _KeepChoice:
         return Keys(keys.fingerprints[places], keys.sketches[places], keys.short[places])
 
     def _matched(self, start: int, end: int) -> NDArray[np.bool_]:
-        """Which of these pages match a page in the index that is not forgotten."""
+        """Return which of these pages match a page in the index that the window still has."""
         matched, at = np.zeros(end - start, np.bool_), start
         while at < end:
             found = self._index.query(*self._at(slice(at, end)), in_order=False)
@@ -155,7 +155,7 @@ class _KeepChoice:
         return matched
 
     def _choose(self, places: NDArray[np.int64]) -> None:
-        """Decide these pages, of which none matches a page in the index, among themselves."""
+        """Decide among these pages themselves: none of them matches a page in the index."""
         keys = self._at(places)
         found = self._index.join(keys, keys, _BATCH * _BATCH)
         for number, place in enumerate(places.tolist()):

@@ -76,7 +76,7 @@ def test_a_mistyped_variable_ends_config_and_serve_with_2(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SIMSTREAM_WINDWO", "72h")
-    line = "simstream: no setting has the variable SIMSTREAM_WINDWO: did you mean SIMSTREAM_WINDOW?"
+    line = "simstream: no setting has the variable SIMSTREAM_WINDWO: use SIMSTREAM_WINDOW, if that is meant"
     assert told(capsys) == (2, [line])
     for command in ("serve", "news"):
         assert invoke([command]) == 2
