@@ -214,15 +214,17 @@ class Metrics:
             "Since the newest snapshot of the judge's state; not a number without one, 0 without --state.",
         )
         self.state_damaged = make.gauge(
-            "state_damaged_files", "files", "Of damaged snapshots, kept aside in the state's folder `damaged`."
+            "state_damaged_files", "files", "Files of damaged snapshots, kept in the state's folder `damaged`."
         )
         self.state_verified_bytes = make.counter(
-            "state_verified_bytes", "bytes", "Of the state's files, read again in the background and found whole."
+            "state_verified_bytes",
+            "bytes",
+            "Bytes of the state's files that were verified again in the background.",
         )
         self.state_verified = make.gauge(
             "state_verified_timestamp_seconds",
             "seconds since 1970",
-            "When all of them had been; 0 before the first time.",
+            "When all files of the state were last verified again; 0 before the first time.",
         )
         self.snapshot_position = make.gauge(
             "snapshot_position", "frame", "First frame that a restart would need: the newest snapshot's, else 0."

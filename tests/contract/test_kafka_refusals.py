@@ -59,7 +59,9 @@ def test_a_judge_whose_clock_is_ahead_publishes_into_topics_of_our_making(kafka_
     assert abs(record.timestamp / 1000 - time.time()) < 60
 
 
-def test_where_its_time_counts_it_hears_at_once_that_its_clock_is_wrong(kafka_place: Place, kafka_log: Log) -> None:
+def test_a_judge_hears_at_once_that_its_clock_is_wrong_where_its_own_time_counts(
+    kafka_place: Place, kafka_log: Log
+) -> None:
     for topic in (VERDICTS, POSITIONS):
         alter(kafka_place, topic, "message.timestamp.type", "CreateTime")
     began = time.monotonic()
@@ -70,7 +72,9 @@ def test_where_its_time_counts_it_hears_at_once_that_its_clock_is_wrong(kafka_pl
     assert len(read_all(kafka_log, VERDICTS, least=1)) == 1
 
 
-def test_so_does_a_fingerprinter_of_its_dead_letters(kafka_place: Place, kafka_log: Log) -> None:
+def test_a_fingerprinter_hears_by_its_dead_letters_that_its_clock_is_wrong(
+    kafka_place: Place, kafka_log: Log
+) -> None:
     alter(kafka_place, DEAD_LETTERS, "message.timestamp.type", "CreateTime")
     appender = kafka_log.appender(DEAD_LETTERS)
     assert isinstance(appender, KafkaAppender)

@@ -237,7 +237,7 @@ def test_a_fingerprinter_is_refused_where_pages_that_it_committed_are_gone(judge
     LocalLog(judged_log).reader(PAGES).close()  # and who only reads is not
 
 
-def test_what_stands_behind_a_hole_of_a_power_cut_is_cut_off_and_said(
+def test_groups_behind_a_hole_of_a_power_cut_are_cut_off_and_logged(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     log = LocalLog(tmp_path)
@@ -259,7 +259,7 @@ def test_what_stands_behind_a_hole_of_a_power_cut_is_cut_off_and_said(
     assert f"cut off {len(data) - hole} bytes" in caplog.text
 
 
-def test_a_body_of_zeros_amid_what_was_not_safe_is_cut_off_with_what_follows(tmp_path: Path) -> None:
+def test_a_body_of_zeros_among_unsynced_groups_is_cut_off_with_all_groups_behind_it(tmp_path: Path) -> None:
     log = LocalLog(tmp_path)
     log.create_topics()
     path = tmp_path / "simstream.pages.log"
@@ -275,7 +275,7 @@ def test_a_body_of_zeros_amid_what_was_not_safe_is_cut_off_with_what_follows(tmp
     assert [record.value for record in read_all(log, PAGES)] == [b"first", b"another"]
 
 
-def test_who_reads_from_the_end_does_not_stand_behind_a_torn_tail_of_full_length(tmp_path: Path) -> None:
+def test_a_reader_from_the_end_does_not_begin_behind_a_torn_tail_of_full_length(tmp_path: Path) -> None:
     log = LocalLog(tmp_path)
     log.create_topics()
     path = tmp_path / "simstream.pages.log"
@@ -289,7 +289,7 @@ def test_who_reads_from_the_end_does_not_stand_behind_a_torn_tail_of_full_length
         assert [record.value for record in reader.poll(10, 1)] == [b"new"]
 
 
-def test_a_hole_before_what_was_written_after_a_sync_is_damage(tmp_path: Path) -> None:
+def test_a_hole_before_a_group_written_after_a_sync_is_damage(tmp_path: Path) -> None:
     log = LocalLog(tmp_path)
     log.create_topics()
     path = tmp_path / "simstream.pages.log"

@@ -33,7 +33,7 @@ def test_addresses_localhost_and_the_names_that_were_set_are_answered(host: str 
 
 
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:9470", "127.0.0.1.evil.example", "[evil]", "a:b:c"])
-def test_any_other_name_is_not(host: str) -> None:
+def test_any_other_name_is_refused(host: str) -> None:
     refusal = callers_of(None, "127.0.0.1", None).refusal(host, None)
     assert refusal is not None
     assert refusal.status == 421

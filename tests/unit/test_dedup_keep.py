@@ -65,7 +65,7 @@ def naive(told: list[NaivePage], verdicts: list[Verdict], policy: Policy, first:
     ("seed", "first", "options"),
     [(1, 0, {}), (2, 250, {}), (3, 0, {"link": "canonical"}), (4, 0, {"window": "2h"}), (5, 100, {"window": "2h"})],
 )
-def test_a_page_is_left_out_only_for_one_that_it_matches_and_that_is_kept(
+def test_a_page_is_left_out_only_if_it_matches_a_kept_page(
     seed: int, first: int, options: dict[str, Any], cache: Path
 ) -> None:
     lines = [line for line in pages.lines(900, seed) if "window" not in options or b'"time"' in line]

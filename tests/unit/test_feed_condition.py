@@ -36,7 +36,7 @@ def begun(clock: Clock) -> FeedCondition:
     return condition
 
 
-def test_a_feed_is_ready_once_it_has_read_what_stood_there_when_it_began() -> None:
+def test_a_feed_is_ready_once_it_has_read_all_records_from_before_its_start() -> None:
     condition = FeedCondition(Clock())
     assert condition.state == "reading"
     condition.has_read_table = True
@@ -64,7 +64,7 @@ def test_a_topic_that_grows_all_the_time_keeps_a_feed_loading_only_while_it_fall
     assert condition.behind == 100 * 299 - 100 * 179
 
 
-def test_silence_of_the_broker_is_told_with_its_length_and_what_came_meanwhile_is_read_first() -> None:
+def test_a_silent_broker_is_reported_with_the_time_and_missed_records_are_read_first() -> None:
     clock = Clock()
     condition = begun(clock)
     condition.hear({PAGES: 0})

@@ -33,7 +33,7 @@ def test_the_first_page_of_a_name_has_it_and_others_say_where_they_are() -> None
     assert [page.key for page in PageNames().apart(pages)] == [b"x", b"x@b:7", b"x@b:7@a:8"]
 
 
-def test_what_was_sorted_away_is_still_known() -> None:
+def test_names_that_were_sorted_away_are_still_known() -> None:
     names = PageNames()
     count = 3 * module._MIN_RECENT
     pages = [record("a", number, str(number), "s") for number in range(count)]

@@ -109,7 +109,7 @@ def test_what_is_not_understood_is_told_briefly_and_never_sent_back(port: int) -
     assert {tuple(error) for error in answer.json["detail"]} == {("type", "loc", "msg")}
 
 
-def test_a_question_about_nothing_and_a_time_that_is_none_are_refused(port: int) -> None:
+def test_a_question_about_nothing_and_an_unreadable_time_are_refused(port: int) -> None:
     for body in ({}, {"texts": [], "limit": 5}):
         answer = Answer(port, "POST", "/match", body)
         assert answer.status == 422
@@ -147,7 +147,7 @@ def test_every_answer_says_what_a_browser_may_do_with_it(port: int) -> None:
     assert not re.search(r"<script(?! src=)|(?:src|href)=\"(?!/|data:,)| on\w+=", page)
 
 
-def test_swagger_ui_is_one_that_is_kept_up(port: int) -> None:
+def test_swagger_ui_is_a_maintained_version(port: int) -> None:
     """Version 4 had holes that are known; 5 is what its makers mend."""
     script = Answer(port, "GET", "/swagger/swagger-ui-bundle.js").body
     versions = {tuple(map(int, found)) for found in re.findall(rb'"(5)\.(\d+)\.\d+"', script)}
