@@ -1,4 +1,4 @@
-"""What a broker refuses for ever, or gives back broken: named at once, and no reason to wait or to pass over it."""
+"""Records that a broker refuses for ever or returns damaged: each is an error at once, with no wait and no skip."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ AHEAD_S = 7_200
 
 
 class Ahead:
-    """A producer on a machine whose clock is two hours ahead: the client stamps records by it."""
+    """A producer on a machine whose clock is two hours ahead: the client stamps records by this clock."""
 
     def __init__(self, producer: Any) -> None:
         self._producer = producer
@@ -97,7 +97,7 @@ def test_a_topic_that_admits_more_than_a_client_can_send_stops_nobody(
 
 
 def rot(broker: Broker, place: Place, topic: str, value: bytes) -> None:
-    """Let a bit of this value turn over on the broker's disk."""
+    """Flip a bit of this value on the broker's disk."""
     for path in broker.data.rglob(f"{place.prefix}.{topic}-*/*.log"):
         data = path.read_bytes()
         if (at := data.find(value)) >= 0:

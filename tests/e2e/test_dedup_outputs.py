@@ -115,7 +115,7 @@ def test_outputs_are_compressed_by_their_names(alone: Program, ending: str, open
     assert again.returncode == 0
 
 
-def test_what_is_kept_and_what_is_not_adds_up(alone: Program) -> None:
+def test_the_numbers_of_kept_and_left_out_pages_add_up(alone: Program) -> None:
     pages = [line("a", STORY), line("b", STORY), line("c", "few words"), b"{broken", line("d", ORCHARD, status=500)]
     pages += [line("e", TRAIN), line("e", TRAIN, again=True), line("x", STORY.replace("周六", "周日"))]
     (alone.folder / "p.jsonl").write_bytes(b"\n".join(pages))

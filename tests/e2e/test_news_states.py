@@ -1,4 +1,4 @@
-"""What a reader of the news page sees of every state: loading, no broker, no answer, nothing there, a refusal."""
+"""What the news page shows in every state: loading, no broker, no answer, no story, a refusal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A state that 0.1.0 wrote: refused by name, and taken over by one command."""
+"""A state of format 1: refused by name, and upgraded by one command."""
 
 from __future__ import annotations
 

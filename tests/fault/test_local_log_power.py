@@ -38,7 +38,7 @@ ROUNDS = 7
 
 
 class Unsynced(LogFiles):
-    """Where no power goes any more: the tests wait for no disk."""
+    """Files without power cuts: the tests wait for no disk."""
 
     def sync_data(self, descriptor: int) -> None: ...
 
@@ -126,7 +126,7 @@ class Service:
         self.promise("pages", pages)
 
     def work_off(self) -> None:
-        """Until all that is fed has its verdict."""
+        """Turn until every page that was fed has its verdict."""
         while self.fingerprint():
             pass
         self.judge()
@@ -215,7 +215,7 @@ def judged_log(tmp_path: Path) -> Path:
 
 
 def lose(folder: Path, topic: str, kept: int) -> None:
-    """What a disk does that has lied: only the first records are left."""
+    """Cut a file as a lying disk would: only the first records are left."""
     path = folder / f"simstream.{topic}.log"
     tally = local_files.Tally(path)
     tally.advance(kept)

@@ -1,4 +1,4 @@
-"""Topics set otherwise than they have to be: what breaks a rule stops `serve`, what endangers it is told."""
+"""Topics with wrong settings: one that breaks a rule stops `serve`, one that endangers the service is reported."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def alter(program: Program, topic: str, **settings: str) -> None:
 
 
 def told(program: Program, *arguments: object) -> list[str]:
-    """What needs a person, as `status` says."""
+    """Return the things that need a person, as `status` lists them."""
     done = program.on_log("status", "--json", *arguments)
     wrong = [f"{one['what']}: {one['todo']}" for one in json.loads(done.stdout)["wrong"]]
     assert done.returncode == bool(wrong)

@@ -146,7 +146,7 @@ def test_every_package_of_a_lock_has_its_hashes(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SHIPPED)
-def test_what_ships_is_what_the_tests_run_with(name: str) -> None:
+def test_locked_versions_are_the_versions_that_the_tests_run_with(name: str) -> None:
     tested = {audit.normal(package): version for package, version in audit.pinned().items()}
     shipped = {audit.normal(package): version for package, version in audit.pinned(lock(name)).items()}
     only_elsewhere = {"colorama"}  # on Windows

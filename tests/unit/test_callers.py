@@ -1,4 +1,4 @@
-"""Who may ask the API and the news page: no foreign name, no foreign web page, nobody without the token."""
+"""Who may ask the API and the news page: no foreign host name, no foreign web page, no caller without the token."""
 
 from __future__ import annotations
 

@@ -229,7 +229,7 @@ def worst_bytes(extract: ExtractSettings) -> int:
     return extract.workers * extract.memory_bytes + (512 << 20)
 
 
-def test_compose_limits_the_memory_of_all_and_lets_extraction_have_what_its_settings_say(
+def test_compose_limits_the_memory_of_every_service_and_extraction_fits_into_it(
     compose: dict[str, Any],
 ) -> None:
     assert all(nbytes(one["mem_limit"]) >= 512 << 20 for one in compose["services"].values())
