@@ -34,7 +34,7 @@ def read_parts(handle: IO[bytes], name: str) -> Iterator[U64]:
             lines += len(part)
     except DAMAGE as error:
         raise InputError(
-            f"{name} is damaged or cut off after line {lines} ({error})", "make or fetch the file again"
+            f"{name} is damaged or cut off after line {lines} ({error})", "get the file again"
         ) from error
 
 

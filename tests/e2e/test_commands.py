@@ -243,7 +243,7 @@ def test_feed_says_how_many_pages_it_sent_and_draws_no_bar_into_a_pipe(program: 
     assert done.stdout == b""
     first, warned = done.stderr.decode().splitlines()
     assert first == f"simstream: 30 pages sent to {program.place.prefix}.pages"
-    assert "3 of them have an id that came before" in warned
+    assert "3 of them have the id of an earlier page" in warned
 
 
 def test_help_names_every_command(alone: Program) -> None:

@@ -1,4 +1,4 @@
-"""Logs of other versions: an old log is judged on as it is; at a frame of a newer version all roles stop by name."""
+"""Logs of other versions: an old log is judged on as it is; at a newer frame every role stops by name."""
 
 from __future__ import annotations
 
