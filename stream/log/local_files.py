@@ -103,7 +103,7 @@ class GroupFile:
         self._buffer = b""
 
     def sync(self) -> None:
-        """Make all that `next` has returned survive a power cut, whoever wrote it. Raises LogError."""
+        """Make all groups that `next` has returned survive a power cut. Raises LogError."""
         try:
             self._files.sync_data(self._fd)
         except OSError as error:
