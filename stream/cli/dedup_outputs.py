@@ -131,7 +131,7 @@ def _copy(ordinals: Sequence[int], numbered: Iterable[tuple[int, bytes]], out: B
             out.write(line if line.endswith(b"\n") else line + b"\n")
             following = next(wanted, None)
     if following is not None:
-        raise InputError("an input became shorter while it was judged", "judge it again when no program writes to it")
+        raise InputError("an input became shorter while it was judged", "judge it again while no program writes it")
 
 
 def check(inputs: Sequence[str], against: Sequence[str], outputs: Mapping[str, str], exact: bool) -> None:

@@ -39,8 +39,8 @@ REPLICAS = "min.insync.replicas"
 BROKERS_TIME = {"message.timestamp.type": "LogAppendTime"}
 """With the brokers' time they accept every record; else they refuse a writer whose clock is an hour ahead."""
 POLICY = "cleanup.policy"
-SOON = 0.3
-"""Seconds that a question may take before it is asked again, at first."""
+SOON_S = 0.3
+"""Seconds that the first question may take before it is asked again; later questions may take longer."""
 
 
 def wanted_settings(cluster: Cluster, topic: str, brokers: int) -> dict[str, str]:
@@ -107,9 +107,9 @@ def _count_brokers(cluster: Cluster) -> int:
     began = time.monotonic()
 
     def ask(patience: float) -> int:
-        waited = time.monotonic() - began  # short at first: meanwhile nobody looks whether the client is let in
+        waited = time.monotonic() - began  # short at first: no admission is checked meanwhile
         try:
-            found = cluster.admin().list_topics(cluster.name(PAGES), timeout=min(patience, max(SOON, waited)))
+            found = cluster.admin().list_topics(cluster.name(PAGES), timeout=min(patience, max(SOON_S, waited)))
         except KafkaException as error:
             if error.args[0].code() in AWAY and waited > SILENT_AFTER:
                 cluster.check_admission()
