@@ -11,7 +11,7 @@ from stream.errors import SettingsError, SimstreamError
 from stream.settings import Settings, misspelt_variables
 
 
-def problems(settings: Settings) -> Iterator[SimstreamError]:
+def find_problems(settings: Settings) -> Iterator[SimstreamError]:
     """Return an error for each setting that would end `serve` with 2 at its start.
 
     Asks no broker. Takes a few seconds.

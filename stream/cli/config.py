@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from stream.cli.checks import problems
+from stream.cli.checks import find_problems
 from stream.cli.options import judging_options, log_options
 from stream.errors import SimstreamError
 from stream.kafka_settings import Given, shown
@@ -25,7 +25,7 @@ def command(config: str | None, **flags: Any) -> int:
     """
     wrong: list[SimstreamError] = []
     resolved = resolve(flags, file=config, wrong=wrong)
-    wrong += problems(resolved.settings)
+    wrong += find_problems(resolved.settings)
     rows = [*_rows(resolved)]
     rows += [("ignored", variable, "no such setting") for variable in unknown_variables()]
     widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
@@ -61,7 +61,7 @@ def _fallbacks(recipe: str) -> dict[str, tuple[Any, str]]:
     cache = {"cache": (default_cache(), "default")}
     try:
         chosen = load_recipe(recipe)
-    except SimstreamError:  # `problems` reports it
+    except SimstreamError:  # `find_problems` reports it
         return cache
     return cache | {
         "distance": (chosen.distance, "recipe default"),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from stream.cli.names import apart, say_apart
+from stream.cli.names import report_separated, separate
 from stream.cli.options import (
     field_options,
     judging_options,
@@ -95,13 +95,13 @@ def command(
         extras = Extras(deduper.policy, places, _exact_pairs(settings, stack) if exact else None)
         if against:
             title = "reading the corpus to compare with"
-            corpus = apart(with_progress(against, settings.max_record_bytes, title, fields), names)
+            corpus = separate(with_progress(against, settings.max_record_bytes, title, fields), names)
             _compare_with(corpus, deduper, extras, settings.threads)
         out = stack.enter_context(written(output, inputs))
         extras.begin({option: stack.enter_context(written(path, inputs)) for option, path in places.items()})
         broken: InputError | None = None
         try:
-            records = apart(with_progress(inputs, settings.max_record_bytes, "judging", fields), names)
+            records = separate(with_progress(inputs, settings.max_record_bytes, "judging", fields), names)
             for verdict in deduper.stream(records, settings.threads, extras.seen):
                 out.write(wire.encode(verdict) + b"\n")
                 kinds[verdict.verdict] += 1
@@ -116,7 +116,7 @@ def command(
             raise broken
     if output != "-":
         _sum_up(output, kinds, perf_counter() - began)
-    say_apart(names)
+    report_separated(names)
     _judge_unread(unread, max_unreadable)
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from stream.cli.names import apart
+from stream.cli.names import separate
 from stream.cli.options import (
     judging_options,
     log_options,
@@ -129,7 +129,7 @@ def _again_and_again(files: FileInputs) -> Iterator[Records]:
 
         def records(title: str) -> Iterable[Record]:
             shown = with_progress(inputs, max_record_bytes, title, transient=True, forgiving=True)
-            return apart(with_stdin() if _STDIN in inputs else shown, None if versions else PageNames())
+            return separate(with_stdin() if _STDIN in inputs else shown, None if versions else PageNames())
 
         yield records
 

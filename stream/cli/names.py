@@ -16,15 +16,15 @@ MAX_WATCHED_NAMES: Final = 5_000_000
 """Names that a count of repeated names remembers: about 150 MB."""
 
 
-def apart(records: Iterable[Record], names: PageNames | None) -> Iterable[Record]:
+def separate(records: Iterable[Record], names: PageNames | None) -> Iterable[Record]:
     """Return the records; different pages of one name get names of their own.
 
     With `names` None all records of one name are versions of one page, and keep it.
     """
-    return records if names is None else names.apart(records)
+    return records if names is None else names.separate(records)
 
 
-def say_together(names: PageNames) -> None:
+def report_merged(names: PageNames) -> None:
     """Say how many of the pages that went to a service repeat an earlier page's name."""
     if names.again:
         say(
@@ -33,7 +33,7 @@ def say_together(names: PageNames) -> None:
         )
 
 
-def say_apart(names: PageNames | None) -> None:
+def report_separated(names: PageNames | None) -> None:
     """Say how many pages repeat an earlier page's name."""
     if names is not None and names.again:
         say(

@@ -146,9 +146,9 @@ class FeedWeb:
 
     async def _guarded(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """Refuse callers who may not ask, and add the headers to every answer. Probes of health need no token."""
-        refusal = self._callers.refusal(request.headers.get("Host"), request.headers.get("Origin"))
+        refusal = self._callers.check_host(request.headers.get("Host"), request.headers.get("Origin"))
         if refusal is None and not request.path.startswith("/health/"):
-            refusal = self._callers.stranger(request.headers.get("Authorization"))
+            refusal = self._callers.check_token(request.headers.get("Authorization"))
         response = await _answer(request, handler) if refusal is None else _refused(refusal)
         response.headers.update(HEADERS)
         return response

@@ -49,9 +49,9 @@ class CallerGuard:
         await send({"type": "http.response.body", "body": b'{"detail":"%s"}' % refusal.why.encode()})
 
     def _refusal(self, scope: MutableMapping[str, Any]) -> Refusal | None:
-        found = self._callers.refusal(_header(scope, b"host"), _header(scope, b"origin"))
+        found = self._callers.check_host(_header(scope, b"host"), _header(scope, b"origin"))
         if found is None and scope.get("path", "").rstrip("/") in GUARDED:
-            found = self._callers.stranger(_header(scope, b"authorization"))
+            found = self._callers.check_token(_header(scope, b"authorization"))
         return found
 
 

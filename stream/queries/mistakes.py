@@ -1,4 +1,4 @@
-"""Errors for a request body that was not understood; they repeat nothing that the client sent."""
+"""Errors for a request body that was not understood: they repeat nothing that the client sent."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ MAX_SENTENCE_CHARS = 200
 """Characters of a sentence in an error."""
 
 
-def told_briefly(errors: Sequence[Any]) -> list[dict[str, Any]]:
+def brief_errors(errors: Sequence[Any]) -> list[dict[str, Any]]:
     """Return the first errors of a body that was not understood; the name of an unknown field is left out."""
     return [
         {"type": error["type"], "loc": _known(error), "msg": error["msg"][:MAX_SENTENCE_CHARS]}

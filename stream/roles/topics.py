@@ -16,7 +16,7 @@ RETENTION = "retention.ms"
 _log = logging.getLogger("simstream")
 
 
-def unfit(log: Log, topic: str, settings: Settings) -> list[TopicDifference]:
+def unfit_settings(log: Log, topic: str, settings: Settings) -> list[TopicDifference]:
     """Return the settings of a topic that do not fit.
 
     A log that is cut on purpose fits: the judge keeps its state, and the log is kept for longer than the window and
@@ -51,7 +51,7 @@ class TopicWatch:
     def look(self) -> None:
         """Read the settings of all topics, and report them. Raises TopicMissing, BrokerUnreachable."""
         for topic, said in self._said.items():
-            found = unfit(self._log, topic, self._context.settings)
+            found = unfit_settings(self._log, topic, self._context.settings)
             self._context.metrics.unfit.labels(topic).set(len(found))
             if found and found != said:
                 text = "; ".join(map(str, found))

@@ -40,7 +40,7 @@ class PageNames:
         self._names: U64 = np.empty(0, np.uint64)
         self._origins: U64 = np.empty(0, np.uint64)
 
-    def apart(self, records: Iterable[Record]) -> Iterator[Record]:
+    def separate(self, records: Iterable[Record]) -> Iterator[Record]:
         """Yield the records in their order; another page of a known name gets the name `NAME@PLACE`."""
         for record in records:
             if self.is_free(record):
@@ -53,7 +53,7 @@ class PageNames:
                 key += b"+"
             yield record
 
-    def watched(self, records: Iterable[Record], most: int) -> Iterator[Record]:
+    def count_repeated(self, records: Iterable[Record], most: int) -> Iterator[Record]:
         """Yield the records unchanged. Counts only until `most` names are known, so that memory is bounded."""
         for record in records:
             if self.known < most and not self.is_free(record):

@@ -53,7 +53,7 @@ def fingerprinted(files: Iterable[tuple[int, str]], how: Printing) -> Iterator[R
         number = file << FILE_BITS
         try:
             pages: Iterable[Record] = read_pages([path], how.max_record_bytes, how.fields)
-            for records in batches(pages if how.versions else PageNames().apart(pages)):
+            for records in batches(pages if how.versions else PageNames().separate(pages)):
                 yield from _rows(records, number, how)
                 number += len(records)
         except InputError as error:

@@ -36,7 +36,7 @@ class CallerRules:
         self._names = frozenset(_plain(name) for name in names) - {""}
         self._token = None if token is None else token.encode()
 
-    def refusal(self, host: str | None, origin: str | None) -> Refusal | None:
+    def check_host(self, host: str | None, origin: str | None) -> Refusal | None:
         """Return why a request with these headers is refused, or None. Every browser sends `Host`."""
         if host and not self._answers_to(_name(host)):
             return Refusal(
@@ -48,7 +48,7 @@ class CallerRules:
             )
         return None
 
-    def stranger(self, authorization: str | None) -> Refusal | None:
+    def check_token(self, authorization: str | None) -> Refusal | None:
         """Return why a caller with this header is refused; None if it has the token, or if no token is set."""
         if self._token is None or hmac.compare_digest(_given(authorization or ""), self._token):
             return None

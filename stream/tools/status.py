@@ -13,7 +13,7 @@ from stream.errors import BrokerUnreachable, TopicMissing
 from stream.log.base import FINGERPRINTS, PAGES, POSITIONS, TOPICS, VERDICTS, Log
 from stream.log.committed import committed
 from stream.roles.first_frame import first_header
-from stream.roles.topics import RETENTION, unfit
+from stream.roles.topics import RETENTION, unfit_settings
 from stream.settings import Settings
 from stream.telemetry.health import WORKING
 from stream.tools.gaps import read_through
@@ -172,7 +172,7 @@ class Looking(Asked):
     def _look_at_settings(self, settings: Settings) -> None:
         for topic in TOPICS:
             name = self._log.topic(topic).name
-            for one in unfit(self._log, topic, settings):
+            for one in unfit_settings(self._log, topic, settings):
                 todo = "set it with Kafka's kafka-configs.sh --alter --entity-type topics"
                 if one.breaks:
                     todo = f"delete it, then: simstream topics create {self._how}; or choose another --prefix"

@@ -121,7 +121,7 @@ def decode(data: bytes) -> Frame:
         raise FrameDamaged("a frame's flags contradict its header")
     columns = _read(data, _PREFIX.size + head_length, pages, header.sketch_words)
     _check(header, columns)
-    return Frame(header, frame_format.as_today(number, columns), stored)
+    return Frame(header, frame_format.upgrade_columns(number, columns), stored)
 
 
 def _header(data: bytes) -> Header:

@@ -41,7 +41,7 @@ def unknown(what: str) -> FrameFormat:
     )
 
 
-def as_today(number: int, columns: Columns) -> Columns:
+def upgrade_columns(number: int, columns: Columns) -> Columns:
     """Return a frame's pages in columns of the current format; `check` must have admitted the frame's format."""
     return _UPGRADES[number](columns)
 

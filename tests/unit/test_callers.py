@@ -29,12 +29,12 @@ Asking = Callable[..., tuple[int, Any, dict[str, str]]]
     ["127.0.0.1:9470", "localhost", "LocalHost.:80", "[::1]:9470", "10.0.0.7", "", None, "news.example", "news:80"],
 )
 def test_addresses_localhost_and_the_names_that_were_set_are_answered(host: str | None) -> None:
-    assert callers_of("news.example, News", "127.0.0.1", None).refusal(host, None) is None
+    assert callers_of("news.example, News", "127.0.0.1", None).check_host(host, None) is None
 
 
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:9470", "127.0.0.1.evil.example", "[evil]", "a:b:c"])
 def test_any_other_name_is_refused(host: str) -> None:
-    refusal = callers_of(None, "127.0.0.1", None).refusal(host, None)
+    refusal = callers_of(None, "127.0.0.1", None).check_host(host, None)
     assert refusal is not None
     assert refusal.status == 421
     assert host not in refusal.why
@@ -43,15 +43,15 @@ def test_any_other_name_is_refused(host: str) -> None:
 def test_a_page_of_this_port_or_of_a_name_that_was_set_may_ask_and_no_other() -> None:
     callers = CallerRules(["news.example"])
     here = "127.0.0.1:8300"
-    assert callers.refusal(here, "http://127.0.0.1:8300") is None
-    assert callers.refusal(here, "https://news.example") is None  # a proxy that changes Host
+    assert callers.check_host(here, "http://127.0.0.1:8300") is None
+    assert callers.check_host(here, "https://news.example") is None  # a proxy that changes Host
     for origin in ("http://evil.example", "http://127.0.0.1:9000", "null", "", "file://127.0.0.1:8300", "http://["):
-        assert callers.refusal(here, origin) is not None, origin
-    assert callers.refusal("", "http://") is not None
+        assert callers.check_host(here, origin) is not None, origin
+    assert callers.check_host("", "http://") is not None
 
 
 def test_the_name_that_a_port_listens_on_is_its_own() -> None:
-    assert callers_of(None, "crawler-7.lan", None).refusal("crawler-7.lan:9470", None) is None
+    assert callers_of(None, "crawler-7.lan", None).check_host("crawler-7.lan:9470", None) is None
 
 
 def test_a_token_comes_as_bearer_or_as_the_password_of_basic() -> None:
@@ -61,13 +61,13 @@ def test_a_token_comes_as_bearer_or_as_the_password_of_basic() -> None:
         return f"Basic {b64encode(text.encode()).decode()}"
 
     for good in (f"Bearer {TOKEN}", f"bearer  {TOKEN} ", basic(f"me:{TOKEN}"), basic(f":{TOKEN}")):
-        assert callers.stranger(good) is None
+        assert callers.check_token(good) is None
     for bad in (None, "", TOKEN, f"Bearer {TOKEN}x", basic(TOKEN), "Basic ?", "Bearer \xe9", f"Digest {TOKEN}"):
-        refusal = callers.stranger(bad)
+        refusal = callers.check_token(bad)
         assert refusal is not None, bad
         assert refusal.status == 401
         assert TOKEN not in refusal.why
-    assert CallerRules().stranger(None) is None
+    assert CallerRules().check_token(None) is None
 
 
 @pytest.mark.parametrize("content", [None, b"", b"short", b"x" * 2000, b"\xff" * 20, b"two words of a token"])
