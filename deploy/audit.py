@@ -1,10 +1,10 @@
-"""What this project depends on: licences of what it ships with and of what tests it, and known vulnerabilities.
+"""The packages that this project depends on, with their licences and known vulnerabilities.
 
     python -m deploy.audit            # writes LICENSES.md, then asks the advisory database; `make audit`
 
-Where the database does not answer, the package index is asked: it repeats the database's advisories, some indexes
-for a package's newest version alone. Ends with 0 where nothing is known, 1 where something is, and 3 where packages
-are left that nobody answered for; they are named.
+If the database does not answer, the package index is asked: it repeats the database's advisories. Some indexes do
+so only for a package's newest version. Ends with 0 if no vulnerability is known, with 1 if one is known, and with 3
+if there was no answer for some packages; these packages are named.
 """
 
 from __future__ import annotations
@@ -60,9 +60,9 @@ def pinned(lock: Path = LOCK) -> dict[str, str]:
 
 
 def needed(extras: bool = False) -> dict[str, str]:
-    """By normalised name, all that the project needs to run, with theirs in turn, as they are spelt.
+    """Return the packages that the project needs to run, and what these need: spelt names by normalised names.
 
-    `extras`: also what its extras need. Packages that are not installed are left out.
+    `extras`: also the packages of its extras. Packages that are not installed are left out.
     """
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     lists = [project["dependencies"], *(project["optional-dependencies"].values() if extras else ())]
@@ -80,7 +80,7 @@ def needed(extras: bool = False) -> dict[str, str]:
 
 
 def _required(one: Requirement) -> Iterable[Requirement]:
-    """What a package needs on this machine, with the extras that are asked of it."""
+    """Return what a package needs on this machine, with the extras that are asked of it."""
     for line in importlib.metadata.requires(one.name) or ():
         found = Requirement(line)
         if found.marker is None or any(found.marker.evaluate({"extra": extra}) for extra in ("", *one.extras)):

@@ -1,4 +1,4 @@
-"""Prints constraints that hold every dependency of pyproject.toml at the lowest version that it allows."""
+"""Prints pip constraints that hold every dependency of pyproject.toml at the lowest version that it allows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _LEAST: Final = re.compile(r"([A-Za-z0-9_.-]+)(?:\[[^\]]*\])?\s*[>=]=\s*([0-9.]+
 
 
 def constraints(pyproject: Path) -> list[str]:
-    """`NAME==VERSION` for each dependency that has a lower bound, those of extras among them."""
+    """Return `NAME==VERSION` for each dependency with a lower bound, extras included."""
     project = tomllib.loads(pyproject.read_text(encoding="utf-8"))["project"]
     extras = project["optional-dependencies"].values()
     wanted = [*project["dependencies"], *(one for extra in extras for one in extra)]

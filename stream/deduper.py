@@ -68,10 +68,10 @@ class Explained(NamedTuple):
 class Deduper(Closing):
     """Judges pages as the service does; state is in memory, or in the folder `path`.
 
-    A folder is taken up where it was last saved, and `judged` says behind how many pages that is. It is saved by
-    `save`, by `close`, which leaving a `with` block does, and at the end of a call of `judge`, or between batches
-    of `stream`, once `save_pages` pages or `save_s` seconds have passed. Saving takes a twentieth of the time at
-    most. What was judged since then is unknown to the next one. One object at a time may have a folder.
+    A Deduper with a folder goes on where the folder was last saved; `judged` counts the pages until then. `save`
+    and `close` save the folder, and so does leaving a `with` block. `judge` and `stream` save it, too, once
+    `save_pages` pages or `save_s` seconds have passed; that takes at most a twentieth of the time. Pages that were
+    judged after the last save are unknown to the next Deduper. One object at a time may have a folder.
 
     `recipe` is a preset's name, a recipe file or a Recipe; `distance` and `similarity` override its own; `window`
     is a duration such as "72h" or None; `link` is "any" or "canonical". `cache` is the folder for tables made once,
@@ -138,7 +138,7 @@ class Deduper(Closing):
 
     @property
     def judged(self) -> int:
-        """How many pages were judged, those that the folder had among them: go on with the next one."""
+        """How many pages were judged, the pages in the folder included: go on with the next page."""
         return self._state.acceptor.ordinal
 
     def judge(self, pages: Iterable[Mapping[str, Any] | str]) -> list[Verdict]:
@@ -156,16 +156,16 @@ class Deduper(Closing):
         threads: int = 1,
         seen: Callable[[Fingerprinted], None] | None = None,
     ) -> Iterator[Verdict]:
-        """One verdict for each record, in order, as soon as its batch is judged.
+        """Yield one verdict for each record, in order, as soon as its batch is judged.
 
-        `seen` is handed each batch, with the pages' texts, before its verdicts come. Batches are
-        fingerprinted by `threads` threads while earlier ones are judged; at most `threads` + 1 batches of 4 MB are
-        held. Raises UsageError where a window is set and a readable page has no time of its
-        own; what `records` raises comes after the verdicts of all records before it.
+        `seen` is called with each batch and its pages' texts before the batch's verdicts come. `threads` threads
+        fingerprint batches while earlier batches are judged; at most `threads` + 1 batches of 4 MB are held. Raises
+        UsageError where a window is set and a readable page has no time of its own. An error of `records` comes
+        after the verdicts of all records before it.
         """
         for verdicts in self._batches(records, threads, seen):
             yield from verdicts
-            self._save_if_due()  # these verdicts were taken
+            self._save_if_due()  # the caller has these verdicts
 
     def _batches(
         self, records: Iterable[Record], threads: int, seen: Callable[[Fingerprinted], None] | None
@@ -213,7 +213,7 @@ class Deduper(Closing):
         self._pace.saved(self.judged, time.monotonic() - began)
 
     def _save_if_due(self) -> None:
-        """Save now and then. A disk that does not take it costs no verdict: `close` raises if it still does not."""
+        """Save if a save is due. If the disk does not take it, judging goes on, and `close` tries once more."""
         if self._folder is None or not self._pace.due(self.judged):
             return
         try:
@@ -335,7 +335,7 @@ def _record(page: Mapping[str, Any] | str, number: int) -> Record:
 
 
 def _refuse_single(function: str, wanted: str, given: object) -> None:
-    """Raise TypeError, which says what to pass, for what would be iterated over by characters, keys or columns."""
+    """Raise TypeError, which says what to pass, for a value that iterates by characters, keys or columns."""
     if isinstance(given, str | bytes | Mapping):
         raise TypeError(f"{function} takes {wanted}, not one {type(given).__name__}: put it into a list")
     if hasattr(given, "columns") or hasattr(given, "column_names"):

@@ -5,14 +5,14 @@ SimstreamError                what happened, and what to do about it
 │   ├── SettingsError         a setting is unknown, of the wrong type or out of range
 │   └── InputMissing          a file or folder that was named is not there or cannot be read
 ├── InputError                exit 1: an input file broke off or is damaged
-├── OutputError               exit 1: an output file or stdout takes no more
+├── OutputError               exit 1: an output file or stdout accepts no more bytes
 ├── PageUnknown               exit 1: no page of this id, or none with a verdict
 ├── LogError                  exit 1: the log, local or Kafka
 │   ├── BrokerUnreachable     no broker answered in time
 │   ├── NotAdmitted           brokers do not let this client in: TLS or SASL
 │   ├── NotPermitted          an access control list does not grant what a role has to do
 │   ├── TopicMissing          a topic does not exist
-│   ├── TopicUnfit            a topic is set so that the service cannot keep its rules
+│   ├── TopicUnfit            a topic's settings break a rule of the service
 │   ├── TopicRecreated        a topic is not the one that this process began with
 │   ├── RecordTooLarge        the topic does not admit a record of this size
 │   ├── DeliveryFailed        an append was not acknowledged; all that came after it is discarded
@@ -79,7 +79,7 @@ class InputError(SimstreamError):
 
 
 class OutputError(SimstreamError):
-    """An output file or stdout takes no more."""
+    """An output file or stdout accepts no more bytes."""
 
 
 class PageUnknown(SimstreamError):
@@ -107,7 +107,7 @@ class TopicMissing(LogError):
 
 
 class TopicUnfit(LogError):
-    """A topic is set so that the service cannot keep its rules."""
+    """A topic's settings break a rule of the service."""
 
 
 class TopicRecreated(LogError):

@@ -35,7 +35,7 @@ _DURATIONS = {
     "stuck_after": "stuck_after_s",
 }
 _LINK = re.compile(r"_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)$")
-"""Kubernetes gives containers such variables for each service: `SIMSTREAM_QUERY_PORT` for `simstream-query`."""
+"""Kubernetes sets such variables for each service: `SIMSTREAM_QUERY_PORT` for the service `simstream-query`."""
 _LINK_VALUE = re.compile(r"(tcp|udp|sctp)://")
 _UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
@@ -62,7 +62,7 @@ class ExtractSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     timeout_s: Annotated[float, Meta(gt=0)] = 2.0
     """Seconds of CPU for one page."""
     memory_bytes: Annotated[int, Meta(ge=64 << 20)] = 512 << 20
-    """Of address space for one process; a page that needs more is `extract_failed`."""
+    """Address space of one process, at most; a page that needs more is `extract_failed`."""
 
 
 class DeadLetterSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -98,9 +98,9 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Where the role `query` answers."""
     query_port: Annotated[int, Meta(ge=0, le=65_535)] = 9470
     allowed_hosts: str | None = None
-    """Names between commas to which the role `query` and the news page answer, beside localhost and any address."""
+    """Host names between commas, to which the role `query` and the news page answer, besides localhost."""
     token_file: str | None = None
-    """A file with the token that `/judge` and the news page ask for; without one they ask for none."""
+    """A file with the token that `/judge` and the news page require; None: they require no token."""
     threads: Positive = msgspec.field(default_factory=lambda: max(1, cores() - 1))
     """Threads that fingerprint: all cores but one, which reads, judges and publishes."""
     state: str | None = None
@@ -205,8 +205,8 @@ def resolve(
 ) -> Resolved:
     """Merge all sources. `flags` maps dotted names to values, None for a flag that was not given.
 
-    With `wrong` every wrong setting is added to it, and keeps its default. Raises SettingsError naming the setting
-    and its source, InputMissing where `file` was named and is not there.
+    Raises SettingsError, which names the setting and its source, and InputMissing where `file` was named and is not
+    there. If `wrong` is a list, every SettingsError is added to it instead, and the setting keeps its default.
     """
     environ = os.environ if environ is None else environ
     found: list[SettingsError] = []
@@ -235,12 +235,12 @@ def resolve(
 
 
 def misspelt_variables(environ: Mapping[str, str] | None = None) -> list[SettingsError]:
-    """An error for each SIMSTREAM_* variable that nothing reads and that Kubernetes does not set by itself."""
+    """Return an error for each SIMSTREAM_* variable that nothing reads and that Kubernetes does not set itself."""
     known = sorted(map(_variable, names()))
     return [
         SettingsError(
             f"no setting has the variable {name}",
-            f"did you mean {close[0]}?" if close else "`simstream config` lists all settings",
+            f"use {close[0]}, if that is meant" if close else "`simstream config` lists all settings",
         )
         for name in unknown_variables(environ)
         if not _LINK.search(name)
@@ -249,7 +249,7 @@ def misspelt_variables(environ: Mapping[str, str] | None = None) -> list[Setting
 
 
 def unknown_variables(environ: Mapping[str, str] | None = None) -> list[str]:
-    """The SIMSTREAM_* variables that nothing reads, sorted: misspelt, or set by Kubernetes."""
+    """Return the SIMSTREAM_* variables that nothing reads, sorted: misspelt, or set by Kubernetes."""
     environ = os.environ if environ is None else environ
     known = {_variable(name) for name in names()} | _OTHER_VARIABLES
     unknown = [name for name in environ if name.startswith(_VARIABLES) and name not in known]
@@ -261,7 +261,7 @@ def _variable(name: str) -> str:
 
 
 def _with_durations(settings: Settings, origin: Mapping[str, str], wrong: list[SettingsError]) -> Settings:
-    """The settings, with its default for each duration that is none."""
+    """Return the settings, with the default for each value that is no duration; adds its error to `wrong`."""
     defaults = names()
     for name, check in _DURATIONS.items():
         try:

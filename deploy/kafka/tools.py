@@ -1,6 +1,6 @@
-"""Kafka's own tools, as the operator's guide calls them, from the jars that a broker needs anyway.
+"""Kafka's own tools, which the operator's guide calls, as scripts over the jars of the broker.
 
-`python -m deploy.kafka.tools FOLDER` puts them there: kafka-topics.sh, kafka-configs.sh and others.
+`python -m deploy.kafka.tools FOLDER` writes the scripts to a folder: kafka-topics.sh, kafka-configs.sh and others.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ TOOLS = {
     "kafka-consumer-groups": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
     "kafka-transactions": "org.apache.kafka.tools.TransactionsCommand",
 }
-"""The class behind each."""
+"""The Java class of each tool."""
 
 
 def install(folder: Path) -> list[Path]:
@@ -36,7 +36,7 @@ def install(folder: Path) -> list[Path]:
 
 
 def main() -> int:
-    """Write them where the command line says."""
+    """Write the scripts to the folder that the command line names."""
     parser = argparse.ArgumentParser(description="Kafka's own tools, from the jars of the broker.")
     parser.add_argument("folder", type=Path)
     try:

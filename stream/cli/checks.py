@@ -1,4 +1,4 @@
-"""What `serve` would refuse of its settings, all of it at once and before anything starts."""
+"""Checks of the settings that `serve` makes at its start, all at once and before anything starts."""
 
 from __future__ import annotations
 
@@ -11,21 +11,24 @@ from stream.errors import SettingsError, SimstreamError
 from stream.settings import Settings, misspelt_variables
 
 
-def problems(settings: Settings) -> Iterator[SimstreamError]:
-    """An error for each thing that would end `serve` with 2 at its start. Asks no broker; takes a few seconds."""
+def find_problems(settings: Settings) -> Iterator[SimstreamError]:
+    """Return an error for each setting that would end `serve` with 2 at its start.
+
+    Asks no broker. Takes a few seconds.
+    """
     yield from misspelt_variables()
     for check in (_recipe, _log, _callers, _state, _hosts):
         yield from check(settings)
 
 
 def refuse_misspelt_variables() -> None:
-    """Raise SettingsError for the first SIMSTREAM_* variable that no setting has."""
+    """Raise SettingsError for the first SIMSTREAM_* variable that belongs to no setting."""
     for error in misspelt_variables():
         raise error
 
 
 def _recipe(settings: Settings) -> Iterator[SimstreamError]:
-    """The recipe with its files, and the policy that the settings make of it."""
+    """Check the recipe with its files, and the policy that the settings make of it."""
     from stream.text import dictionary, weights
     from stream.text.fingerprinter import changes_of
     from stream.text.policy import make_policy
@@ -57,7 +60,10 @@ def _callers(settings: Settings) -> Iterator[SimstreamError]:
 
 
 def _state(settings: Settings) -> Iterator[SimstreamError]:
-    """The folder of the state, which is made where it is missing. A cache that cannot be used only costs time."""
+    """Check the folder of the state; a missing folder is fine, `serve` makes it.
+
+    The cache is not checked: a cache that cannot be used only costs time.
+    """
     from stream.files.names import check_own
 
     if not settings.state:
@@ -65,15 +71,17 @@ def _state(settings: Settings) -> Iterator[SimstreamError]:
     folder = Path(settings.state)
     there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     if not there.is_dir():
-        yield SettingsError(f"state is {folder}, and {there} is no folder", "name a folder")
+        yield SettingsError(f"state is {folder}, but {there} is no folder", "name a folder")
     elif not os.access(there, os.W_OK | os.X_OK):
-        yield SettingsError(f"state is {folder}, and {there} cannot be written to", "name another folder")
+        yield SettingsError(
+            f"state is {folder}, but {there} cannot be written to", "name a folder that this user can write to"
+        )
     elif folder.is_dir():
         yield from _raised(lambda: check_own(folder, os.listdir(folder)))
 
 
 def _hosts(settings: Settings) -> Iterator[SimstreamError]:
-    """Names and addresses that this machine can listen on. Ports may be in use by the service that runs."""
+    """Check that this machine can listen on the hosts. Ports are not checked: a running service may use them."""
     for name, host in (("http_host", settings.http_host), ("query_host", settings.query_host)):
         try:
             with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:

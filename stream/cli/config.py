@@ -1,4 +1,4 @@
-"""`simstream config`: every setting, its value, where the value came from, and whether `serve` would take them."""
+"""`simstream config`: every setting, its value, where the value came from, and whether `serve` would accept it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from stream.cli.checks import problems
+from stream.cli.checks import find_problems
 from stream.cli.options import judging_options, log_options
 from stream.errors import SimstreamError
 from stream.kafka_settings import Given, shown
@@ -21,11 +21,11 @@ Row = tuple[str, str, str]
 def command(config: str | None, **flags: Any) -> int:
     """Show every setting and where its value came from, and check them all as `serve` does before it starts.
 
-    Ends with 2 where `serve` would refuse one; each of them is a line on stderr. Asks no broker.
+    Ends with 2 if `serve` would refuse a setting. Each refused setting is a line on stderr. Asks no broker.
     """
     wrong: list[SimstreamError] = []
     resolved = resolve(flags, file=config, wrong=wrong)
-    wrong += problems(resolved.settings)
+    wrong += find_problems(resolved.settings)
     rows = [*_rows(resolved)]
     rows += [("ignored", variable, "no such setting") for variable in unknown_variables()]
     widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
@@ -55,13 +55,13 @@ def _rows(resolved: Resolved) -> list[Row]:
 
 
 def _fallbacks(recipe: str) -> dict[str, tuple[Any, str]]:
-    """What stands in for settings that were not given, and where that comes from."""
+    """Return the default of each setting that was not given, and where the default comes from."""
     from stream.text.recipe_file import load_recipe
 
     cache = {"cache": (default_cache(), "default")}
     try:
         chosen = load_recipe(recipe)
-    except SimstreamError:  # `problems` tells it
+    except SimstreamError:  # `find_problems` reports it
         return cache
     return cache | {
         "distance": (chosen.distance, "recipe default"),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from stream.cli.names import apart, say_apart
+from stream.cli.names import report_separated, separate
 from stream.cli.options import (
     field_options,
     judging_options,
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from stream.deduper import Deduper
     from stream.model import Record
     from stream.settings import Settings
-    from stream.tools.dedup_unread import Unread
+    from stream.tools.dedup_unread import UnreadPages
     from stream.tools.exact_pairs import ExactPairs
 
 
@@ -79,29 +79,29 @@ def command(
     settings = settle_on_all_cores(config, **flags)
     from stream.cli.dedup_outputs import CLUSTERS, KEEP, PAIRS, Extras, check
     from stream.sources.fields import Fields
-    from stream.sources.names import Names
+    from stream.sources.names import PageNames
     from stream.sources.read import size_of
-    from stream.tools.dedup_unread import Unread
+    from stream.tools.dedup_unread import UnreadPages
     from stream.wire import verdict as wire
 
     size_of([*inputs, *against])  # an input that cannot be read is said before anything is built
     named = {KEEP: keep, PAIRS: pairs, CLUSTERS: clusters}
     places = {option: path for option, path in named.items() if path is not None}
     check(inputs, against, {"--output": output, **places}, exact)
-    fields, names = Fields(text_field, id_field), None if versions else Names()
-    kinds, unread = Counter[str](), Unread()
+    fields, names = Fields(text_field, id_field), None if versions else PageNames()
+    kinds, unread = Counter[str](), UnreadPages()
     began = perf_counter()
     with make_deduper(settings) as deduper, ExitStack() as stack:
         extras = Extras(deduper.policy, places, _exact_pairs(settings, stack) if exact else None)
         if against:
-            title = "reading what to compare with"
-            corpus = apart(with_progress(against, settings.max_record_bytes, title, fields), names)
+            title = "reading the corpus to compare with"
+            corpus = separate(with_progress(against, settings.max_record_bytes, title, fields), names)
             _compare_with(corpus, deduper, extras, settings.threads)
         out = stack.enter_context(written(output, inputs))
         extras.begin({option: stack.enter_context(written(path, inputs)) for option, path in places.items()})
         broken: InputError | None = None
         try:
-            records = apart(with_progress(inputs, settings.max_record_bytes, "judging", fields), names)
+            records = separate(with_progress(inputs, settings.max_record_bytes, "judging", fields), names)
             for verdict in deduper.stream(records, settings.threads, extras.seen):
                 out.write(wire.encode(verdict) + b"\n")
                 kinds[verdict.verdict] += 1
@@ -116,14 +116,16 @@ def command(
             raise broken
     if output != "-":
         _sum_up(output, kinds, perf_counter() - began)
-    say_apart(names)
+    report_separated(names)
     _judge_unread(unread, max_unreadable)
 
 
-def _judge_unread(unread: Unread, most: float | None) -> None:
-    """Tell which pages could not be read. Raises InputError where they are too many."""
+def _judge_unread(unread: UnreadPages, most: float | None) -> None:
+    """Report the pages that could not be read. Raises InputError where there are too many."""
     if unread.too_many(most):
-        raise InputError(str(unread), "mend them, or allow a share of the pages with --max-unreadable")
+        raise InputError(
+            str(unread), "repair these lines, or allow a share of unreadable pages with --max-unreadable"
+        )
     if str(unread):
         say(str(unread))
 

@@ -14,7 +14,7 @@ from stream.errors import InputError, UsageError
 from stream.model import Kind, Verdict
 from stream.sources.read import raw_lines, refuse_unlined
 from stream.tools.dedup_groups import Groups
-from stream.tools.dedup_keep import Keeping
+from stream.tools.dedup_keep import KeepSelector
 
 if TYPE_CHECKING:
     from stream.deduper import Fingerprinted
@@ -44,19 +44,19 @@ class ExactPair(Pair):
 
 
 class Extras:
-    """Follows a run of verdicts and writes what else was asked for, which `options` name.
+    """Follows a run of verdicts and writes the further outputs that `options` name.
 
-    Memory: that of `Keeping` for --keep, and of `Groups` for --clusters.
-    `exact`: sees every page, and says in the end how alike pairs are; None: nobody asks.
+    `exact` sees every page and computes the similarity of the pairs at the end; None: --exact was not given.
+    Memory: that of `KeepSelector` for --keep, and of `Groups` for --clusters.
     """
 
     def __init__(self, policy: Policy, options: Iterable[str], exact: ExactPairs | None = None) -> None:
         self._exact = exact
         self._groups = Groups() if CLUSTERS in options else None
-        self._keeping = Keeping(policy) if KEEP in options else None
+        self._keeping = KeepSelector(policy) if KEEP in options else None
         self._files: Mapping[str, BinaryIO] = {}
         self._kinds: deque[int] = deque()
-        """Of the pages that were seen and have no verdict yet."""
+        """Kinds of the pages that were seen and have no verdict yet."""
         self._first = self._pages = 0
 
     def seen(self, batch: Fingerprinted) -> None:
@@ -92,19 +92,19 @@ class Extras:
         self._first, self._files = self._pages, files
 
     def finish(self, inputs: Sequence[str], max_record_bytes: int) -> None:
-        """Write what is known only at the end; lines of `inputs` are read again.
+        """Write the outputs that are known only at the end; lines of `inputs` are read again.
 
-        Raises InputError where an input has changed meanwhile.
+        Raises InputError where an input has become shorter meanwhile.
         """
         if self._exact is not None and (out := self._files.get(PAIRS)):
             self._write_exact(self._exact, out)
         if self._groups is not None and (out := self._files.get(CLUSTERS)):
             out.writelines(_JSON(group) + b"\n" for group in self._groups.groups(self._first))
         if self._keeping is not None and (out := self._files.get(KEEP)):
-            with counting("choosing what is kept", self._pages) as heard:
+            with counting("choosing the pages to keep", self._pages) as heard:
                 kept = self._keeping.choose(self._first, heard)
             _copy(kept.ordinals.tolist(), enumerate(raw_lines(inputs, max_record_bytes), self._first), out)
-            out.flush()  # what cannot be written is not told as kept
+            out.flush()  # a line that cannot be written must not be reported as kept
             without = ", ".join(f"{count:,} {reason}" for reason, count in kept.left_out.items())
             total = self._pages - self._first
             say(f"{len(kept.ordinals):,} of {total:,} pages kept; left out: {without or 'none'}")
@@ -121,7 +121,7 @@ class Extras:
 
 
 def _copy(ordinals: Sequence[int], numbered: Iterable[tuple[int, bytes]], out: BinaryIO) -> None:
-    """Write the lines of these numbers, ascending."""
+    """Write the lines with these numbers, ascending. Raises InputError where lines are missing."""
     wanted = iter(ordinals)
     following = next(wanted, None)
     for number, line in numbered:
@@ -131,7 +131,7 @@ def _copy(ordinals: Sequence[int], numbered: Iterable[tuple[int, bytes]], out: B
             out.write(line if line.endswith(b"\n") else line + b"\n")
             following = next(wanted, None)
     if following is not None:
-        raise InputError("an input became shorter while it was judged", "judge it again when nobody writes to it")
+        raise InputError("an input became shorter while it was judged", "judge it again while no program writes it")
 
 
 def check(inputs: Sequence[str], against: Sequence[str], outputs: Mapping[str, str], exact: bool) -> None:

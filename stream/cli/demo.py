@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from stream.cli import table
-from stream.cli.names import WATCHED, say_together
+from stream.cli.names import MAX_WATCHED_NAMES, report_merged
 from stream.cli.options import judging_options, settle
 from stream.cli.progress import say
 from stream.errors import SimstreamError
@@ -35,12 +35,14 @@ def command(inputs: tuple[str, ...], quiet: bool, config: str | None, **flags: A
     settings = settle(config, state="", **flags)  # the state of a service is none of the demo's
     from stream.log import open_log
     from stream.sources.demo import demo_records
-    from stream.sources.names import Names
+    from stream.sources.names import PageNames
     from stream.sources.read import read_pages
 
-    names = Names()
+    names = PageNames()
     records: Iterable[Record] = (
-        names.watched(read_pages(inputs, settings.max_record_bytes, say=say, forgiving=True), WATCHED)
+        names.count_repeated(
+            read_pages(inputs, settings.max_record_bytes, say=say, forgiving=True), MAX_WATCHED_NAMES
+        )
         if inputs
         else demo_records(settings.max_record_bytes)
     )
@@ -48,7 +50,7 @@ def command(inputs: tuple[str, ...], quiet: bool, config: str | None, **flags: A
         log.create_topics(1)
         verdicts, seconds = _run(log, settings, records, None if quiet else _show)
     _summary(verdicts, seconds)
-    say_together(names)
+    report_merged(names)
 
 
 def _show(verdict: Verdict) -> None:

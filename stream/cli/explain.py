@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from stream.cli.names import apart
+from stream.cli.names import separate
 from stream.cli.options import (
     judging_options,
     log_options,
@@ -36,8 +36,8 @@ _COUNT = click.IntRange(min=0)
 _STDIN = "-"
 
 
-class Files(NamedTuple):
-    """What is judged instead of a log; `versions`: pages of one id are versions of one page."""
+class FileInputs(NamedTuple):
+    """The files that are judged instead of a log; `versions`: pages of one id are versions of one page."""
 
     inputs: Sequence[str]
     max_record_bytes: int
@@ -74,7 +74,7 @@ def command(
 
     words, candidates = (SHOWN if count is None and not as_json else count for count in counts)
     wishes = Wishes(words, candidates, diff, beside)
-    files = Files(inputs, settings.max_record_bytes, versions)
+    files = FileInputs(inputs, settings.max_record_bytes, versions)
     answer = _answer(settings, files, Asked(tuple(dict.fromkeys(ids)), ordinal, beside), wishes)
     _show(answer, as_json, diff)
     _complain(answer)
@@ -89,7 +89,7 @@ def _check(ids: Sequence[str], inputs: Sequence[str], ordinal: int | None, log: 
         raise UsageError("both --input and --log were given", "give one of them")
 
 
-def _answer(settings: Settings, files: Files, asked: Asked, wishes: Wishes) -> Answer:
+def _answer(settings: Settings, files: FileInputs, asked: Asked, wishes: Wishes) -> Answer:
     from stream.sources.read import size_of
     from stream.tools import explain_files, explain_log
     from stream.tools.explain import Explainer
@@ -109,9 +109,9 @@ def _answer(settings: Settings, files: Files, asked: Asked, wishes: Wishes) -> A
 
 
 @contextmanager
-def _again_and_again(files: Files) -> Iterator[Records]:
+def _again_and_again(files: FileInputs) -> Iterator[Records]:
     """Reads the inputs as often as they are asked for; standard input is kept in a temporary file."""
-    from stream.sources.names import Names
+    from stream.sources.names import PageNames
     from stream.sources.read import jsonl_records, read_pages
 
     inputs, max_record_bytes, versions = files
@@ -129,7 +129,7 @@ def _again_and_again(files: Files) -> Iterator[Records]:
 
         def records(title: str) -> Iterable[Record]:
             shown = with_progress(inputs, max_record_bytes, title, transient=True, forgiving=True)
-            return apart(with_stdin() if _STDIN in inputs else shown, None if versions else Names())
+            return separate(with_stdin() if _STDIN in inputs else shown, None if versions else PageNames())
 
         yield records
 

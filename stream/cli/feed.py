@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from stream.cli.names import WATCHED, say_together
+from stream.cli.names import MAX_WATCHED_NAMES, report_merged
 from stream.cli.options import field_options, log_options, open_log, settings_options, settle
 from stream.cli.output import refuse_input
 from stream.cli.progress import say, with_progress
@@ -39,15 +39,17 @@ def command(
     settings = settle(config, **flags)
     from stream.log.base import PAGES
     from stream.sources.fields import Fields
-    from stream.sources.names import Names
+    from stream.sources.names import PageNames
     from stream.sources.read import size_of
     from stream.tools.feeding import feed
     from stream.tools.feeding_position import FeedPosition
 
     size_of(inputs)
     with open_log(settings) as log, ExitStack() as stack:
-        fields, names = Fields(text_field, id_field), Names()
-        records = names.watched(with_progress(inputs, settings.max_record_bytes, "feeding", fields), WATCHED)
+        fields, names = Fields(text_field, id_field), PageNames()
+        records = names.count_repeated(
+            with_progress(inputs, settings.max_record_bytes, "feeding", fields), MAX_WATCHED_NAMES
+        )
         position = None
         if resume is not None:
             refuse_input(resume, inputs)
@@ -57,7 +59,7 @@ def command(
                 say(f"{position.before:,} pages were fed before and are passed over")
         report = feed(log, records, settings.max_record_bytes, refused=say, position=position)
     say(f"{report.sent:,} pages sent to {report.topic}")
-    say_together(names)
+    report_merged(names)
     if report.refused:
         say(f"{report.refused:,} pages were not sent: they get no verdict")
     return 1 if report.refused else 0

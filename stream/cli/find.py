@@ -140,7 +140,7 @@ def _column(handle: IO[bytes], name: str) -> U64:
 
 
 def opened(name: str) -> AbstractContextManager[IO[bytes]]:
-    """A file to read, unpacked by its ending, or stdin for -; raises OSError."""
+    """Return a file to read, unpacked by its ending, or stdin for `-`. Raises OSError."""
     if name == "-":
         return nullcontext(sys.stdin.buffer)
     if os.path.isdir(name):

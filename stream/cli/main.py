@@ -98,7 +98,7 @@ def invoke(arguments: list[str]) -> int:
     except OSError as error:
         place = f" ({error.filename})" if error.filename else ""
         return _fail(
-            f"the system refused: {error.strerror or error}{place}", "make room, or check the rights", 1, debug
+            f"the system refused: {error.strerror or error}{place}", "make room, or check the permissions", 1, debug
         )
     except Exception as error:  # noqa: BLE001  # the last line of defence: no traceback unless asked for
         return _fail(

@@ -1,4 +1,4 @@
-"""Pages of one name, in the commands that judge files."""
+"""Repeated page names, in the commands that read files."""
 
 from __future__ import annotations
 
@@ -9,31 +9,34 @@ from stream.cli.progress import say
 
 if TYPE_CHECKING:
     from stream.model import Record
-    from stream.sources.names import Names
+    from stream.sources.names import PageNames
 
 
-WATCHED: Final = 5_000_000
-"""Names that are remembered of pages that go to a service; some 150 MB."""
+MAX_WATCHED_NAMES: Final = 5_000_000
+"""Names that a count of repeated names remembers: about 150 MB."""
 
 
-def apart(records: Iterable[Record], names: Names | None) -> Iterable[Record]:
-    """The records, with other pages of one name apart. None: all of one name are versions of one page."""
-    return records if names is None else names.apart(records)
+def separate(records: Iterable[Record], names: PageNames | None) -> Iterable[Record]:
+    """Return the records; different pages of one name get names of their own.
+
+    With `names` None all records of one name are versions of one page, and keep it.
+    """
+    return records if names is None else names.separate(records)
 
 
-def say_together(names: Names) -> None:
-    """Tell how many of the pages that went to a service have a name that came before."""
+def report_merged(names: PageNames) -> None:
+    """Say how many of the pages that went to a service repeat an earlier page's name."""
     if names.again:
         say(
-            f"{names.again:,} of them have an id that came before, in another input or with another text: the "
-            "service takes pages of one id for versions of one page, and the last counts"
+            f"{names.again:,} of them have the id of an earlier page, but come from another input or have another "
+            "text: the service takes pages of one id for versions of one page, and the last counts"
         )
 
 
-def say_apart(names: Names | None) -> None:
-    """Tell how many pages have a name that came before."""
+def report_separated(names: PageNames | None) -> None:
+    """Say how many pages repeat an earlier page's name."""
     if names is not None and names.again:
         say(
-            f"{names.again:,} pages have an id that came before, in another input or with another text: they are "
-            "other pages, named ID@PLACE; --versions takes them for versions of one page"
+            f"{names.again:,} pages have the id of an earlier page, but come from another input or have another "
+            "text: they count as other pages, named ID@PLACE; --versions takes them for versions of one page"
         )

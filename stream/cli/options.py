@@ -46,8 +46,10 @@ _LOG = [
 ]
 
 _CALLERS = [
-    click.option("--allowed-hosts", metavar="NAME,…", help="Names that the port answers to, beside localhost."),
-    click.option("--token-file", metavar="FILE", help="A file with the token that callers have to give."),
+    click.option(
+        "--allowed-hosts", metavar="NAME,…", help="Host names that the port answers to, beside localhost."
+    ),
+    click.option("--token-file", metavar="FILE", help="A file with the token that callers must send."),
 ]
 
 
@@ -88,7 +90,7 @@ def log_options(function: F) -> F:
 
 
 def caller_options(function: F) -> F:
-    """--allowed-hosts and --token-file."""
+    """Add the options --allowed-hosts and --token-file."""
     return _apply(_CALLERS, function)
 
 

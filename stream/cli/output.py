@@ -15,7 +15,7 @@ from stream.errors import InputError, OutputError, UsageError
 
 _BUFFER_BYTES = 1 << 18
 _GZIP_LEVEL = 6
-"""As the tools: the libraries of the others have their tools' own."""
+"""The level of the tool gzip. The libraries for .xz and .zst have the levels of their tools already."""
 
 
 class _Writable(Protocol):
@@ -24,8 +24,8 @@ class _Writable(Protocol):
     def flush(self) -> None: ...
 
 
-class _Checked(io.RawIOBase):
-    """Writes to a handle. Raises OutputError, which names the file, where the system refuses."""
+class _CheckedWriter(io.RawIOBase):
+    """Writes to a handle. Raises OutputError, which names the file, where the system refuses a write."""
 
     def __init__(self, handle: _Writable, path: str) -> None:
         self._handle, self._path = handle, path
@@ -48,14 +48,15 @@ class _Checked(io.RawIOBase):
 
 @contextmanager
 def written(path: str, inputs: Sequence[str]) -> Iterator[BinaryIO]:
-    """A file to write to that becomes `path` at the end; `-` is stdout, devices and pipes are written as they are.
+    """Return a file to write to that becomes `path` at the end.
 
-    It is compressed where the name ends in .gz, .xz or .zst. After an InputError what was written before it is
-    kept; after any other error `path` is as it was. Raises UsageError where it cannot be written or is one of the
-    inputs, OutputError where the system takes no more.
+    `-` is stdout; devices and pipes are written directly. The file is compressed if the name ends in .gz, .xz or
+    .zst. After an InputError the file keeps what was written; after any other error `path` is unchanged.
+    Raises UsageError where `path` cannot be written or is one of the inputs, and OutputError where the system
+    accepts no more bytes.
     """
     if path == "-":
-        with io.BufferedWriter(_Checked(sys.stdout.buffer, path)) as out:
+        with io.BufferedWriter(_CheckedWriter(sys.stdout.buffer, path)) as out:
             yield cast(BinaryIO, out)
         return
     refuse_input(path, inputs)
@@ -86,9 +87,9 @@ def refuse_input(path: str, inputs: Sequence[str]) -> None:
 
 @contextmanager
 def _packed(handle: BinaryIO, path: str) -> Iterator[BinaryIO]:
-    """What is written there, compressed by the ending of `path`."""
+    """Return a file whose bytes reach `handle` compressed, by the ending of `path`."""
     with ExitStack() as stack:
-        plain = stack.enter_context(io.BufferedWriter(_Checked(handle, path), _BUFFER_BYTES))
+        plain = stack.enter_context(io.BufferedWriter(_CheckedWriter(handle, path), _BUFFER_BYTES))
         out: AbstractContextManager[object] = nullcontext(plain)
         name = path.lower()
         if name.endswith(".gz"):

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 EXAMPLES = 3
 POLICY = ("recipe", "distance", "similarity", "window", "link", "config")
-"""Flags without which `serve` would judge under another policy."""
+"""Flags that `serve` needs too: without them it would judge under another policy."""
 
 
 @click.command("replay")

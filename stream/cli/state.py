@@ -1,4 +1,4 @@
-"""`simstream state inspect|verify|upgrade`: what a state folder holds, whether it is whole, and its next format."""
+"""`simstream state inspect|verify|upgrade`: show a state folder, verify it, or upgrade it to the current format."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _FOLDER = click.argument("folder", metavar="DIR", type=click.Path(path_type=Path
 
 @click.group("state")
 def command() -> None:
-    """Look into the folder that `--state DIR` of the service names, or take one of an earlier version over."""
+    """Look into the folder that `--state DIR` of the service names, or upgrade the state of an earlier version."""
 
 
 @command.command("inspect")
@@ -71,17 +71,17 @@ def verify(folder: Path, verbose: bool) -> None:
 @click.argument("old", metavar="OLD", type=click.Path(path_type=Path))
 @click.argument("new", metavar="NEW", type=click.Path(path_type=Path))
 def upgrade(old: Path, new: Path) -> None:
-    """Take the state in OLD, of an earlier version, over into the folder NEW; OLD stays as it is.
+    """Upgrade the state of an earlier version in OLD to the current format, in the folder NEW; OLD stays unchanged.
 
-    A log needs no such step: frames of earlier versions are read as they are, and without a state a service judges
-    its log again. Upgrade the state of a Deduper, of a log that retention has cut, or of one that is very long.
+    A log needs no upgrade: frames of earlier versions are read directly. A service without a state judges its log
+    again. So upgrade the state of a Deduper, of a log that retention has cut, or of a very long log.
     """
     from stream.tools.state_upgrade import upgrade as take_over
 
     done = take_over(old, new)
     click.echo(
-        f"{new} has the state of frame {done.frame:,}, ordinal {done.ordinal:,}, taken over from format "
-        f"{done.number}: use it as --state; {old} is as it was"
+        f"{new} has the state of frame {done.frame:,}, ordinal {done.ordinal:,}, upgraded from format "
+        f"{done.number}: use it as --state; {old} is unchanged"
     )
 
 

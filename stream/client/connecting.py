@@ -1,4 +1,4 @@
-"""Connects a client to its log within a time that holds, whatever the log's own client does."""
+"""Connects a client to its log within a fixed time, however long the log's own client takes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from stream.log.base import PAGES, VERDICTS, Appender, Log, Reader
 
 
 class Connection(NamedTuple):
-    """What a client works with: the full name of `pages`, a reader at the end of `verdicts`, an appender."""
+    """An open connection: the full name of `pages`, a reader at the end of `verdicts`, an appender."""
 
     pages: str
     verdicts: Reader
@@ -19,10 +19,11 @@ class Connection(NamedTuple):
 
 
 def connect(log: Log, seconds: float) -> Connection:
-    """Return a connection. A connection that is ready too late is closed again.
+    """Return a connection. A connection that is ready after `seconds` is closed again.
 
-    Raises BrokerUnreachable after `seconds`, TopicMissing, NotAdmitted, NotPermitted, and on a local log LogLocked
-    where another process writes to `pages`."""
+    Raises BrokerUnreachable after `seconds`, TopicMissing, NotAdmitted, NotPermitted. On a local log raises
+    LogLocked where another process writes to `pages`.
+    """
     made: Future[Connection] = Future()
     threading.Thread(target=_connect, args=(log, made), name="simstream-connect", daemon=True).start()
     try:
@@ -30,7 +31,8 @@ def connect(log: Log, seconds: float) -> Connection:
     except TimeoutError:
         made.add_done_callback(_close)
         raise BrokerUnreachable(
-            f"the log did not answer within {seconds:g} s", "is the broker running, and is its address right?"
+            f"the log did not answer within {seconds:g} s",
+            "check that the broker runs and that its address is right",
         ) from None
 
 
@@ -48,7 +50,7 @@ def _connect(log: Log, made: Future[Connection]) -> None:
 
 
 def _close(made: Future[Connection]) -> None:
-    """Close what nobody waits for any more."""
+    """Close a connection that the caller no longer waits for."""
     if made.exception() is None:
         made.result().appender.discard()
         made.result().verdicts.close()

@@ -33,8 +33,10 @@ class Sender:
         self._queue.put(entry)
 
     def stop(self, patience: float) -> None:
-        """Let `run` end once all that was put before is written, or `patience` seconds are over; an answer of the
-        broker that is waited for then is waited for all the same."""
+        """Let `run` end once all earlier pages are written, or once `patience` seconds are over.
+
+        A broker's answer that `run` already waits for may take longer.
+        """
         self._stop_at = time.monotonic() + patience
         self._queue.put(None)
 
@@ -78,8 +80,10 @@ class Sender:
             self._unsure[number] = entry
 
     def _usable(self) -> Appender:
-        """The appender, or a new one; where there can be none, what waits fails at once, not each page after its
-        own question. Raises LogError, ClientClosed."""
+        """Return the appender, or a new one. Raises LogError, ClientClosed.
+
+        If no new appender can be made, all waiting pages fail at once: none asks the broker again.
+        """
         if self._is_over():
             raise _closed()
         if self._appender is None:

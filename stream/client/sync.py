@@ -21,10 +21,10 @@ class Client(Closing):
             future = client.submit({"url": "https://a.example/1", "text": "…"})
             print(future.result().verdict)
 
-    `log` is `kafka://HOST:PORT,…` or a directory (of which the client is then the only writer of pages), `prefix`
-    the topics' prefix; what is left out, TLS and SASL too, comes from SIMSTREAM_* variables and the settings file,
-    as for every command. `in_flight` bounds the pages on their way, `timeout` the seconds that connecting has,
-    and a verdict.
+    `log` is `kafka://HOST:PORT,…` or a directory; in a directory the client is the only writer of pages. `prefix`
+    is the topics' prefix. What is left out, TLS and SASL too, comes from SIMSTREAM_* variables and the settings
+    file, as for every command. `in_flight` limits the pages on their way; `timeout` is in seconds, for connecting
+    and for each verdict.
 
     A verdict belongs to the very record that was submitted, not to an earlier version of the page or to one that
     somebody else sent. Where brokers have access control lists, a client needs what `feed` and `reader` need.

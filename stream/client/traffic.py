@@ -24,10 +24,10 @@ from stream.settings import resolve
 logger = logging.getLogger("simstream.client")
 PATIENCE = 15.0
 """Seconds that a broker which does not answer is waited for."""
-CLOSE = 10.0
-"""Seconds that closing takes at most."""
-FLUSH = CLOSE - 2.0
-"""Of these, the seconds for acknowledgements; the rest is for threads to end."""
+MAX_CLOSE_S = 10.0
+"""Closing a client takes at most so long."""
+MAX_FLUSH_S = MAX_CLOSE_S - 2.0
+"""The part of MAX_CLOSE_S for acknowledgements; the rest is for threads to end."""
 LISTEN = 0.25
 """Seconds of listening after which it is asked whether to stop."""
 LOOK_EVERY = 0.05
@@ -35,9 +35,10 @@ LOOK_EVERY = 0.05
 
 
 def log_of(address: str | None, prefix: str | None, config: str | None, timeout: float) -> Log:
-    """The log that the arguments name, and what they leave open the settings: variables, then the file.
+    """Return the log that the arguments name. The settings fill in what is None: variables, then the file.
 
-    `timeout`: seconds that connecting has; one question has a little less, so that its own error comes first."""
+    `timeout`: seconds for connecting. One question to the log has a little less, so that its own error comes first.
+    """
     settings = resolve({"log": address, "prefix": prefix}, file=config).settings
     options = LogOptions(
         prefix=settings.prefix,
@@ -56,11 +57,11 @@ class Traffic(Closing):
     """
 
     def __init__(self, log: Log, in_flight: int, timeout: float) -> None:
-        """`in_flight`: pages that may be on their way at once. `timeout`: seconds that connecting has, and by
-        default a verdict.
+        """`in_flight`: pages that may be on their way at once. `timeout`: seconds for connecting, and by default
+        for each verdict.
 
-        Raises UsageError, TopicMissing, BrokerUnreachable, NotAdmitted, NotPermitted, and on a local log LogLocked
-        where another process writes to `pages`."""
+        Raises UsageError, TopicMissing, BrokerUnreachable, NotAdmitted, NotPermitted. On a local log raises
+        LogLocked where another process writes to `pages`."""
         if in_flight < 1 or not timeout > 0:
             raise UsageError(f"in_flight is {in_flight}, timeout is {timeout:g}", "give more than 0 of each")
         self._log = log
@@ -111,14 +112,16 @@ class Traffic(Closing):
         return threading.current_thread() in self._threads
 
     def close(self) -> None:
-        """Write what was submitted, then end every future with ClientClosed; in CLOSE seconds, whatever answers.
+        """Write what was submitted, then end every future that is left with ClientClosed.
 
-        A thread that still waits for the broker then ends by itself, and keeps no program alive."""
-        end = time.monotonic() + CLOSE
+        Takes at most MAX_CLOSE_S seconds, even if no broker answers. A thread that still waits for the broker then
+        ends by itself, and keeps no program alive.
+        """
+        end = time.monotonic() + MAX_CLOSE_S
         atexit.unregister(self.close)
         error = ClientClosed("the client was closed", "wait for the verdicts before closing it")
         self._room.close(error)
-        self._sender.stop(FLUSH)
+        self._sender.stop(MAX_FLUSH_S)
         self._join(self._threads[0], end - 1.0)
         self._stop.set()
         self._join(self._threads[1], end)

@@ -2,8 +2,8 @@
 
     ADDONS = {"stream.crawlers.Addon": 100}
 
-`frontier` decides about pages and `router` about links, `kinds` knows what addresses have brought, `held` has those
-that wait, `channel` talks to the service, `options` reads the settings SIMSTREAM_*.
+`frontier` decides about pages and `router` about links. `kinds` counts what addresses have brought. `held` keeps
+the links that wait. `channel` talks to the service. `options` reads the settings SIMSTREAM_*.
 """
 
 from stream.errors import Unavailable

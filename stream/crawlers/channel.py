@@ -15,14 +15,14 @@ from scrapy import signals
 
 from stream.client import AsyncClient
 from stream.client.pages import Submitted
-from stream.client.traffic import CLOSE
+from stream.client.traffic import MAX_CLOSE_S
 from stream.crawlers.options import Options, options_of
 from stream.errors import ClientError, ClientFull, LogError, SettingsError, SimstreamError, Unavailable
 from stream.model import Verdict
 
 logger = logging.getLogger("simstream.crawlers")
 PREFIX = "simstream/"
-LATE = 60.0
+MAX_LATE_S = 60.0
 """Seconds after which a verdict is not even counted as late any more, and its page makes room."""
 AGAIN = 30.0
 """Seconds after which a log that was not to be had is tried again."""
@@ -31,7 +31,7 @@ _channels: WeakKeyDictionary[Any, Channel] = WeakKeyDictionary()
 
 
 def _nothing(verdict: Verdict) -> None:
-    """What is done about a late verdict where nothing is."""
+    """Ignore a late verdict."""
 
 
 def channel_of(crawler: Any) -> Channel:
@@ -47,7 +47,7 @@ def channel_of(crawler: Any) -> Channel:
 
 
 def _in_one_line(record: logging.LogRecord) -> bool:
-    """For those who log what ended a crawl: wrong settings are one line, and no traceback."""
+    """Log a crawl that wrong settings ended as one line, without a traceback; a filter for loggers."""
     error = record.exc_info[1] if record.exc_info else None
     if isinstance(error, SettingsError):
         record.msg, record.args, record.exc_info = str(error), (), None
@@ -70,7 +70,7 @@ class Channel:
         self._again_at = math.inf
         self._opening: asyncio.Future[None] | None = None
         self._made = AsyncClient(
-            options.log, options.prefix, config=options.config, in_flight=options.in_flight, timeout=LATE
+            options.log, options.prefix, config=options.config, in_flight=options.in_flight, timeout=MAX_LATE_S
         )
 
     async def open(self) -> None:
@@ -80,7 +80,7 @@ class Channel:
             await self._made.open()
             self._client = self._made
             if self._opening is not None:
-                logger.warning("the log is there now: pages are judged from now on")
+                logger.warning("simstream's log can be reached now: pages are judged from now on")
         except SimstreamError as error:
             if isinstance(error, LogError):
                 self._again_at = time.monotonic() + AGAIN
@@ -91,7 +91,7 @@ class Channel:
         """Write what was sent, and wait no longer."""
         self._again_at = math.inf
         if self._opening is not None:
-            await asyncio.wait({self._opening}, timeout=CLOSE)
+            await asyncio.wait({self._opening}, timeout=MAX_CLOSE_S)
         client, self._client = self._client, None
         if client is not None:
             await client.close()
@@ -101,8 +101,10 @@ class Channel:
         self._stats.inc_value(PREFIX + what, by)
 
     async def judge(self, page: Submitted, later: Later = _nothing) -> Verdict | None:
-        """The page's verdict; None where it has none in time: then the page is to be kept, and `later` is called
-        with a verdict that comes within LATE seconds."""
+        """Return the page's verdict, or None if there is none in time: then the page is to be kept.
+
+        `later` is called with a verdict that comes too late, but within MAX_LATE_S seconds.
+        """
         verdict = await self._judge(page, later)
         self.count(f"verdict/{verdict.verdict}" if verdict is not None else "no_verdict")
         return verdict
@@ -160,16 +162,16 @@ class Channel:
             self._failed(error)
 
     def _answered(self) -> None:
-        """A verdict has come: after an outage it is said, and pages wait for theirs again."""
+        """Note that a verdict came. After an outage log this, and let pages wait for their verdicts again."""
         if self._missed >= self.options.give_up_after:
             logger.warning(
-                "verdicts come again, after %.0f s without: pages wait for theirs from now on",
+                "verdicts come again, after %.0f s without any: pages wait for their verdicts from now on",
                 time.monotonic() - self._missing_since,
             )
         self._missed = 0
 
     def _failed(self, error: SimstreamError) -> None:
-        """Count a page without a verdict; why, is said once for each kind of error."""
+        """Count a page without a verdict, and log the cause once for each kind of error."""
         name = type(error).__name__
         level = logging.DEBUG if name in self._told or isinstance(error, ClientError) else logging.WARNING
         self._told.add(name)

@@ -18,7 +18,7 @@ class Decision(NamedTuple):
     drop: bool = False
     """Its links are dropped."""
     priority: int = 0
-    """What is added to its links' priority; less than 0: they wait, or are tried."""
+    """Added to the priority of its links; below 0 they wait, or are tried."""
 
 
 def is_duplicate(verdict: Verdict) -> bool:
@@ -29,7 +29,7 @@ def is_duplicate(verdict: Verdict) -> bool:
 
 
 def is_comparable(verdict: Verdict) -> bool:
-    """Whether a page has enough text to say whether it is new."""
+    """Whether a page has enough text to be compared."""
     return verdict.verdict not in ("too_short", "unreadable")
 
 

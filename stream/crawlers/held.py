@@ -19,24 +19,27 @@ logger = logging.getLogger("simstream.crawlers")
 AT_ONCE = 100
 """Links that are given to the scheduler when the spider is idle: few, since what they lead to may be worth more."""
 MAX_NAMED = 1_000
-"""Kinds of addresses whose dropped links are counted one by one."""
-SHOWN = 3
-"""Kinds of addresses that the log names at the end."""
+"""Kinds of addresses whose dropped links are counted each by itself; further kinds are counted together."""
+MAX_SHOWN = 3
+"""Kinds of addresses that the log names at the end, at most."""
 
 
 class HeldLink(NamedTuple):
-    """A link that waits, and after how many near duplicates in a row it came."""
+    """A waiting link; `chain` counts the near duplicates in a row that lead to it."""
 
     chain: int
     request: Request
 
 
 class Held:
-    """A bounded number of links by kind of address, in each kind those after the fewest near duplicates in a row
-    first. One address counts once. Links of a kind without trials stay until the end, and are then dropped."""
+    """Keeps a bounded number of links by kind of address.
+
+    Links after few near duplicates in a row leave first within their kind. One address counts once. Links of a kind
+    without trials stay until the end, and are then dropped.
+    """
 
     def __init__(self, crawler: Any, most: int, trials: Callable[[str], int]) -> None:
-        """`trials`: how many links of a kind may be fetched before what they bring is known."""
+        """`trials(kind)`: how many links of a kind may be fetched before the verdicts of their pages are known."""
         self._crawler = crawler
         self._most = most
         self.trials = trials
@@ -50,7 +53,7 @@ class Held:
         return len(self._kind_of)
 
     def hold(self, request: Request, chain: int, kind: str = "") -> bool:
-        """Keep a link back; False where there is no room."""
+        """Hold a link back; return False where there is no room."""
         name = self._name(request)
         known = self._kind_of.get(name)
         if known is None and len(self._kind_of) >= self._most:
@@ -65,13 +68,13 @@ class Held:
         return True
 
     def refuse(self, kind: str) -> None:
-        """A link for which there is neither room nor a trial: it is dropped for good."""
+        """Count a dropped link: there was neither room nor a trial for it."""
         named = kind in self._refused or len(self._refused) < MAX_NAMED
         self._refused[kind if named else "others"] += 1
         self._count("dropped")
 
     def forget(self, request: Request) -> Request | None:
-        """Return the link that was held, if any: it now goes its usual way."""
+        """Return the held link with this address, if any, and hold it no longer."""
         if not self._kind_of:
             return None
         name = self._name(request)
@@ -84,7 +87,7 @@ class Held:
         return held.request
 
     def take(self, most: int) -> list[Request]:
-        """The next links to fetch. Costs a look at every link of the kinds that they are of."""
+        """Return the next links to fetch, at most `most`. Cost: a look at every link of their kinds."""
         taken: list[Request] = []
         for kind in list(self._by_kind):
             links = self._by_kind.pop(kind)
@@ -93,7 +96,7 @@ class Held:
                 taken.append(links.pop(name).request)
                 del self._kind_of[name]
             if links:
-                self._by_kind[kind] = links  # behind the others, so that each has its turn
+                self._by_kind[kind] = links  # behind the other kinds, so that each kind has its turn
         return taken
 
     def _idle(self) -> None:
@@ -106,7 +109,7 @@ class Held:
             raise DontCloseSpider
 
     def _closed(self, reason: str = "") -> None:
-        """Tell what was not fetched: dropped for good, or left by a crawl that was ended before."""
+        """Report the links that were not fetched: dropped, or left over by a crawl that was stopped early."""
         if reason != "finished":
             if self._kind_of:
                 self._crawler.stats.set_value("simstream/links/left", len(self))
@@ -116,10 +119,10 @@ class Held:
             self._count("dropped", dropped.total())
         dropped += self._refused
         if dropped:
-            kinds = ", ".join(f"{kind} ({count})" for kind, count in dropped.most_common(SHOWN))
+            kinds = ", ".join(f"{kind} ({count})" for kind, count in dropped.most_common(MAX_SHOWN))
             logger.warning(
-                "%d links of near duplicates were not followed, since others like them brought nothing new; "
-                "most of them: %s. To follow them, too: SIMSTREAM_LINKS=deprioritize",
+                "%d links of near duplicates were not followed, since links of the same kinds brought no new page; "
+                "the largest kinds: %s. To follow all links, set SIMSTREAM_LINKS=deprioritize",
                 dropped.total(),
                 kinds,
             )

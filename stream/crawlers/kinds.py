@@ -1,4 +1,4 @@
-"""Kinds of addresses, and what the pages of each kind have brought so far. Knows nothing of Scrapy."""
+"""Kinds of addresses, and how many new pages each kind has brought so far. Knows nothing of Scrapy."""
 
 from __future__ import annotations
 
@@ -9,19 +9,20 @@ from dataclasses import dataclass
 from urllib.parse import parse_qsl, urlsplit
 
 MAX_KINDS = 10_000
-"""Kinds and families that are remembered; the longest unused is forgotten first, and is then tried anew."""
-FAMILY = 8
-"""Trials of a family are so many times those of a kind: some sites make a new kind with every page."""
-PROVEN = 4
-"""A kind that has brought so many new pages, for each trial beyond the least, is given up later."""
+"""Kinds and families that are remembered. The longest unused one is forgotten first; if it comes again, it is tried
+anew."""
+FAMILY_TRIALS = 8
+"""A family has so many times the trials of a kind: some sites make a new kind with every page."""
+PAGES_A_TRIAL = 4
+"""New pages divided by this are the trials of a kind, if that is more than its least number of trials."""
 MAX_KIND_CHARS = 300
 UNREADABLE = "? ?"
-"""The kind of what is no address."""
+"""The kind of an address that cannot be parsed."""
 _NUMBER = re.compile(r"\d+")
 
 
 def kind_of(url: str) -> str:
-    """Return the kind of an address: host, path and names of parameters, with what varies left out.
+    """Return the kind of an address: host, path and names of parameters, without numbers, names and titles.
 
     `https://a.example/2026/03/some-long-title?page=2` is `a.example/# #/*?page`. The part before the space is the
     family. About 5 us.
@@ -38,7 +39,7 @@ def kind_of(url: str) -> str:
 
 
 def _mask(segment: str, last: bool) -> str:
-    """A part of a path without its numbers; `*` for a name or a title."""
+    """Return a segment of a path without its numbers, or `*` for a name or a title."""
     masked, numbers = _NUMBER.subn("#", segment)
     if numbers:
         return masked if numbers <= 2 and len(masked) <= 12 else "*"
@@ -46,37 +47,38 @@ def _mask(segment: str, last: bool) -> str:
 
 
 @dataclass(slots=True)
-class _Record:
+class _KindRecord:
     new: int = 0
-    """Pages that were new, of this kind or found by way of it."""
+    """New pages of this kind, or found by way of it."""
     wasted: int = 0
-    """Near duplicates in a row since the last of these."""
+    """Near duplicates in a row since the last new page."""
 
 
 class KindYields:
-    """What the kinds of addresses have brought, in bounded memory: whether more of a kind is worth fetching.
+    """Counts new pages and near duplicates by kind of address, and says how many more of a kind are worth a fetch.
 
-    An index of an archive is a near duplicate of the one before it, and still worth its fetch if a page that it
-    leads to is new: so a new page counts for all kinds on the way to it, back to the last page that was none.
+    An index page of an archive may be a near duplicate of the index page before it. It is still worth its fetch if
+    it leads to a new page. So a new page counts for every kind on the way to it, back to the last page that was no
+    near duplicate. Memory: at most MAX_KINDS records.
     """
 
     def __init__(self, least: int) -> None:
-        """`least`: near duplicates in a row after which a kind that has brought nothing is given up."""
+        """`least`: near duplicates in a row after which a kind without any new page is given up."""
         self._least = least
-        self._records: OrderedDict[str, _Record] = OrderedDict()
+        self._records: OrderedDict[str, _KindRecord] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._records)
 
     def count_new(self, kinds: Iterable[str]) -> None:
-        """A page was new: its own kind, and those of the near duplicates that led to it."""
+        """Count a new page for its own kind and for the kinds of the near duplicates that led to it."""
         for name in {name for kind in kinds for name in (kind, _family(kind))}:
             record = self._record(name)
             record.new += 1
             record.wasted = 0
 
     def count_duplicate(self, kind: str) -> None:
-        """A page of this kind was a near duplicate."""
+        """Count a page of this kind that was a near duplicate."""
         for name in (kind, _family(kind)):
             self._record(name).wasted += 1
 
@@ -86,17 +88,17 @@ class KindYields:
         return record is not None and record.new > 0 and record.wasted == 0
 
     def trials(self, kind: str) -> int:
-        """How many more near duplicates in a row the kind may bring; 0: it is given up."""
-        record = self._records.get(kind, _Record())
-        left = max(self._least, record.new // PROVEN) - record.wasted
+        """Return how many more near duplicates in a row the kind may bring; 0: it is given up."""
+        record = self._records.get(kind, _KindRecord())
+        left = max(self._least, record.new // PAGES_A_TRIAL) - record.wasted
         if not record.new:
-            left = min(left, self._least * FAMILY - self._records.get(_family(kind), _Record()).wasted)
+            left = min(left, self._least * FAMILY_TRIALS - self._records.get(_family(kind), _KindRecord()).wasted)
         return max(0, left)
 
-    def _record(self, name: str) -> _Record:
+    def _record(self, name: str) -> _KindRecord:
         record = self._records.get(name)
         if record is None:
-            record = self._records[name] = _Record()
+            record = self._records[name] = _KindRecord()
             if len(self._records) > MAX_KINDS:
                 self._records.popitem(last=False)
         else:

@@ -25,10 +25,11 @@ TYPES = {"text/html": "text/html", "application/xhtml+xml": "text/html", "text/p
 class FrontierMiddleware:
     """Sends each HTML or text response to the service and waits for its verdict, up to SIMSTREAM_WAIT seconds.
 
-    The links of a near duplicate are tried, dropped, fetched last or followed (SIMSTREAM_LINKS). A response without
-    a verdict in time, or of another kind, is kept as if simstream were not there. While a response waits it counts
-    toward SCRAPER_SLOT_MAX_ACTIVE_SIZE, so a slow service slows the downloads. Its place is outside the middlewares
-    that count and check links (Scrapy's own stand from 700 on): links that were held back do not pass those again.
+    The links of a near duplicate are tried, dropped, fetched last or followed (SIMSTREAM_LINKS). A response is
+    kept, as if simstream were not there, if it has no verdict in time or is neither HTML nor text. A waiting
+    response counts toward SCRAPER_SLOT_MAX_ACTIVE_SIZE, so a slow service slows the downloads. This middleware
+    stands outside the middlewares that count and check links (Scrapy's own stand from 700 on): held links pass
+    them only once.
     """
 
     def __init__(self, router: LinkRouter) -> None:
@@ -56,7 +57,7 @@ class FrontierMiddleware:
                 yield kept
 
     async def _judge(self, response: Response) -> tuple[Verdict | None, int | None]:
-        """The verdict of a response; if it has none in time, a number by which its links are found again."""
+        """Return a response's verdict; without one in time also a number, by which its links are found later."""
         page = None if response.meta.get(SKIP) else page_of(response)
         if page is None:
             self._channel.count("not_sent")
@@ -75,10 +76,9 @@ class FrontierMiddleware:
 
 
 class LateVerdictMiddleware:
-    """A downloader middleware for the time after an outage.
+    """Takes queued links out of the queue when a late verdict says that their page is a near duplicate.
 
-    A page may turn out to be a near duplicate after its links were queued. These links leave the queue: they wait,
-    or are dropped, as they would have been with a verdict in time.
+    A downloader middleware. The links then wait or are dropped, exactly as with a verdict in time.
     """
 
     def __init__(self, router: LinkRouter) -> None:
@@ -90,13 +90,13 @@ class LateVerdictMiddleware:
         return cls(router_of(crawler))
 
     def process_request(self, request: Request, spider: Any = None) -> None:
-        """Raises IgnoreRequest for a request that is not to be fetched now."""
+        """Let a request pass. Raises IgnoreRequest for a request that is not to be fetched now."""
         if self._router.is_pruned(request):
-            raise IgnoreRequest("the page that it stands on is a near duplicate")
+            raise IgnoreRequest("the page with this link is a near duplicate")
 
 
 class Addon:
-    """Both middlewares, each in its place: `ADDONS = {"stream.crawlers.Addon": 100}`."""
+    """Installs both middlewares, each in its place: `ADDONS = {"stream.crawlers.Addon": 100}`."""
 
     def update_settings(self, settings: Any) -> None:
         """What Scrapy calls."""

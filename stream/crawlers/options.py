@@ -21,15 +21,16 @@ class Options:
     config: str | None = None
     """The settings file, for TLS and SASL too."""
     links: Links = "probe"
-    """What becomes of the links of a near duplicate. `probe`: a few of each kind of address are tried when nothing
-    else is left, and more as long as they bring new pages. Else all are dropped, fetched last, or followed."""
+    """What becomes of the links of a near duplicate. `probe`: a few links of each kind of address are tried when
+    nothing else is left, and more as long as they bring new pages. `drop`, `deprioritize` (fetch last) and `follow`
+    treat all links alike."""
     trials: int = 8
     """Under `probe`: near duplicates in a row after which a kind of address is given up."""
     priority: int = -100
     """Added to the priority of a near duplicate's link for each near duplicate in a row that leads to it."""
     held: int = 20_000
-    """Links that are kept back until nothing else is left; more have only the priority, or are dropped where their
-    kind has been given up."""
+    """Links that are held back until nothing else is left, at most. A further link is queued with its low priority,
+    or dropped if its kind has been given up."""
     duplicate_depth: int = 0
     """So many near duplicates in a row are followed all the same."""
     drop_items: bool = False

@@ -20,7 +20,7 @@ from stream.errors import LogDamaged, StateDamaged
 from stream.feeds.access import credentials
 from stream.feeds.acks import Acks
 from stream.feeds.cards import Cards
-from stream.feeds.condition import Condition, Partition
+from stream.feeds.condition import FeedCondition, Partition
 from stream.feeds.fold import Fold, Limits
 from stream.feeds.prepare import SESSION_S
 from stream.feeds.records import Sheet, place
@@ -56,13 +56,13 @@ class Feed:
         self.limits = limits
         self.fold: Fold | None = None
         self.cards: Cards | None = None
-        self.condition = Condition()
+        self.condition = FeedCondition()
         self.inboxes: list[Any] = []
-        """Channels of Faust's, with what is still to be taken."""
+        """Faust's channels, with the records that are still to be taken."""
         self.sign = ""
         """Another one for each time that the feed began; empty until there are cards of all that it began with."""
         self.is_crashed: Callable[[], bool] = lambda: False
-        """Whether the app has crashed: nothing that is shown changes any more."""
+        """Whether the app has crashed: then the stories no longer change."""
 
     def begin(self, table: MutableMapping[str, bytes]) -> None:
         """Start from what the table holds. Raises StateDamaged."""
@@ -185,13 +185,13 @@ def take_verdict(feed: Feed, message: Any) -> None:
     numbers = (verdict.cluster_id or "0", *verdict.merged_clusters)
     if not all(number.isascii() and number.isdecimal() and len(number) < 20 for number in numbers):
         where = message.partition, message.offset
-        _log.warning("partition %d, offset %d: a verdict names a cluster by no number", *where)
+        _log.warning("partition %d, offset %d: a verdict has a cluster id that is no number", *where)
         return
     feed.fold.apply(verdict, message.partition)
 
 
 def take_page(feed: Feed, limits: PageLimits, message: Any) -> None:
-    """One record of `pages`. Whatever its bytes raise costs this page its title, and nothing else."""
+    """Take one record of `pages`. If its bytes raise an error, this page has no title, and the feed goes on."""
     assert feed.fold is not None
     record = to_record(message)
     try:

@@ -1,9 +1,9 @@
 """Cards: what the feed shows of clusters, in three orders that are kept as pages come and go.
 
-A story is as large as the number of its sites: a site that repeats itself, or has mirrors, makes it no larger.
+A story's size is the number of its sites: a site that repeats itself, or has mirrors, makes it no larger.
 
-An answer costs what it shows. What has to look at every card, such as a search, is a generator: it yields after
-each slice of its work, so that others can go on.
+The cost of an answer grows with what it shows. Work over every card, such as a search, is a generator: it yields
+after each slice, so that other tasks can go on.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ class Asked:
     since: int | None = None
     until: int | None = None
     at_least: int = 1
-    """Pages of a story."""
+    """The fewest pages of a story."""
     sites: int = 1
-    """Sites of a story, at least."""
+    """The fewest sites of a story."""
     words: str = ""
 
     @property

@@ -1,4 +1,4 @@
-"""The feed's condition: whether readers see what stood in the topics a moment ago, and if not, why."""
+"""The feed's condition: whether its stories are up to date with the topics, and if not, why."""
 
 from __future__ import annotations
 
@@ -7,27 +7,27 @@ from collections.abc import Callable, Mapping
 from typing import Final, Literal, NamedTuple
 
 State = Literal["reading", "loading", "away", "ready"]
-"""It reads its own table; it is behind the topics; no broker answers; or none of these."""
+"""The feed reads its own table; it is behind the topics; no broker answers it; it is up to date."""
 
 
 class Partition(NamedTuple):
-    """A partition by the full name of its topic."""
+    """A partition: the full name of its topic, and its number."""
 
     topic: str
     number: int
 
 
 Ends = Mapping[Partition, int]
-"""Where the partitions end; below that is what can be read."""
+"""The end offset of each partition: all records below it can be read."""
 
 
-class Condition:
-    """What is known of the brokers and of how far the feed has read; `clock` counts seconds."""
+class FeedCondition:
+    """Tracks how far the feed has read, and whether brokers answer; `clock` counts seconds."""
 
     SILENT_S: Final = 10.0
     """Seconds without an answer after which the broker counts as away."""
     FRESH_S: Final = 60.0
-    """The feed is behind unless it has read all that stood in the topics so many seconds ago."""
+    """The feed is behind unless it has read all records that the topics had so many seconds ago."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.has_read_table = False
@@ -41,7 +41,7 @@ class Condition:
 
     @property
     def state(self) -> State:
-        """What a reader has to know; away comes before behind."""
+        """The condition in one word; `away` wins over `loading`."""
         if not self.has_read_table:
             return "reading"
         if self.silent_s > self.SILENT_S:
@@ -56,26 +56,26 @@ class Condition:
 
     @property
     def behind(self) -> int:
-        """Records that the topics held when a broker last answered, and that are still to be read."""
+        """Records still to be read, as of the last answer of a broker."""
         return sum(max(0, end - self._next.get(where, 0)) for where, end in self._ends.items())
 
     def hear(self, ends: Ends) -> None:
-        """A broker has answered, and the partitions end there."""
+        """Note a broker's answer: where the partitions end."""
         self._heard_at, self._ends = self._clock(), ends
         if self._goal is None or self._reaches_goal():
             self._goal, self._goal_at = ends, self._heard_at
             self._reaches_goal()
 
     def take(self, where: Partition, offset: int) -> None:
-        """The feed has taken in all records of a partition below this offset."""
+        """Note that the feed has taken in all records of a partition below this offset."""
         self._next[where] = max(offset, self._next.get(where, 0))
 
     def read_to(self, where: Partition) -> int:
-        """The offset below which all records of a partition are taken in, as far as it is known."""
+        """Return the offset below which all records of a partition are known to be taken in."""
         return self._next.get(where, 0)
 
     def told(self) -> dict[str, str | int]:
-        """The condition for JSON: state, and the number that belongs to it."""
+        """Return the condition for JSON: the state, and the number that belongs to it."""
         state = self.state
         told: dict[str, str | int] = {"state": state}
         if state == "loading":
@@ -93,7 +93,7 @@ class Condition:
         }[self.state]
 
     def _reaches_goal(self) -> bool:
-        """Whether all is read that stood in the topics when the goal was set: as fresh the feed is then."""
+        """Whether all records are read that the topics had when the goal was set; then note that time as fresh."""
         is_reached = all(self._next.get(where, 0) >= end for where, end in (self._goal or {}).items())
         if is_reached:
             self._fresh_at = self._goal_at

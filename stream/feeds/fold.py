@@ -18,8 +18,8 @@ from stream.feeds.groups import Groups
 from stream.feeds.records import (
     COUNTS_KEY,
     NOWHERE,
-    Counts,
     Entry,
+    LeftOutCounts,
     Merge,
     Sheet,
     Version,
@@ -64,10 +64,10 @@ class Fold:
         """Grows whenever something changes that can be seen."""
         self.groups = Groups()
         """Which pages belong together, and what changed of it."""
-        self.counts = Counts()
-        """Pages that are not shown, since the feed began with this log."""
+        self.counts = LeftOutCounts()
+        """Pages that were left out since the feed began with this log."""
         self.lists = 0
-        """Lists of links in the window, which are not shown either."""
+        """Lists of links in the window; they are not shown."""
         self.versions: dict[str, Version] = {}
         self._table = table
         self._merges: dict[int, Merge] = {}
@@ -85,7 +85,7 @@ class Fold:
             pass
 
     def apply(self, verdict: Verdict, partition: int = 0) -> None:
-        """Take a verdict, which lies in this partition of `verdicts`; one that is known changes nothing."""
+        """Take a verdict from this partition of `verdicts`; a repeated verdict changes nothing."""
         source = place(verdict.source.partition, verdict.source.offset)
         sheet = self._sheets.get(source)
         before = self.versions.get(verdict.id)
@@ -224,7 +224,7 @@ class Fold:
                 self._merges[int(name)] = entry
                 self.groups.merge(int(name), entry.into)
                 self._ages["m"].set(name, entry.time + 2 * window)
-            case Counts():
+            case LeftOutCounts():
                 self.counts = entry
             case Sheet():
                 self._sheets[name] = entry
@@ -247,7 +247,7 @@ class Fold:
             last = {**counts.last, partition: ordinal}
             self._count(msgspec.structs.replace(counts, too_old=counts.too_old + 1, last=last))
 
-    def _count(self, counts: Counts) -> None:
+    def _count(self, counts: LeftOutCounts) -> None:
         self.counts = counts
         self._table[COUNTS_KEY] = encode(counts)
         self.revision += 1

@@ -1,4 +1,4 @@
-"""Lists of links: home pages, sections and archives lead to stories, and are none themselves."""
+"""Lists of links: home pages, section pages and archives link to stories, but are no stories."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from stream.text.prose import is_sentence, width_of
 
 MAX_CHARACTERS = 256 << 10
-"""So much of a page's HTML is looked through."""
+"""Characters of a page's HTML that are read, at most."""
 MIN_HEADLINES = 20
-HEADLINE = 16
-"""Width of a link's text that may be a headline: 8 letters of Chinese, 16 of English."""
-LINKS_TO_PROSE = 8
-"""A list has so many times as much in headlines as in sentences; of 60 articles none came above 5.6."""
+MIN_HEADLINE_WIDTH = 16
+"""The least width of a link's text that may be a headline: 8 letters of Chinese, 16 of English."""
+MIN_LINKS_TO_PROSE = 8
+"""The headlines of a list are at least so many times as wide as its sentences; of 60 articles none is above 5.6."""
 _SKIPPED = re.compile(r"<(?:(head|script|style|noscript|template|svg)\b|!--)", re.IGNORECASE)
 _ENDS = {
     name: re.compile(rf"</{name}\b[^<>]*>", re.IGNORECASE)
@@ -26,22 +26,22 @@ _INLINE = re.compile(
 
 
 def is_list_of_links(html: str) -> bool:
-    """Whether a page has many headlines that are links, and hardly a sentence that is none.
+    """Whether a page has many linked headlines, and hardly a sentence outside of links.
 
     Cost: linear, about 20 ms for MAX_CHARACTERS.
     """
     headlines = linked = said = 0
     for text, is_link in _blocks(html[:MAX_CHARACTERS]):
         width = width_of(text)
-        if is_link and width >= HEADLINE:
+        if is_link and width >= MIN_HEADLINE_WIDTH:
             headlines, linked = headlines + 1, linked + width
         elif not is_link and is_sentence(text, width):
             said += width
-    return headlines >= MIN_HEADLINES and linked >= LINKS_TO_PROSE * said
+    return headlines >= MIN_HEADLINES and linked >= MIN_LINKS_TO_PROSE * said
 
 
 def _blocks(html: str) -> Iterator[tuple[str, bool]]:
-    """The texts of links, and of blocks without their links."""
+    """Yield the texts of links (with True), and of blocks without their links (with False)."""
     pieces = _TAG.split(_without_skipped(html))
     block, anchor, in_link = [pieces[0]], [""], False
     for at in range(1, len(pieces), 3):
@@ -56,14 +56,14 @@ def _blocks(html: str) -> Iterator[tuple[str, bool]]:
 
 
 def _line(pieces: list[str]) -> str:
-    """The pieces as one line; they are taken out."""
+    """Return the pieces as one line, and empty the list."""
     text = " ".join("".join(pieces).split())
     pieces.clear()
     return text
 
 
 def _without_skipped(html: str) -> str:
-    """The HTML without what no reader sees; an element that is never closed goes on to the end."""
+    """Return the HTML without elements that no reader sees; an unclosed element reaches to the end."""
     kept, at = [], 0
     while found := _SKIPPED.search(html, at):
         kept.append(html[at : found.start()])

@@ -31,7 +31,7 @@ def cluster_of(settings: Settings) -> Cluster:
 
 
 def options_of(settings: Settings, patience: float) -> LogOptions:
-    """The log that the settings name, for whom waits so many seconds for a broker."""
+    """Return the options of the log that the settings name; `patience` is the seconds to wait for a broker."""
     return LogOptions(
         prefix=settings.prefix,
         client=settings.kafka,

@@ -1,8 +1,8 @@
-"""What the feed remembers: a page's newest version, a merge of two clusters, a page whose verdict is still to come,
-and how many pages it has left out.
+"""The entries of the feed's table: a page's newest version, a merge of two clusters, a page that still waits for
+its verdict, and how many pages were left out.
 
-Each is one entry of the feed's table, under a key that begins with its kind. An entry says by itself all that it
-has to say, so that whatever part of the table a crash leaves behind, what comes again from the topics mends it.
+The key of an entry begins with its kind. No entry depends on another one. So after a crash, whatever part of the
+table is left, the records that come again from the topics repair it.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Version(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     doubts: tuple[str, ...] = ()
     """Error pages fetched since, of which only their records say whether the page is gone."""
     is_list: bool = False
-    """The page is a list of links, as far as its record has been read."""
+    """Whether the page is a list of links; False as long as its record has not been read."""
 
     @property
     def is_live(self) -> bool:
@@ -69,28 +69,28 @@ class Sheet(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     gone: bool = False
     """It was answered with status 404 or 410."""
     is_list: bool = False
-    """It is a list of links."""
+    """Whether the page is a list of links."""
 
 
-class Counts(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """Pages that the feed has left out since it began with this log."""
+class LeftOutCounts(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """Counts the pages that the feed has left out since it began with this log."""
 
     too_old: int = 0
-    """They were older than the window when they came."""
+    """Pages that were older than the window when they came."""
     too_many: int = 0
-    """They left within the window, because there were more pages than the feed holds."""
+    """Pages that left within the window, because there were more pages than the feed holds."""
     last: dict[int, int] = {}
-    """By partition of `verdicts` the ordinal of the last page that was too old: a repeated one counts once."""
+    """By partition of `verdicts` the ordinal of the last page that was too old: a repeated page counts once."""
 
 
-Entry = Version | Merge | Sheet | Counts
+Entry = Version | Merge | Sheet | LeftOutCounts
 COUNTS_KEY = "c"
 _json = msgspec.json.Encoder()
 _decoders: dict[str, Callable[[bytes], Entry]] = {
     "v": msgspec.json.Decoder(Version).decode,
     "m": msgspec.json.Decoder(Merge).decode,
     "s": msgspec.json.Decoder(Sheet).decode,
-    "c": msgspec.json.Decoder(Counts).decode,
+    "c": msgspec.json.Decoder(LeftOutCounts).decode,
 }
 encode = _json.encode
 

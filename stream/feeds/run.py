@@ -22,7 +22,7 @@ from stream.feeds.fold import Limits
 from stream.feeds.prepare import SESSION_S, begin_everywhere, cluster_of, make_table_topic, options_of, wait_alone
 from stream.feeds.records import Version
 from stream.feeds.texts import READ_S, Texts
-from stream.feeds.watch import Watch, ends_of
+from stream.feeds.watch import FeedWatch, ends_of
 from stream.feeds.web import FeedWeb
 from stream.log import open_log
 from stream.log.base import PAGES, VERDICTS, Log
@@ -57,11 +57,11 @@ def run(settings: Settings, log: Log) -> None:
         web.blueprints = BlueprintManager()  # Faust's own pages would show tables to whoever asks
         FeedWeb(feed, _Comparing(feed, texts), callers).serve_on(web.web_app)
         with _Deadline(settings.stop_timeout_s) as deadline:
-            asyncio.run(_serve(app, settings, deadline, Watch(app, feed, ends)))
+            asyncio.run(_serve(app, settings, deadline, FeedWatch(app, feed, ends)))
 
 
-async def _serve(app: Any, settings: Settings, deadline: _Deadline, watch: Watch) -> None:
-    """Run the app, and beside it the watch once it has started."""
+async def _serve(app: Any, settings: Settings, deadline: _Deadline, watch: FeedWatch) -> None:
+    """Run the app, and beside it the watch as soon as the app has started."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for name in (signal.SIGTERM, signal.SIGINT):
@@ -87,9 +87,9 @@ async def _serve(app: Any, settings: Settings, deadline: _Deadline, watch: Watch
 
 
 class _Deadline(Closing):
-    """Ends the process where it does not end by itself: a task of Faust's may outlive every attempt to cancel it.
+    """Ends the process if it does not end by itself: a task of Faust's may outlive every attempt to cancel it.
 
-    What hangs is left behind: all that counts is acknowledged.
+    Nothing is lost by that: all results are already acknowledged by the brokers.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -98,16 +98,16 @@ class _Deadline(Closing):
         self._timer.daemon = True
 
     def begin(self, crash: SimstreamError | None) -> None:
-        """The end begins, because of a crash or because somebody asked for it."""
+        """Start the timer: the app is about to end, after a crash or on request."""
         self._crash = crash
         self._timer.start()
 
     def close(self) -> None:
-        """It ended by itself."""
+        """Stop the timer: the app has ended by itself."""
         self._timer.cancel()
 
     def _over(self) -> None:
-        _log.warning("Faust does not end within stop_timeout, and is left behind")
+        _log.warning("Faust does not end within stop_timeout: the process ends without it")
         if self._crash is not None:
             _log.error("%s: %s", self._crash.what, self._crash.todo)
         os._exit(0 if self._crash is None else self._crash.exit_code)
@@ -157,7 +157,7 @@ class _Comparing:
         pages = [(page_id, self._version(page_id)) for page_id in (a, b)]
         if self._waiting >= MAX_COMPARED:
             raise LogError("too many comparisons are under way", "ask again in a moment")
-        # Whoever asked may give up, but a thread cannot: it keeps its turn until it is done.
+        # The caller may give up, but the thread cannot: it keeps its turn until it is done.
         return await asyncio.shield(self._take_turn(*pages))
 
     async def _take_turn(self, *pages: tuple[str, Version]) -> dict[str, Any]:

@@ -31,7 +31,7 @@ class Card(msgspec.Struct, frozen=True, gc=False):
     url: str | None
     site: str
     sites: int
-    """How many sites, each counted once however many hosts it has."""
+    """How many sites; a site counts once, however many hosts it has."""
     pages: int
     """How many pages, each counted once however often it was fetched."""
     growth: int
@@ -59,20 +59,20 @@ class Tally(msgspec.Struct, gc=False):
     sites: int = 0
 
 
-class _Sites:
-    """Pages by shelf and owner of their site, counted."""
+class _SiteCounter:
+    """Counts pages by shelf and by owner of their site."""
 
     def __init__(self) -> None:
         self._pages: Counter[tuple[int, str]] = Counter()
 
     def put(self, placed: Placed) -> bool:
-        """Count a page; whether it is the first one of its site on its shelf."""
+        """Count a page; return whether it is the first one of its site on its shelf."""
         key = (placed.shelf, placed.owner)
         self._pages[key] += 1
         return self._pages[key] == 1
 
     def take(self, placed: Placed) -> bool:
-        """Count a page no longer; whether it was the last one of its site."""
+        """Stop counting a page; return whether it was the last one of its site on its shelf."""
         key = (placed.shelf, placed.owner)
         self._pages[key] -= 1
         if self._pages[key]:
@@ -89,8 +89,8 @@ class Shelves:
         self._placed: dict[str, Placed] = {}
         self._tallies: dict[int, Tally] = {}
         self._joined, self._titled, self._firsts, self._lasts = (Ordered() for _ in range(4))
-        self._sites = _Sites()
-        self._young_sites = _Sites()
+        self._sites = _SiteCounter()
+        self._young_sites = _SiteCounter()
         self._young = Ageing()
 
     def put(self, page_id: str, shelf: int, version: Version, now: int) -> None:

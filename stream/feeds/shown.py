@@ -20,15 +20,15 @@ MAX_VERSIONS = 500
 
 
 def asked_of(query: Mapping[str, str], most: int, now: int = 0) -> tuple[Asked, int, int]:
-    """What a query string asks for, the number of the page (from 1), and its size. Raises UsageError.
+    """Return the question in a query string, the number of the page (from 1), and its size. Raises UsageError.
 
-    `sort`: newest, growing or largest; `since`, `until`: ISO 8601 or ms since 1970; `hours`: so many before `now`,
-    which is stream time; `at_least`: pages of a story; `sites`: sites of a story; `words`: all must stand in its
-    titles and sites; `page`, `per_page`.
+    `sort`: newest, growing or largest; `since`, `until`: ISO 8601 or ms since 1970; `hours`: the last so many hours
+    before `now` (stream time, in ms); `at_least`: the fewest pages of a story; `sites`: the fewest sites; `words`:
+    all must occur in its titles and sites; `page`, `per_page`.
     """
     order = query.get("sort", "newest")
     if order not in ORDERS:
-        raise UsageError("sort is none of the orders", f"use {', '.join(ORDERS)}")
+        raise UsageError("sort is no known order", f"use one of {', '.join(ORDERS)}")
     asked = Asked(
         order=order,
         since=_latest(_time(query, "since"), _hours_before(now, query)),
@@ -57,7 +57,7 @@ def story(card: Card) -> dict[str, Any]:
 
 
 def timeline(cards: Cards, card: Card) -> dict[str, Any]:
-    """The pages of a story by their times, at most MAX_VERSIONS, and how many are left out."""
+    """Return the pages of a story by their times, at most MAX_VERSIONS, and how many are left out."""
     members = cards.spread(card, MAX_VERSIONS)
     founder = members[0][0]
     listed = sorted(members, key=lambda member: (member[1].first, member[1].joined))
@@ -68,7 +68,7 @@ def timeline(cards: Cards, card: Card) -> dict[str, Any]:
 
 
 def left_out(fold: Fold) -> dict[str, int]:
-    """How many pages are not shown, by the reason."""
+    """Return how many pages are not shown, by the reason."""
     return {"too_old": fold.counts.too_old, "too_many": fold.counts.too_many, "lists": fold.lists}
 
 
@@ -105,7 +105,7 @@ def _number(query: Mapping[str, str], name: str, default: int, most: int) -> int
     if text is None:
         return default
     if not (text.isascii() and text.isdigit() and len(text) < 12 and 1 <= int(text) <= most):
-        raise UsageError(f"{name} is no such number", f"give a whole number from 1 to {most}")
+        raise UsageError(f"{name} is out of range or no whole number", f"give a whole number from 1 to {most}")
     return int(text)
 
 

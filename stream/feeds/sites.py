@@ -1,4 +1,4 @@
-"""Sites: where a page comes from, and who owns that place, so that mirrors of one site count once."""
+"""Sites: the host that a page comes from, and the owner of that host, so that mirrors of one site count once."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from publicsuffixlist import PublicSuffixList
 
 
 def site_of(page_id: str, url: str | None) -> str:
-    """The host of a page's URL, or of an id that is one; empty where there is none."""
+    """Return the host of a page's URL, or of an id that is a URL; empty without either."""
     for text in (url, page_id):
         try:
             parts = urlsplit(text or "")
@@ -23,9 +23,9 @@ def site_of(page_id: str, url: str | None) -> str:
 
 @lru_cache(maxsize=1 << 16)
 def owner_of(site: str) -> str:
-    """The domain that a host's owner registered, by the Public Suffix List: `m.news.co.uk` is of `news.co.uk`.
+    """Return the domain that a host's owner registered, by the Public Suffix List: `news.co.uk` for `m.news.co.uk`.
 
-    An address, or a host that is itself a public suffix, stands for itself.
+    An address, or a host that is itself a public suffix, is returned unchanged.
     """
     try:
         return str(ip_address(site))

@@ -20,7 +20,7 @@ MAX_CHARACTERS = 40_000
 """Of a longer text the beginning is compared."""
 A_POLL = 100
 _ENDS = frozenset(".!?…;")
-"""Of a sentence, where space follows: a dot may stand in a number."""
+"""Marks that end a sentence where space follows: a dot may stand in a number."""
 _WIDE_ENDS = frozenset("。！？；")
 READ_S = 6.0
 """Seconds after which a text that has not been read is given up."""
@@ -35,9 +35,9 @@ class Texts:
         self._limits = limits
 
     def compare(self, a: tuple[str, Version], b: tuple[str, Version]) -> dict[str, Any]:
-        """Both texts in rows, with marks where the other has something else. Raises PageUnknown, LogError.
+        """Return both texts in rows, with their differences marked. Raises PageUnknown, LogError.
 
-        Cost: two reads of `pages`, and about linear in the texts where these are alike.
+        Cost: two reads of `pages`, and about linear time if the texts are alike.
         """
         return side_by_side(self._text(*a), self._text(*b))
 
@@ -66,7 +66,7 @@ class Texts:
 
 
 def side_by_side(a: str, b: str) -> dict[str, Any]:
-    """Two texts as rows of pieces, and how many words they share."""
+    """Return two texts as rows of pieces, and how many words they share."""
     left, right = units(a, ()), units(b, ())
     found = readable(runs(left, right))
     same, only_left, only_right = counts(left, right, found)
@@ -85,9 +85,9 @@ def side_by_side(a: str, b: str) -> dict[str, Any]:
 
 
 def rows(left: Sequence[Unit], found: Sequence[Run]) -> list[list[Run]]:
-    """The runs in rows that stand side by side: each ends with a sentence, or a line, that both texts have.
+    """Return the runs in rows that stand side by side: a row ends with a sentence or line that both texts have.
 
-    Rows without a difference that follow each other are one.
+    Successive rows without a difference are joined into one.
     """
     made: list[list[Run]] = [[]]
     for part in _parted(left, found):
@@ -105,7 +105,7 @@ def rows(left: Sequence[Unit], found: Sequence[Run]) -> list[list[Run]]:
 
 
 def _parted(left: Sequence[Unit], found: Sequence[Run]) -> Iterator[Run]:
-    """The same runs; those without a difference are cut behind each end of a row."""
+    """Yield the same runs; a run without a difference is cut behind each end of a row."""
     for run in found:
         if not run.same:
             yield run

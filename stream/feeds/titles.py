@@ -86,7 +86,7 @@ def _html_title(page: Page) -> str:
 
 
 def _unescaped(text: str) -> str:
-    """The text with its character references resolved; a number beyond Unicode is U+FFFD, as in browsers."""
+    """Return the text with character references resolved; a number beyond Unicode is U+FFFD, as in browsers."""
     return html.unescape(_NUMBER.sub(r"&#\1", text))
 
 
@@ -98,7 +98,7 @@ def _first_line(page: Page) -> str:
 
 
 def _head(page: Page, most: int = HEAD) -> str:
-    """The beginning of what the page holds beside its JSON, as text; `most` bytes or characters."""
+    """Return the beginning of the page's raw bytes or HTML as text; at most `most` bytes or characters."""
     if isinstance(page.raw, str):
         return page.raw[:most]
     from stream.text.decode import charset_of

@@ -1,9 +1,9 @@
 """Keeps the feed's condition: asks a broker every second where the topics end, and Faust how far it has read.
 
-A partition may end with the marker of a transaction, which Faust shows to nobody. In `verdicts` the last
-committed offset is always one. Elsewhere the consumer's position tells, as after a start with nothing new. It
-runs ahead of the records that Faust still holds, which are handed out by turns of the partitions. So the
-position of a partition counts once no record of it has come for QUIET looks, and none waits.
+A partition may end with the marker of a transaction, and Faust never shows markers. In `verdicts` the last
+committed offset is always a marker. In other topics the position of Faust's consumer tells that all is read. The
+position runs ahead of the records that Faust still holds: Faust hands these out by turns of the partitions. So the
+position of a partition counts once no record of it has come for QUIET_LOOKS looks, and no record waits.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from stream.log.base import VERDICTS, Log
 _log = logging.getLogger("simstream.news")
 
 
-class Watch:
-    """Runs beside the app until it is cancelled."""
+class FeedWatch:
+    """Updates the feed's condition beside the app, until it is cancelled."""
 
     EVERY_S: Final = 1.0
-    QUIET: Final = 3
-    """Looks, during which every partition with records at hand has had its turn."""
+    QUIET_LOOKS: Final = 3
+    """So many looks give every partition with records at hand its turn."""
     PATIENCE_S: Final = 2.0
-    """Seconds that Faust's consumer, which lives in a thread of its own, is waited for."""
+    """Seconds to wait for an answer of Faust's consumer, which lives in a thread of its own."""
 
     def __init__(self, app: Any, feed: Feed, ends: Callable[[], Ends]) -> None:
         self._app = app
@@ -40,11 +40,11 @@ class Watch:
         self._ends = ends
         """Asks a broker; called in a thread."""
         self._quiet: dict[Partition, tuple[int, int, int]] = {}
-        """What was read, the consumer's position, and how many looks ago both were the same."""
+        """The offset read to, the consumer's position, and for how many looks both have stayed the same."""
         self._told = ""
 
     async def run(self) -> None:
-        """Look every second."""
+        """Look at the brokers and at Faust every EVERY_S seconds."""
         while True:
             await self._look()
             try:
@@ -55,14 +55,14 @@ class Watch:
             await asyncio.sleep(self.EVERY_S)
 
     async def _look(self) -> None:
-        """Take in the positions of partitions that have long been quiet."""
+        """Note the positions of partitions that have long been quiet."""
         before, self._quiet = self._quiet, {}
         for where, position in (await self._positions()).items():
             read = self._condition.read_to(where)
             *same, looks = before.get(where, (-1, -1, 0))
             looks = looks + 1 if same == [read, position] else 0
             self._quiet[where] = read, position, looks
-            if looks >= self.QUIET and all(inbox.empty() for inbox in self._inboxes):
+            if looks >= self.QUIET_LOOKS and all(inbox.empty() for inbox in self._inboxes):
                 self._condition.take(where, position)
 
     async def _positions(self) -> dict[Partition, int]:
@@ -70,11 +70,15 @@ class Watch:
         try:
             async with asyncio.timeout(self.PATIENCE_S):
                 return {Partition(*tp): await consumer.position(TP(*tp)) or 0 for tp in consumer.assignment()}
-        except (TimeoutError, RuntimeError, FaustError):  # it has no position while it is given partitions
+        except (
+            TimeoutError,
+            RuntimeError,
+            FaustError,
+        ):  # no position while partitions are assigned
             return {}
 
     def _tell(self) -> None:
-        """Say in the log what has changed."""
+        """Log a change of the condition."""
         state = self._condition.state
         if state != self._told:
             level = logging.WARNING if state == "away" else logging.INFO
@@ -83,7 +87,7 @@ class Watch:
 
 
 def ends_of(log: Log, names: Mapping[str, str]) -> Ends:
-    """Where the partitions of these topics end; `names` has their full names. Raises LogError."""
+    """Return where the partitions of these topics end; `names` has their full names. Raises LogError."""
     return {
         Partition(full, partition): end
         for topic, full in names.items()
@@ -92,6 +96,6 @@ def ends_of(log: Log, names: Mapping[str, str]) -> Ends:
 
 
 def _visible(topic: str, ends: Mapping[int, int]) -> Iterator[tuple[int, int]]:
-    """The ends without the marker behind the last committed record of `verdicts`."""
+    """Yield the ends, in `verdicts` without the marker behind the last committed record."""
     for partition, end in ends.items():
         yield partition, max(0, end - 1) if topic == VERDICTS else end

@@ -15,7 +15,7 @@ from stream.feeds.app import Feed
 from stream.feeds.cards import Cards
 from stream.feeds.pace import Searches, unhurried
 from stream.feeds.shown import asked_of, left_out, story, timeline
-from stream.telemetry.callers import CHALLENGE, Callers, Refusal
+from stream.telemetry.callers import CHALLENGE, CallerRules, Refusal
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 Compare = Callable[[str, str], Awaitable[dict[str, Any]]]
@@ -35,22 +35,22 @@ HEADERS = {
     "Server": "simstream",
 }
 MAX_A_PAGE = 200
-CRASHED = "the feed has crashed and ends: its log says why"
+CRASHED = "the feed has crashed and is about to end: its log names the cause"
 ANSWER_S = 8.0
-"""Seconds after which a question is given up: a browser waits little longer."""
+"""Seconds after which a question is given up; the page in the browser waits a little longer."""
 
 
-class _NotBegun(Exception):
+class _TableUnread(Exception):
     """The feed still reads its table."""
 
 
 class FeedWeb:
-    """The routes; `compare` tells two pages, by their ids, apart, and `callers` who may ask."""
+    """The routes of the news page; `compare` compares two pages by their ids, `callers` says who may ask."""
 
-    def __init__(self, feed: Feed, compare: Compare, callers: Callers | None = None) -> None:
+    def __init__(self, feed: Feed, compare: Compare, callers: CallerRules | None = None) -> None:
         self._feed = feed
         self._compare = compare
-        self._callers = callers or Callers()
+        self._callers = callers or CallerRules()
         self._searches = Searches()
         files = resources.files("stream.feeds") / "static"
         self._files = {path: ((files / name).read_bytes(), kind) for path, (name, kind) in FILES.items()}
@@ -72,7 +72,7 @@ class FeedWeb:
         app.router.add_get("/health/ready", self._ready)
 
     def _in_time(self, handler: Handler) -> Handler:
-        """The same handler with a deadline; while the table is read, an answer that says so."""
+        """Return the handler with a deadline; while the table is read, the answer is an error that says so."""
 
         async def answer(request: web.Request) -> web.StreamResponse:
             try:
@@ -80,7 +80,7 @@ class FeedWeb:
                     return await handler(request)
             except TimeoutError:
                 return _json({"error": f"there was no answer within {ANSWER_S:g} s: ask again in a moment"}, 503)
-            except _NotBegun:
+            except _TableUnread:
                 condition = self._feed.condition
                 return _json({"error": str(condition), "condition": condition.told()}, 503)
 
@@ -130,7 +130,7 @@ class FeedWeb:
             if version is None or not version.is_live:
                 raise PageUnknown("one of these pages is not in the feed", "it may have left the window")
         if self._feed.condition.state == "away":
-            raise LogError("no broker answers, and the texts lie there", "ask again in a moment")
+            raise LogError("no broker answers, so no text can be read", "ask again in a moment")
         return _json(await self._compare(a, b))
 
     async def _live(self, request: web.Request) -> web.Response:
@@ -145,28 +145,28 @@ class FeedWeb:
         return web.Response(text=f"{condition}\n", status=200 if condition.state == "ready" else 503)
 
     async def _guarded(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Every answer has the headers; who may not ask is told so. Probes of health know no token."""
-        refusal = self._callers.refusal(request.headers.get("Host"), request.headers.get("Origin"))
+        """Refuse callers who may not ask, and add the headers to every answer. Probes of health need no token."""
+        refusal = self._callers.check_host(request.headers.get("Host"), request.headers.get("Origin"))
         if refusal is None and not request.path.startswith("/health/"):
-            refusal = self._callers.stranger(request.headers.get("Authorization"))
+            refusal = self._callers.check_token(request.headers.get("Authorization"))
         response = await _answer(request, handler) if refusal is None else _refused(refusal)
         response.headers.update(HEADERS)
         return response
 
     def _now(self) -> tuple[Cards, str]:
-        """The cards and the sign of all that is told, which changes whenever it does. Raises _NotBegun."""
+        """Return the cards and their ETag, which changes whenever an answer may change. Raises _TableUnread."""
         if self._feed.is_crashed():
             raise web.HTTPServiceUnavailable(reason=CRASHED)
         fold, cards = self._feed.fold, self._feed.cards
         if fold is None or cards is None or not self._feed.sign:
-            raise _NotBegun
+            raise _TableUnread
         cards.refresh()
         told = "-".join(map(str, self._feed.condition.told().values()))
         return cards, f'"{self._feed.sign}-{fold.revision}-{cards.revision}-{told}"'
 
 
 async def _answer(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """What the handler answers; an error is an object with one sentence."""
+    """Return the handler's answer; an error becomes an object with one sentence."""
     try:
         return await handler(request)
     except web.HTTPException as error:

@@ -33,18 +33,18 @@ class StateFolder(Closing):
     """A folder of state, held by one process."""
 
     def __init__(self, path: Path, files: Files | None = None, *, mends: bool = False) -> None:
-        """Make or open it, and remove what a crash has left.
+        """Make or open the folder, and remove the files that a crash has left.
 
-        Raises StateLocked, StateUnwritable, UsageError for a folder of other things and, where a manifest cannot
-        be read, StateDamaged or StateFormat: then nothing was removed. Who `mends` finds damaged manifests in
-        `damaged`, and nothing is removed before `set_aside`.
+        With `mends` damaged manifests are listed in `damaged`, and nothing is removed before `set_aside`. Raises
+        StateLocked, StateUnwritable, and UsageError for a folder that holds other files. Where a manifest cannot be
+        read, raises StateDamaged or StateFormat, and removes nothing.
         """
         self.path = Path(path)
         self._files = files or Files()
         self._lock = _locked(self._files, self.path)
         try:
             self.snapshots, self.damaged = self._read(mends)
-            """The newest first, at most two; and manifests that are damaged, with what is wrong."""
+            """The snapshots, the newest first, at most two; and each damaged manifest with its error."""
             if not self.damaged:
                 with writing(self.path):
                     self._settle_names()
@@ -55,7 +55,7 @@ class StateFolder(Closing):
         self._number = max((snapshot.manifest.number for snapshot in self.snapshots), default=0)
         self._base = Base({}, {}, {})
         self._loaded: int | None = None
-        """The number of the snapshot that the next one is based on."""
+        """The number of the snapshot that the next snapshot is based on."""
         self._last: Prepared | None = None
 
     def close(self) -> None:
@@ -84,14 +84,14 @@ class StateFolder(Closing):
         return self.load_one(self.snapshots[1], trusted) if len(self.snapshots) > 1 else None
 
     def load_one(self, snapshot: Snapshot, trusted: Collection[str] = ()) -> Loaded:
-        """As `load` for one of `snapshots`."""
+        """Return what `load` returns, for one of `snapshots`."""
         loaded, self._base = load(self._files, snapshot, trusted)
         self._loaded = snapshot.manifest.number
         return loaded
 
     def set_aside(self, bad: Collection[Snapshot]) -> None:
-        """Move these snapshots and the manifests in `damaged` to a folder `damaged`, with all files that no other
-        one names; what was there before goes. Raises StateUnwritable."""
+        """Move these snapshots and the damaged manifests to the folder `damaged`, with all files that no other
+        snapshot names. Files that were there before are removed. Raises StateUnwritable."""
         files, aside = self._files, self.path / ASIDE
         kept = [each for each in self.snapshots if each not in bad]
         named = {file.file for each in kept for file in each.manifest.files()}
@@ -110,7 +110,7 @@ class StateFolder(Closing):
         self.snapshots, self.damaged = self._read(mends=False)
 
     def aside(self) -> int:
-        """How many files lie in the folder of what was set aside."""
+        """How many files lie in the folder `damaged`."""
         try:
             return len(self._files.listdir(self.path / ASIDE))
         except OSError:
@@ -118,12 +118,15 @@ class StateFolder(Closing):
 
     @property
     def suspected(self) -> bool:
-        """Whether something of the state was found damaged while it was used. Raises StateUnwritable."""
+        """Whether a file of the state was found damaged while it was used. Raises StateUnwritable."""
         with writing(self.path):
             return SUSPECT in self._files.listdir(self.path)
 
     def suspect(self, suspected: bool) -> None:
-        """Note that, or that all is verified. A disk that does not take the note goes without it."""
+        """Note that a file was found damaged in use, or that all files are verified.
+
+        If the disk does not take the note, none is made.
+        """
         with contextlib.suppress(OSError):
             if suspected:
                 self._files.close(self._files.create(self.path / SUSPECT))

@@ -16,9 +16,9 @@ from stream.version import __version__
 SEALED: Final = b"SIMSEAL\n"
 MANIFEST: Final = b"SIMMANI\n"
 FORMAT: Final = 2
-"""1: identities of pages are MurmurHash3. 2: they are BLAKE2b."""
-EARLIEST: Final = 1
-"""Formats from this one on can be taken over (`judge/upgrade`)."""
+"""In format 1 identities of pages are MurmurHash3; in format 2 BLAKE2b."""
+MIN_FORMAT: Final = 1
+"""The earliest format that can be upgraded (`judge/upgrade`)."""
 SIZE: Final = 64
 _LAYOUT: Final = struct.Struct("<8sI52s")
 
@@ -40,15 +40,15 @@ def format_of(data: bytes) -> int:
 
 
 def check_format(path: Path, data: bytes, reads: int = FORMAT) -> None:
-    """Raise StateFormat unless the file is of the format that is read; to be called once the checksum agreed."""
+    """Raise StateFormat unless the file is of the format `reads`. Call it once the checksum has agreed."""
     _, number, writer = _LAYOUT.unpack(data[:SIZE])
     if number == reads:
         return
     name = "simstream " + (writer.rstrip(b"\0").decode("ascii", "replace") or "of another version")
-    if EARLIEST <= number < FORMAT:
-        todo = f"take it over into a new folder with `simstream state upgrade {path.parent} NEW`"
+    if MIN_FORMAT <= number < FORMAT:
+        todo = f"upgrade it into a new folder with `simstream state upgrade {path.parent} NEW`"
     else:
-        todo = f"start {name} or one that reads its format"
+        todo = f"start {name}, or a version that reads format {number}"
     raise StateFormat(
         f"{path} was written by {name} in format {number}; this version reads format {FORMAT}",
         f"{todo}, or delete the folder: a service judges its log again, a Deduper begins empty",

@@ -25,10 +25,10 @@ class Files:
     """The file system as it is. Descriptors are plain numbers; nothing is buffered."""
 
     mode = 0o600
-    """Of files that are made: a state holds the ids of pages, which are nobody else's business."""
+    """The mode of new files: a state holds the ids of pages, so only its owner may read it."""
 
     reads = FORMAT
-    """The one format of the state's files that is read. What is written is of today's."""
+    """The one format of the state's files that is read. Files are written in the current format."""
 
     def create(self, path: Path) -> int:
         """A new empty file to write to, in place of one that a crash has left."""
@@ -51,14 +51,14 @@ class Files:
         return os.write(descriptor, data)
 
     def pwrite(self, descriptor: int, data: bytes, offset: int) -> None:
-        """All of `data`, from `offset` on."""
+        """Write all of `data` from `offset` on."""
         rest = memoryview(data)
         while rest:
             done = os.pwrite(descriptor, rest, offset)
             rest, offset = rest[done:], offset + done
 
     def truncate(self, descriptor: int, size: int) -> None:
-        """What is behind `size` goes."""
+        """Cut off all bytes behind `size`."""
         os.ftruncate(descriptor, size)
 
     def fsync(self, descriptor: int) -> None:
@@ -66,7 +66,7 @@ class Files:
         os.fsync(descriptor)
 
     def sync_data(self, descriptor: int) -> None:
-        """As `fsync`, also for a file that is open to be read, whoever wrote to it; its times may be lost."""
+        """Do what `fsync` does, but perhaps not for the file's times; the file may be open for reading only."""
         os.fdatasync(descriptor) if hasattr(os, "fdatasync") else os.fsync(descriptor)
 
     def rename(self, old: Path, new: Path) -> None:
@@ -85,7 +85,7 @@ class Files:
         os.unlink(path)
 
     def make_folder(self, path: Path) -> None:
-        """With the folders above it, so that it survives a power cut; one that is there stays."""
+        """Make a folder and the folders above it, so that they survive a power cut; an existing folder stays."""
         missing = [each for each in (path, *path.parents) if not each.exists()]
         path.mkdir(parents=True, exist_ok=True)
         for each in missing:

@@ -95,7 +95,7 @@ def encode(manifest: Manifest) -> bytes:
 
 
 def decode(path: Path, data: bytes, reads: int = header.FORMAT) -> Manifest:
-    """Raises StateDamaged, and StateFormat where the file is not of the format that is read."""
+    """Return the manifest in `data`. Raises StateDamaged, and StateFormat unless it is of the format `reads`."""
     body, digest = data[: -checksum.SIZE], data[-checksum.SIZE :]
     if not header.is_of(body, header.MANIFEST):
         raise damaged(path, "it does not begin as a manifest does")
@@ -142,7 +142,10 @@ def read_all(files: Files, folder: Path) -> tuple[Snapshot, ...]:
 
 
 def read_each(files: Files, folder: Path) -> tuple[tuple[Snapshot, ...], dict[Path, StateDamaged]]:
-    """As `read_all` for the one process of the folder, and the manifests that are damaged, with what is wrong."""
+    """Return the snapshots as `read_all` does, and each damaged manifest with its error.
+
+    Only for the one process that holds the folder's lock.
+    """
     found: dict[int, Snapshot] = {}
     bad: dict[Path, StateDamaged] = {}
     for name in IN_ORDER:

@@ -1,4 +1,4 @@
-"""What lies in a state's folder: names of its own making, and how a folder of somebody else's is told from it."""
+"""Names of the files in a state's folder, and the check that a folder holds no other files."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from stream.files.manifest import IN_ORDER
 
 LOCK: Final = "lock"
 SUSPECT: Final = "suspect"
-"""An empty file: something was found damaged while it was used, so all is verified at the next start."""
+"""An empty file. A file of the state was found damaged in use, so the next start verifies all files."""
 ASIDE: Final = "damaged"
-"""The folder of what was set aside."""
+"""The folder for damaged snapshots that were set aside."""
 SEALED: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}\.\d+\.sealed(\.part)?")
 """Sealed files, also half-written: the part's name, and the number of the snapshot that wrote it."""
 
 
 def check_own(path: Path, names: Collection[str]) -> None:
-    """Raise UsageError for a folder with other people's files, in which no state has ever been."""
+    """Raise UsageError for a folder that holds other files and has never held a state."""
     if {LOCK, *IN_ORDER} & set(names):
         return
     others = sorted(name for name in names if not name.startswith(".") and name != "lost+found")
     if others:
         raise UsageError(
-            f"{path} is no folder of a state, and holds other things ({', '.join(others[:3])})",
-            "give the state a folder of its own: one that is new or empty",
+            f"{path} is no folder of a state: it holds other files ({', '.join(others[:3])})",
+            "name a new or an empty folder",
         )

@@ -1,4 +1,4 @@
-"""When a state is saved while pages come."""
+"""How often a state is saved while pages come."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Final
 from stream.errors import SettingsError
 
 _SHARE: Final = 20
-"""Saving takes at most one of so many parts of the time."""
+"""Saving takes at most one part of the time in so many."""
 
 
 class SavePace:
-    """Says when a save is due: after so many pages, or so many seconds, whichever comes first.
+    """Says when a save is due: after `pages` pages or `seconds` seconds, whichever comes first.
 
-    Never so soon that saving would take more than a twentieth of the time. `clock` gives seconds.
+    A save is never due so soon that saving takes more than a twentieth of the time. `clock` gives seconds.
     Raises SettingsError for numbers that are not above 0.
     """
 
@@ -25,17 +25,17 @@ class SavePace:
         self._saved_at, self._rest, self._behind = clock(), 0.0, 0
 
     def due(self, pages: int) -> bool:
-        """Whether to save now that so many pages were judged."""
+        """Whether to save now that `pages` pages were judged."""
         since = self._clock() - self._saved_at
         if pages == self._behind or since < self._rest:
             return False
         return pages - self._behind >= self._pages or since >= self._seconds
 
     def failed(self) -> None:
-        """Saving did not succeed: try again when it is due the next time."""
+        """Note that saving failed: try again when it is due the next time."""
         self._saved_at = self._clock()
         self._rest = self._seconds
 
     def saved(self, pages: int, took_s: float = 0.0) -> None:
-        """So many pages are saved, which took so long."""
+        """Note that `pages` pages are saved, and that saving took `took_s` seconds."""
         self._saved_at, self._rest, self._behind = self._clock(), took_s * _SHARE, pages

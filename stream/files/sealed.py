@@ -36,11 +36,11 @@ _WINDOW: Final = 8 * checksum.BLOCK
 
 
 Pace = Callable[[int], None]
-"""Hears how many bytes were verified just now, and may wait."""
+"""Called with the number of bytes that were just verified; it may wait."""
 
 
 def at_once(size: int) -> None:
-    """No pace at all."""
+    """Verify without any wait."""
 
 
 class Extent(NamedTuple):
@@ -149,8 +149,10 @@ def layout(path: Path, files: Files | None = None) -> Mapping[str, Extent]:
 
 
 def check(files: Files, descriptor: int, path: Path, *, verify: bool, pace: Pace = at_once) -> Sealed:
-    """What the open file says of itself; `pace` hears of each piece that was verified. Raises OSError, StateDamaged
-    and StateFormat."""
+    """Return what the open file says of itself. `pace` is called after each verified piece.
+
+    Raises OSError, StateDamaged and StateFormat.
+    """
     sealed = _describe(files, descriptor, path)
     if verify:
         _verify(files, descriptor, sealed, pace)

@@ -46,12 +46,12 @@ class Accepted:
 class Acceptor:
     """Positions, ordinals and digest of one log under one recipe.
 
-    `positions` maps (unique id of the source topic, partition) to the next offset that has not been accepted, in
-    the order in which they were accepted last; `gaps` maps it to the furthest `from` seen behind an open gap.
-    `next_frame` is the offset of the next frame to read, `ordinal` that of the next page.
+    `positions` maps (unique id of the source topic, partition) to the next offset that has not been accepted; the
+    partition that was accepted last comes last. `gaps` maps the same key to the furthest `from` seen behind an open
+    gap. `next_frame` is the offset of the next frame to read, `ordinal` the ordinal of the next page.
 
-    A source topic that was deleted and made anew has another id. Once the new one begins, nobody can close a gap of
-    the old one any more: `gaps` has none of it.
+    A source topic that was deleted and made anew has another id. Once the new topic begins, gaps of the old topic
+    can never close: `gaps` has none of them.
     """
 
     def __init__(self, recipe_id: str, sketch_words: int) -> None:
@@ -66,8 +66,8 @@ class Acceptor:
     def accept(self, offset: int, data: bytes, append_time: int) -> Accepted | Ignored:
         """Take the frame at `offset` of the log. Cost: a checksum over the frame; no page is copied.
 
-        Raises FrameFormat, and changes nothing, for a whole frame that this version does not understand: others
-        may accept its pages, so to pass over it would be to guess.
+        Raises FrameFormat, and changes nothing, for a whole frame that this version does not understand. To ignore
+        the frame would be to guess: a newer judge may accept its pages.
         """
         frame = _decoded(data)
         self.next_frame = offset + 1
@@ -91,13 +91,13 @@ class Acceptor:
         return self._take(offset, frame, key, position, append_time)
 
     def _gap(self, key: tuple[str, int], start: int) -> None:
-        """Note a gap, unless another source topic goes on meanwhile: a late frame of a deleted one opens none."""
+        """Note a gap, unless another source topic goes on meanwhile: a late frame of a deleted topic opens none."""
         known = any(topic_id == key[0] for topic_id, _ in self.positions)
         if not known or key[0] == next(reversed(self.positions))[0]:
             self.gaps[key] = max(start, self.gaps.get(key, 0))
 
     def _begin(self, topic_id: str) -> None:
-        """A source topic begins: gaps of the one before it stay open for ever, and are no longer told."""
+        """Forget the gaps of the source topic before a new one: they can never close."""
         if all(topic_id != begun for begun, _ in self.positions):
             self.gaps = {key: start for key, start in self.gaps.items() if key[0] == topic_id}
 
@@ -126,7 +126,7 @@ class Acceptor:
 
 
 def _decoded(data: bytes) -> frames.Frame | None:
-    """The frame, None for a damaged one. Raises FrameFormat."""
+    """Return the frame, or None for a damaged one. Raises FrameFormat."""
     try:
         return frames.decode(data)
     except FrameDamaged:

@@ -233,7 +233,7 @@ class Directory:
 
 
 def has_secret(part: Part) -> bool:
-    """Whether a part has its slots; else the state was taken over from another format, and it has a count alone."""
+    """Whether a part has its slots; a part of an upgraded state has only a count."""
     return "secret" in part.facts or PLACED in part.arrays
 
 

@@ -49,9 +49,10 @@ def restore(store: Store, parts: Sequence[Part], stream_time: int | None, live_p
 
 
 def _place_again(store: Store, count: Fact) -> None:
-    """Fill the directory of a state that has none: it was taken over from a format whose identities were others.
+    """Fill the directory of an upgraded state, which has none: its pages have new identities.
 
-    Reads all records; about 1 us a page."""
+    Reads all records; about 1 us a page. Raises StateDamaged where the count does not agree.
+    """
     for colds, records in store.pages.chunks():
         live = store.rows.are_live(records["row"], colds)
         store.directory.add(records["identity"][live], records["row"][live])

@@ -21,9 +21,9 @@ Arrays = Mapping[str, NDArray[Any]]
 
 
 def upgraded(parts: Iterable[Part], number: int) -> list[Part]:
-    """Return the parts of a state of format `number`, at least `header.EARLIEST`, as parts of today's format.
+    """Return the parts of a state of format `number`, at least `header.MIN_FORMAT`, in the current format.
 
-    Arrays of pages are made when they are looked at, chunk by chunk: so a state takes no memory of its own.
+    Arrays of pages are computed on access, chunk by chunk, so the upgrade holds no second state in memory.
     """
     found = list(parts)
     for step in range(number, FORMAT):
@@ -32,16 +32,16 @@ def upgraded(parts: Iterable[Part], number: int) -> list[Part]:
 
 
 def _from_1(part: Part) -> Part:
-    """Identities were MurmurHash3: compute those of today; the directory places them again at the first start."""
+    """Replace the MurmurHash3 identities by the current ones. The first start fills the directory again."""
     if part.kind in Pages.KINDS and "records" in part.arrays:
-        return part._replace(arrays=_Anew(part.name, part.arrays))
+        return part._replace(arrays=_RehashedPages(part.name, part.arrays))
     if part.kind == "directory":
         return part._replace(facts={"count": part.facts.get("count")}, arrays={})
     return part
 
 
-class _Anew(Mapping[str, NDArray[Any]]):
-    """The arrays of a chunk of pages under the identities of their ids. Keeps no array."""
+class _RehashedPages(Mapping[str, NDArray[Any]]):
+    """The arrays of a chunk of pages, with identities computed anew from the ids. Keeps no array."""
 
     def __init__(self, name: str, arrays: Arrays) -> None:
         self._name = name
@@ -60,7 +60,10 @@ class _Anew(Mapping[str, NDArray[Any]]):
 
 
 def _under_new_identities(name: str, words: U64, ids: NDArray[np.uint8]) -> U64:
-    """Give records (n, 9 + S) the identities of their ids, and checks that fit. 1 us each. Raises StateDamaged."""
+    """Return records (n, 9 + S) with identities computed from their ids, and matching checksums.
+
+    Changes `words` in place. Cost: 1 us a record. Raises StateDamaged.
+    """
     if kernels.damaged(words) >= 0 or kernels.damaged_id(words, ids) >= 0:
         raise damaged_store(f"a record or an id of {name} does not agree with its checksum")
     records = words.reshape(-1).view(Layout(words.shape[1] - kernels.PLAIN).dtype)
@@ -73,4 +76,4 @@ def _under_new_identities(name: str, words: U64, ids: NDArray[np.uint8]) -> U64:
 
 
 _STEPS: Final[Mapping[int, Callable[[Part], Part]]] = {1: _from_1}
-"""From each format to the next."""
+"""Upgrades a part from each format to the next."""

@@ -39,7 +39,7 @@ def kernel(function: Callable[..., Any], **options: Any) -> Any:
     """`njit(nogil=True, cache=True)` with the cache in the folder of these sources.
 
     It lies below the folder that numba was told of, else beside the sources; where that cannot be written,
-    numba's own choice stands. Without any folder that can be written the kernel is compiled anew in each process.
+    numba's own choice stands. If no folder can be written, each process compiles the kernel anew.
     """
     settings: Any = config  # made of environment variables at run time, unknown to type checkers
     before = settings.CACHE_DIR
@@ -48,7 +48,7 @@ def kernel(function: Callable[..., Any], **options: Any) -> Any:
         settings.CACHE_DIR = str(Path(before or beside) / f"kernels-{sources_digest()}")
     try:
         return njit(nogil=True, cache=True, **options)(function)
-    except RuntimeError:  # numba has looked at every folder that it knows
+    except RuntimeError:  # numba has tried every folder that it knows
         _tell_once()
         return njit(nogil=True, **options)(function)
     finally:
@@ -57,7 +57,10 @@ def kernel(function: Callable[..., Any], **options: Any) -> Any:
 
 @cache
 def _tell_once() -> None:
-    _log.warning("no folder can be written for compiled kernels: they are compiled anew; NUMBA_CACHE_DIR names one")
+    _log.warning(
+        "no folder for compiled kernels can be written, so each start compiles them anew: "
+        "set NUMBA_CACHE_DIR to a folder that can be written"
+    )
 
 
 def lean_kernel(function: Callable[..., Any]) -> Any:

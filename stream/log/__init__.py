@@ -12,7 +12,7 @@ KAFKA = "kafka://"
 _SERVERS = re.compile(r"{0}(,{0})*".format(r"(\[[\da-fA-F:.]+\]|[\w.-]+):\d{1,5}"))
 """`HOST:PORT,...`, as Kafka's own tools take it."""
 _SCHEME = re.compile(r"(kafka|https?|file|tcp)s?:", re.IGNORECASE)
-"""How an address begins that was meant for something else than a folder."""
+"""The beginning of an address that was not meant as a folder."""
 
 
 def open_log(address: str, options: LogOptions | None = None) -> Log:

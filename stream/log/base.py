@@ -35,14 +35,17 @@ class TopicInfo(NamedTuple):
     partitions: int
 
 
-class Difference(NamedTuple):
-    """A setting of a topic that does not fit. Where it `breaks` a rule nothing may work on that topic; any other
-    endangers what the service promises, such as how long the log is kept."""
+class TopicDifference(NamedTuple):
+    """A setting of a topic that does not fit.
+
+    If it `breaks` a rule, no role may work on that topic. Any other difference endangers what the service promises,
+    such as how long the log is kept.
+    """
 
     setting: str
     found: str | None
     wanted: str
-    """What it should be, such as `not -1` or `less than 5`."""
+    """How the setting differs from the right value, such as `not -1` or `less than 5`."""
     breaks: bool = False
 
     def __str__(self) -> str:
@@ -206,7 +209,7 @@ class Source(Closing):
     def positions(self) -> dict[int, int]:
         """Per owned partition, the offset below which `poll` has returned all records.
 
-        Markers of transactions, and records that were never committed, may lie between the last record and it."""
+        Markers of transactions and uncommitted records may lie between the last record and this offset."""
 
     @abstractmethod
     def lag(self) -> dict[int, int]:
@@ -323,11 +326,14 @@ class Log(Closing):
         directory. `verdicts` get as many as `pages` have."""
 
     def check(self) -> None:
-        """Raise SettingsError where the log cannot be used as it is set. Nothing is asked or made."""
+        """Raise SettingsError if the log's settings are wrong. Asks no broker and makes nothing."""
 
-    def differences(self, topic: str) -> list[Difference]:
-        """What of a topic that is there does not fit, except how many partitions `pages` and `verdicts` have.
-        Settings that this user may not see count as fitting. Raises TopicMissing, BrokerUnreachable."""
+    def differences(self, topic: str) -> list[TopicDifference]:
+        """Return the settings of an existing topic that do not fit.
+
+        The number of partitions of `pages` and `verdicts` is not checked. Settings that this user may not see count
+        as fitting. Raises TopicMissing, BrokerUnreachable.
+        """
         return []
 
     @abstractmethod

@@ -13,7 +13,7 @@ def how_to_create(address: str, options: LogOptions) -> str:
 
 
 def where(address: str, prefix: str, publish_to: str | None = None, config: str | None = None) -> str:
-    """The flags that name a log, and the settings file where one was named."""
+    """Return the flags that name a log, and the settings file if one was named."""
     flags = f"--log {shlex.quote(address)}"
     if prefix != LogOptions().prefix:
         flags += f" --prefix {prefix}"

@@ -13,13 +13,13 @@ from typing import Literal
 from stream.errors import SettingsError
 from stream.log.base import (
     Appender,
-    Difference,
     Election,
     Log,
     LogOptions,
     Publisher,
     Reader,
     Source,
+    TopicDifference,
     TopicInfo,
     TopicReport,
 )
@@ -49,14 +49,14 @@ class KafkaLog(Log):
         self._cluster = Cluster(servers, options or LogOptions())
 
     def check(self) -> None:
-        """See Log: whether clients for reading and for publishing take the settings."""
+        """See Log. Checks that each kind of client accepts the settings."""
         self._cluster.check()
 
     def create_topics(self, partitions: int | None = None) -> list[TopicReport]:
         """See Log."""
         return create_topics(self._cluster, partitions)
 
-    def differences(self, topic: str) -> list[Difference]:
+    def differences(self, topic: str) -> list[TopicDifference]:
         """See Log."""
         return differences(self._cluster, topic)
 

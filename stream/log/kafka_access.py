@@ -32,7 +32,7 @@ LASTING = frozenset(
         KafkaError.INVALID_RECORD,
     }
 )
-"""What a broker says of a record that it will refuse for ever, so that sending it again mends nothing."""
+"""Errors for a record that a broker will always refuse: sending it again does not help."""
 
 
 class Admission:

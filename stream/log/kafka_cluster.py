@@ -62,9 +62,8 @@ PAUSE = 0.1
 """Seconds before a question is asked again that the wrong broker, or one not yet ready, has answered."""
 SILENT_AFTER = 3.0
 """Seconds without an answer after which a broker counts as away."""
-GRACE = 1.0
-"""Seconds after the end of a question's time for which its answer is still awaited: the client itself should have
-given it up by then, and so should end it by its proper name."""
+GRACE_S = 1.0
+"""Seconds to wait beyond a question's own time: the client itself should end the question, with its own error."""
 SOCKET_MS = 10_000
 """A broker that is frozen keeps its connections: so long a request waits for it before another one is asked."""
 COMMON: Mapping[str, Any] = {
@@ -236,9 +235,10 @@ class Cluster:
         return {where.partition: self.answer(future, patience).offset for where, future in futures.items()}
 
     def answer(self, future: Future[Any], patience: float) -> Any:
-        """What the broker answers within `patience` seconds; a long silence is said, the first time.
+        """Return the broker's answer within `patience` seconds. The first long silence is logged.
 
-        Raises KafkaException, also for no answer in time, and NotAdmitted."""
+        Raises KafkaException, also if there is no answer in time, and NotAdmitted.
+        """
         asked_at = time.monotonic()
         while True:
             try:
@@ -248,7 +248,7 @@ class Cluster:
             except TimeoutError:
                 self.check_admission()
             waited = time.monotonic() - asked_at
-            if waited > patience + GRACE:
+            if waited > patience + GRACE_S:
                 raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "the client did not end a question in time"))
             if waited > SILENT_AFTER:
                 self.say_waiting()
@@ -288,9 +288,9 @@ class Cluster:
         if cause.code() == KafkaError.INVALID_TIMESTAMP:
             now = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime())
             return LogError(
-                f"Kafka refuses records of {what} for their time; here it is {now}",
-                "set the clocks of this machine and of the brokers, or the topic's message.timestamp.type to "
-                "LogAppendTime",
+                f"Kafka refuses records of {what} for their timestamps; the clock of this machine says {now}",
+                "set the clocks of this machine and of the brokers right, or set the topic's "
+                "message.timestamp.type to LogAppendTime",
             )
         return LogError(f"Kafka refused ({what}): {cause.str()}", "look at the broker's log and at [kafka]")
 

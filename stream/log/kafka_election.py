@@ -79,14 +79,14 @@ class KafkaElection(Election):
 
     @property
     def elected(self) -> bool:
-        """See Election. Raises LogError where the broker refuses the group, or polling it has ended."""
+        """See Election. Raises LogError where the broker refuses the group, or where polling it has ended."""
         if self._error is not None:
             raise self._error
         return self._elected.is_set()
 
     @property
     def lost(self) -> bool:
-        """See Election. Raises LogError where polling the group has ended: it will never elect this one again."""
+        """See Election. Raises LogError where polling the group has ended: this judge can no longer be elected."""
         if self._error is not None and not self._thread.is_alive():
             raise self._error
         return self._was_elected and not self._elected.is_set()
@@ -102,7 +102,7 @@ class KafkaElection(Election):
                 message = self._consumer.poll(STEP)
                 if message is not None and message.error() is not None:
                     self._on_error(message.error())
-        except Exception as error:  # noqa: BLE001  # whatever it is, this judge must not believe to be elected
+        except Exception as error:  # noqa: BLE001  # after any error this judge must not count as elected
             self._error = LogError(
                 f"the election of the group {group_of(self._cluster)} broke off ({type(error).__name__}: {error})",
                 "start this judge again",

@@ -31,7 +31,7 @@ FIXED: Mapping[str, Any] = {
     "auto.offset.reset": "error",
     "enable.auto.commit": False,
     "enable.auto.offset.store": False,
-    "check.crcs": True,  # else a bit that rots on a broker's disk or on the way would be taken for the record
+    "check.crcs": True,  # else records with flipped bits would be read as they are
     "enable.partition.eof": True,  # the only way past the markers that transactions leave at a topic's end
 }
 MAX_BYTES = 16 << 20
@@ -79,8 +79,11 @@ def _readable_headers(message: Any) -> tuple[tuple[str, bytes], ...]:
 
 
 def consume(consumer: Any, limit: int, timeout: float) -> list[Any]:
-    """Up to `limit` messages, and about MAX_BYTES, as soon as one is there: the client itself would wait for
-    all of them, and hand over all that it has fetched of every partition. About ten calls for 1,000 messages."""
+    """Return up to `limit` messages, and about MAX_BYTES, as soon as one is there.
+
+    The client itself would wait for all of them, and return all that it has fetched of every partition. Makes about
+    ten calls for 1,000 messages.
+    """
     messages: list[Any] = consumer.consume(1, 0)
     if not messages and timeout > 0:
         messages = consumer.consume(1, timeout)
@@ -90,7 +93,7 @@ def consume(consumer: Any, limit: int, timeout: float) -> list[Any]:
         seen = len(messages)
         if size >= MAX_BYTES:
             break
-        fitting = (MAX_BYTES - size) * seen // (size + 1)  # if those to come are like those seen
+        fitting = (MAX_BYTES - size) * seen // (size + 1)  # if the next messages are as large as these
         more = consumer.consume(max(1, min(limit - seen, fitting, 2 * seen)), 0)
         if not more:
             break
@@ -200,10 +203,10 @@ class KafkaReader(Reader):
 
 
 def damaged(message: Any) -> LogDamaged:
-    """The error for a batch whose checksum does not agree; the client would pass over it."""
+    """Return the error for a batch whose checksum does not agree; the client itself would skip the batch."""
     return LogDamaged(
         f"{message.topic()} is damaged in partition {message.partition()}: {message.error().str()}",
-        "look at the disk of that partition's leader; another replica may have it whole",
+        "check the disk of this partition's leader; another replica may hold the records undamaged",
     )
 
 

@@ -21,7 +21,7 @@ class SameTopics:
         self._cluster = cluster
         self._topics = topics
         self.infos = cluster.describe(topics)
-        """As they were when they were asked for last: partitions may be added."""
+        """The topics as of the last answer: partitions may be added."""
         self.away = False
         """Whether the last question got no answer within the log's patience."""
         self._no_news_since: float | None = None

@@ -22,7 +22,7 @@ from stream.log.base import (
     POSITIONS,
     TOPICS,
     VERDICTS,
-    Difference,
+    TopicDifference,
     TopicReport,
     largest_record,
 )
@@ -30,17 +30,17 @@ from stream.log.kafka_cluster import AWAY, SILENT_AFTER, Cluster
 
 DEFAULT_PARTITIONS = 8
 MIN_REPLICAS = 2
-MIN_VERDICT = 1 << 20
+MIN_VERDICT_BYTES = 1 << 20
 """More bytes than a verdict can have, but for one that merges a hundred thousand clusters."""
 LIMIT = "max.message.bytes"
 MOST = 2**31 - 1
 """The greatest limit that a broker knows."""
 REPLICAS = "min.insync.replicas"
 BROKERS_TIME = {"message.timestamp.type": "LogAppendTime"}
-"""Brokers refuse records of a writer whose clock is an hour ahead of theirs, where its time counts."""
+"""With the brokers' time they accept every record; else they refuse a writer whose clock is an hour ahead."""
 POLICY = "cleanup.policy"
-SOON = 0.3
-"""Seconds that a question may take before it is asked again, at first."""
+SOON_S = 0.3
+"""Seconds that the first question may take before it is asked again; later questions may take longer."""
 
 
 def wanted_settings(cluster: Cluster, topic: str, brokers: int) -> dict[str, str]:
@@ -85,7 +85,7 @@ def create_topics(cluster: Cluster, partitions: int | None) -> list[TopicReport]
     return reports
 
 
-def differences(cluster: Cluster, topic: str) -> list[Difference]:
+def differences(cluster: Cluster, topic: str) -> list[TopicDifference]:
     """See `Log.differences`."""
     try:
         found = topic_settings(cluster, topic)
@@ -93,22 +93,23 @@ def differences(cluster: Cluster, topic: str) -> list[Difference]:
         found = {}
     there = cluster.describe([topic])[topic].partitions
     alone = topic in (FINGERPRINTS, POSITIONS) and there != 1
-    partitions = [Difference("partitions", str(there), "not 1", breaks=True)] if alone else []
+    partitions = [TopicDifference("partitions", str(there), "not 1", breaks=True)] if alone else []
     return partitions + (_unfit(cluster, topic, found, _count_brokers(cluster)) if found else [])
 
 
 def _count_brokers(cluster: Cluster) -> int:
-    """Raises BrokerUnreachable after the log's patience, NotAdmitted.
+    """Return the number of brokers. Raises BrokerUnreachable after the log's patience, NotAdmitted.
 
-    `describe_cluster` is not used: it ends the whole process (an assertion of the client's own) where a broker that
-    was just started, or woken, does not yet count itself among the brokers."""
+    `describe_cluster` is not used: an assertion of the client's ends the whole process if a broker that has just
+    started does not yet count itself among the brokers.
+    """
 
     began = time.monotonic()
 
     def ask(patience: float) -> int:
-        waited = time.monotonic() - began  # short at first: meanwhile nobody looks whether the client is let in
+        waited = time.monotonic() - began  # short at first: no admission is checked meanwhile
         try:
-            found = cluster.admin().list_topics(cluster.name(PAGES), timeout=min(patience, max(SOON, waited)))
+            found = cluster.admin().list_topics(cluster.name(PAGES), timeout=min(patience, max(SOON_S, waited)))
         except KafkaException as error:
             if error.args[0].code() in AWAY and waited > SILENT_AFTER:
                 cluster.check_admission()
@@ -140,7 +141,7 @@ def admitted_bytes(cluster: Cluster, topic: str) -> int:
 
 
 def producer_bytes(admitted: int) -> int:
-    """What a topic admits as a producer's own limit, which has bounds."""
+    """Return a producer's own limit for a topic that admits so many bytes; the client has bounds for it."""
     return min(max(admitted, 1000), 1_000_000_000)
 
 
@@ -149,7 +150,7 @@ def _create(cluster: Cluster, topic: str, count: int, brokers: int) -> TopicRepo
     wanted = wanted_settings(cluster, topic, brokers)
     if topic == DEAD_LETTERS:  # a page that is refused for its size still has to fit
         wanted[LIMIT] = str(min(max(int(wanted[LIMIT]), admitted_bytes(cluster, PAGES) + DEAD_LETTER_ROOM), MOST))
-    if topic in (VERDICTS, POSITIONS, DEAD_LETTERS):  # of topics that are there either will do
+    if topic in (VERDICTS, POSITIONS, DEAD_LETTERS):  # an existing topic may have either
         wanted |= BROKERS_TIME
     new = NewTopic(cluster.name(topic), count, min(3, brokers), config=wanted)
     patience = cluster.options.patience
@@ -165,22 +166,22 @@ def _create(cluster: Cluster, topic: str, count: int, brokers: int) -> TopicRepo
 
 
 def _compare(cluster: Cluster, topic: str, count: int, brokers: int) -> tuple[str, ...]:
-    """What of an existing topic does not fit; more room or more replicas than asked for would."""
+    """Return the settings of an existing topic that do not fit; more room or more replicas than asked for fit."""
     there = cluster.describe([topic])[topic].partitions
     differs = []
     if there != count and topic != DEAD_LETTERS:
-        differs.append(Difference("partitions", str(there), f"not {count}"))
+        differs.append(TopicDifference("partitions", str(there), f"not {count}"))
     differs += _unfit(cluster, topic, topic_settings(cluster, topic), brokers)
     return tuple(map(str, differs))
 
 
-def _unfit(cluster: Cluster, topic: str, found: Mapping[str, str], brokers: int) -> list[Difference]:
-    """The settings among those found that do not fit."""
+def _unfit(cluster: Cluster, topic: str, found: Mapping[str, str], brokers: int) -> list[TopicDifference]:
+    """Return those of the settings `found` that do not fit."""
     if topic == PAGES:
         return []  # the user's own
     wanted = wanted_settings(cluster, topic, brokers)
     if topic == VERDICTS:
-        wanted[LIMIT] = str(MIN_VERDICT)
+        wanted[LIMIT] = str(MIN_VERDICT_BYTES)
     if topic == DEAD_LETTERS:
         wanted[LIMIT] = str(admitted_bytes(cluster, PAGES))
     unfit = []
@@ -188,10 +189,10 @@ def _unfit(cluster: Cluster, topic: str, found: Mapping[str, str], brokers: int)
         there = found.get(name)
         if name in (LIMIT, REPLICAS):
             if int(there or 0) < int(value):
-                unfit.append(Difference(name, there, f"less than {value}"))
+                unfit.append(TopicDifference(name, there, f"less than {value}"))
         elif there != value:
             breaks = name == POLICY and topic in (FINGERPRINTS, VERDICTS) and "compact" in (there or "")
-            unfit.append(Difference(name, there, f"not {value}", breaks))
+            unfit.append(TopicDifference(name, there, f"not {value}", breaks))
     return unfit
 
 

@@ -3,18 +3,18 @@
 A topic is one append-only file with the records of all its partitions in the order of their appends. Every
 append is one checksummed group; verdicts and position are one group together, so a crash leaves both or neither.
 
-What was acknowledged or published survives the death of the process, also `kill -9`: it is in the kernel's page
-cache. A power cut may take the last second, but nothing that something else on the disk was made from. So the disk
-is waited for
+Acknowledged and published records survive the death of the process, also `kill -9`: they are in the kernel's page
+cache. A power cut may lose the last second of records, but no record that other records on the disk depend on. So
+these wait for the disk:
 
-- by a source before it hands over pages: no frame names an offset that the file may lose;
-- by `publish` for the frames before the verdicts, then for the verdicts with their position;
-- by a commit for pages, frames and dead letters, then for the commit itself;
-- by a reader of positions before it hands one over: a standby's snapshot is not ahead of what is published;
-- by `flush` and `close`, and by every writer once a second.
+- a source, before it hands over pages: no frame names an offset that the file may lose;
+- `publish`, for the frames before the verdicts, then for the verdicts with their position;
+- a commit, for pages, frames and dead letters, then for the commit itself;
+- a reader of positions, before it hands one over: a standby's snapshot is not ahead of what is published;
+- `flush` and `close`, and every writer once a second.
 
-Where the disk lost what it had taken all the same, the next writer or source refuses: offsets that a commit or
-position has passed are never given twice.
+If the disk has lost records all the same, the next writer or source refuses to start. It never gives an offset
+twice that a commit or a position has passed.
 """
 
 from __future__ import annotations

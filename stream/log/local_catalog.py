@@ -47,7 +47,7 @@ class Catalog:
         return TopicWriter(self.path(topic), self.info(_stored_in(topic)), self.files)
 
     def sync(self, *topics: str) -> None:
-        """Make all that is in these topics survive a power cut. Raises TopicMissing, LogError."""
+        """Make all records of these topics survive a power cut. Raises TopicMissing, LogError."""
         for topic in topics:
             file = self.open(topic)
             try:

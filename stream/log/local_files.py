@@ -1,7 +1,8 @@
 """One topic's file in a local log: for reading, for counting, and for its one writer under a lock.
 
-What `write` has returned for survives the death of the process (the page cache is the kernel's); `sync` makes it
-survive the machine's. A power cut may take any part of what was not synced, and leave what was written behind it.
+After `write` returns its group survives the death of the process (the page cache is the kernel's). `sync` makes all
+groups survive a power cut. A power cut may lose any part of the bytes that were not synced, also before later bytes
+that it keeps.
 """
 
 from __future__ import annotations
@@ -40,13 +41,13 @@ from stream.log.local_lock import Lock, cannot_write
 
 CHUNK = 1 << 20
 """Bytes read at a time; a longer group is read alone."""
-SYNC_EVERY = 1.0
-"""Seconds between two syncs of a writer that is busy: a power cut takes no more of what nobody has read yet."""
+SYNC_EVERY_S = 1.0
+"""Seconds between two syncs of a busy writer: a power cut loses at most so much of the unread records."""
 _log = logging.getLogger("simstream.log")
 
 
 class LogFiles(Files):
-    """The file system as it is; others may read a log."""
+    """The real file system; other users may read a log's files."""
 
     mode = 0o666  # less the umask
 
@@ -102,7 +103,7 @@ class GroupFile:
         self._buffer = b""
 
     def sync(self) -> None:
-        """Make all that `next` has returned survive a power cut, whoever wrote it. Raises LogError."""
+        """Make all groups that `next` has returned survive a power cut. Raises LogError."""
         try:
             self._files.sync_data(self._fd)
         except OSError as error:
@@ -128,8 +129,7 @@ class GroupFile:
         return None
 
     def _look_behind(self, start: int) -> None:
-        """Raise LogDamaged where a group that is not loose stands behind one that is not whole, else it is a torn
-        tail."""
+        """Raise LogDamaged where a group that is not loose stands behind a broken one; else this is a torn tail."""
         header = decode_header(self._bytes(HEADER_SIZE), 0)  # once more: a writer may have been in the middle
         if header and body_is_sound(header, self._bytes(HEADER_SIZE + header.size)[HEADER_SIZE:]):
             return
@@ -139,8 +139,8 @@ class GroupFile:
             while found is not None and (header := decode_header(chunk, found)):
                 if not header.flags & LOOSE:
                     raise LogDamaged(
-                        f"{self.path} is damaged at byte {self.at}",
-                        "a checksum does not agree; restore the file from a copy, or begin with another folder",
+                        f"{self.path} is damaged at byte {self.at}: a checksum does not agree",
+                        "restore the file from a copy, or begin with another folder",
                     )
                 found = find_header(chunk, found + 1)
             start += CHUNK
@@ -233,16 +233,17 @@ class TopicWriter:
     def write(
         self, records: Sequence[bytes], partition: int, flags: int, time_ms: int, *, durable: bool = False
     ) -> None:
-        """Append one group of encoded records; when it returns the group survives the death of this process, or,
-        where it is to be `durable`, that of the machine.
+        """Append one group of encoded records.
 
-        Raises DiskFull or LogError where the disk does not take it; nothing of the group remains then."""
+        After the return the group survives the death of this process, and with `durable` also a power cut. Raises
+        DiskFull or LogError where the disk does not accept it; then nothing of the group remains.
+        """
         group = encode_group(records, partition, flags if self._synced == self.end else flags | LOOSE, time_ms)
         before = self.end
         try:
             self._files.pwrite(self._fd, group, before)
             self.end += len(group)
-            if durable or time.monotonic() - self._synced_at >= SYNC_EVERY:
+            if durable or time.monotonic() - self._synced_at >= SYNC_EVERY_S:
                 self.sync()
         except OSError as error:
             self.end = before
@@ -262,8 +263,11 @@ class TopicWriter:
         self._lock.release()
 
     def _find_end(self, topic: TopicInfo) -> int:
-        """Where the last whole group ends. Only bodies from the last group on that is not loose are verified, since
-        the others were on the disk when it was written; readers verify them all."""
+        """Return where the last whole group ends.
+
+        Verifies bodies only from the last group on that is not loose: all groups before it were on the disk when it
+        was written. Readers verify all bodies.
+        """
         tally = Tally(self.path, positions_only=True)
         tally.advance()
         file = GroupFile(self.path, topic, self._files)
@@ -276,7 +280,7 @@ class TopicWriter:
             file.close()
 
     def _cut_off(self) -> None:
-        """Cut off a torn tail, and let all before it be safe."""
+        """Cut off a torn tail, and sync all groups before it."""
         torn = os.fstat(self._fd).st_size - self.end
         try:
             if torn:

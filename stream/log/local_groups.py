@@ -5,9 +5,9 @@
     header = magic, body length, records, partition, flags, append time, body CRC-32, header CRC-32
     record = partition, timestamp, length of headers, key and value; then headers (msgpack), key, value
 
-A group is there as a whole or not at all: what a killed writer left behind fails its length or checksum and is
-the *torn tail*. So are loose groups behind it, since a power cut may take any of what was not yet on the disk. The
-same failure with a valid group behind it that is not loose is damage.
+A group is there as a whole or not at all. Bytes that a killed writer left behind fail their length or checksum:
+they are the *torn tail*. Loose groups behind them belong to the torn tail, too, since a power cut may lose any
+bytes that were not yet on the disk. The same failure is damage if a valid group behind it is not loose.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ POSITION = -1
 HAS_POSITION = 1
 """Flag: the last record of the group is the position, a record of the topic `positions`."""
 LOOSE = 2
-"""Flag: when the group was written, what stands before it was not known to survive a power cut."""
+"""Flag: when the group was written, the groups before it were not known to survive a power cut."""
 
 _HEADER = Struct("<4sIIIIqI")
 _CHECK = Struct("<I")

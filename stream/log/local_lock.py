@@ -32,9 +32,9 @@ def cannot_use(path: Path, error: OSError) -> LogError:
 
 
 def ends_before(name: str, end: int, passed: int) -> LogDamaged:
-    """The error for a file that has lost records that something else was made from."""
+    """Return the error for a file that has lost records which were already read."""
     return LogDamaged(
-        f"{name} ends at offset {end}, but has been read up to {passed}: the disk lost what it had taken",
+        f"{name} ends at offset {end}, but was read up to {passed}: the disk lost records that it had accepted",
         "restore the file from a copy, or begin with another folder",
     )
 

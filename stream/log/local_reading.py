@@ -41,7 +41,7 @@ class Follower:
         self._pending: deque[Record] = deque()
 
     def take(self, limit: int) -> list[Record]:
-        """Up to `limit` records, and about MAX_BYTES, that are there now."""
+        """Return up to `limit` records, and about MAX_BYTES, that are there now."""
         out: list[Record] = []
         size = 0
         while len(out) < limit and size < MAX_BYTES and self.ahead():
@@ -65,7 +65,7 @@ class Follower:
         return read and not any(record.offset < ends.get(record.partition, 0) for record in self._pending)
 
     def sync(self) -> None:
-        """Make what was returned survive a power cut. Raises LogError."""
+        """Make all returned records survive a power cut. Raises LogError."""
         self._file.sync()
 
     def close(self) -> None:
@@ -156,7 +156,7 @@ class LocalReader(Reader):
             )
 
     def poll(self, limit: int, timeout: float) -> list[Record]:
-        """See Reader. Waits by looking every 5 ms, and for positions until they are on the disk."""
+        """See Reader. Looks every 5 ms; returns positions only once they are on the disk."""
         records = wait_for(self._follower, self._same, limit, timeout)
         if records and self._topic == POSITIONS:
             self._follower.sync()

@@ -59,7 +59,7 @@ def read_commit(catalog: Catalog, ids: Ids) -> dict[int, int]:
 
 
 def write_commit(catalog: Catalog, ids: Ids, offsets: Mapping[int, int]) -> None:
-    """Commit: first what it relies on goes to the disk, then the file is replaced in one step."""
+    """Commit: sync the topics that the commit relies on, then replace its file in one step."""
     catalog.sync(PAGES, FINGERPRINTS, DEAD_LETTERS)
     data = {PAGES: ids[0], FINGERPRINTS: ids[1], "offsets": {str(p): n for p, n in sorted(offsets.items())}}
     replace_file(commit_path(catalog), json.dumps(data).encode(), catalog.files)
@@ -79,8 +79,9 @@ def check_end(catalog: Catalog, tally: Tally, offsets: Mapping[int, int]) -> Non
 class LocalSource(Source):
     """The one reader of `pages` on behalf of the fingerprinter, with its commits in a small file.
 
-    Pages are on the disk before they are handed over, so that no frame is of pages that a power cut takes. A commit
-    waits until what it relies on is on the disk, then replaces the file in one step."""
+    Pages are on the disk before they are handed over, so no frame has pages that a power cut may lose. A commit
+    waits until the records that it relies on are on the disk, then replaces the file in one step.
+    """
 
     def __init__(self, catalog: Catalog) -> None:
         self._same = SameTopics(catalog, PAGES, FINGERPRINTS)
@@ -113,7 +114,7 @@ class LocalSource(Source):
         self._follower = self._begin()
 
     def positions(self) -> dict[int, int]:
-        """See Source: nothing but records has an offset."""
+        """See Source. In a local log only records have offsets."""
         return dict(self._next)
 
     def lag(self) -> dict[int, int]:

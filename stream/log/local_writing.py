@@ -155,7 +155,7 @@ class LocalPublisher(Publisher):
         return position
 
     def committed(self) -> bytes | None:
-        """See Publisher. Costs a pass over the headers of the file, and waits for the disk."""
+        """See Publisher. Cost: a pass over the headers of the file, and a wait for the disk."""
         tally = Tally(self._catalog.path(VERDICTS), positions_only=True)
         tally.advance()
         if tally.last_position is None:
@@ -187,7 +187,7 @@ class LocalPublisher(Publisher):
         ]
         records.append(encode_record(0, now, POSITION_KEY, position, ()))
         try:
-            self._frames.sync()  # a power cut must not leave verdicts of frames that it takes
+            self._frames.sync()  # a power cut must not keep verdicts and lose their frames
             self._writer.write(records, MIXED, HAS_POSITION, now, durable=True)
         except (OSError, LogError):
             self._results["aborted"] += 1
@@ -205,8 +205,10 @@ class LocalPublisher(Publisher):
 
 
 def _check_end(catalog: Catalog, topic: str) -> None:
-    """Raise LogDamaged where pages that were read, or frames that were judged, are no longer in the file: what is
-    appended now would take their offsets, and be passed over."""
+    """Raise LogDamaged where pages that were read, or frames that were judged, are no longer in the file.
+
+    New records would take the lost records' offsets, and readers would skip them.
+    """
     tally = Tally(catalog.path(topic))
     if topic == PAGES and catalog.partitions(FINGERPRINTS) is not None:
         check_end(catalog, tally, read_commit(catalog, topic_ids(catalog)))
@@ -217,11 +219,11 @@ def _check_end(catalog: Catalog, topic: str) -> None:
 
 
 def _judged_frames(catalog: Catalog) -> int:
-    """The frame up to which verdicts of this log are published; 0 where nobody can say."""
+    """Return the frame up to which verdicts of this log are published; 0 if that is unknown."""
     if catalog.partitions(VERDICTS) is None:
         return 0
     data = LocalPublisher(catalog).committed()
-    with contextlib.suppress(WrongLog):  # whoever judges says what is wrong with it
+    with contextlib.suppress(WrongLog):  # the judge reports a wrong position
         position = positions.decode(data) if data else None
         return position.frame if position and position.log_id == catalog.info(FINGERPRINTS).id else 0
     return 0

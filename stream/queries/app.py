@@ -24,7 +24,7 @@ from stream.queries import models
 from stream.queries.drawing import add_drawing
 from stream.queries.judging import Judge
 from stream.queries.limits import MAX_BYTES
-from stream.queries.mistakes import told_briefly
+from stream.queries.mistakes import brief_errors
 from stream.queries.words import words_of
 from stream.roles.query import QueryRole
 from stream.telemetry.health import Health
@@ -73,7 +73,7 @@ def make_app(
 
     @app.exception_handler(RequestValidationError)
     async def misunderstood(_: Request, error: RequestValidationError) -> Response:
-        return JSONResponse({"detail": told_briefly(error.errors())}, 422)
+        return JSONResponse({"detail": brief_errors(error.errors())}, 422)
 
     def ready() -> None:
         good, why = health.ready()

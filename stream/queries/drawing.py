@@ -21,7 +21,7 @@ POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-"""What the page may load and do. Swagger UI writes styles into its elements, so those alone may be inline."""
+"""The page's content security policy. Only styles may be inline, since Swagger UI writes them into its elements."""
 _PAGE: Final = """<!doctype html>
 <html lang="en">
 <head><meta charset="utf-8"><title>%s</title><link rel="icon" href="data:,">
@@ -55,7 +55,7 @@ def add_drawing(app: FastAPI, title: str) -> None:
 
 @cache
 def _content(name: str) -> bytes:
-    """A file's bytes. Of the package that has them nothing is run."""
+    """Return a file's bytes, without importing the package that has the file."""
     if name == _START:
         return _STARTED
     found = find_spec("fastapi_offline")

@@ -1,4 +1,4 @@
-"""The API's door: foreign names, foreign web pages and strangers without the token are turned away at once."""
+"""Guards the API: foreign host names, foreign web pages and callers without the token are refused at once."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ from collections.abc import Iterable, MutableMapping
 from typing import Any, Final
 
 from stream.queries.limits import App, Message, Receive, Send
-from stream.telemetry.callers import CHALLENGE, Callers, Refusal
+from stream.telemetry.callers import CHALLENGE, CallerRules, Refusal
 
 GUARDED: Final = frozenset({"/judge"})
-"""Paths that ask for the token, where one is set: they change something."""
+"""Paths that need the token, if one is set: they change something."""
 HEADERS: Final = (
     (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
     (b"cross-origin-resource-policy", b"same-origin"),
 )
-"""Of every answer that does not have others by these names."""
+"""Added to every answer that has no header of the same name."""
 
 
-class Guarded:
-    """An ASGI application behind which every request may ask. What is refused is told why: 401, 403 or 421."""
+class CallerGuard:
+    """An ASGI application that passes on only requests of callers who may ask. Others get 401, 403 or 421."""
 
-    def __init__(self, app: App, callers: Callers) -> None:
+    def __init__(self, app: App, callers: CallerRules) -> None:
         self._app = app
         self._callers = callers
 
@@ -49,14 +49,14 @@ class Guarded:
         await send({"type": "http.response.body", "body": b'{"detail":"%s"}' % refusal.why.encode()})
 
     def _refusal(self, scope: MutableMapping[str, Any]) -> Refusal | None:
-        found = self._callers.refusal(_header(scope, b"host"), _header(scope, b"origin"))
+        found = self._callers.check_host(_header(scope, b"host"), _header(scope, b"origin"))
         if found is None and scope.get("path", "").rstrip("/") in GUARDED:
-            found = self._callers.stranger(_header(scope, b"authorization"))
+            found = self._callers.check_token(_header(scope, b"authorization"))
         return found
 
 
 def _with_headers(message: Message) -> Message:
-    """The message, with HEADERS where it begins an answer."""
+    """Return the message, with HEADERS if it begins an answer."""
     if message["type"] != "http.response.start":
         return message
     own = list(message.get("headers", ()))
@@ -65,6 +65,6 @@ def _with_headers(message: Message) -> Message:
 
 
 def _header(scope: MutableMapping[str, Any], wanted: bytes) -> str | None:
-    """The first header of a name."""
+    """Return the first header of a name, or None."""
     pairs: Iterable[tuple[bytes, bytes]] = scope.get("headers", ())
     return next((value.decode("latin-1") for name, value in pairs if name == wanted), None)

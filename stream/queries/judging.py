@@ -19,8 +19,9 @@ class Judge:
         self._opening: asyncio.Future[AsyncClient] | None = None
 
     async def judge(self, page: Mapping[str, Any], timeout: float) -> Verdict:
-        """The page's verdict within `timeout` seconds, whatever they are spent on. Raises VerdictLate after them,
-        what AsyncClient.judge raises, and what opening it does.
+        """Return the page's verdict within `timeout` seconds, connecting included.
+
+        Raises VerdictLate after `timeout`, and whatever AsyncClient.open and AsyncClient.judge raise.
         """
         try:
             async with asyncio.timeout(timeout):
@@ -33,13 +34,13 @@ class Judge:
         """End the client, if there is one."""
         if self._opening is None:
             return
-        self._opening.cancel()  # changes nothing where it is open
+        self._opening.cancel()  # changes nothing if the client is open
         await asyncio.wait({self._opening})
         if not self._opening.cancelled() and self._opening.exception() is None:
             await self._opening.result().close()
 
     async def _opened(self) -> AsyncClient:
-        """The client, opened by whoever comes first; who leaves before it is open stops nobody's opening."""
+        """Return the client; the first call opens it. A caller that leaves early does not stop the opening."""
         if self._opening is None or (self._opening.done() and self._opening.exception() is not None):
             self._opening = asyncio.ensure_future(self._open())
         return await asyncio.shield(self._opening)

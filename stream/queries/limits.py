@@ -89,7 +89,9 @@ class Bounded:
             ) from None
         if not has_few_values(body):
             raise _RefusedError(
-                422, f"the request has more than {MAX_STRINGS} strings, or too much beside them: send fewer values"
+                422,
+                f"the request has more than {MAX_STRINGS} strings, or too many bytes outside of strings: "
+                "send fewer values",
             )
         read = False
 

@@ -46,7 +46,7 @@ class Pages(Asked):
 
     @model_validator(mode="after")
     def not_too_many(self) -> Pages:
-        """Refuses a question about nothing, and what may have too long an answer."""
+        """Refuse a question about nothing, and a question with too long an answer."""
         if not self.texts and not self.pages:
             raise ValueError("give `texts` or `pages`: there is nothing to match")
         _check_matches(len(self.texts) + len(self.pages), self.limit)
@@ -107,7 +107,7 @@ class JudgedPage(Asked):
     @field_validator("time")
     @classmethod
     def a_time(cls, time: int | str | None) -> int | str | None:
-        """Refuses a time that nobody can read: in the topic it would count as absent, without a word."""
+        """Refuse a time that cannot be read: in the topic it would silently count as absent."""
         if time is not None and time_ms(time) is None:
             raise ValueError("give ISO 8601, such as 2026-03-02T18:00:00Z, or ms since 1970")
         return time

@@ -11,9 +11,9 @@ import uvicorn
 from stream.closing import Closing
 from stream.errors import SettingsError
 from stream.queries.connection import Connection
-from stream.queries.guard import Guarded
+from stream.queries.guard import CallerGuard
 from stream.queries.limits import App, Bounded, QueryLimits
-from stream.telemetry.callers import Callers
+from stream.telemetry.callers import CallerRules
 
 MAX_CONNECTIONS = 256
 IDLE_S = 5
@@ -28,12 +28,12 @@ class QueryServer(Closing):
     """
 
     def __init__(
-        self, host: str, port: int, app: App, limits: QueryLimits | None = None, callers: Callers | None = None
+        self, host: str, port: int, app: App, limits: QueryLimits | None = None, callers: CallerRules | None = None
     ) -> None:
         self._socket = _bound(host, port)
         self.port = int(self._socket.getsockname()[1])
         config = uvicorn.Config(
-            Guarded(Bounded(app, limits or QueryLimits()), callers or Callers()),
+            CallerGuard(Bounded(app, limits or QueryLimits()), callers or CallerRules()),
             http=Connection,
             log_config=None,
             log_level=logging.WARNING,  # when it starts and ends, the role says itself

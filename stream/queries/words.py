@@ -22,7 +22,7 @@ def words_of(fingerprinter: Fingerprinter, asked: TokenTexts) -> list[list[Any]]
     size = sum(len(text.encode("utf-8", "surrogatepass")) for text in asked.texts)
     if size > MAX_TOKEN_BYTES:
         raise HTTPException(
-            413, f"the texts have {size} bytes, and at most {MAX_TOKEN_BYTES} are cut at once: ask for fewer"
+            413, f"the texts have {size} bytes, but at most {MAX_TOKEN_BYTES} are cut at once: send fewer texts"
         )
     results: list[list[Any]] = []
     count = 0
@@ -34,7 +34,7 @@ def words_of(fingerprinter: Fingerprinter, asked: TokenTexts) -> list[list[Any]]
         if count > MAX_TOKENS:
             raise HTTPException(
                 413,
-                f"the texts have more than {MAX_TOKENS} words: ask for fewer texts, or for the `top` of each",
+                f"the texts have more than {MAX_TOKENS} words: send fewer texts, or set `top`",
             )
     return results
 

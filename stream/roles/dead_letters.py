@@ -12,9 +12,9 @@ from stream.model import Page, Record
 CUT_BYTES = 64 << 10
 """What is kept of a key and a value that do not fit into a dead letter."""
 PREFIX = "simstream-"
-"""How the headers that are ours begin: a page may have an `error` of its own."""
+"""The beginning of all headers that simstream adds: a page may have an `error` header of its own."""
 OLD_ORIGIN = ("error", "error-class", "source-topic", "source-partition", "source-offset")
-"""The headers' names before they had the prefix."""
+"""The names of these headers in earlier versions, without the prefix."""
 ORIGIN = tuple(PREFIX + name for name in OLD_ORIGIN)
 """The headers that stand, in this order, behind those of the page itself."""
 CUT = PREFIX + "cut"

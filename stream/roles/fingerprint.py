@@ -43,8 +43,9 @@ FULL_S = 0.05
 KEEP_EVERY_S = 1.0
 """Where there is no room, the group hears so often that this member lives; it must, whatever a page takes."""
 HOLE_S = 10.0
-"""After so long without a page of a partition, what follows its last one (markers of transactions) becomes a frame
-without pages. Else the commit would stand before it: with all pages expired, a restart would be refused."""
+"""Seconds without a page of a partition, after which the offsets behind its last page (markers of transactions)
+become a frame without pages. Else the commit stays before a marker, and once all pages have expired, a restart
+would be refused."""
 MAX_PAUSE_S = 5.0
 _RATIO_PAGES = 1_000  # a share of unreadable pages is judged over at least so many
 _log = logging.getLogger("simstream.fingerprint")
@@ -84,7 +85,7 @@ class FingerprintRole:
         self._commits: dict[int, int] = {}
         self._committed_at = self._kept_at = 0.0
         self._read_at: dict[int, float] = {}
-        """When a page of a partition was read last, or reading it began."""
+        """When a page of a partition was last read, or when reading the partition began."""
         self._failing_since: float | None = None
         self._checked = False
         self._intake = Intake(context.metrics)
@@ -173,7 +174,7 @@ class FingerprintRole:
             self._take(source, source.poll(0, 0.0))
 
     def _wait_for_room(self, source: Source) -> None:
-        """While the log's own queue is full: stay a member of the group, and say why no page is read."""
+        """Stay a member of the group while the log's own queue is full, and tell health why no page is read."""
         self._context.health.turn(NAME, False, "the log takes no frames: its queue is full")
         if time.monotonic() - self._kept_at > KEEP_EVERY_S:
             self._take(source, source.poll(0, 0.0))
@@ -255,8 +256,10 @@ class FingerprintRole:
             self._count(running)
 
     def _pass_holes(self, source: Source, out: Appender, quiet_s: float) -> None:
-        """Let log and commit go on behind what has an offset and is no page, in partitions that brought none for
-        `quiet_s` and have nothing under way."""
+        """Let log and commit pass the offsets that hold no page, such as markers of transactions.
+
+        Only in partitions that brought no page for `quiet_s` seconds and have nothing under way.
+        """
         edge = time.monotonic() - quiet_s
         quiet = [flow for flow in self._flows.values() if self._read_at.get(flow.partition, 0.0) <= edge]
         if not quiet:

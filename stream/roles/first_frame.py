@@ -8,7 +8,7 @@ from stream.wire import frame as frames
 
 
 def first_header(log: Log) -> frames.Header | None:
-    """The header of the log's first readable frame, None while there is none. Raises FrameFormat."""
+    """Return the header of the log's first readable frame, or None while there is none. Raises FrameFormat."""
     with log.reader(FINGERPRINTS, 0) as reader:
         while True:
             at_end = reader.caught_up()
@@ -23,7 +23,7 @@ def first_header(log: Log) -> frames.Header | None:
 
 
 def check_recipe(log: Log, recipe_id: str) -> None:
-    """Raises WrongRecipe where the log was begun under another recipe, FrameFormat by a newer version."""
+    """Raise WrongRecipe if the log was begun under another recipe, and FrameFormat if by a newer version."""
     header = first_header(log)
     if header is not None and header.recipe != recipe_id:
         raise wrong_recipe(header.recipe, recipe_id)

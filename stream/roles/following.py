@@ -102,9 +102,10 @@ class Following:
 
     def follow(self, elected: Callable[[int], bool]) -> Position | None:
         """Stand by until elected, or until the service is to stop; return the position that is published then.
-        `elected` is asked again and again, with the frames that are left to be judged. Asks and fences nobody.
 
-        Raises WrongLog, WrongPolicy, LogError, StateUnwritable."""
+        `elected` is called again and again with the number of frames that are still to be judged. Only reads, and
+        fences no other judge. Raises WrongLog, WrongPolicy, LogError, StateUnwritable.
+        """
         with self._log.reader(POSITIONS, "end") as committed, self._log.publisher() as publisher:
             published = self._fitting(publisher.committed())  # what comes after it, `committed` brings
             began = time.monotonic()

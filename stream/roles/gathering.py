@@ -49,7 +49,7 @@ class ShareGatherer:
 
     @property
     def partitions(self) -> set[int]:
-        """Whose records wait."""
+        """The partitions with waiting records."""
         return set(self._open).union(*(batch.partitions for batch in self._full))
 
     @property

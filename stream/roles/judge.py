@@ -45,7 +45,7 @@ class JudgeRole:
         fitting = Fitting(self._log, self._policy)
         check_recipe(self._log, self._policy.recipe_id)
         with self._log.publisher() as publisher:
-            published = fitting(publisher.committed())  # who does not fit must not be elected, nor fence who does
+            published = fitting(publisher.committed())  # a misconfigured judge must never fence a good one
         with self._judging, keeper_of(self._judging, fitting.log_id, self._context) as keeper:
             keeper.load(published, self._log.low_watermarks(FINGERPRINTS)[0])
             frame = self._stand(fitting, keeper)
@@ -56,13 +56,13 @@ class JudgeRole:
         with (
             Retention(self._log, keeper, self._context),
             self._log.reader(FINGERPRINTS, self._judging.next_frame) as reader,
-            Candidacy(self._log, self._context) as candidacy,  # stepped down from last, when all is committed
+            Candidacy(self._log, self._context) as candidacy,  # closed after the publisher, when all is committed
             self._log.publisher() as publisher,
         ):
             following = Following(self._log, reader, self._judging, fitting, keeper, self._context)
             published = following.follow(candidacy.is_elected)
             if not self._context.stop.is_set():
-                why = "elected: ends what the judge before it left open"
+                why = "elected: ends the open transaction of the judge before it"
                 self._context.health.waits(NAME, why, self._context.settings.give_up_s)
                 published = fitting(publisher.start())
                 if published is not None:
@@ -74,10 +74,10 @@ class JudgeRole:
 
 
 class Candidacy(Closing):
-    """A judge's standing for election, which begins once it is close to what is published.
+    """Stands for election once this judge is close to the published position.
 
-    One that is far behind would hold the election while it replays, and keep waiting whoever is close. Where nobody
-    else stands, the published position rests, so that it soon is close itself.
+    A judge that is far behind would hold the election while it replays, and a judge that is close would wait. If no
+    other judge publishes, the published position rests, so this judge soon is close itself.
     """
 
     def __init__(self, log: Log, context: Context) -> None:
@@ -87,14 +87,14 @@ class Candidacy(Closing):
 
     @property
     def election(self) -> Election:
-        """Stand for election, if it does not yet. Raises TopicMissing, BrokerUnreachable."""
+        """The election; the first access stands for it. Raises TopicMissing, BrokerUnreachable."""
         if self._election is None:
             self._context.health.waits(NAME, "stands for election", self._context.settings.give_up_s)
             self._election = self._log.election()
         return self._election
 
     def is_elected(self, behind: int) -> bool:
-        """Whether this judge is elected, which is `behind` so many frames. Raises LogError."""
+        """Whether this judge, which is `behind` frames behind, is elected. Raises LogError."""
         return (self._election is not None or behind <= CLOSE_BY) and self.election.elected
 
     def close(self) -> None:
@@ -104,8 +104,10 @@ class Candidacy(Closing):
 
 
 def finish(name: str, judging: Judging, keeper: Unkept, published: int, context: Context) -> None:
-    """Keep the state at a clean stop, where `published` admits it. The disk may take long: nobody is kept from
-    publishing meanwhile, and health says what is waited for."""
+    """Take a last snapshot at a clean stop, where `published` admits it.
+
+    The disk may take long: another judge publishes meanwhile, and health says what this judge waits for.
+    """
     context.health.waits(name, "takes a last snapshot", context.settings.stop_timeout_s)
     keeper.finish(judging.next_frame, judging.ordinal, published)
 

@@ -83,8 +83,8 @@ class Judging(Closing):
     def take(self, records: Sequence[Record]) -> list[JudgedFrame]:
         """Judge successive frames together; one answer for each, also for those that are ignored.
 
-        Raises WrongLog where one is not the next, WrongRecipe for the first of another, FrameFormat for one that
-        this version does not understand."""
+        Raises WrongLog for a frame that is not the next one, WrongRecipe for a first frame of another recipe, and
+        FrameFormat for a frame that this version does not understand."""
         taken = [self._accept(record) for record in records]
         accepted = [frame for frame, _ in taken if frame is not None]
         verdicts = self.state.resolve(accepted)

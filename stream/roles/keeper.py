@@ -126,11 +126,11 @@ class Keeper(Unkept):
         self._rot: RotWatch | None = None
 
     def load(self, published: Position | None, log_begins: int) -> bool:
-        """Give the state the newest snapshot at or behind the published position; False where there is none at all.
+        """Load the newest snapshot at or behind the published position; return False if there is no snapshot.
 
-        `log_begins` is the first frame that the log still has. A damaged snapshot is set aside where another one,
-        or the log from its beginning, leads on. Raises WrongLog, WrongRecipe, WrongPolicy, StateFormat, and
-        StateDamaged where nothing does.
+        `log_begins` is the first frame that the log still has. A damaged snapshot is set aside if the state can go
+        on from another snapshot, or from the beginning of the log. Raises WrongLog, WrongRecipe, WrongPolicy,
+        StateFormat, and StateDamaged where the state cannot go on.
         """
         end = published.frame if published else 0
         began = time.monotonic()
@@ -163,7 +163,7 @@ class Keeper(Unkept):
         return True
 
     def _whole(self, end: int, log_begins: int) -> Loaded | None:
-        """The newest snapshot at or behind frame `end` that is whole, None for none. Raises StateDamaged."""
+        """Return the newest whole snapshot at or behind frame `end`, or None. Raises StateDamaged."""
         folder, trusted = self._folder, () if self._folder.suspected else Pages.KINDS
         error = next(iter(folder.damaged.values()), None)
         bad: list[Snapshot] = []
@@ -193,7 +193,7 @@ class Keeper(Unkept):
         _log.error("%s; it is kept aside in %s, and %s", error.what, self._folder.path / ASIDE, instead)
 
     def _give_up(self, number: int, log_begins: int) -> None:
-        """Set aside a snapshot that does not fit together, where a next start can go on without it."""
+        """Set aside a snapshot whose parts do not agree, if the next start can go on without it."""
         bad = [each for each in self._folder.snapshots if each.manifest.number == number]
         older = [each.manifest.facts["frame"] for each in self._folder.snapshots if each not in bad]
         if not log_begins or any(frame >= log_begins for frame in older):
@@ -201,10 +201,10 @@ class Keeper(Unkept):
             _log.error("the snapshot is kept aside in %s: start again", self._folder.path / ASIDE)
 
     def turn(self, frame: int, ordinal: int, published: int) -> None:
-        """Between two polls: begin a snapshot where one is due, put one in place where it may be. Never waits long.
+        """Begin a snapshot if one is due, or put a written one in place. Called between two polls; waits little.
 
         `frame` and `ordinal` say where the state stands, `published` is the frame up to which verdicts are
-        committed. Raises StateUnwritable after `give_up_after`, StateDamaged, also where a file has rotted.
+        committed. Raises StateUnwritable after `give_up_after`, and StateDamaged, also for a file that has rotted.
         """
         if self._rot is None:
             self._rot = RotWatch(self._folder.files, self._folder.path, self._in_use, self._metrics)
@@ -244,7 +244,7 @@ class Keeper(Unkept):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close; where something of the state turned out to be damaged, the next start verifies every byte."""
+        """Close. After StateDamaged the next start verifies every byte."""
         if isinstance(error, StateDamaged):
             self._folder.suspect(True)
         self.close()
@@ -258,7 +258,7 @@ class Keeper(Unkept):
         self._folder.close()
 
     def _in_use(self) -> Sequence[NamedFile]:
-        """The files of the newest snapshot that are read where they lie."""
+        """Return the files of the newest snapshot that stay mapped."""
         snapshots = self._folder.snapshots
         return snapshots[0].manifest.sealed if snapshots else ()
 

@@ -43,7 +43,10 @@ class Publishing:
         """Frames up to which verdicts were given to the outbox, and are committed."""
 
     def run(self, publisher: Publisher, election: Election) -> int:
-        """Until the service is to stop; then all is committed: the frame up to which. Raises as `JudgeRole.run`."""
+        """Publish until the service is to stop; return the frame up to which verdicts are committed.
+
+        Raises as `JudgeRole.run`.
+        """
         self._elected.set(1)
         self._publisher = publisher
         with Outbox(publisher, self._committed, self._waiting, self._context.settings.give_up_s) as outbox:
@@ -51,7 +54,7 @@ class Publishing:
                 self._turn(outbox)
                 self._look_for_a_newer(publisher, election)
             if self._judging.next_frame > self._handed_over:
-                self._hand_over(outbox)  # the last frames had no verdicts: whoever goes on need not look at them
+                self._hand_over(outbox)  # the last frames had no verdicts: the next judge can skip them
             outbox.finish()
         return self._published
 

@@ -1,8 +1,7 @@
 """Retention: how long it takes until the log no longer has the first frame that a restart would need.
 
-Beside it, whether the topics are still set as they have to be.
-
-A thread of its own asks, since a broker that is away would make the judge wait.
+Also watches whether the topics keep the right settings. A thread of its own asks, since a broker that is away would
+make the judge wait.
 """
 
 from __future__ import annotations
@@ -59,6 +58,6 @@ class Retention(Closing):
                 self._watch.look()
             except SimstreamError as error:
                 _log.debug("nobody says how long the log is kept: %s", error.what)
-            except Exception:  # noqa: BLE001  # metrics must not stand still, whatever a client throws
-                _log.exception("the topics could not be looked at")
+            except Exception:  # noqa: BLE001  # no error of a client may stop the metrics
+                _log.exception("the settings of the topics could not be read")
             self._closed.wait(ASK_EVERY_S)

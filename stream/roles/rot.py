@@ -1,7 +1,7 @@
-"""Rot: whether the files that the judge reads where they lie are still what was written, looked at all the while.
+"""Rot: verifies again and again that the judge's mapped files still hold the bytes that were written.
 
-A start verifies segments once, and chunks of pages record by record as they are read; both stay mapped for as long
-as the judge runs. So a thread of its own reads them again, slowly, from the first to the last, and begins anew.
+A start verifies segments once, and chunks of pages record by record as they are read. Both stay mapped for as long
+as the judge runs. So a thread of its own reads them slowly, from the first to the last, and then begins anew.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ from stream.files.layer import Files
 from stream.files.manifest import NamedFile
 from stream.telemetry.metrics import Metrics
 
-BYTES_A_SECOND: Final = 16 << 20
-"""A pass over 100 GB takes less than two hours, and a hundredth of what a disk gives."""
+MAX_BYTES_A_SECOND: Final = 16 << 20
+"""At this rate a pass over 100 GB takes less than two hours, and a hundredth of a disk's rate."""
 REST_S: Final = 60.0
-"""Between two passes."""
+"""Seconds between two passes."""
 CLOSE_S: Final = 1.0
 _log = logging.getLogger("simstream.judge")
 
 
 class _StoppedError(Exception):
-    """The judge has ended."""
+    """The judge has ended: stop verifying."""
 
 
 class RotWatch(Closing):
-    """Verifies the immutable files of the newest snapshot, over and over."""
+    """Verifies the immutable files of the newest snapshot again and again."""
 
     def __init__(
         self, files: Files, folder: Path, named: Callable[[], Sequence[NamedFile]], metrics: Metrics
     ) -> None:
-        """`named` gives the files that are in use now; from any thread."""
+        """`named` returns the files that are in use now; it is called from another thread."""
         self._files, self._folder, self._named, self._metrics = files, folder, named, metrics
         self._closed = threading.Event()
         self._error: StateDamaged | None = None
@@ -45,12 +45,12 @@ class RotWatch(Closing):
         self._thread.start()
 
     def check(self) -> None:
-        """Raise StateDamaged where something was found. Costs nothing."""
+        """Raise StateDamaged if a file was found damaged. Costs nothing."""
         if self._error is not None:
             raise self._error
 
     def close(self) -> None:
-        """See Closing. A read that the disk holds up is not waited for."""
+        """See Closing. Waits at most CLOSE_S for a slow read."""
         self._closed.set()
         self._thread.join(CLOSE_S)
 
@@ -67,7 +67,7 @@ class RotWatch(Closing):
             self._error = error
 
     def _look_at(self, file: NamedFile) -> None:
-        """Raises StateDamaged, unless the file has been given up meanwhile."""
+        """Verify one file. Raises StateDamaged, unless the file is no longer in use."""
         try:
             manifest.described(self._files, self._folder, file, verify=True, pace=self._pace)
         except StateError as error:
@@ -78,7 +78,7 @@ class RotWatch(Closing):
             _log.warning("%s cannot be verified now: %s", file.file, error.what)
 
     def _pace(self, size: int) -> None:
-        """Called after so many bytes."""
+        """Count verified bytes, and wait so long that MAX_BYTES_A_SECOND holds."""
         self._metrics.state_verified_bytes.inc(size)
-        if self._closed.wait(size / BYTES_A_SECOND):
+        if self._closed.wait(size / MAX_BYTES_A_SECOND):
             raise _StoppedError

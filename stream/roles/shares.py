@@ -54,7 +54,7 @@ class ShareBatch:
 
     @property
     def partitions(self) -> set[int]:
-        """Whose records these are."""
+        """The partitions of its records."""
         return {share.flow.partition for share in self.shares}
 
     @property
@@ -98,7 +98,7 @@ class ShareMaker:
         return Share(flow, self._header(flow, records[-1].offset + 1), records, pages)
 
     def _header(self, flow: Flow, to: int) -> frames.Header:
-        """The header of what comes next in a flow, up to offset `to`; the flow goes on there."""
+        """Return the header of a flow's next frame, up to offset `to`, and let the flow go on there."""
         header = frames.Header(
             recipe=self._fingerprinter.recipe_id,
             topic=self._topic,
@@ -113,7 +113,7 @@ class ShareMaker:
         return header
 
     def hole(self, flow: Flow, to: int) -> bytes:
-        """A frame without pages, which says that the flow has none below offset `to`."""
+        """Return a frame without pages: the flow has no further page below offset `to`."""
         header = self._header(flow, to)
         return frames.encode(header, self._fingerprinter.columns([]))
 

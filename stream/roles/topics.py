@@ -1,4 +1,4 @@
-"""What of the topics does not fit: a role does not begin where a rule is broken, and says what endangers it."""
+"""Checks the topics' settings: a role does not start if a rule is broken, and reports settings that endanger it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import logging
 from collections.abc import Sequence
 
 from stream.errors import TopicUnfit
-from stream.log.base import FINGERPRINTS, POSITIONS, VERDICTS, Difference, Log
+from stream.log.base import FINGERPRINTS, POSITIONS, VERDICTS, Log, TopicDifference
 from stream.roles.context import Context
 from stream.settings import Settings
 
@@ -16,9 +16,12 @@ RETENTION = "retention.ms"
 _log = logging.getLogger("simstream")
 
 
-def unfit(log: Log, topic: str, settings: Settings) -> list[Difference]:
-    """What of a topic does not fit. A log that is cut on purpose fits: the judge keeps its state, and the log is
-    kept for longer than the window and two snapshots' time. Raises TopicMissing, BrokerUnreachable."""
+def unfit_settings(log: Log, topic: str, settings: Settings) -> list[TopicDifference]:
+    """Return the settings of a topic that do not fit.
+
+    A log that is cut on purpose fits: the judge keeps its state, and the log is kept for longer than the window and
+    two snapshots' time. Raises TopicMissing, BrokerUnreachable.
+    """
     found = log.differences(topic)
     needed_ms = (settings.window_ms or 0) + 2_000 * settings.snapshot_every_s
     if topic == FINGERPRINTS and settings.state:
@@ -27,28 +30,28 @@ def unfit(log: Log, topic: str, settings: Settings) -> list[Difference]:
 
 
 def check_topics(log: Log, topics: Sequence[str]) -> None:
-    """Raises TopicUnfit where one of these topics breaks a rule; TopicMissing, BrokerUnreachable."""
+    """Raise TopicUnfit if one of these topics breaks a rule. Raises TopicMissing, BrokerUnreachable, too."""
     for topic in topics:
         broken = [str(one) for one in log.differences(topic) if one.breaks]
         if broken:
             raise TopicUnfit(
                 f"{log.topic(topic).name} breaks the service's rules ({'; '.join(broken)})",
-                "make it anew with `simstream topics create`, or choose another --prefix",
+                "delete it and make it anew with `simstream topics create`, or choose another --prefix",
             )
 
 
 class TopicWatch:
-    """Says again and again what endangers the service: a metric, and a line in the log for what is new."""
+    """Reports settings that endanger the service: by a metric, and by a line in the log when they change."""
 
     def __init__(self, log: Log, topics: Sequence[str], context: Context) -> None:
         self._log = log
         self._context = context
-        self._said: dict[str, list[Difference]] = {topic: [] for topic in topics}
+        self._said: dict[str, list[TopicDifference]] = {topic: [] for topic in topics}
 
     def look(self) -> None:
-        """Raises TopicMissing, BrokerUnreachable."""
+        """Read the settings of all topics, and report them. Raises TopicMissing, BrokerUnreachable."""
         for topic, said in self._said.items():
-            found = unfit(self._log, topic, self._context.settings)
+            found = unfit_settings(self._log, topic, self._context.settings)
             self._context.metrics.unfit.labels(topic).set(len(found))
             if found and found != said:
                 text = "; ".join(map(str, found))

@@ -15,8 +15,8 @@ KNOWN: Final = ("id", "url", "title", "text", "html", "time", "status")
 """The fields that a page may have."""
 
 
-_HELD_LINES: Final = 1000
-_HELD_BYTES: Final = 4 << 20
+_MAX_HELD_LINES: Final = 1000
+_MAX_HELD_BYTES: Final = 4 << 20
 Line = tuple[int, bytes]
 """The number and the bytes of a line."""
 
@@ -58,21 +58,23 @@ class Fields:
                 raise _missing(f"{path} has no column", option, columns, f"{header} has {_shown(names)}")
 
     def present(self, lines: Iterable[Line], path: str) -> Iterator[Line]:
-        """The lines of JSON, once one has a page with the text and one each field that was named.
+        """Yield the lines of JSON, once each wanted field was seen: the text, and each field that was named.
 
-        At most the first 1,000 lines (4 MB) are held back until then. Raises UsageError where the file is one
-        array, and at its end where no page has such a field. Pages that a server refused (`status`) need no text.
+        At most the first 1,000 lines (4 MB) are held back until then. Raises UsageError if the file is one array,
+        and at its end if no page has one of the fields. Error pages (`status` other than 2xx) need no text.
         """
         wanted, names, held, size = self._wanted(), dict[str, None](), list[Line](), 0
         try:
             for number, line in lines:
                 if wanted:
                     if not size and line.lstrip().startswith(b"["):
-                        raise UsageError(f"{path} is a JSON array", "write a page a line: jq -c '.[]' does it")
+                        raise UsageError(
+                            f"{path} is a JSON array", "write one page a line, for example with: jq -c '.[]'"
+                        )
                     wanted = _still_wanted(wanted, line, names)
                     held.append((number, line))
                     size += len(line)
-                    if wanted and len(held) < _HELD_LINES and size < _HELD_BYTES:
+                    if wanted and len(held) < _MAX_HELD_LINES and size < _MAX_HELD_BYTES:
                         continue
                     yield from held
                     held.clear()
@@ -87,7 +89,7 @@ class Fields:
         yield from held
 
     def _wanted(self) -> dict[str, list[str]]:
-        """The names of which a page has to have one, by the option that gives another."""
+        """Return the wanted names, by the option that sets them: a page needs one name of each list."""
         wanted = {"--text-field": ["text", "html"] if self.text is None else [self.text]}
         if self.id is not None:
             wanted["--id-field"] = [self.id]
@@ -95,7 +97,7 @@ class Fields:
 
 
 def _still_wanted(wanted: dict[str, list[str]], line: bytes, names: dict[str, None]) -> dict[str, list[str]]:
-    """What is wanted behind this line. `names` takes the fields of a page that has to have them."""
+    """Return what is still wanted after this line. Adds a page's fields to `names`, except of error pages."""
     tree = _tree(line)
     if tree is None:
         return wanted

@@ -1,4 +1,4 @@
-"""Names that come again: in files an id may be a page's name, or no more than its number in that file."""
+"""Names that come again: in files an id may name a page everywhere, or only count pages within its file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from stream.model import U64, Record
 
 _MIN_RECENT: Final = 1 << 16
 _SHARE: Final = 8
-"""The dictionary holds at most one of so many names, the sorted columns the others."""
+"""The dictionary holds at most one name in so many; the sorted columns hold the others."""
 
 
 class _Content(msgspec.Struct, gc=False):
@@ -24,25 +24,24 @@ class _Content(msgspec.Struct, gc=False):
 _decode_content = msgspec.json.Decoder(_Content).decode
 
 
-class Names:
-    """Tells apart pages of one name that are not versions of one page.
+class PageNames:
+    """Tells different pages of one name apart.
 
-    Two records of one name are versions of one page only if one input has both, with the same text. Every other
-    record whose name came before is another page. `again` counts these pages.
-
-    Memory: about 31 bytes a name. Cost: 5 us a record of 1 KB.
+    Two records of one name are versions of one page only if both have the same text and come from one input. Every
+    other record with a known name is another page; `again` counts these records. Memory: about 31 bytes a name.
+    Cost: 5 us a record of 1 KB.
     """
 
     def __init__(self) -> None:
         self.again = 0
         self.known = 0
-        """How many names it holds."""
+        """How many names are known."""
         self._recent: dict[int, int] = {}
         self._names: U64 = np.empty(0, np.uint64)
         self._origins: U64 = np.empty(0, np.uint64)
 
-    def apart(self, records: Iterable[Record]) -> Iterator[Record]:
-        """The records in their order; another page of a known name is called `NAME@PLACE` instead."""
+    def separate(self, records: Iterable[Record]) -> Iterator[Record]:
+        """Yield the records in their order; another page of a known name gets the name `NAME@PLACE`."""
         for record in records:
             if self.is_free(record):
                 yield record
@@ -54,15 +53,15 @@ class Names:
                 key += b"+"
             yield record
 
-    def watched(self, records: Iterable[Record], most: int) -> Iterator[Record]:
-        """The records as they are. Counts until `most` names are known, so that memory is bounded."""
+    def count_repeated(self, records: Iterable[Record], most: int) -> Iterator[Record]:
+        """Yield the records unchanged. Counts only until `most` names are known, so that memory is bounded."""
         for record in records:
             if self.known < most and not self.is_free(record):
                 self.again += 1
             yield record
 
     def is_free(self, record: Record) -> bool:
-        """Whether no other page has the record's name; from now on it is this page's."""
+        """Whether no other page has the record's name; a free name belongs to this page from now on."""
         name, origin = _hash(record.key or b""), _origin(record)
         first = self._recent.get(name)
         if first is None:
@@ -86,7 +85,7 @@ class Names:
 
 
 def _origin(record: Record) -> int:
-    """A hash of the input and of the text in it."""
+    """Return a hash of the record's input and text."""
     value = record.value or b""
     if not record.headers:
         try:
@@ -94,7 +93,7 @@ def _origin(record: Record) -> int:
             text = found.html if found.text is None else found.text
             value = value if text is None else text.encode()
         except (ValueError, RecursionError):
-            pass  # what is no plain page counts as it is
+            pass  # a value that is no page in JSON is hashed as it is
     return _hash(record.topic.encode("utf-8", "replace") + b"\0" + value)
 
 

@@ -102,11 +102,11 @@ def read_pages(
     A line or file longer than `max_record_bytes` comes with a little more than that, enough for `decode` to call
     it too large. `fields`: what JSONL, CSV and Parquet call a page's fields. Memory does not grow with the
     inputs, but for the list of a folder's paths. Raises at once InputMissing or UsageError for an input that
-    cannot be read and for a folder without pages, while iterating InputError for one that is damaged, and
-    UsageError for files whose pages have no such field.
+    cannot be read and for a folder without pages. While iterating raises InputError for a damaged input, and
+    UsageError for a file whose pages lack a wanted field.
 
-    A web archive that is damaged loses what is damaged, and reading goes on; InputError comes behind the last page
-    of all inputs, unless reading is `forgiving`. `say` hears what archives held, and then of the damage.
+    In a damaged web archive only the damaged records are lost, and reading goes on; InputError comes behind the
+    last page of all inputs, unless reading is `forgiving`. `say` hears what archives held, and then of the damage.
     """
     return PageReader(inputs, max_record_bytes, fields or Fields(), say, forgiving=forgiving)
 

@@ -14,7 +14,7 @@ from stream.deduper import batches
 from stream.errors import InputError
 from stream.model import Record
 from stream.sources.fields import Fields
-from stream.sources.names import Names
+from stream.sources.names import PageNames
 from stream.sources.read import read_pages
 from stream.text.fingerprinter import Fingerprinter
 from stream.text.recipe import Recipe
@@ -41,7 +41,7 @@ class Printing:
     memory_bytes: int
     fields: Fields
     versions: bool = False
-    """Pages of one id are versions of one page, in whatever file and with whatever text."""
+    """Whether all pages of one id are versions of one page, in whatever file and with whatever text."""
 
 
 def fingerprinted(files: Iterable[tuple[int, str]], how: Printing) -> Iterator[Row]:
@@ -53,7 +53,7 @@ def fingerprinted(files: Iterable[tuple[int, str]], how: Printing) -> Iterator[R
         number = file << FILE_BITS
         try:
             pages: Iterable[Record] = read_pages([path], how.max_record_bytes, how.fields)
-            for records in batches(pages if how.versions else Names().apart(pages)):
+            for records in batches(pages if how.versions else PageNames().separate(pages)):
                 yield from _rows(records, number, how)
                 number += len(records)
         except InputError as error:

@@ -64,8 +64,10 @@ class Health:
             self._roles[role] = _Role(state, ready, why, time.monotonic(), self._patience_s)
 
     def waits(self, role: str, why: str, patience_s: float) -> None:
-        """A role is about to wait for something that takes `patience_s` seconds at most: it is not ready, and may
-        take so much longer than others until it turns again."""
+        """Note that a role is about to wait for at most `patience_s` seconds.
+
+        The role is not ready meanwhile, and may take so much longer until its next turn.
+        """
         with self._lock:
             state = self._roles[role].state if role in self._roles else STARTING
             self._roles[role] = _Role(state, False, why, time.monotonic(), self._patience_s + patience_s)

@@ -58,7 +58,7 @@ class JsonLines(logging.Formatter):
 class Repeated(logging.Filter):
     """Lets MAX_ALIKE events of one kind through in ALIKE_S, and says with the next one how many were left out.
 
-    Of one kind are events of one logger with one sentence, whatever numbers and names stand in it.
+    Events are of one kind if one logger gives them one sentence, whatever numbers and names stand in it.
     """
 
     def __init__(self, most: int = MAX_ALIKE, seconds: float = ALIKE_S) -> None:

@@ -16,10 +16,10 @@ from stream.index.plan import MAX_TABLES
 from stream.judge.acceptor import Ignored
 from stream.model import REASONS
 from stream.telemetry import memory
-from stream.telemetry.registry import Described, Label, Labelled, Registry
+from stream.telemetry.registry import Described, Label, LabellingRegistry, Registry
 
 PREFIX_LABEL = "prefix"
-"""On every series of a service."""
+"""The label on every series of a service."""
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 VERDICTS = ("new", "near_duplicate", "unchanged", "too_short", "unreadable", "withdrawn")
 NO_DEAD_LETTER = ("few_words", "http_status")
@@ -56,10 +56,10 @@ class Metrics:
     """
 
     def __init__(self, prefix: str = "") -> None:
-        """`prefix`: what this process publishes under; a label of every series, so that judges of one log are told
-        apart. Without it there is none."""
+        """`prefix`: the prefix of the topics that this process publishes to. It becomes a label of every series, so
+        that judges of one log are told apart. Empty: no such label."""
         make = self._registry = Registry()
-        self._exposed = Labelled(make.collectors, {PREFIX_LABEL: prefix} if prefix else {})
+        self._exposed = LabellingRegistry(make.collectors, {PREFIX_LABEL: prefix} if prefix else {})
         self.registry = make.collectors
         self._flow(make)
         self._log(make)
@@ -214,15 +214,17 @@ class Metrics:
             "Since the newest snapshot of the judge's state; not a number without one, 0 without --state.",
         )
         self.state_damaged = make.gauge(
-            "state_damaged_files", "files", "Of damaged snapshots, kept aside in the state's folder `damaged`."
+            "state_damaged_files", "files", "Files of damaged snapshots, kept in the state's folder `damaged`."
         )
         self.state_verified_bytes = make.counter(
-            "state_verified_bytes", "bytes", "Of the state's files, read again in the background and found whole."
+            "state_verified_bytes",
+            "bytes",
+            "Bytes of the state's files that were verified again in the background.",
         )
         self.state_verified = make.gauge(
             "state_verified_timestamp_seconds",
             "seconds since 1970",
-            "When all of them had been; 0 before the first time.",
+            "When all files of the state were last verified again; 0 before the first time.",
         )
         self.snapshot_position = make.gauge(
             "snapshot_position", "frame", "First frame that a restart would need: the newest snapshot's, else 0."

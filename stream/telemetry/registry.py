@@ -33,8 +33,8 @@ class Described(NamedTuple):
     """How many series it has at most; of those whose label has no known values, how many for each."""
 
 
-class Labelled(CollectorRegistry):
-    """What another registry collects, with further labels on our own series."""
+class LabellingRegistry(CollectorRegistry):
+    """Collects what another registry collects, with further labels on the series of simstream."""
 
     def __init__(self, registry: CollectorRegistry, labels: Mapping[str, str]) -> None:
         super().__init__()

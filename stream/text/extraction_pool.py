@@ -22,7 +22,7 @@ from stream.text.slow_hosts import REST_S, SlowHosts
 TIMEOUT_S: Final = 2.0
 """What a page may cost by default, in seconds of CPU."""
 MEMORY_BYTES: Final = 512 << 20
-"""What a process may take by default: ten times and more what it takes for 4 MB of HTML."""
+"""Memory of one process, at most, by default: more than ten times what it needs for 4 MB of HTML."""
 BATCH_PAGES: Final = 16
 BATCH_BYTES: Final = 1 << 20
 """A process is asked for at most so many pages at once; one page always fits."""

@@ -1,9 +1,9 @@
 """Dead letters read back: what they say about a page, which were replayed, and the record that the page came in.
 
-A dead letter is the page's record with headers of `roles/dead_letters` behind its own. A replayed one is
+A dead letter is the page's record with headers of `roles/dead_letters` behind its own. A replayed letter is
 followed, in the same topic, by a *mark*: the same key, no value, and the header `simstream-replayed` with the
-letter's place. So what was replayed is known to whoever reads the topic, and is not replayed twice. Letters and
-marks from before these headers had their prefix are read, too.
+letter's place. So every reader of the topic knows which letters were replayed, and none is replayed twice. Letters
+and marks of earlier versions, whose headers have no prefix, are read, too.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ def _marks(record: Record) -> str | None:
 
 
 def _is_ours(name: str, wanted: str) -> bool:
-    """Whether a header is the one that is wanted, under its name or the one that it had without the prefix."""
+    """Whether a header has the wanted name, with the prefix or without it as in earlier versions."""
     return name in (wanted, wanted.removeprefix(PREFIX))
 
 

@@ -1,7 +1,7 @@
 """Which pages of a run are kept: each page that matches no kept page before it.
 
-Clusters would not do. They chain: a page may be in a cluster without a match to its canonical page, and a stranger
-can lay such a chain to any page. Here a page is left out only for a page that it matches itself and that is kept.
+Clusters are not used, since they chain: a page may be in a cluster without matching its canonical page, and a
+stranger can lay such a chain to any page. Here a page is left out only if it matches a kept page itself.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from stream.text.policy import Policy
 
 _BATCH: Final = 512
 _COUNTED: Final = (Kind.READABLE, Kind.TOO_SHORT, Kind.WITHDRAWN)
-"""A page that could not be read, or not be fetched, leaves its earlier version as it was."""
+"""Kinds that replace or remove a page's earlier version. A page that could not be read or fetched does neither."""
 
 
-class Kept(NamedTuple):
-    """The ordinals (c,) of the pages that are kept, ascending, and how many are not, by the reason."""
+class KeepSelection(NamedTuple):
+    """The ordinals (c,) of the kept pages, ascending, and how many pages are left out, by the reason."""
 
     ordinals: NDArray[np.int64]
     left_out: dict[str, int]
 
 
-class _Events(NamedTuple):
+class _RunPages(NamedTuple):
     """All pages in the order of their verdicts."""
 
     identity: U64  # (n, 2)
@@ -40,44 +40,44 @@ class _Events(NamedTuple):
     time: NDArray[np.int64]
 
 
-class _Pages(NamedTuple):
-    """The pages that are there in the end, the oldest first: each where it was read last, and how old it is."""
+class _LastVersions(NamedTuple):
+    """The pages that remain at the end, the oldest first: where each was last read, and since when it counts."""
 
     event: NDArray[np.int64]
     age: NDArray[np.int64]
 
 
-class Keeping:
-    """Takes pages and verdicts in the judge's order, from its first page on, and chooses at the end.
+class KeepSelector:
+    """Collects pages and verdicts in the judge's order, from its first page on, and selects at the end.
 
-    Memory: 37 bytes and the sketch for each page, twice that at the end, and the index of those that are kept.
+    Memory: 37 bytes and the sketch for each page, twice that at the end, and the index of the kept pages.
     """
 
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
-        self._parts: list[_Events] = []
+        self._parts: list[_RunPages] = []
         self._unchanged = bytearray()
 
     def seen(self, columns: Columns) -> None:
-        """The next pages."""
+        """Add the next pages."""
         c = columns
-        self._parts.append(_Events(c.identity, c.fingerprint, c.sketch, c.words, c.kind, c.time))
+        self._parts.append(_RunPages(c.identity, c.fingerprint, c.sketch, c.words, c.kind, c.time))
 
     def take(self, verdict: Verdict) -> None:
-        """The next verdict."""
+        """Add the next verdict."""
         self._unchanged.append(verdict.verdict == "unchanged")
 
-    def choose(self, first: int, heard: Callable[[int], None] = lambda pages: None) -> Kept:
-        """What is kept of the pages from ordinal `first` on; those before it are a corpus, all of which is kept.
+    def choose(self, first: int, heard: Callable[[int], None] = lambda pages: None) -> KeepSelection:
+        """Return which pages are kept from ordinal `first` on; all earlier pages are the corpus to compare with.
 
-        `heard` is told how many pages were compared. Cost: some 10 us a page.
+        `heard` is called with the number of pages that were compared. Cost: some 10 us a page.
         """
         if not self._parts:
-            return Kept(np.empty(0, np.int64), {})
-        events = _Events(*map(np.concatenate, zip(*self._parts, strict=True)))
+            return KeepSelection(np.empty(0, np.int64), {})
+        events = _RunPages(*map(np.concatenate, zip(*self._parts, strict=True)))
         self._parts.clear()
         pages = _last_versions(events, np.frombuffer(self._unchanged, np.bool_))
-        kept, of_corpus = _Choice(self._policy, events, pages, first).made(heard)
+        kept, of_corpus = _KeepChoice(self._policy, events, pages, first).made(heard)
         own = pages.event >= first
         old = pages.age < first
         kinds = np.bincount(events.kind[first:], minlength=len(Kind))
@@ -91,10 +91,10 @@ class Keeping:
             "withdrawn": int(kinds[Kind.WITHDRAWN]),
         }
         ordinals = np.sort(pages.event[kept & ~old])
-        return Kept(ordinals, {reason: count for reason, count in reasons.items() if count})
+        return KeepSelection(ordinals, {reason: count for reason, count in reasons.items() if count})
 
 
-def _last_versions(events: _Events, unchanged: NDArray[np.bool_]) -> _Pages:
+def _last_versions(events: _RunPages, unchanged: NDArray[np.bool_]) -> _LastVersions:
     told = np.flatnonzero(np.isin(events.kind, _COUNTED))
     identity = events.identity[told]
     order = np.lexsort((told, identity[:, 1], identity[:, 0]))
@@ -102,15 +102,15 @@ def _last_versions(events: _Events, unchanged: NDArray[np.bool_]) -> _Pages:
     another = np.append((identity[1:] != identity[:-1]).any(axis=1), np.ones(min(len(event), 1), np.bool_))
     since = np.maximum.accumulate(np.where(unchanged[event], 0, np.arange(len(event))))
     last = np.flatnonzero(another & (events.kind[event] == Kind.READABLE))
-    pages = _Pages(event[last], event[since[last]])
+    pages = _LastVersions(event[last], event[since[last]])
     by_age = np.argsort(pages.age, kind="stable")
-    return _Pages(pages.event[by_age], pages.age[by_age])
+    return _LastVersions(pages.event[by_age], pages.age[by_age])
 
 
-class _Choice:
-    """Goes through pages, the oldest first, beside an index of those that are kept."""
+class _KeepChoice:
+    """Goes through pages, the oldest first, beside an index of the kept pages."""
 
-    def __init__(self, policy: Policy, events: _Events, pages: _Pages, first: int) -> None:
+    def __init__(self, policy: Policy, events: _RunPages, pages: _LastVersions, first: int) -> None:
         at = pages.event
         self._keys = Keys(
             events.fingerprint[at], events.sketch[at], (events.words[at] < policy.short_words).view(np.uint8)
@@ -127,7 +127,7 @@ class _Choice:
         self.of_corpus = np.zeros(len(at), np.bool_)
 
     def made(self, heard: Callable[[int], None]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """Whether each page is kept, and whether it matches a page of the corpus."""
+        """Return whether each page is kept, and whether it matches a page of the corpus."""
         for start in range(0, len(self.kept), _BATCH):
             end = min(start + _BATCH, len(self.kept))
             places = start + np.flatnonzero(~self._matched(start, end) | self._corpus[start:end])
@@ -143,7 +143,7 @@ class _Choice:
         return Keys(keys.fingerprints[places], keys.sketches[places], keys.short[places])
 
     def _matched(self, start: int, end: int) -> NDArray[np.bool_]:
-        """Which of these pages match a page in the index that is not forgotten."""
+        """Return which of these pages match a page in the index that the window still has."""
         matched, at = np.zeros(end - start, np.bool_), start
         while at < end:
             found = self._index.query(*self._at(slice(at, end)), in_order=False)
@@ -155,7 +155,7 @@ class _Choice:
         return matched
 
     def _choose(self, places: NDArray[np.int64]) -> None:
-        """Decide these pages, of which none matches a page in the index, among themselves."""
+        """Decide among these pages themselves: none of them matches a page in the index."""
         keys = self._at(places)
         found = self._index.join(keys, keys, _BATCH * _BATCH)
         for number, place in enumerate(places.tolist()):

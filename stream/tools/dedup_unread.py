@@ -1,15 +1,15 @@
-"""Pages of files that could not be read: how many, why, and where the first of each reason is."""
+"""Pages of files that could not be read: how many, why, and where the first page of each reason is."""
 
 from __future__ import annotations
 
 from stream.model import Verdict
 from stream.sources.named import place
 
-_SHOWN = 8
+_MAX_SHOWN = 8
 
 
-class Unread:
-    """Takes the verdicts of a run."""
+class UnreadPages:
+    """Counts the unreadable pages of a run by reason."""
 
     def __init__(self) -> None:
         self._pages = 0
@@ -17,7 +17,7 @@ class Unread:
         self._first: dict[str, str] = {}
 
     def take(self, verdict: Verdict) -> None:
-        """The next verdict."""
+        """Count the next verdict."""
         self._pages += 1
         if verdict.verdict == "unreadable":
             reason = verdict.reason or ""
@@ -26,15 +26,15 @@ class Unread:
                 self._first[reason] = place(verdict.source.topic, verdict.source.offset)
 
     def too_many(self, share: float | None) -> bool:
-        """Whether more than this share of the pages could not be read; None: whether any was no JSON."""
+        """Whether more than this share of the pages could not be read; None: whether any page was no JSON."""
         if share is None:
             return "bad_json" in self._counts
         return sum(self._counts.values()) > share * self._pages
 
     def __str__(self) -> str:
-        """A sentence; empty where every page could be read."""
+        """A sentence for people; empty if every page could be read."""
         if not self._counts:
             return ""
         order = sorted(self._counts, key=lambda reason: -self._counts[reason])
-        each = [f"{self._counts[reason]:,} {reason} (first {self._first[reason]})" for reason in order[:_SHOWN]]
+        each = [f"{self._counts[reason]:,} {reason} (first {self._first[reason]})" for reason in order[:_MAX_SHOWN]]
         return f"{sum(self._counts.values()):,} of {self._pages:,} pages could not be read: {', '.join(each)}"

@@ -1,4 +1,4 @@
-"""Takes a state folder of an earlier format over into a new one; the old folder stays as it is."""
+"""Upgrades a state folder of an earlier format into a new folder; the old folder stays unchanged."""
 
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ from stream.judge.upgrade import upgraded
 from stream.tools.state import is_folder, nothing_in
 
 
-class Upgraded(NamedTuple):
-    """What was taken over: the newest snapshot of a folder of format `number`, its next frame and next ordinal."""
+class UpgradeReport(NamedTuple):
+    """What was upgraded: the newest snapshot of a folder of format `number`, with its next frame and ordinal."""
 
     number: int
     frame: int
     ordinal: int
 
 
-def upgrade(old: Path, new: Path) -> Upgraded:
-    """Write the newest snapshot of `old` to the folder `new` in today's format. Safe to repeat until it is done.
+def upgrade(old: Path, new: Path) -> UpgradeReport:
+    """Write the newest snapshot of `old` to the folder `new` in the current format. Safe to repeat after a failure.
 
-    Every byte of the snapshot is verified. Costs about 1 us a page, and the disk once more. Raises InputMissing,
-    UsageError where `new` has a state or `old` needs no upgrade, StateLocked while a judge uses one of them,
-    StateDamaged, StateFormat, StateUnwritable.
+    Every byte of the snapshot is verified. Cost: about 1 us a page, and as much disk as the snapshot. Raises
+    InputMissing, UsageError where `new` has a state or `old` needs no upgrade, StateLocked while a judge uses one
+    of the folders, StateDamaged, StateFormat, StateUnwritable.
     """
     is_folder(old)
     number = _format_of(old)
     if number == header.FORMAT:
-        raise UsageError(f"{old} is of format {number}, which is today's", "use it as it is")
+        raise UsageError(f"{old} is already of format {number}, the current one", "use it as --state")
     files = Files()
-    if header.EARLIEST <= number < header.FORMAT:
+    if header.MIN_FORMAT <= number < header.FORMAT:
         files.reads = number
     with StateFolder(old, files) as source, StateFolder(new) as target:
         if target.snapshots:
-            raise UsageError(f"{new} has a state already", "name another folder, or one that is not there yet")
+            raise UsageError(f"{new} has a state already", "name a new folder")
         loaded = source.load()
         if loaded is None:
             raise nothing_in(old)
@@ -48,11 +48,11 @@ def upgrade(old: Path, new: Path) -> Upgraded:
         prepared = target.prepare(upgraded(loaded.parts, number), loaded.facts)
         prepared.write()
         prepared.commit()
-    return Upgraded(number, known.frame, known.ordinal)
+    return UpgradeReport(number, known.frame, known.ordinal)
 
 
 def _format_of(folder: Path) -> int:
-    """The format that the newest manifest says it has; nothing is verified. Raises InputMissing."""
+    """Return the format that the newest manifest names; nothing is verified. Raises InputMissing."""
     for name in IN_ORDER:
         path = folder / name
         if path.exists():

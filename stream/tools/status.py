@@ -13,7 +13,7 @@ from stream.errors import BrokerUnreachable, TopicMissing
 from stream.log.base import FINGERPRINTS, PAGES, POSITIONS, TOPICS, VERDICTS, Log
 from stream.log.committed import committed
 from stream.roles.first_frame import first_header
-from stream.roles.topics import RETENTION, unfit
+from stream.roles.topics import RETENTION, unfit_settings
 from stream.settings import Settings
 from stream.telemetry.health import WORKING
 from stream.tools.gaps import read_through
@@ -68,7 +68,8 @@ class Status(msgspec.Struct):
     recipe: str | None = None
     published: Position | None = None
     verdicts: int | None = None
-    """Published so far, also those that retention has removed. Offsets would count markers of transactions, too."""
+    """Verdicts published so far, also those that retention has removed; from the position, since offsets count
+    markers of transactions, too."""
     unpublished_frames: int | None = None
     """Frames behind the published position; those that will be ignored count, too."""
     fingerprinters: list[str] = []
@@ -128,10 +129,10 @@ class Looking(Asked):
         self._judged = judged or prefix
         self._how = how
         self._kept = ""
-        """The flag of the state, where there is one."""
+        """The flag `--state DIR` for advice, if the setting is there."""
 
     def look(self, settings: Settings, gaps: bool = False) -> None:
-        """Ask the log. With `gaps` it is read, from the snapshot in the setting `state` on where there is one.
+        """Ask the log. With `gaps` the log is read, if there is a `state` from its newest snapshot on.
 
         Raises BrokerUnreachable and other errors of the log, StateError."""
         status = self.status
@@ -171,12 +172,12 @@ class Looking(Asked):
     def _look_at_settings(self, settings: Settings) -> None:
         for topic in TOPICS:
             name = self._log.topic(topic).name
-            for one in unfit(self._log, topic, settings):
+            for one in unfit_settings(self._log, topic, settings):
                 todo = "set it with Kafka's kafka-configs.sh --alter --entity-type topics"
                 if one.breaks:
-                    todo = f"make it anew, or choose another --prefix: simstream topics create {self._how}"
+                    todo = f"delete it, then: simstream topics create {self._how}; or choose another --prefix"
                 elif one.setting == RETENTION:
-                    todo += "; or keep the judge's state (--state DIR), and the log for longer than the window"
+                    todo += "; or run the judge with --state DIR, and keep the log for longer than the window"
                 self._wrong(f"{name} endangers the service ({one})", todo)
 
     def _look_at_source(self) -> None:

@@ -104,9 +104,9 @@ def _pad(parts: list[bytes], size: int) -> None:
 def decode(data: bytes) -> Frame:
     """Read a frame without copying its columns.
 
-    Raises FrameDamaged where magic, checksum, lengths or contents do not fit: whatever passes can be judged
-    without further checks. Raises FrameFormat for a whole frame that only another version can read. Of a frame of
-    format 1 the identities are computed anew: as the ids say, .6 us each.
+    Raises FrameDamaged where magic, checksum, lengths or contents do not fit: a returned frame can be judged
+    without further checks. Raises FrameFormat for a whole frame that only another version can read. For a frame of
+    format 1 the identities are computed anew from the ids, .6 us each.
     """
     if len(data) < _PREFIX.size:
         raise FrameDamaged("a frame is shorter than its prefix")
@@ -121,7 +121,7 @@ def decode(data: bytes) -> Frame:
         raise FrameDamaged("a frame's flags contradict its header")
     columns = _read(data, _PREFIX.size + head_length, pages, header.sketch_words)
     _check(header, columns)
-    return Frame(header, frame_format.as_today(number, columns), stored)
+    return Frame(header, frame_format.upgrade_columns(number, columns), stored)
 
 
 def _header(data: bytes) -> Header:
@@ -231,7 +231,7 @@ def _span(ends: NDArray[np.uint32], start: int, stop: int) -> tuple[int, int]:
 def arrivals(milliseconds: Sequence[int]) -> tuple[tuple[int, int], ...]:
     """`Header.came` of successive pages whose records have these timestamps, in at most MAX_RUNS runs.
 
-    Exact where so many are enough; else pages are taken together, each group with its earliest time.
+    Exact if so many runs are enough; else pages are grouped, each group with its earliest time.
     """
     runs = tuple((at, len(list(group))) for at, group in groupby(milliseconds))
     if len(runs) <= MAX_RUNS:

@@ -1,8 +1,8 @@
-"""The formats of frames: which ones can be read, and what becomes of the columns of an earlier one.
+"""The formats of frames: which ones this version reads, and how it converts the columns of an earlier one.
 
-The first 16 bytes of a frame (magic, format, flags, checksum of the rest) stay as they are in all formats to come:
-so a reader can tell a newer frame from a damaged one. Whatever an older reader would misread raises FORMAT. A new
-kind or reason of pages need not: readers stop at one that they do not know.
+The first 16 bytes of a frame (magic, format, flags, checksum of the rest) are the same in all future formats: so a
+reader can tell a newer frame from a damaged one. Increase FORMAT for every change that an older reader would
+misread. A new kind or reason of pages needs no new format: readers stop at a kind or reason that they do not know.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from stream.model import Columns
 from stream.wire.identity import identity_of
 
 FORMAT: Final = 2
-"""1: identities are MurmurHash3, the checksum does not cover format and flags. 2: identities are BLAKE2b."""
+"""In format 1 identities are MurmurHash3, and the checksum does not cover format and flags. In format 2 identities
+are BLAKE2b, and the checksum covers both."""
 
 
 def seed(number: int, flags: int) -> int:
@@ -27,7 +28,7 @@ def seed(number: int, flags: int) -> int:
 
 
 def check(number: int) -> None:
-    """Raise FrameFormat unless this version reads frames of this format; to be called once the checksum agreed."""
+    """Raise FrameFormat unless this version reads frames of this format. Call it once the checksum has agreed."""
     if number not in _UPGRADES:
         raise unknown(f"is of format {number}, this version reads formats 1 to {FORMAT}")
 
@@ -40,13 +41,13 @@ def unknown(what: str) -> FrameFormat:
     )
 
 
-def as_today(number: int, columns: Columns) -> Columns:
-    """Return the pages of a frame of any format that `check` admits in the columns of today."""
+def upgrade_columns(number: int, columns: Columns) -> Columns:
+    """Return a frame's pages in columns of the current format; `check` must have admitted the frame's format."""
     return _UPGRADES[number](columns)
 
 
 def _identities_anew(columns: Columns) -> Columns:
-    """Format 1: forget its identities, and compute those of the ids. .7 us a page."""
+    """Return the columns of format 1 with identities computed from the ids. Cost: .7 us a page."""
     ends = columns.id_ends.tolist()
     ids = [columns.ids[start:end] for start, end in zip([0, *ends], ends, strict=False)]
     identity = np.frombuffer(b"".join(map(identity_of, ids)), np.uint64).reshape(-1, 2)

@@ -12,7 +12,7 @@ _Utf8 = codecs.getincrementaldecoder("utf-8")
 def identity_of(raw_id: bytes) -> bytes:
     """Return the 16 bytes that all versions of one page share: BLAKE2b-128 of the raw id. About .6 us.
 
-    Nobody can find a second id for them; format 1 of frames and state had MurmurHash3, for which anybody can.
+    No way is known to find a second id with the same identity. For the MurmurHash3 of format 1 it takes seconds.
     """
     return blake2b(raw_id, digest_size=16).digest()
 

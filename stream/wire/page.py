@@ -215,8 +215,8 @@ def _trouble(raw: bytes, limit: int) -> str:
 
 
 def _utf8(name: str | int | None) -> bytes | None:
-    """The bytes of a JSON string or whole number; lone surrogates give bytes that are not UTF-8, and so are found
-    out."""
+    """Return the bytes of a JSON string or whole number; a lone surrogate gives invalid UTF-8, which is refused
+    later."""
     if name is None or name == "":
         return None
     text = str(name)
@@ -296,7 +296,7 @@ def _is_integer(value: object) -> bool:
 
 
 def _integer(digits: str) -> int | float:
-    """Whole numbers become floats from so many digits on that no id may have."""
+    """Return a JSON number as an int, or as a float if it has more digits than an id may have."""
     return int(digits) if len(digits) <= MAX_ID_BYTES else float(digits)
 
 

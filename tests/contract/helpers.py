@@ -44,7 +44,7 @@ def read_source(source: Source, records: int, timeout: float = 15.0) -> Polled:
 
 
 def add_partitions(place: Place, topic: str, count: int) -> None:
-    """Give a topic of a broker so many partitions, as an operator would, and wait until it has them."""
+    """Raise a topic's number of partitions, as an operator would, and wait until the broker has them."""
     admin = AdminClient({"bootstrap.servers": place.address.removeprefix("kafka://")})
     for future in admin.create_partitions([NewPartitions(f"{place.prefix}.{topic}", count)]).values():
         future.result(30)

@@ -1,4 +1,4 @@
-"""What a broker refuses for ever, or gives back broken: named at once, and no reason to wait or to pass over it."""
+"""Records that a broker refuses for ever or returns damaged: each is an error at once, with no wait and no skip."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ AHEAD_S = 7_200
 
 
 class Ahead:
-    """A producer on a machine whose clock is two hours ahead: the client stamps records by it."""
+    """A producer on a machine whose clock is two hours ahead: the client stamps records by this clock."""
 
     def __init__(self, producer: Any) -> None:
         self._producer = producer
@@ -59,7 +59,9 @@ def test_a_judge_whose_clock_is_ahead_publishes_into_topics_of_our_making(kafka_
     assert abs(record.timestamp / 1000 - time.time()) < 60
 
 
-def test_where_its_time_counts_it_hears_at_once_that_its_clock_is_wrong(kafka_place: Place, kafka_log: Log) -> None:
+def test_a_judge_hears_at_once_that_its_clock_is_wrong_where_its_own_time_counts(
+    kafka_place: Place, kafka_log: Log
+) -> None:
     for topic in (VERDICTS, POSITIONS):
         alter(kafka_place, topic, "message.timestamp.type", "CreateTime")
     began = time.monotonic()
@@ -70,7 +72,9 @@ def test_where_its_time_counts_it_hears_at_once_that_its_clock_is_wrong(kafka_pl
     assert len(read_all(kafka_log, VERDICTS, least=1)) == 1
 
 
-def test_so_does_a_fingerprinter_of_its_dead_letters(kafka_place: Place, kafka_log: Log) -> None:
+def test_a_fingerprinter_hears_by_its_dead_letters_that_its_clock_is_wrong(
+    kafka_place: Place, kafka_log: Log
+) -> None:
     alter(kafka_place, DEAD_LETTERS, "message.timestamp.type", "CreateTime")
     appender = kafka_log.appender(DEAD_LETTERS)
     assert isinstance(appender, KafkaAppender)
@@ -93,7 +97,7 @@ def test_a_topic_that_admits_more_than_a_client_can_send_stops_nobody(
 
 
 def rot(broker: Broker, place: Place, topic: str, value: bytes) -> None:
-    """Let a bit of this value turn over on the broker's disk."""
+    """Flip a bit of this value on the broker's disk."""
     for path in broker.data.rglob(f"{place.prefix}.{topic}-*/*.log"):
         data = path.read_bytes()
         if (at := data.find(value)) >= 0:

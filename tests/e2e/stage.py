@@ -12,7 +12,7 @@ from aiohttp import web
 
 from deploy.kafka.broker import free_port
 from stream.feeds.app import Feed
-from stream.feeds.condition import Condition, Partition
+from stream.feeds.condition import FeedCondition, Partition
 from stream.feeds.texts import side_by_side
 from stream.feeds.web import FeedWeb
 from tests.unit.test_feed_costs import feed_of
@@ -26,7 +26,7 @@ class Stage:
     def __init__(self, stories: int, cluster_of: Callable[[int], int] | None = None) -> None:
         self.now = 0.0
         self.feed: Feed = feed_of(2 * stories, cluster_of or (lambda number: number - number % 2))
-        self.feed.condition = Condition(lambda: self.now)
+        self.feed.condition = FeedCondition(lambda: self.now)
         self.feed.condition.has_read_table = True
         self.texts = ("The same. One more.", "The same. Another.")
         self.is_frozen = False

@@ -50,7 +50,7 @@ def test_verdicts_prints_the_records_as_they_are_or_as_a_table(program: Program,
     assert [line.split()[1] for line in table[1:]] == [json.loads(line)["verdict"] for line in printed]
 
 
-def test_verdicts_that_come_from_now_on_are_shown_alone(on_folder: Program, cache: Path, tmp_path: Path) -> None:
+def test_only_verdicts_from_now_on_are_shown(on_folder: Program, cache: Path, tmp_path: Path) -> None:
     on_folder.good("topics", "create")
     verdict = on_folder.dedup(pages.write(tmp_path / "page.jsonl", 1))[0]
     old, new = (Outgoing(b"k", json.dumps(verdict | {"ordinal": ordinal}).encode(), ()) for ordinal in (1, 2))
@@ -243,7 +243,7 @@ def test_feed_says_how_many_pages_it_sent_and_draws_no_bar_into_a_pipe(program: 
     assert done.stdout == b""
     first, warned = done.stderr.decode().splitlines()
     assert first == f"simstream: 30 pages sent to {program.place.prefix}.pages"
-    assert "3 of them have an id that came before" in warned
+    assert "3 of them have the id of an earlier page" in warned
 
 
 def test_help_names_every_command(alone: Program) -> None:

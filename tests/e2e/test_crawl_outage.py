@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from deploy.kafka.broker import Broker
-from stream.client.traffic import CLOSE
+from stream.client.traffic import MAX_CLOSE_S
 from tests.bench.crawl import crawl
 from tests.bench.crawl_site import Served, Size
 from tests.e2e.harness import Program
@@ -62,7 +62,7 @@ def test_a_crawl_ends_and_finds_every_page_while_its_broker_is_frozen(
         finally:
             own.resume()
     assert found.articles == SIZE.total
-    assert took - found.seconds < CLOSE + 15.0  # the rest is Python, which starts
+    assert took - found.seconds < MAX_CLOSE_S + 15.0  # the rest is Python, which starts
 
 
 def test_after_an_outage_late_verdicts_prune_what_is_queued_and_recovery_is_logged(

@@ -68,7 +68,7 @@ def test_pages_of_one_id_in_two_files_are_two_pages_and_both_are_kept(alone: Pro
     ]
     assert (alone.folder / "kept").read_bytes().split(b"\n")[:-1] == [mine[0], mine[2], theirs[0]]
     last = done.stderr.decode().splitlines()[-1]
-    assert "2 pages have an id that came before" in last
+    assert "2 pages have the id of an earlier page" in last
     assert "--versions" in last
     asked = alone.run("explain", f"0@{second}:1", "-i", first, "-i", second, "--json")
     assert json.loads(asked.stdout)["verdict"]["ordinal"] == 3
@@ -115,7 +115,7 @@ def test_outputs_are_compressed_by_their_names(alone: Program, ending: str, open
     assert again.returncode == 0
 
 
-def test_what_is_kept_and_what_is_not_adds_up(alone: Program) -> None:
+def test_the_numbers_of_kept_and_left_out_pages_add_up(alone: Program) -> None:
     pages = [line("a", STORY), line("b", STORY), line("c", "few words"), b"{broken", line("d", ORCHARD, status=500)]
     pages += [line("e", TRAIN), line("e", TRAIN, again=True), line("x", STORY.replace("周六", "周日"))]
     (alone.folder / "p.jsonl").write_bytes(b"\n".join(pages))
@@ -134,7 +134,7 @@ def test_feed_warns_of_ids_that_the_service_takes_for_versions(alone: Program) -
         (alone.folder / name).write_bytes(line("0", text) + b"\n")
     alone.good("topics", "create", "--log", "log")
     done = alone.run("feed", "a.jsonl", "b.jsonl", "--log", "log")
-    assert b"1 of them have an id that came before" in done.stderr
+    assert b"1 of them have the id of an earlier page" in done.stderr
 
 
 def test_a_corpus_gets_no_verdicts_and_what_is_like_it_is_not_kept(alone: Program) -> None:

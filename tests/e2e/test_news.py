@@ -308,7 +308,7 @@ def test_a_feed_is_ready_only_when_every_story_is_there_with_its_title(room: New
     assert [said for said in before if "is behind the topics by about" in said]
 
 
-def test_a_broker_that_stands_still_is_told_by_probe_and_page_and_what_came_is_shown_after(
+def test_probe_and_page_tell_of_a_silent_broker_and_missed_pages_are_shown_later(
     room: Newsroom, browser: Browser, broker: Broker
 ) -> None:
     now, told = room.next_days(), story(70)

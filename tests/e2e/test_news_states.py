@@ -1,4 +1,4 @@
-"""What a reader of the news page sees of every state: loading, no broker, no answer, nothing there, a refusal."""
+"""What the news page shows in every state: loading, no broker, no answer, no story, a refusal."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_a_broker_that_is_away_is_told_with_its_time_and_the_stories_stay(stage:
     browser.click(".step button", 1)
     browser.sees(
         "#difference.error p",
-        "The texts cannot be compared now: no broker answers, and the texts lie there: ask again in a moment",
+        "The texts cannot be compared now: no broker answers, so no text can be read: ask again in a moment",
     )
     stage.hear(0)
     says_nothing(browser)
@@ -139,9 +139,7 @@ def test_the_address_holds_order_filters_and_page(stage: Stage, browser: Browser
 
 
 @pytest.mark.parametrize("query", ["?sort=best&hours=7&sites=x&page=-1", "?page=99999999999999999999"])
-def test_an_address_that_asks_for_what_there_is_not_shows_the_first_stories(
-    stage: Stage, browser: Browser, query: str
-) -> None:
+def test_an_address_with_unknown_values_shows_the_first_stories(stage: Stage, browser: Browser, query: str) -> None:
     browser.open(stage.url + query)
     browser.sees(".card h2", "title 138")
     says_nothing(browser)
@@ -169,7 +167,7 @@ def test_a_comparison_that_takes_too_long_ends_with_an_error_and_can_be_asked_fo
     browser.sees("#rows .b mark", "Another")
 
 
-def test_what_both_texts_say_stands_at_one_height(stage: Stage, browser: Browser) -> None:
+def test_passages_of_both_texts_stand_at_one_height(stage: Stage, browser: Browser) -> None:
     same = [f"Sentence {number} is in both texts." for number in range(40)]
     stage.texts = (" ".join(same), " ".join([*same[:3], *(["A long insertion."] * 30), *same[3:]]))
     browser.open(f"{stage.url}#story/4")
@@ -192,7 +190,7 @@ def test_a_long_timeline_is_folded_until_the_reader_unfolds_it(browser: Browser)
         assert browser.texts(".fold") == []
 
 
-def test_pages_that_are_not_shown_are_counted_before_the_readers_eyes(stage: Stage, browser: Browser) -> None:
+def test_pages_that_are_left_out_are_counted_on_the_page(stage: Stage, browser: Browser) -> None:
     browser.open(stage.url)
     browser.sees(".card h2", "title 138")
     assert browser.texts("#not-shown") == []

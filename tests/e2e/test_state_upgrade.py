@@ -1,4 +1,4 @@
-"""A state that 0.1.0 wrote: refused by name, and taken over by one command."""
+"""A state of format 1: refused by name, and upgraded by one command."""
 
 from __future__ import annotations
 
@@ -63,12 +63,12 @@ def test_the_state_of_an_earlier_format_is_refused_by_name_and_the_advice_works(
     [advice] = re.findall(r"`simstream (state upgrade \S+ NEW)`", str(error.value))
     new = old.parent / "new"
     assert invoke([str(new) if word == "NEW" else word for word in advice.split()]) == 0
-    assert "ordinal 202, taken over from format 1" in capsys.readouterr().out
+    assert "ordinal 202, upgraded from format 1" in capsys.readouterr().out
     assert contents(old) == before, "the old version can go on with it"
     assert invoke(["state", "verify", str(new)]) == 0
 
 
-def test_who_takes_the_state_over_knows_every_page_by_its_new_identity(old: Path, cache: Path) -> None:
+def test_an_upgraded_state_knows_every_page_by_its_new_identity(old: Path, cache: Path) -> None:
     new = old.parent / "new"
     done = upgrade(old, new)
     assert (done.number, done.ordinal) == (1, 202)
@@ -88,7 +88,7 @@ def test_who_takes_the_state_over_knows_every_page_by_its_new_identity(old: Path
     assert copy.near_duplicate_of != "https://news.example/3"
 
 
-def test_what_was_taken_over_is_kept_in_todays_format_and_goes_on(old: Path, cache: Path) -> None:
+def test_an_upgraded_state_is_kept_in_the_current_format_and_goes_on(old: Path, cache: Path) -> None:
     new = old.parent / "new"
     upgrade(old, new)
     with opened(new, cache) as deduper:
@@ -127,7 +127,7 @@ def test_an_upgrade_that_was_broken_off_is_repeated_and_one_that_is_done_is_not(
 
 
 @pytest.mark.parametrize("name", ["manifest", "pages-1.1.sealed", "blocks-2.2.sealed", "segment-0.1.sealed"])
-def test_a_damaged_state_is_not_taken_over(old: Path, name: str) -> None:
+def test_a_damaged_state_is_not_upgraded(old: Path, name: str) -> None:
     data = bytearray((old / name).read_bytes())
     data[len(data) // 2] ^= 4
     (old / name).write_bytes(data)

@@ -15,11 +15,11 @@ import pytest
 
 from deploy.kafka.broker import Broker
 from stream.client import Client
-from stream.client.traffic import CLOSE
+from stream.client.traffic import MAX_CLOSE_S
 from stream.closing import Closing
 from stream.errors import BrokerUnreachable, LogError, SimstreamError
 from stream.log.base import FINGERPRINTS, PAGES, VERDICTS, Log
-from stream.log.kafka_cluster import GRACE
+from stream.log.kafka_cluster import GRACE_S
 from stream.log.kafka_election import LEAVE
 from tests.chaos.proxy import Fate, Proxy, Request
 from tests.e2e.harness import ROOT
@@ -108,7 +108,7 @@ def test_a_client_closes_in_ten_seconds_and_ends_every_future(line: Line) -> Non
     futures = [client.submit(page(1))]
     time.sleep(0.5)  # it now waits for an acknowledgement, and the pages that follow wait behind it
     futures += [client.submit(page(number)) for number in range(2, 20)]
-    with within(CLOSE):
+    with within(MAX_CLOSE_S):
         client.close()
     assert all(isinstance(future.exception(0), SimstreamError) for future in futures)
 
@@ -144,7 +144,7 @@ def test_a_program_that_forgets_to_close_ends(line: Line) -> None:
         running.stdin.write("\n")
         running.stdin.flush()
         assert running.stdout.readline() == "end\n"
-        with within(CLOSE):
+        with within(MAX_CLOSE_S):
             assert running.wait(60) == 0
 
 
@@ -168,7 +168,7 @@ def test_every_question_to_the_log_ends_when_its_patience_is_over(line: Line) ->
     with line.place.open(patience=PATIENCE_S) as log:
         log.topic(PAGES)
         line.silence()
-        with ThreadPoolExecutor(len(QUESTIONS)) as threads, within(PATIENCE_S + GRACE):
+        with ThreadPoolExecutor(len(QUESTIONS)) as threads, within(PATIENCE_S + GRACE_S):
             asked = {name: threads.submit(ask, log) for name, ask in QUESTIONS.items()}
     assert {name: type(future.exception()) for name, future in asked.items()} == dict.fromkeys(
         QUESTIONS, BrokerUnreachable

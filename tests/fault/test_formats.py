@@ -1,4 +1,4 @@
-"""Logs of other versions: an old one is judged on as it is; at a frame of a newer version all stop by name."""
+"""Logs of other versions: an old log is judged on as it is; at a newer frame every role stops by name."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.old_format import as_format, as_format_1
 SMALL = {"SIMSTREAM_FRAME_MAX_PAGES": "20"}
 
 
-def test_a_frame_of_a_newer_version_stops_a_judge_by_name_and_its_pages_wait_for_one_that_reads_it(
+def test_a_frame_of_a_newer_version_stops_a_judge_by_name_and_its_pages_wait_for_a_newer_judge(
     program: Program, tmp_path: Path
 ) -> None:
     program.good("topics", "create", "--partitions", 1)
@@ -52,7 +52,7 @@ def test_a_log_that_a_newer_version_began_is_refused_by_every_role(on_folder: Pr
         assert f"is of format {FORMAT + 1}" in last_line(service)
 
 
-def test_a_log_of_the_first_format_is_judged_on_as_if_it_were_of_todays(program: Program, tmp_path: Path) -> None:
+def test_a_log_of_the_first_format_is_judged_on_like_a_current_one(program: Program, tmp_path: Path) -> None:
     first, second = (pages.write(tmp_path / f"{seed}.jsonl", 60, seed=seed) for seed in (1, 2))
     program.good("topics", "create", "--partitions", 1)
     program.good("feed", first)

@@ -38,7 +38,7 @@ ROUNDS = 7
 
 
 class Unsynced(LogFiles):
-    """Where no power goes any more: the tests wait for no disk."""
+    """Files without power cuts: the tests wait for no disk."""
 
     def sync_data(self, descriptor: int) -> None: ...
 
@@ -126,7 +126,7 @@ class Service:
         self.promise("pages", pages)
 
     def work_off(self) -> None:
-        """Until all that is fed has its verdict."""
+        """Turn until every page that was fed has its verdict."""
         while self.fingerprint():
             pass
         self.judge()
@@ -161,7 +161,7 @@ def record_history(folder: Path) -> RecordingFiles:
 def test_power_that_goes_at_any_moment_loses_no_page_and_no_verdict(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, syncs_every: float
 ) -> None:
-    monkeypatch.setattr(local_files, "SYNC_EVERY", syncs_every)
+    monkeypatch.setattr(local_files, "SYNC_EVERY_S", syncs_every)
     disk, seen, cut = Disk(), set(), tmp_path / "cut"
     for step in record_history(tmp_path / "clean").steps:
         disk.apply(step)
@@ -215,7 +215,7 @@ def judged_log(tmp_path: Path) -> Path:
 
 
 def lose(folder: Path, topic: str, kept: int) -> None:
-    """What a disk does that has lied: only the first records are left."""
+    """Cut a file as a lying disk would: only the first records are left."""
     path = folder / f"simstream.{topic}.log"
     tally = local_files.Tally(path)
     tally.advance(kept)
@@ -226,7 +226,7 @@ def lose(folder: Path, topic: str, kept: int) -> None:
 @pytest.mark.parametrize("topic", [PAGES, FINGERPRINTS])
 def test_nothing_is_appended_where_records_that_were_read_are_gone(judged_log: Path, topic: str) -> None:
     lose(judged_log, topic, 2)
-    with pytest.raises(LogDamaged, match=f"simstream.{topic} ends at offset .* the disk lost what it had taken"):
+    with pytest.raises(LogDamaged, match=f"simstream.{topic} ends at offset .* the disk lost records"):
         LocalLog(judged_log).appender(topic)
 
 
@@ -237,7 +237,7 @@ def test_a_fingerprinter_is_refused_where_pages_that_it_committed_are_gone(judge
     LocalLog(judged_log).reader(PAGES).close()  # and who only reads is not
 
 
-def test_what_stands_behind_a_hole_of_a_power_cut_is_cut_off_and_said(
+def test_groups_behind_a_hole_of_a_power_cut_are_cut_off_and_logged(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     log = LocalLog(tmp_path)
@@ -259,7 +259,7 @@ def test_what_stands_behind_a_hole_of_a_power_cut_is_cut_off_and_said(
     assert f"cut off {len(data) - hole} bytes" in caplog.text
 
 
-def test_a_body_of_zeros_amid_what_was_not_safe_is_cut_off_with_what_follows(tmp_path: Path) -> None:
+def test_a_body_of_zeros_among_unsynced_groups_is_cut_off_with_all_groups_behind_it(tmp_path: Path) -> None:
     log = LocalLog(tmp_path)
     log.create_topics()
     path = tmp_path / "simstream.pages.log"
@@ -275,7 +275,7 @@ def test_a_body_of_zeros_amid_what_was_not_safe_is_cut_off_with_what_follows(tmp
     assert [record.value for record in read_all(log, PAGES)] == [b"first", b"another"]
 
 
-def test_who_reads_from_the_end_does_not_stand_behind_a_torn_tail_of_full_length(tmp_path: Path) -> None:
+def test_a_reader_from_the_end_does_not_begin_behind_a_torn_tail_of_full_length(tmp_path: Path) -> None:
     log = LocalLog(tmp_path)
     log.create_topics()
     path = tmp_path / "simstream.pages.log"
@@ -289,7 +289,7 @@ def test_who_reads_from_the_end_does_not_stand_behind_a_torn_tail_of_full_length
         assert [record.value for record in reader.poll(10, 1)] == [b"new"]
 
 
-def test_a_hole_before_what_was_written_after_a_sync_is_damage(tmp_path: Path) -> None:
+def test_a_hole_before_a_group_written_after_a_sync_is_damage(tmp_path: Path) -> None:
     log = LocalLog(tmp_path)
     log.create_topics()
     path = tmp_path / "simstream.pages.log"
@@ -332,7 +332,7 @@ def test_pages_that_cannot_be_synced_are_not_handed_over(tmp_path: Path) -> None
 
 
 def test_an_appender_whose_disk_cannot_sync_has_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(local_files, "SYNC_EVERY", 0.0)
+    monkeypatch.setattr(local_files, "SYNC_EVERY_S", 0.0)
     files = LogFiles()
     log = LocalLog(tmp_path, LogOptions(), files)
     log.create_topics()

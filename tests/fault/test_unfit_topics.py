@@ -1,4 +1,4 @@
-"""Topics set otherwise than they have to be: what breaks a rule stops `serve`, what endangers it is told."""
+"""Topics with wrong settings: one that breaks a rule stops `serve`, one that endangers the service is reported."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def alter(program: Program, topic: str, **settings: str) -> None:
 
 
 def told(program: Program, *arguments: object) -> list[str]:
-    """What needs a person, as `status` says."""
+    """Return the things that need a person, as `status` lists them."""
     done = program.on_log("status", "--json", *arguments)
     wrong = [f"{one['what']}: {one['todo']}" for one in json.loads(done.stdout)["wrong"]]
     assert done.returncode == bool(wrong)
@@ -81,7 +81,7 @@ def test_settings_that_endanger_the_log_are_a_metric_a_line_and_in_the_status(
         assert service.end() == 0
 
 
-def test_what_is_changed_while_the_service_runs_is_noticed(on_kafka: Program) -> None:
+def test_a_setting_changed_while_the_service_runs_is_noticed(on_kafka: Program) -> None:
     on_kafka.good("topics", "create", "--partitions", 1)
     with on_kafka.serve("--roles", "judge") as service:
         service.ready()

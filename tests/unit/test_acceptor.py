@@ -128,7 +128,7 @@ def test_a_gap_of_a_topic_that_was_made_anew_is_over_once_the_new_one_begins(acc
     assert acceptor.gaps == {("U", 0): 7}
 
 
-def test_late_frames_of_a_topic_that_was_made_anew_open_no_gap_but_those_of_the_new_one_do(acceptor) -> None:
+def test_late_frames_of_a_deleted_topic_open_no_gap_but_frames_of_the_new_topic_do(acceptor) -> None:
     acceptor.accept(1, frame(0, [0, 1], topic_id="U", first=True), NOW)
     assert acceptor.accept(2, frame(20, [20]), NOW) is Ignored.GAP
     assert acceptor.gaps == {}

@@ -346,7 +346,7 @@ def test_a_page_that_holds_records_injects_none(
 
 
 @pytest.mark.parametrize("packing", ["plain", "gzip"])
-def test_what_a_long_wrong_length_swallowed_is_found_again(tmp_path: Path, packing: str) -> None:
+def test_records_within_a_long_wrong_length_are_found_again(tmp_path: Path, packing: str) -> None:
     """Also where so many lengths are wrong that the file is not read to its end for each."""
     records = archives.pages(range(3_000))
     wrong = list(range(10, 3_000, 100))
@@ -358,7 +358,7 @@ def test_what_a_long_wrong_length_swallowed_is_found_again(tmp_path: Path, packi
     assert f"at {len(wrong) - 1} more places" in said
 
 
-def test_headers_that_match_slowly_cost_what_they_are_long(tmp_path: Path) -> None:
+def test_headers_that_match_slowly_cost_time_linear_in_their_length(tmp_path: Path) -> None:
     line = b"http:" + b" - 20200101000000 " * 450 + b"1" * 57_000 + b"x\n"
     path = written(tmp_path, arc(answer(body(0)), 0) + line + arc(answer(body(1)), 1))
     began = thread_time()

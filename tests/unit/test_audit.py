@@ -146,7 +146,7 @@ def test_every_package_of_a_lock_has_its_hashes(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SHIPPED)
-def test_what_ships_is_what_the_tests_run_with(name: str) -> None:
+def test_locked_versions_are_the_versions_that_the_tests_run_with(name: str) -> None:
     tested = {audit.normal(package): version for package, version in audit.pinned().items()}
     shipped = {audit.normal(package): version for package, version in audit.pinned(lock(name)).items()}
     only_elsewhere = {"colorama"}  # on Windows
@@ -159,7 +159,7 @@ def test_what_ships_is_what_the_tests_run_with(name: str) -> None:
         assert requirement.specifier.contains(shipped[audit.normal(requirement.name)]), requirement
 
 
-def test_the_bill_of_materials_is_that_of_the_lock_which_the_image_is_made_of() -> None:
+def test_the_bill_of_materials_is_that_of_the_images_lock() -> None:
     bill = json.loads((audit.ROOT / "deploy/sbom.cdx.json").read_text())
     listed = {one["name"]: one["version"] for one in bill["components"]}
     assert listed == audit.pinned(lock("-feed"))
@@ -169,7 +169,7 @@ def test_the_bill_of_materials_is_that_of_the_lock_which_the_image_is_made_of() 
         assert any(reference.get("hashes") for reference in one["externalReferences"])
 
 
-def test_nothing_is_installed_that_has_no_hash() -> None:
+def test_every_installed_package_has_a_hash() -> None:
     for file in ("Makefile", "deploy/Dockerfile"):
         text = (audit.ROOT / file).read_text()
         for line in re.findall(r"pip install[^\n&]*", text.replace("\\\n", " ")):
@@ -178,7 +178,7 @@ def test_nothing_is_installed_that_has_no_hash() -> None:
         assert "-c requirements" not in text
 
 
-def test_the_list_of_licences_tells_what_ships_from_what_only_tests() -> None:
+def test_the_list_of_licences_tells_shipped_packages_from_packages_for_tests() -> None:
     titles = re.findall(r"^## (.+)$", audit.LICENSES.read_text(), re.MULTILINE)
     assert titles == ["To run", "With extras", "For tests, tools and pictures alone"]
     running, extras, tests = (

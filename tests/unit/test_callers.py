@@ -1,4 +1,4 @@
-"""Who may ask the API and the news page: no foreign name, no foreign web page, nobody without the token."""
+"""Who may ask the API and the news page: no foreign host name, no foreign web page, no caller without the token."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from stream.feeds.app import Feed
 from stream.feeds.fold import Limits
 from stream.feeds.web import FeedWeb
 from stream.queries.server import QueryServer
-from stream.telemetry.callers import Callers, callers_of, read_token
+from stream.telemetry.callers import CallerRules, callers_of, read_token
 
 TOKEN = "correct-horse-battery"
 Asking = Callable[..., tuple[int, Any, dict[str, str]]]
@@ -29,37 +29,37 @@ Asking = Callable[..., tuple[int, Any, dict[str, str]]]
     ["127.0.0.1:9470", "localhost", "LocalHost.:80", "[::1]:9470", "10.0.0.7", "", None, "news.example", "news:80"],
 )
 def test_addresses_localhost_and_the_names_that_were_set_are_answered(host: str | None) -> None:
-    assert callers_of("news.example, News", "127.0.0.1", None).refusal(host, None) is None
+    assert callers_of("news.example, News", "127.0.0.1", None).check_host(host, None) is None
 
 
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:9470", "127.0.0.1.evil.example", "[evil]", "a:b:c"])
-def test_any_other_name_is_not(host: str) -> None:
-    refusal = callers_of(None, "127.0.0.1", None).refusal(host, None)
+def test_any_other_name_is_refused(host: str) -> None:
+    refusal = callers_of(None, "127.0.0.1", None).check_host(host, None)
     assert refusal is not None
     assert refusal.status == 421
     assert host not in refusal.why
 
 
 def test_a_page_of_this_port_or_of_a_name_that_was_set_may_ask_and_no_other() -> None:
-    callers = Callers(["news.example"])
+    callers = CallerRules(["news.example"])
     here = "127.0.0.1:8300"
-    assert callers.refusal(here, "http://127.0.0.1:8300") is None
-    assert callers.refusal(here, "https://news.example") is None  # a proxy that changes Host
+    assert callers.check_host(here, "http://127.0.0.1:8300") is None
+    assert callers.check_host(here, "https://news.example") is None  # a proxy that changes Host
     for origin in ("http://evil.example", "http://127.0.0.1:9000", "null", "", "file://127.0.0.1:8300", "http://["):
-        assert callers.refusal(here, origin) is not None, origin
-    assert callers.refusal("", "http://") is not None
+        assert callers.check_host(here, origin) is not None, origin
+    assert callers.check_host("", "http://") is not None
 
 
 def test_the_name_that_a_port_listens_on_is_its_own() -> None:
-    assert callers_of(None, "crawler-7.lan", None).refusal("crawler-7.lan:9470", None) is None
+    assert callers_of(None, "crawler-7.lan", None).check_host("crawler-7.lan:9470", None) is None
 
 
 @pytest.mark.parametrize("listens_on", ["127.0.0.1", "0.0.0.0", "crawler-7.lan"])
 def test_a_page_of_another_port_of_this_machine_may_not_ask(listens_on: str) -> None:
     callers = callers_of("news.example", listens_on, None)
-    assert callers.refusal(f"{listens_on}:9470", f"http://{listens_on}:9470") is None
+    assert callers.check_host(f"{listens_on}:9470", f"http://{listens_on}:9470") is None
     for origin in (f"http://{listens_on}:8888", f"http://{listens_on}"):
-        refusal = callers.refusal(f"{listens_on}:9470", origin)
+        refusal = callers.check_host(f"{listens_on}:9470", origin)
         assert refusal is not None
         assert refusal.status == 403
 
@@ -71,19 +71,19 @@ def test_an_allowed_host_that_no_request_could_name_is_refused(name: str) -> Non
 
 
 def test_a_token_comes_as_bearer_or_as_the_password_of_basic() -> None:
-    callers = Callers(token=TOKEN)
+    callers = CallerRules(token=TOKEN)
 
     def basic(text: str) -> str:
         return f"Basic {b64encode(text.encode()).decode()}"
 
     for good in (f"Bearer {TOKEN}", f"bearer  {TOKEN} ", basic(f"me:{TOKEN}"), basic(f":{TOKEN}")):
-        assert callers.stranger(good) is None
+        assert callers.check_token(good) is None
     for bad in (None, "", TOKEN, f"Bearer {TOKEN}x", basic(TOKEN), "Basic ?", "Bearer \xe9", f"Digest {TOKEN}"):
-        refusal = callers.stranger(bad)
+        refusal = callers.check_token(bad)
         assert refusal is not None, bad
         assert refusal.status == 401
         assert TOKEN not in refusal.why
-    assert Callers().stranger(None) is None
+    assert CallerRules().check_token(None) is None
 
 
 @pytest.mark.parametrize("content", [None, b"", b"short", b"x" * 2000, b"\xff" * 20, b"two words of a token"])
@@ -121,7 +121,7 @@ def test_the_api_turns_away_foreign_names_and_pages_and_asks_for_the_token_where
             await send({"type": "http.response.start", "status": 200, "headers": []})
             await send({"type": "http.response.body", "body": b"{}"})
 
-    with QueryServer("127.0.0.1", 0, app, callers=Callers(token=TOKEN)) as server:
+    with QueryServer("127.0.0.1", 0, app, callers=CallerRules(token=TOKEN)) as server:
         status, answer, _ = asked(server.port, "GET", "/ready", Host="rebound.evil.example")
         assert status == 421
         assert "allowed_hosts" in answer["detail"]
@@ -135,7 +135,7 @@ def test_the_api_turns_away_foreign_names_and_pages_and_asks_for_the_token_where
         assert reached == ["/judge", "/match"]
 
 
-def over_the_feed(callers: Callers, play: Callable[[Asking], None]) -> None:
+def over_the_feed(callers: CallerRules, play: Callable[[Asking], None]) -> None:
     """Run `play`, which asks the news page's port."""
 
     async def compare(a: str, b: str) -> dict[str, Any]:
@@ -168,7 +168,7 @@ def test_the_news_page_turns_away_foreign_names_and_pages() -> None:
         assert get("/api/stories", Origin="http://evil.example")[0] == 403
         assert get("/api/stories")[0] == 200
 
-    over_the_feed(Callers(), play)
+    over_the_feed(CallerRules(), play)
 
 
 def test_the_news_page_asks_for_its_token_and_probes_know_none() -> None:
@@ -181,4 +181,4 @@ def test_the_news_page_asks_for_its_token_and_probes_know_none() -> None:
         assert get("/api/stories", Authorization=given)[0] == 200
         assert get("/health/nothing")[0] == 404
 
-    over_the_feed(Callers(token=TOKEN), play)
+    over_the_feed(CallerRules(token=TOKEN), play)

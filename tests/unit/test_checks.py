@@ -62,7 +62,7 @@ def test_settings_that_serve_takes_end_with_0(capsys: pytest.CaptureFixture[str]
         ),
     ],
 )
-def test_all_that_serve_would_refuse_is_a_line_each_and_ends_with_2(
+def test_each_setting_that_serve_would_refuse_is_a_line_and_ends_with_2(
     folder: Path, capsys: pytest.CaptureFixture[str], settings: str, recipe: str, wrong: list[str]
 ) -> None:
     (folder / "simstream.toml").write_text(settings)
@@ -79,14 +79,14 @@ def test_a_mistyped_variable_ends_config_and_serve_with_2(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SIMSTREAM_WINDWO", "72h")
-    line = "simstream: no setting has the variable SIMSTREAM_WINDWO: did you mean SIMSTREAM_WINDOW?"
+    line = "simstream: no setting has the variable SIMSTREAM_WINDWO: use SIMSTREAM_WINDOW, if that is meant"
     assert told(capsys) == (2, [line])
     for command in ("serve", "news"):
         assert invoke([command]) == 2
         assert capsys.readouterr().err.splitlines() == [line]
 
 
-def test_state_must_be_written_to_and_a_cache_need_not(
+def test_the_state_must_be_writable_and_the_cache_need_not(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("os.access", lambda *_: False)
@@ -97,7 +97,7 @@ def test_state_must_be_written_to_and_a_cache_need_not(
     assert "cannot be written to" in line
 
 
-def test_what_kubernetes_sets_for_a_service_is_no_mistake() -> None:
+def test_variables_that_kubernetes_sets_are_no_mistake() -> None:
     links = {
         "SIMSTREAM_QUERY_PORT": "tcp://10.0.0.1:9470",
         "SIMSTREAM_QUERY_PORT_9470_TCP_ADDR": "10.0.0.1",
@@ -115,8 +115,6 @@ def test_an_address_of_another_kind_is_no_folder(address: str) -> None:
 
 
 @pytest.mark.parametrize("command", ["list", "replay"])
-def test_dead_letters_of_a_reason_that_there_is_not_are_refused(
-    capsys: pytest.CaptureFixture[str], command: str
-) -> None:
+def test_an_unknown_reason_of_dead_letters_is_refused(capsys: pytest.CaptureFixture[str], command: str) -> None:
     assert invoke(["dead-letters", command, "--reason", "nonsense", "--log", "kafka://127.0.0.1:1"]) == 2
     assert "'nonsense' is not one of" in capsys.readouterr().err

@@ -12,15 +12,15 @@ from stream import Deduper
 from stream.deduper import Fingerprinted
 from stream.model import Kind, Record, Verdict
 from stream.text.policy import Policy
-from stream.tools.dedup_keep import Keeping
+from stream.tools.dedup_keep import KeepSelector
 from stream.wire.page import NO_TIME
 from tests.e2e import pages
 from tests.naive import NaivePage, match
 from tests.unit.test_dedup_groups import naive_pages
 
 
-def run(deduper: Deduper, records: list[Record]) -> tuple[Keeping, list[NaivePage], list[Verdict]]:
-    keeping = Keeping(deduper.policy)
+def run(deduper: Deduper, records: list[Record]) -> tuple[KeepSelector, list[NaivePage], list[Verdict]]:
+    keeping = KeepSelector(deduper.policy)
     told: list[NaivePage] = []
 
     def seen(batch: Fingerprinted) -> None:
@@ -65,7 +65,7 @@ def naive(told: list[NaivePage], verdicts: list[Verdict], policy: Policy, first:
     ("seed", "first", "options"),
     [(1, 0, {}), (2, 250, {}), (3, 0, {"link": "canonical"}), (4, 0, {"window": "2h"}), (5, 100, {"window": "2h"})],
 )
-def test_a_page_is_left_out_only_for_one_that_it_matches_and_that_is_kept(
+def test_a_page_is_left_out_only_if_it_matches_a_kept_page(
     seed: int, first: int, options: dict[str, Any], cache: Path
 ) -> None:
     lines = [line for line in pages.lines(900, seed) if "window" not in options or b'"time"' in line]
@@ -84,7 +84,7 @@ def test_a_page_is_left_out_only_for_one_that_it_matches_and_that_is_kept(
 
 def test_without_any_page_nothing_is_kept(cache: Path) -> None:
     with Deduper(cache=cache, workers=0) as deduper:
-        kept = Keeping(deduper.policy).choose(0)
+        kept = KeepSelector(deduper.policy).choose(0)
     assert (len(kept.ordinals), kept.left_out) == (0, {})
 
 

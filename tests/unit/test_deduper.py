@@ -224,7 +224,9 @@ class Table:
         ([["id", "text"]], "or a text, not list"),
     ],
 )
-def test_what_is_no_list_of_pages_says_what_to_pass(deduper: Deduper, given: Any, said: str) -> None:
+def test_the_error_for_a_value_that_is_no_list_of_pages_says_what_to_pass(
+    deduper: Deduper, given: Any, said: str
+) -> None:
     with pytest.raises(TypeError, match=said):
         deduper.judge(given)
     assert deduper.judged == 0

@@ -229,7 +229,7 @@ def worst_bytes(extract: ExtractSettings) -> int:
     return extract.workers * extract.memory_bytes + (512 << 20)
 
 
-def test_compose_limits_the_memory_of_all_and_lets_extraction_have_what_its_settings_say(
+def test_compose_limits_the_memory_of_every_service_and_extraction_fits_into_it(
     compose: dict[str, Any],
 ) -> None:
     assert all(nbytes(one["mem_limit"]) >= 512 << 20 for one in compose["services"].values())
@@ -327,7 +327,7 @@ def test_the_settings_of_the_pods_are_settings(tmp_path: Path) -> None:
     assert int(settings.log.rpartition(":")[2]) in ports
 
 
-def test_each_role_has_an_account_of_its_own_and_no_other_s() -> None:
+def test_each_role_has_only_an_account_of_its_own() -> None:
     secrets = {}
     for kind, template, _ in pods():
         volumes = template["spec"]["volumes"]
@@ -405,7 +405,7 @@ def test_fingerprinters_scale_by_the_seconds_of_work_that_wait_up_to_the_partiti
     assert scaled["maxReplicaCount"] == int(topics[topics.index("--partitions") + 1])
 
 
-def test_other_settings_are_another_name_and_so_roll_the_pods() -> None:
+def test_changed_settings_change_the_config_maps_name_and_so_roll_the_pods() -> None:
     made = yaml.safe_load(KUSTOMIZATION.read_text())
     assert "generatorOptions" not in made
     [generated] = made["configMapGenerator"]

@@ -12,8 +12,8 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from stream.errors import BrokerUnreachable
 from stream.feeds import web as feed_web
-from stream.feeds.condition import Condition, Partition
-from stream.feeds.watch import Watch, ends_of
+from stream.feeds.condition import FeedCondition, Partition
+from stream.feeds.watch import FeedWatch, ends_of
 from stream.feeds.web import FeedWeb
 from tests.unit.test_feed_costs import feed_of
 
@@ -30,14 +30,14 @@ class Clock:
         return self.now
 
 
-def begun(clock: Clock) -> Condition:
-    condition = Condition(clock)
+def begun(clock: Clock) -> FeedCondition:
+    condition = FeedCondition(clock)
     condition.has_read_table = True
     return condition
 
 
-def test_a_feed_is_ready_once_it_has_read_what_stood_there_when_it_began() -> None:
-    condition = Condition(Clock())
+def test_a_feed_is_ready_once_it_has_read_all_records_from_before_its_start() -> None:
+    condition = FeedCondition(Clock())
     assert condition.state == "reading"
     condition.has_read_table = True
     condition.hear({PAGES: 148, VERDICTS: 150})
@@ -64,7 +64,7 @@ def test_a_topic_that_grows_all_the_time_keeps_a_feed_loading_only_while_it_fall
     assert condition.behind == 100 * 299 - 100 * 179
 
 
-def test_silence_of_the_broker_is_told_with_its_length_and_what_came_meanwhile_is_read_first() -> None:
+def test_a_silent_broker_is_reported_with_the_time_and_missed_records_are_read_first() -> None:
     clock = Clock()
     condition = begun(clock)
     condition.hear({PAGES: 0})
@@ -98,18 +98,18 @@ class Inbox:
         return self.waiting == 0
 
 
-def watched(ends: Any) -> tuple[Watch, Condition, Inbox]:
+def watched(ends: Any) -> tuple[FeedWatch, FeedCondition, Inbox]:
     clock = Clock()
     condition, inbox = begun(clock), Inbox()
     feed: Any = SimpleNamespace(condition=condition, inboxes=[inbox])
-    watch = Watch(SimpleNamespace(consumer=Consumer()), feed, ends)
+    watch = FeedWatch(SimpleNamespace(consumer=Consumer()), feed, ends)
     return watch, condition, inbox
 
 
 def test_a_position_counts_once_no_record_has_come_for_some_looks_and_none_waits(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(Watch, "EVERY_S", 0.05)
+    monkeypatch.setattr(FeedWatch, "EVERY_S", 0.05)
     watch, condition, inbox = watched(lambda: {PAGES: 1200})
 
     async def run() -> None:
@@ -145,8 +145,8 @@ def test_a_watch_outlives_a_broker_that_does_not_answer(monkeypatch: pytest.Monk
     def silent() -> Any:
         raise BrokerUnreachable("nobody", "wait")
 
-    monkeypatch.setattr(Condition, "SILENT_S", -1.0)
-    monkeypatch.setattr(Watch, "EVERY_S", 0.02)
+    monkeypatch.setattr(FeedCondition, "SILENT_S", -1.0)
+    monkeypatch.setattr(FeedWatch, "EVERY_S", 0.02)
     watch, condition, _ = watched(silent)
 
     async def run() -> None:

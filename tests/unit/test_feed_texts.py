@@ -25,7 +25,7 @@ def whole(pieces: list[dict[str, Any]]) -> str:
 
 
 @given(TEXT, TEXT)
-def test_rows_hold_both_texts_and_those_without_a_difference_say_the_same(a: str, b: str) -> None:
+def test_rows_hold_both_texts_and_rows_without_a_difference_are_equal(a: str, b: str) -> None:
     rows = side_by_side(a, b)["rows"]
     assert "".join(whole(row["a"]) for row in rows) == a
     assert "".join(whole(row["b"]) for row in rows) == b

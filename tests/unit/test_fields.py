@@ -68,7 +68,7 @@ def test_pages_wait_for_the_first_with_the_text_and_keep_their_order(tmp_path: P
     assert len(pages_of(tmp_path / "p.jsonl", b"\n".join(before))) == 1500
 
 
-def test_a_file_that_breaks_off_gives_what_was_held_back(tmp_path: Path) -> None:
+def test_a_file_that_breaks_off_gives_the_lines_that_were_held_back(tmp_path: Path) -> None:
     path = tmp_path / "p.jsonl.gz"
     path.write_bytes(gzip.compress(b'{"id":"a"}\n{"id":"b"}\n' + b" " * 400_000)[:-8])
     reader = read_pages([str(path)], LIMIT)
@@ -78,7 +78,7 @@ def test_a_file_that_breaks_off_gives_what_was_held_back(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("missing", [Fields(id="doc"), Fields(text="body")])
-def test_a_field_that_was_named_and_no_page_has_is_an_error(tmp_path: Path, missing: Fields) -> None:
+def test_a_named_field_that_no_page_has_is_an_error(tmp_path: Path, missing: Fields) -> None:
     with pytest.raises(
         UsageError, match=r"has a field (doc|body): name it with --(id|text)-field; there are id, text"
     ):

@@ -170,7 +170,7 @@ def test_a_slow_page_does_not_hold_up_a_stop_and_what_was_done_before_it_is_comm
     assert commits == [{0: 5}]
 
 
-def test_while_the_log_has_no_room_the_consumer_is_polled_and_health_says_what_is_waited_for(
+def test_while_the_log_has_no_room_the_consumer_is_polled_and_health_says_why(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("stream.roles.fingerprint.KEEP_EVERY_S", 0.1)
@@ -209,7 +209,7 @@ def test_while_the_log_has_no_room_the_consumer_is_polled_and_health_says_what_i
     assert max(after - before for before, after in itertools.pairwise(moments)) < 0.5
 
 
-def test_what_is_sent_and_not_yet_acknowledged_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unacknowledged_frames_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("stream.roles.fingerprint.MAX_SENT_BYTES", 20_000)
     sent: list[int] = []
     append, acknowledged = LocalAppender.append, LocalAppender.acknowledged

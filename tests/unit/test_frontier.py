@@ -169,7 +169,7 @@ def test_a_link_that_scrapy_has_taken_up_before_is_given_to_it_past_its_filter()
     assert [request.dont_filter for request in links.take(10)] == [True, False]
 
 
-def test_of_each_kind_no_more_are_taken_than_may_be_tried_and_the_rest_is_told_at_the_end(
+def test_of_each_kind_as_many_links_are_taken_as_it_has_trials_and_the_rest_is_logged_at_the_end(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     trials = {"poor": 0, "fair": 2, "rich": 9}

@@ -1,4 +1,4 @@
-"""Kernels where no folder can be written for what they are compiled to."""
+"""Kernels where no folder for compiled kernels can be written."""
 
 from __future__ import annotations
 
@@ -24,5 +24,8 @@ assert kernel(double)(4) == 8
 def test_kernels_are_compiled_without_a_cache_where_no_folder_can_be_written() -> None:
     done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    said = "no folder can be written for compiled kernels: they are compiled anew; NUMBA_CACHE_DIR names one"
+    said = (
+        "no folder for compiled kernels can be written, so each start compiles them anew: "
+        "set NUMBA_CACHE_DIR to a folder that can be written"
+    )
     assert done.stderr.splitlines() == [said]

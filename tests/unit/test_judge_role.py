@@ -121,7 +121,7 @@ def test_a_judge_that_is_far_behind_leaves_the_election_to_one_that_is_close(
     assert [stood.elected for stood in log.running().judges] == []
 
 
-def test_it_stands_once_it_is_close_and_goes_on_standing(log: Log) -> None:
+def test_a_judge_stands_once_it_is_close_and_goes_on_standing(log: Log) -> None:
     context = Context(Settings())
     with Candidacy(log, context) as candidacy:
         assert not candidacy.is_elected(CLOSE_BY + 1)

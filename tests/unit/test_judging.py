@@ -77,7 +77,7 @@ def test_a_client_that_did_not_open_is_opened_again(client: type[SlowClient]) ->
     assert (client.opened, client.closed) == (1, 1)
 
 
-def test_an_end_amid_the_opening_waits_for_nobody(client: type[SlowClient]) -> None:
+def test_closing_while_the_client_opens_waits_for_nothing(client: type[SlowClient]) -> None:
     client.opens_in = 60.0
 
     async def play() -> None:

@@ -1,4 +1,4 @@
-"""The source of pages on Kafka: which of its client's settings are ours, and which the user's."""
+"""The source of pages on Kafka: which client settings simstream sets, and which the user may set."""
 
 from __future__ import annotations
 

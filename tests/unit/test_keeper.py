@@ -369,7 +369,9 @@ def test_where_no_snapshot_is_whole_the_log_is_judged_again(folder: Path, caplog
 
 
 @pytest.mark.parametrize("also_the_older", [False, True])
-def test_where_neither_leads_on_it_is_refused_and_nothing_is_touched(folder: Path, also_the_older: bool) -> None:
+def test_where_neither_snapshots_nor_log_are_whole_the_start_is_refused_and_no_file_is_touched(
+    folder: Path, also_the_older: bool
+) -> None:
     saved(folder, 3, 6)
     turn_over(newest(folder)["sealed"])
     if also_the_older:
@@ -381,7 +383,7 @@ def test_where_neither_leads_on_it_is_refused_and_nothing_is_touched(folder: Pat
     assert after == before | {"suspect": b""}
 
 
-def test_what_was_found_damaged_in_use_is_verified_at_the_next_start(folder: Path) -> None:
+def test_a_file_found_damaged_in_use_is_verified_at_the_next_start(folder: Path) -> None:
     """Chunks of pages are verified when they are read; here the fake's parts are such."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module.Pages, "KINDS", frozenset({"seen"}))
@@ -440,7 +442,7 @@ def test_a_file_that_is_given_up_while_it_is_verified_is_no_damage(folder: Path)
 
 def test_verifying_is_slow_and_ends_with_the_judge(folder: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(rot, "BYTES_A_SECOND", 1)
+        patch.setattr(rot, "MAX_BYTES_A_SECOND", 1)
         state = Pages().judge(3)
         with keeping(folder, state) as keeper:
             keeper.finish(3, 30, 3)

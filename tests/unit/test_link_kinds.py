@@ -13,7 +13,7 @@ from scrapy.utils.request import RequestFingerprinter
 
 from stream.crawlers import kinds
 from stream.crawlers import router as router_module
-from stream.crawlers.kinds import FAMILY, KindYields, kind_of
+from stream.crawlers.kinds import FAMILY_TRIALS, KindYields, kind_of
 from stream.crawlers.options import Options
 from stream.crawlers.router import UNJUDGED, LinkRouter, origin_of
 from stream.model import Source, Verdict
@@ -73,10 +73,10 @@ def test_a_site_that_makes_a_new_kind_with_every_page_comes_to_an_end() -> None:
         kind += " x"
         yields.count_duplicate(kind)
         tried += 1
-    assert tried == TRIALS * FAMILY
+    assert tried == TRIALS * FAMILY_TRIALS
 
 
-def test_what_is_remembered_of_kinds_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_known_kinds_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kinds, "MAX_KINDS", 10)
     yields = KindYields(TRIALS)
     for number in range(100):
@@ -176,7 +176,7 @@ def test_a_link_that_left_the_queue_goes_on_from_a_page_worth_following() -> Non
     assert not links.held
 
 
-def test_a_late_verdict_of_a_new_page_takes_nothing_away_and_what_is_known_late_is_bounded(
+def test_a_late_verdict_of_a_new_page_takes_no_link_away_and_late_pages_are_bounded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(router_module, "MAX_LATE", 2)

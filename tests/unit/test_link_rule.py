@@ -58,7 +58,7 @@ def walk(site: Site, links: LinkRouter | None, seed: int) -> Walked:
 
 
 def give(links: LinkRouter, taken_up: set[str]) -> list[Request]:
-    """What an idle spider is given: until something is new to it, or nothing is left."""
+    """Return the requests that an idle spider gets, until one is new or none is left."""
     assert links.held is not None
     while given := links.held.take(AT_ONCE):
         if fresh := take_up(given, taken_up):
@@ -67,7 +67,7 @@ def give(links: LinkRouter, taken_up: set[str]) -> list[Request]:
 
 
 def take_up(requests: list[Request], taken_up: set[str]) -> list[Request]:
-    """Those whose address was not taken up before."""
+    """Return the requests with addresses that are new to the spider."""
     fresh = []
     for request in requests:
         if request.url not in taken_up:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from stream.model import Record
 from stream.sources import names as module
-from stream.sources.names import Names
+from stream.sources.names import PageNames
 
 
 def record(topic: str, offset: int, key: str, text: str) -> Record:
@@ -17,8 +17,8 @@ def record(topic: str, offset: int, key: str, text: str) -> Record:
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from(["x", "y", "x@a:1"]), st.sampled_from("st"))))
 def test_pages_share_a_name_only_where_input_and_text_are_the_same(made: list[tuple[str, str, str]]) -> None:
     pages = [record(topic, offset, key, text) for offset, (topic, key, text) in enumerate(made)]
-    names = Names()
-    found = list(names.apart(pages))
+    names = PageNames()
+    found = list(names.separate(pages))
     owner: dict[bytes | None, tuple[str, bytes]] = {}
     for before, after in zip(pages, found, strict=True):
         assert (after.topic, after.offset, after.value) == (before.topic, before.offset, before.value)
@@ -30,22 +30,22 @@ def test_pages_share_a_name_only_where_input_and_text_are_the_same(made: list[tu
 
 def test_the_first_page_of_a_name_has_it_and_others_say_where_they_are() -> None:
     pages = [record("a", 0, "x", "s"), record("b", 6, "x", "s"), record("a", 7, "x@b:7", "t")]
-    assert [page.key for page in Names().apart(pages)] == [b"x", b"x@b:7", b"x@b:7@a:8"]
+    assert [page.key for page in PageNames().separate(pages)] == [b"x", b"x@b:7", b"x@b:7@a:8"]
 
 
-def test_what_was_sorted_away_is_still_known() -> None:
-    names = Names()
+def test_names_that_were_sorted_away_are_still_known() -> None:
+    names = PageNames()
     count = 3 * module._MIN_RECENT
     pages = [record("a", number, str(number), "s") for number in range(count)]
-    assert [page.key for page in names.apart(pages)] == [page.key for page in pages]
+    assert [page.key for page in names.separate(pages)] == [page.key for page in pages]
     others = [record("b", number, str(number), "s") for number in range(0, count, 1000)]
-    assert all(b"@b:" in (page.key or b"") for page in names.apart(others))
+    assert all(b"@b:" in (page.key or b"") for page in names.separate(others))
     assert names.again == len(others)
     assert len(names._recent) <= module._MIN_RECENT + 1
 
 
 def test_a_watch_ends_at_a_number_of_names() -> None:
-    names = Names()
+    names = PageNames()
     pages = [record("a", 0, "x", "s"), record("b", 0, "x", "s"), record("b", 1, "y", "s"), record("c", 0, "x", "s")]
-    assert list(names.watched(pages, 2)) == pages
+    assert list(names.count_repeated(pages, 2)) == pages
     assert names.again == 1

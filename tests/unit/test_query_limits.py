@@ -109,7 +109,7 @@ def test_what_is_not_understood_is_told_briefly_and_never_sent_back(port: int) -
     assert {tuple(error) for error in answer.json["detail"]} == {("type", "loc", "msg")}
 
 
-def test_a_question_about_nothing_and_a_time_that_is_none_are_refused(port: int) -> None:
+def test_a_question_about_nothing_and_an_unreadable_time_are_refused(port: int) -> None:
     for body in ({}, {"texts": [], "limit": 5}):
         answer = Answer(port, "POST", "/match", body)
         assert answer.status == 422
@@ -129,7 +129,7 @@ def test_a_body_of_very_many_small_values_is_never_read(port: int) -> None:
     ):
         answer = Answer(port, "POST", "/tokens", body)
         assert answer.status == 422
-        assert "more than 16384 strings, or too much beside them" in answer.json["detail"]
+        assert "more than 16384 strings, or too many bytes outside of strings" in answer.json["detail"]
 
 
 def test_every_answer_says_what_a_browser_may_do_with_it(port: int) -> None:
@@ -147,7 +147,7 @@ def test_every_answer_says_what_a_browser_may_do_with_it(port: int) -> None:
     assert not re.search(r"<script(?! src=)|(?:src|href)=\"(?!/|data:,)| on\w+=", page)
 
 
-def test_swagger_ui_is_one_that_is_kept_up(port: int) -> None:
+def test_swagger_ui_is_a_maintained_version(port: int) -> None:
     """Version 4 had holes that are known; 5 is what its makers mend."""
     script = Answer(port, "GET", "/swagger/swagger-ui-bundle.js").body
     versions = {tuple(map(int, found)) for found in re.findall(rb'"(5)\.(\d+)\.\d+"', script)}
@@ -187,7 +187,7 @@ def test_a_body_in_very_many_small_pieces_is_refused_before_it_is_whole(port: in
     assert b"too many small pieces" in sent_in_chunks(port, b" ", FREE_PIECES + 1)
     assert sent_in_chunks(port, b" ", FREE_PIECES - 2).startswith(b"HTTP/1.1 422")
     large = sent_in_chunks(port, b" " * (MIN_PIECE_BYTES + 8), 20 * FREE_PIECES)
-    assert b"too much beside them" in large  # it was read
+    assert b"too many bytes outside of strings" in large  # it was read
 
 
 class Stage:

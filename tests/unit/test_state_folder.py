@@ -416,11 +416,11 @@ TestFolders = Folders.TestCase
 TestFolders.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
 
 
-def test_a_folder_of_other_things_is_refused_and_nothing_of_it_is_touched(tmp_path: Path) -> None:
+def test_a_folder_that_holds_other_files_is_refused_and_no_file_is_touched(tmp_path: Path) -> None:
     names = ["letters.sealed", "report.2024.sealed", "thesis.tar.gz.part"]
     for name in names:
         (tmp_path / name).write_text("precious")
-    with pytest.raises(UsageError, match=r"holds other things \(letters.sealed, report.2024.sealed, thesis"):
+    with pytest.raises(UsageError, match=r"holds other files \(letters.sealed, report.2024.sealed, thesis"):
         StateFolder(tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == names
 
@@ -439,7 +439,7 @@ def test_a_file_of_somebody_else_stays_beside_a_state(tmp_path: Path) -> None:
     assert not left.exists()
 
 
-def test_a_new_disk_is_no_folder_of_other_things(tmp_path: Path) -> None:
+def test_a_new_disk_counts_as_an_empty_folder(tmp_path: Path) -> None:
     (tmp_path / "lost+found").mkdir()
     (tmp_path / ".snapshot").mkdir()
     with StateFolder(tmp_path) as folder:

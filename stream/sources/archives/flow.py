@@ -74,7 +74,7 @@ class Flow:
         self._held[:0] = data
 
     def replay(self, data: IO[bytes]) -> None:
-        """What this file holds comes next, from its beginning."""
+        """Let the content of this file come next, from its beginning."""
         data.seek(0)
         again = iter(partial(data.read, _PIECE_BYTES), b"")
         self._pieces = chain(again, [self.drop()], self._pieces)

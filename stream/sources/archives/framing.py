@@ -12,7 +12,7 @@ from stream.sources.archives.flow import BrokenOff, Flow
 
 _HEAD_BYTES: Final = 1 << 16
 _CHUNK_BYTES: Final = 1 << 18
-_KEPT_BYTES: Final = 1 << 20
+_MAX_IN_MEMORY_BYTES: Final = 1 << 20
 _MARK_BYTES: Final = 1 << 10
 _WARC: Final = re.compile(rb"WARC/[01]\.\d{1,2}[ \t]*\r?\n\Z")
 _ARC_URL: Final = re.compile(rb"[A-Za-z][A-Za-z0-9+.-]{1,20}:[^\n]{0,8191}\Z")
@@ -55,11 +55,11 @@ class Damage:
 class Framer:
     """Iterates over the records of `flow`. `where` says how far in the file reading has come.
 
-    Blocks are held up to `most` bytes, twice for a moment. A record whose length is wrong is `damage`d; the records
-    around it are whole: within what it swallowed, or behind what it left, the next header is looked for. A length
-    counts as wrong only where no record follows the block: a page may hold whatever looks like a record. Until that
-    is known, what follows such a place beyond `most` bytes waits in a temporary file. After some lengths that were
-    wrong so, the next header counts at once: else each of them might cost the rest of the file.
+    Blocks are held up to `most` bytes, twice for a moment. A record with a wrong length is `damage`d, but the
+    records around it are found whole: the next header is looked for within its block, or behind it. A length counts
+    as wrong only if no record follows the block, since a page may hold bytes that look like a record. Until that is
+    known, the bytes behind such a place, beyond `most`, wait in a temporary file. After _PATIENCE wrong lengths of
+    this kind the next header counts at once: else each wrong length might cost the rest of the file.
     """
 
     flow: Flow
@@ -147,7 +147,7 @@ class Framer:
             self._note("a record without a length")
             return ArchiveRecord(self._number, fields, b"", 0, arc, "it has no length")
         length, damage, block = int(text), "", b""
-        passed = _Passed(_ARC_WITHIN if arc else _WARC_WITHIN)
+        passed = _PassedBytes(_ARC_WITHIN if arc else _WARC_WITHIN)
         try:
             block = self.flow.take(min(length, self.most))
             whole = self._pass(passed, block, length - len(block))
@@ -174,16 +174,16 @@ class Framer:
             self._note(f"a record that should have {length:,} bytes: {damage}")
         return ArchiveRecord(self._number, fields, block, length, arc, damage)
 
-    def _go_back(self, passed: _Passed) -> None:
-        """What was passed over comes again, from the first place on that looks like a record."""
+    def _go_back(self, passed: _PassedBytes) -> None:
+        """Let the passed bytes come again, from the first place on that looks like a record."""
         if passed.kept is not None:
             self._patience -= 1
             self.flow.replay(passed.kept)
 
-    def _pass(self, passed: _Passed, block: bytes, count: int) -> bool:
-        """Pass over `count` bytes behind a block's beginning; False where they end early.
+    def _pass(self, passed: _PassedBytes, block: bytes, count: int) -> bool:
+        """Pass over `count` bytes behind a block's beginning; return False if they end early.
 
-        Without patience also False before the first place that looks like a record.
+        Once the patience is used up, stops before the first place that looks like a record, and returns False.
         """
         patient = self._patience > 0
         if count and passed.pattern.search(block):
@@ -219,21 +219,21 @@ class Framer:
 
 
 @dataclass(slots=True)
-class _Passed:
-    """What follows a block's beginning: how many bytes, and those behind the first place like a record."""
+class _PassedBytes:
+    """The bytes that follow a block's beginning: how many, and those behind the first place like a record."""
 
     pattern: re.Pattern[bytes]
     count: int = 0
     kept: IO[bytes] | None = None
 
     def keep(self, data: bytes) -> None:
-        """Keep these bytes and all that follow."""
-        self.kept = tempfile.SpooledTemporaryFile(_KEPT_BYTES)  # noqa: SIM115  # closed with the record
+        """Keep these bytes and all later ones."""
+        self.kept = tempfile.SpooledTemporaryFile(_MAX_IN_MEMORY_BYTES)  # noqa: SIM115  # closed with the record
         self.kept.write(data)
 
 
 def _arc_fields(line: bytes) -> dict[str, bytes] | None:
-    """The header that this line is, in time that grows with its length; None where it is none."""
+    """Return the fields of an ARC header line, or None for another line. Cost: linear in its length."""
     found, ending = _ARC_DATE.search(line), _ARC_LENGTH.search(line)
     if not (found and ending and found.end() <= ending.start() and _ARC_URL.match(url := line[: found.start()])):
         return None
