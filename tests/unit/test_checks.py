@@ -54,7 +54,7 @@ def test_settings_that_serve_takes_end_with_0(capsys: pytest.CaptureFixture[str]
         ('http_host = "256.0.0.1"', "", ["http_host is 256.0.0.1"]),
         ('http_host = ""', "", ["http_host is ''"]),
         ('allowed_hosts = "news.example:8443"', "", ["allowed_hosts names 'news.example:8443'"]),
-        ('state = "."', "", ["is no folder of a state, and holds other things"]),
+        ('state = "."', "", ["holds other files"]),
         (
             'distance = "few"\nwindow = "soon"\nno_such = 1\nlog = "http://x"\n[frame]\nmax_pages = 0',
             "",
