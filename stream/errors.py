@@ -7,6 +7,7 @@ SimstreamError                what happened, and what to do about it
 ├── InputError                exit 1: an input file broke off or is damaged
 ├── OutputError               exit 1: an output file or stdout accepts no more bytes
 ├── PageUnknown               exit 1: no page of this id, or none with a verdict
+├── ExtractionNotStarted      exit 1: no process that extracts HTML can be started
 ├── LogError                  exit 1: the log, local or Kafka
 │   ├── BrokerUnreachable     no broker answered in time
 │   ├── NotAdmitted           brokers do not let this client in: TLS or SASL
@@ -84,6 +85,10 @@ class OutputError(SimstreamError):
 
 class PageUnknown(SimstreamError):
     """There is no page of this id, or none that has a verdict yet."""
+
+
+class ExtractionNotStarted(SimstreamError):
+    """No process that extracts HTML can be started: file descriptors, processes or memory are short."""
 
 
 class LogError(SimstreamError):

@@ -2,7 +2,7 @@
 
 It is a fresh interpreter, never a fork: its owner has threads and Kafka clients. A request is some pages, and each
 page has an answer of its own as soon as it is done; nothing in either is ever executed, so a page that gets hold of
-this process gains nothing beyond it. Started by `stream.text.extraction_pool`, with the socket's descriptor, the
+this process gains nothing beyond it. Started by `stream.text.extraction_process`, with the socket's descriptor, the
 limit of its memory in bytes and the seconds of CPU that a page may take.
 """
 

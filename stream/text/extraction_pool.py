@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import json
-import os
 import queue
 import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from socket import socketpair
 from typing import Final
 
 from stream.closing import Closing
 from stream.text.extract import Extracted, binary_kind, extract_one
-from stream.text.extract_worker import READY, Request, reader, receive_answer, send_requests
+from stream.text.extract_worker import Request
+from stream.text.extraction_process import PATIENCE, ExtractionProcess
 from stream.text.slow_hosts import REST_S, SlowHosts
 
 TIMEOUT_S: Final = 2.0
@@ -26,13 +22,6 @@ MEMORY_BYTES: Final = 512 << 20
 BATCH_PAGES: Final = 16
 BATCH_BYTES: Final = 1 << 20
 """A process is asked for at most so many pages at once; one page always fits."""
-_PATIENCE = 5
-"""A process that gives no answer for so many times a page's CPU time is taken for dead."""
-_START_S = 60.0
-_BOOT = "import json,sys;sys.path[:]=json.loads(sys.argv.pop());from stream.text.extract_worker import main;main()"
-_KEPT = dict.fromkeys(("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_"), str(32 << 20))
-"""glibc's malloc: else a process gives its memory back after each page and gets it anew for the next, which takes a
-third of the time of a small page."""
 Item = tuple[bytes | str, str]
 
 
@@ -42,7 +31,8 @@ class ExtractionPool(Closing):
     HTML that is not worth its cost is refused before it is parsed (`text.markup`). Processes start when the first
     HTML comes (about 0.1 s each). A page that takes more than `timeout` seconds of CPU, or kills its process twice
     (also for want of `memory_bytes` of address space), is `extract_failed`. With a `clock`, pages of hosts that do
-    so again and again are set aside for a while (`text.slow_hosts`). Holds one batch and its results a worker,
+    so again and again are set aside for a while (`text.slow_hosts`). No page is at fault where no process can be
+    started: that is tried again for half a minute. Holds one batch and its results a worker,
     beside the caller's own. Thread-safe.
     """
 
@@ -56,8 +46,8 @@ class ExtractionPool(Closing):
         self._timeout = timeout
         self._late = f"the extraction took longer than {timeout:g} seconds"
         self._slow = SlowHosts(clock) if clock is not None else None
-        self._idle: queue.SimpleQueue[_Worker] = queue.SimpleQueue()
-        self._workers = [_Worker(timeout, memory_bytes) for _ in range(workers)]
+        self._idle: queue.SimpleQueue[ExtractionProcess] = queue.SimpleQueue()
+        self._workers = [ExtractionProcess(timeout, memory_bytes) for _ in range(workers)]
         for worker in self._workers:
             self._idle.put(worker)
         self._threads = ThreadPoolExecutor(workers, "extract") if workers > 1 else None
@@ -76,9 +66,10 @@ class ExtractionPool(Closing):
         return self._set_aside
 
     def extract(self, items: Sequence[Item], urls: Sequence[str | None] | None = None) -> list[Extracted]:
-        """The text of each (raw, content_type), in order. Raises ValueError once the pool is closed.
+        """The text of each (raw, content_type), in order.
 
-        `urls`, one for each item, name the hosts.
+        `urls`, one for each item, name the hosts. Raises ExtractionNotStarted, and ValueError once the pool is
+        closed.
         """
         if self._closed.is_set():
             raise ValueError("the extraction pool is closed")
@@ -93,7 +84,7 @@ class ExtractionPool(Closing):
         return [found for some in done for found in some]
 
     def pids(self) -> list[int]:
-        """The processes that run now."""
+        """The processes that can be asked now."""
         return [pid for worker in self._workers if (pid := worker.pid)]
 
     def close(self) -> None:
@@ -128,7 +119,7 @@ class ExtractionPool(Closing):
                 self._idle.put(worker)
         return [found for found in batch.done if found is not None]
 
-    def _ask(self, worker: _Worker, batch: _Batch) -> None:
+    def _ask(self, worker: ExtractionProcess, batch: _Batch) -> None:
         """Ask until all pages are answered. Only the page that was being worked on can be at fault.
 
         But for want of CPU time it is tried again: others may kill or freeze a process, but hardly twice.
@@ -145,18 +136,19 @@ class ExtractionPool(Closing):
             else:
                 suspect = page
 
-    def _exchange(self, worker: _Worker, batch: _Batch) -> str:
+    def _exchange(self, worker: ExtractionProcess, batch: _Batch) -> str:
         """Send what is asked, and take the answers as they come; empty if all have come, else what is wrong."""
         if not batch.asked:
             return ""
         try:
+            worker.start()
             for i, found in zip(list(batch.asked), worker.ask(list(batch.asked.values())), strict=True):
                 batch.done[i] = found
                 del batch.asked[i]
                 self._count(1)
         except TimeoutError:
             worker.stop()
-            return f"the extraction gave no answer for {_PATIENCE * self._timeout:g} seconds"
+            return f"the extraction gave no answer for {PATIENCE * self._timeout:g} seconds"
         except (OSError, ValueError):  # ValueError: another thread closed it, or it answers nonsense
             code = worker.stop()
             return (
@@ -241,71 +233,3 @@ def _guarded(raw: bytes | str, content_type: str) -> Extracted:
         return extract_one(raw, content_type)
     except MemoryError:
         return Extracted(None, "extract_failed", "there was not enough memory for the page")
-
-
-class _Worker:
-    """One process and the socket to it; started when it is first asked. Only `stop` and `end` are thread-safe."""
-
-    def __init__(self, timeout: float, memory_bytes: int) -> None:
-        self._timeout = timeout
-        self._memory_bytes = memory_bytes
-        self._process: subprocess.Popen[bytes] | None = None
-        self._changing = threading.Lock()
-        self._ended = False
-
-    @property
-    def pid(self) -> int:
-        """0 where no process runs."""
-        process = self._process
-        return process.pid if process is not None else 0
-
-    def ask(self, pages: Sequence[Request]) -> Iterator[Extracted]:
-        """The pages' answers as they come. Raises TimeoutError where one is late, another OSError after a death."""
-        if self._process is None:
-            self._start()
-        send_requests(self._socket, pages)
-        for _ in pages:
-            yield receive_answer(self._answers)
-
-    def _start(self) -> None:
-        """Start the process and wait until it can be asked: that time is not the first page's."""
-        with self._changing:
-            if self._ended:
-                raise ConnectionAbortedError("the pool is closed")
-            self._socket, theirs = socketpair()
-            self._answers = reader(self._socket)
-            with theirs:
-                numbers = [str(theirs.fileno()), str(self._memory_bytes), str(self._timeout)]
-                self._process = subprocess.Popen(
-                    [sys.executable, "-P", "-c", _BOOT, *numbers, json.dumps(sys.path)],
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.DEVNULL,
-                    stderr=subprocess.DEVNULL,
-                    env={**os.environ, **_KEPT},
-                    pass_fds=[theirs.fileno()],
-                    process_group=0,  # a Ctrl-C is the owner's affair
-                )
-        self._socket.settimeout(_START_S)
-        try:
-            ready = self._answers.read(1)
-        except TimeoutError as error:
-            raise ConnectionAbortedError("the process does not start") from error
-        if ready != READY:
-            raise ConnectionResetError("the process ended before it was asked")
-        self._socket.settimeout(_PATIENCE * self._timeout)
-
-    def stop(self) -> int | None:
-        """Kill the process if there is one; returns its exit code."""
-        with self._changing:
-            process, self._process = self._process, None
-            if process is None:
-                return None
-            process.kill()
-            self._answers.close()
-            self._socket.close()
-            return process.wait()
-
-    def end(self) -> None:
-        """Kill the process, and start none again."""
-        self._ended = True
-        self.stop()

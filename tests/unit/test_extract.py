@@ -8,15 +8,18 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
 from stream.cli.options import make_deduper
+from stream.errors import ExtractionNotStarted
 from stream.settings import ExtractSettings, Settings
-from stream.text.extract import extract_one
+from stream.text import extraction_process
+from stream.text.extract import Extracted, extract_one
 from stream.text.extraction_pool import ExtractionPool
+from stream.text.markup import refusal
 
 STORY = "The river rose in the night and carried the old ferry as far as the mill, where it stayed. " * 3
 PAGE = (
@@ -244,6 +247,63 @@ def test_the_setting_reaches_the_process(cache: Path) -> None:
 def test_hostile_html_gets_an_answer_in_time(pool: ExtractionPool, page: str) -> None:
     (result,) = pool.extract([(page, HTML)])
     assert (result.text is None) == (result.reason == "extract_failed")
+
+
+@contextmanager
+def no_descriptor_for_a_socket() -> Iterator[None]:
+    """Leave room for one file descriptor, where a pair of sockets takes two."""
+    refusal(PAGE.encode())  # imports and compiles, which takes files
+    free = os.dup(0)
+    os.close(free)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (free + 1, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_pages_wait_for_a_process_that_cannot_start_yet() -> None:
+    items, found = [(PAGE, HTML)] * 3, list[Extracted]()
+    with ExtractionPool(1) as pool:
+        thread = threading.Thread(target=lambda: found.extend(pool.extract(items)))
+        with no_descriptor_for_a_socket():
+            thread.start()
+            time.sleep(0.5)
+        thread.join(60)
+    assert found == [extract_one(PAGE, HTML)] * 3
+
+
+def test_a_process_that_cannot_start_is_an_error_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(extraction_process, "START_PATIENCE_S", 0.5)
+    with ExtractionPool(1, clock=time.monotonic) as pool:
+        for _ in range(4):
+            with no_descriptor_for_a_socket(), pytest.raises(ExtractionNotStarted, match=r"open files.*ulimit -n"):
+                pool.extract([(PAGE, HTML)], ["https://a.example/1"])
+        assert pool.extract([(PAGE, HTML)], ["https://a.example/1"]) == [extract_one(PAGE, HTML)]
+
+
+def test_a_process_that_ends_before_it_is_asked_is_not_the_pages_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(extraction_process, "START_PATIENCE_S", 0.5)
+    with monkeypatch.context() as without, ExtractionPool(1) as pool:
+        without.setattr(extraction_process, "_BOOT", "raise SystemExit(9)")
+        with pytest.raises(ExtractionNotStarted, match="exit code 9"):
+            pool.extract([(PAGE, HTML)])
+        without.undo()
+        assert pool.extract([(PAGE, HTML)]) == [extract_one(PAGE, HTML)]
+
+
+def test_closing_ends_the_wait_for_a_process_at_once() -> None:
+    found: list[Extracted] = []
+    pool = ExtractionPool(1)
+    thread = threading.Thread(target=lambda: found.extend(pool.extract([(PAGE, HTML)] * 3)))
+    with no_descriptor_for_a_socket():
+        thread.start()
+        time.sleep(2)  # by now the pauses are longer than what closing may take
+        pool.close()
+        thread.join(0.5)
+        assert not thread.is_alive()
+    assert found == [Extracted(None, "extract_failed", "the extraction was stopped")] * 3
 
 
 def test_several_threads_may_share_a_pool() -> None:
