@@ -59,9 +59,9 @@ class ExtractSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     workers: NotNegative = msgspec.field(default_factory=cores)
     """As many as cores; 0 extracts in the process itself, without any protection."""
-    timeout_s: Annotated[float, Meta(gt=0)] = 2.0
+    timeout_s: Annotated[float, Meta(ge=0.1, le=3600)] = 2.0
     """Seconds of CPU for one page."""
-    memory_bytes: Annotated[int, Meta(ge=64 << 20)] = 512 << 20
+    memory_bytes: Annotated[int, Meta(ge=64 << 20, le=1 << 40)] = 512 << 20
     """Address space of one process, at most; a page that needs more is `extract_failed`."""
 
 
@@ -332,8 +332,8 @@ def _advice(name: str) -> str:
     match found:
         case msgspec.inspect.IntType(ge=least, le=most):
             return "give a whole number" + _range(least, most)
-        case msgspec.inspect.FloatType(ge=least, le=most, gt=above):
-            return "give a number" + (f" above {above:g}" if above is not None else _range(least, most))
+        case msgspec.inspect.FloatType(ge=least, le=most):
+            return "give a number" + _range(least, most)
         case msgspec.inspect.LiteralType(values=values):
             return f"use {' or '.join(str(value) for value in values)}"
         case msgspec.inspect.StrType(pattern=str()):
