@@ -113,6 +113,11 @@ class Held:
         if reason != "finished":
             if self._kind_of:
                 self._crawler.stats.set_value("simstream/links/left", len(self))
+                logger.warning(
+                    "%d links of near duplicates still waited and are lost: a crawl that goes on from its JOBDIR "
+                    "does not find what only these links lead to. To keep all links, set SIMSTREAM_LINKS=deprioritize",
+                    len(self),
+                )
             return
         dropped = Counter({kind: len(links) for kind, links in self._by_kind.items()})
         if dropped:

@@ -165,7 +165,7 @@ def test_a_page_is_keyed_by_its_id_else_by_its_url() -> None:
     assert sendable({"id": "x" * 3000, "text": ""}).verdict_key.startswith(b"x" * 1024 + b"~")
 
 
-@pytest.mark.parametrize("page", [{"text": "…"}, {"id": 7}, {"id": "a", "text": object()}, "text"])
+@pytest.mark.parametrize("page", [{"text": "…"}, {"id": 1.5}, {"id": "a", "text": object()}, "text"])
 def test_a_page_that_cannot_be_sent_is_refused_by_name(page: object) -> None:
     with pytest.raises(UsageError):
         sendable(page)  # type: ignore[arg-type]

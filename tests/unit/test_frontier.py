@@ -179,6 +179,9 @@ def test_of_each_kind_as_many_links_are_taken_as_it_has_trials_and_the_rest_is_l
     assert sorted(taken(links)) == ["1", "2", "4", "5", "8"]
     trials["fair"] = 0
     links.refuse("poor")
+    links._closed("shutdown")
+    assert "4 links of near duplicates still waited and are lost" in caplog.text
+    assert links._crawler.stats.get_value("simstream/links/left") == 4
     links._closed("finished")
     assert "5 links of near duplicates were not followed" in caplog.text
     assert "poor (4), fair (1)" in caplog.text

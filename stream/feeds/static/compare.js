@@ -30,8 +30,8 @@ export function compareWith(version, all) {
   const closest = others.find((one) => one.id === version.near_duplicate_of);
   byId("left").value = (closest ?? others.find((one) => one.founder) ?? others[0]).id;
   byId("right").value = version.id;
-  compare();
   byId("comparison-title").focus();
+  compare().then(() => byId("comparison-title").scrollIntoView({ block: "start" }));
 }
 
 export async function compare() {

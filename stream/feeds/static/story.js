@@ -101,7 +101,6 @@ function makeAlike(version, all) {
   meter.value = version.similarity;
   meter.setAttribute("aria-hidden", "true");
   const other = all.find((one) => one.id === version.near_duplicate_of);
-  const said = words.alike(Math.round(version.similarity * 100));
-  alike.append(meter, make("span", "", said + (other && other.site ? ` ${words.like(other.site)}` : "")));
+  alike.append(meter, make("span", "", words.alike(Math.round(version.similarity * 100), other && other.site)));
   return alike;
 }

@@ -31,8 +31,7 @@ export const WORDS = {
     growth: (n, hours) => `${n === 1 ? "1 site" : `${n} sites`} in ${hours} h`,
     latest: (title) => `Latest: ${title}`,
     left_out: (n) => `The founder and the newest pages are listed; ${n} between them are not.`,
-    alike: (percent) => `${percent} % alike`,
-    like: (name) => `to ${name}`,
+    alike: (percent, name) => (name ? `${percent} % like ${name}` : `${percent} % alike`),
     differ: (a, b, same) => `${same} words in common, ${a} only left, ${b} only right`,
   },
   zh: {
@@ -65,8 +64,7 @@ export const WORDS = {
     growth: (n, hours) => `${hours} 小时内 ${n} 个网站`,
     latest: (title) => `最新标题：${title}`,
     left_out: (n) => `只列出首个版本和最新的网页，其间 ${n} 篇未列出。`,
-    alike: (percent) => `相似 ${percent} %`,
-    like: (name) => `与 ${name}`,
+    alike: (percent, name) => (name ? `与 ${name} 相似 ${percent} %` : `相似 ${percent} %`),
     differ: (a, b, same) => `相同 ${same} 词，仅左 ${a} 词，仅右 ${b} 词`,
   },
 };
