@@ -115,7 +115,7 @@ class Held:
                 self._crawler.stats.set_value("simstream/links/left", len(self))
                 logger.warning(
                     "%d links of near duplicates still waited and are lost: a crawl that goes on from its JOBDIR "
-                    "does not find what only these links lead to. To keep all links, set SIMSTREAM_LINKS=deprioritize",
+                    "does not find what only these links lead to; SIMSTREAM_LINKS=deprioritize keeps all links",
                     len(self),
                 )
             return
