@@ -44,6 +44,8 @@ def command(config: str | None, **flags: Any) -> None:
     log_to_stderr(settings.log_format, logging.INFO)
     for noisy in ("faust", "mode", "aiokafka", "kafka"):
         logging.getLogger(noisy).setLevel(logging.ERROR)
+    # Faust guesses from pauses that a stream hangs. The feed's own condition says what it waits for.
+    logging.getLogger("faust.transport.drivers.aiokafka").setLevel(logging.CRITICAL)
     with open_log(settings, patience=settings.give_up_s) as log:
         run(settings, log)
 
