@@ -80,6 +80,7 @@ def command(
     from stream.cli.dedup_outputs import CLUSTERS, KEEP, PAIRS, Extras, check
     from stream.sources.fields import Fields
     from stream.sources.names import PageNames
+    from stream.sources.noted_lines import NotedLines
     from stream.sources.read import size_of
     from stream.tools.dedup_unread import UnreadPages
     from stream.wire import verdict as wire
@@ -89,6 +90,7 @@ def command(
     places = {option: path for option, path in named.items() if path is not None}
     check(inputs, against, {"--output": output, **places}, exact)
     fields, names = Fields(text_field, id_field), None if versions else PageNames()
+    lines = NotedLines(settings.max_record_bytes, fields)
     kinds, unread = Counter[str](), UnreadPages()
     began = perf_counter()
     with make_deduper(settings) as deduper, ExitStack() as stack:
@@ -101,7 +103,8 @@ def command(
         extras.begin({option: stack.enter_context(written(path, inputs)) for option, path in places.items()})
         broken: InputError | None = None
         try:
-            records = separate(with_progress(inputs, settings.max_record_bytes, "judging", fields), names)
+            read = with_progress(inputs, settings.max_record_bytes, "judging", fields)
+            records = separate(lines.noted(read) if keep is not None else read, names)
             for verdict in deduper.stream(records, settings.threads, extras.seen):
                 out.write(wire.encode(verdict) + b"\n")
                 kinds[verdict.verdict] += 1
@@ -109,7 +112,7 @@ def command(
                 extras.take(verdict)
         except InputError as error:
             broken = error  # what was read before the damage counts
-        extras.finish(inputs, settings.max_record_bytes)
+        extras.finish(inputs, lines)
         if broken is not None:
             if str(unread):
                 say(str(unread))

@@ -10,9 +10,9 @@ import msgspec
 
 from stream.cli.output import refuse_input
 from stream.cli.progress import counting, say
-from stream.errors import InputError, UsageError
+from stream.errors import UsageError
 from stream.model import Kind, Verdict
-from stream.sources.read import raw_lines, refuse_unlined
+from stream.sources.noted_lines import NotedLines, refuse_unlined
 from stream.tools.dedup_groups import Groups
 from stream.tools.dedup_keep import KeepSelector
 
@@ -91,10 +91,10 @@ class Extras:
         """
         self._first, self._files = self._pages, files
 
-    def finish(self, inputs: Sequence[str], max_record_bytes: int) -> None:
-        """Write the outputs that are known only at the end; lines of `inputs` are read again.
+    def finish(self, inputs: Sequence[str], lines: NotedLines) -> None:
+        """Write the outputs that are known only at the end; `lines` of `inputs` are read again for --keep.
 
-        Raises InputError where an input has become shorter meanwhile.
+        Raises InputError where a line to keep has changed meanwhile, or an input has become shorter.
         """
         if self._exact is not None and (out := self._files.get(PAIRS)):
             self._write_exact(self._exact, out)
@@ -103,7 +103,8 @@ class Extras:
         if self._keeping is not None and (out := self._files.get(KEEP)):
             with counting("choosing the pages to keep", self._pages) as heard:
                 kept = self._keeping.choose(self._first, heard)
-            _copy(kept.ordinals.tolist(), enumerate(raw_lines(inputs, max_record_bytes), self._first), out)
+            for line in lines.again(inputs, (kept.ordinals - self._first).tolist()):
+                out.write(line if line.endswith(b"\n") else line + b"\n")
             out.flush()  # a line that cannot be written must not be reported as kept
             without = ", ".join(f"{count:,} {reason}" for reason, count in kept.left_out.items())
             total = self._pages - self._first
@@ -118,20 +119,6 @@ class Extras:
                 out.write(_JSON(whole) + b"\n")
                 if number % 100 == 0:
                     heard(number)
-
-
-def _copy(ordinals: Sequence[int], numbered: Iterable[tuple[int, bytes]], out: BinaryIO) -> None:
-    """Write the lines with these numbers, ascending. Raises InputError where lines are missing."""
-    wanted = iter(ordinals)
-    following = next(wanted, None)
-    for number, line in numbered:
-        if following is None:
-            return
-        if number == following:
-            out.write(line if line.endswith(b"\n") else line + b"\n")
-            following = next(wanted, None)
-    if following is not None:
-        raise InputError("an input became shorter while it was judged", "judge it again while no program writes it")
 
 
 def check(inputs: Sequence[str], against: Sequence[str], outputs: Mapping[str, str], exact: bool) -> None:

@@ -62,7 +62,7 @@ class PageNames:
 
     def is_free(self, record: Record) -> bool:
         """Whether no other page has the record's name; a free name belongs to this page from now on."""
-        name, origin = _hash(record.key or b""), _origin(record)
+        name, origin = hash64(record.key or b""), _origin(record)
         first = self._recent.get(name)
         if first is None:
             at = int(self._names.searchsorted(np.uint64(name)))
@@ -94,8 +94,9 @@ def _origin(record: Record) -> int:
             value = value if text is None else text.encode()
         except (ValueError, RecursionError):
             pass  # a value that is no page in JSON is hashed as it is
-    return _hash(record.topic.encode("utf-8", "replace") + b"\0" + value)
+    return hash64(record.topic.encode("utf-8", "replace") + b"\0" + value)
 
 
-def _hash(data: bytes) -> int:
+def hash64(data: bytes) -> int:
+    """Return a hash of 64 bits."""
     return int.from_bytes(blake2b(data, digest_size=8).digest(), "little")

@@ -13,13 +13,13 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import IO, Self
 
-from stream.errors import InputError, UsageError
+from stream.errors import InputError
 from stream.model import Record
 from stream.sources.archives.pages import ArchivePages, Tally
 from stream.sources.csv_rows import csv_pages
 from stream.sources.fields import Fields
 from stream.sources.lines import Counted, lines, unpacked
-from stream.sources.named import JSONL, STDIN, FileKind, files_of, opened, shown_path
+from stream.sources.named import STDIN, FileKind, files_of, opened, shown_path
 from stream.sources.parquet import parquet_pages
 from stream.wire.page import NO_TIME, own_name
 
@@ -116,34 +116,19 @@ def size_of(inputs: Sequence[str]) -> int | None:
     return None if STDIN in inputs else sum(file.bytes for file in files_of(inputs))
 
 
-def refuse_unlined(inputs: Sequence[str]) -> None:
-    """Raise UsageError for an input whose pages are no lines that can be read twice; as `read_pages` for others."""
-    for file in files_of(inputs):
-        if file.kind is not FileKind.JSONL or not os.path.isfile(file.path):
-            what = f"the pages of {shown_path(file.path)} are no lines that can be read twice"
-            raise UsageError(what, f"name files that end in {', '.join(JSONL)}, also packed")
-
-
-def raw_lines(inputs: Sequence[str], max_record_bytes: int) -> Iterator[bytes]:
-    """The lines of JSONL files behind the records of `read_pages`, one for one, byte for byte with their ends.
-
-    A line longer than `max_record_bytes` is cut. Raises as iterating over `read_pages` does.
-    """
-    for file in files_of(inputs):
-        with opened(file.path) as handle:
-            source = unpacked(Counted(handle), file.path)
-            yield from (line for _, line in lines(source, file.path, max_record_bytes, ends=True))
-
-
 def jsonl_records(handle: IO[bytes], path: str, max_record_bytes: int) -> Iterator[Record]:
     """The pages of an open JSONL file, which stays open; `path` names it, and its ending the compression."""
     return _jsonl(Counted(handle), path, max_record_bytes, Fields())
 
 
+def jsonl_value(line: bytes, limit: int, fields: Fields) -> bytes:
+    """The value of the record that a line without its end becomes."""
+    return fields.mapped(line) if len(line) <= limit else line
+
+
 def _jsonl(handle: Counted, path: str, limit: int, fields: Fields) -> Iterator[Record]:
     source = fields.present(lines(unpacked(handle, path), path, limit), shown_path(path))
-    pages = ((number, fields.mapped(line) if len(line) <= limit else line) for number, line in source)
-    return _records(pages, path, limit)
+    return _records(((number, jsonl_value(line, limit, fields)) for number, line in source), path, limit)
 
 
 def _csv(handle: Counted, path: str, limit: int, fields: Fields) -> Iterator[Record]:

@@ -12,6 +12,7 @@ import pytest
 import zstandard
 
 from stream.cli.main import invoke
+from stream.tools.dedup_keep import KeepSelection, KeepSelector
 from tests.e2e.harness import Program
 
 STORY = "江边的老图书馆周六重新开放，馆员把修补好的地方志摆上书架，居民排队办理借书证，孩子们在院子里听故事。"
@@ -168,6 +169,38 @@ def test_of_a_damaged_file_what_was_read_is_kept_and_it_ends_with_1(alone: Progr
     new = [v["id"] for v in judged if v["verdict"] == "new"]
     assert new[:2] == ["a", "b"]
     assert [page["id"] for page in read(alone.folder / "kept")] == new
+
+
+@pytest.mark.parametrize("changed", ["longer", "shorter", "other", "after"])
+def test_lines_are_kept_as_they_were_judged_or_not_at_all(
+    changed: str, tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    empty, first, second = (tmp_path / name for name in ("0.jsonl", "a.jsonl", "b.jsonl"))
+    empty.write_bytes(b"")
+    first.write_bytes(b"".join(line(*page) + b"\n" for page in (("a", STORY), ("b", TRAIN))))
+    second.write_bytes(b"\n" + line("c", ORCHARD) + b"\r\n")
+    judged = first.read_bytes() + second.read_bytes()[1:]
+    choose = KeepSelector.choose
+
+    def choose_late(keeping: KeepSelector, *arguments: Any) -> KeepSelection:
+        if changed in ("longer", "after"):
+            for path in (empty, first) if changed == "longer" else (second,):
+                path.write_bytes(path.read_bytes() + line("d", STORY * 2) + b"\n")
+        elif changed == "shorter":
+            first.write_bytes(first.read_bytes().splitlines(keepends=True)[0])
+        else:
+            first.write_bytes(first.read_bytes().replace(b"baker", b"miller"))
+        return choose(keeping, *arguments)
+
+    monkeypatch.setattr(KeepSelector, "choose", choose_late)
+    monkeypatch.setenv("SIMSTREAM_CACHE", str(cache))
+    kept = tmp_path / "kept"
+    code = invoke(["dedup", *map(str, (empty, first, second)), "-o", str(tmp_path / "out"), "--keep", str(kept)])
+    if changed in ("longer", "after"):
+        assert (code, kept.read_bytes()) == (0, judged)
+    else:
+        assert (code, kept.read_bytes()) == (1, judged.splitlines(keepends=True)[0])
+        assert f"{first} changed while it was judged" in capsys.readouterr().err
 
 
 def test_a_damaged_corpus_leaves_every_output_as_it_was(alone: Program) -> None:
