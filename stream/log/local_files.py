@@ -129,21 +129,33 @@ class GroupFile:
         return None
 
     def _look_behind(self, start: int) -> None:
-        """Raise LogDamaged where a group that is not loose stands behind a broken one; else this is a torn tail."""
-        header = decode_header(self._bytes(HEADER_SIZE), 0)  # once more: a writer may have been in the middle
-        if header and body_is_sound(header, self._bytes(HEADER_SIZE + header.size)[HEADER_SIZE:]):
-            return
+        """Raise LogDamaged where a group that is not loose stands behind a broken one; else this is a torn tail.
+
+        A page's bytes may hold a valid header: no header inside a group counts. A writer may put a group in place
+        at any moment, so `at` is read again before a header behind it counts.
+        """
+        searched = self._behind(start)
+        while searched is not None and (chunk := os.pread(self._fd, CHUNK + HEADER_SIZE, searched)):
+            if not _holds_firm_header(chunk):
+                searched += CHUNK
+                continue
+            behind = self._behind(searched)
+            if behind == searched:
+                raise LogDamaged(
+                    f"{self.path} is damaged at byte {self.at}: a checksum does not agree",
+                    "restore the file from a copy, or begin with another folder",
+                )
+            searched = behind
+
+    def _behind(self, start: int) -> int | None:
+        """Return where to look for a group behind the one at `at`, at least `start`; None if that one is whole."""
         self.seek(self.at)
-        while chunk := os.pread(self._fd, CHUNK + HEADER_SIZE, start):
-            found = find_header(chunk, 0)
-            while found is not None and (header := decode_header(chunk, found)):
-                if not header.flags & LOOSE:
-                    raise LogDamaged(
-                        f"{self.path} is damaged at byte {self.at}: a checksum does not agree",
-                        "restore the file from a copy, or begin with another folder",
-                    )
-                found = find_header(chunk, found + 1)
-            start += CHUNK
+        header = decode_header(self._bytes(HEADER_SIZE), 0)
+        body = self._bytes(HEADER_SIZE + header.size)[HEADER_SIZE:] if header else b""
+        self.seek(self.at)
+        if header is None:
+            return start
+        return None if body_is_sound(header, body) else max(start, self.at + HEADER_SIZE + header.size)
 
     def _bytes(self, size: int) -> bytes:
         """Up to `size` bytes from `at` on; fewer at the end of the file."""
@@ -290,6 +302,16 @@ class TopicWriter:
             raise cannot_write(self.path, error) from error
         if torn:
             _log.warning("%s: cut off %d bytes that were never whole on the disk", self.path, torn)
+
+
+def _holds_firm_header(chunk: bytes) -> bool:
+    """Whether the header of a group that is not loose stands in the chunk."""
+    found = find_header(chunk, 0)
+    while found is not None and (header := decode_header(chunk, found)):
+        if not header.flags & LOOSE:
+            return True
+        found = find_header(chunk, found + 1)
+    return False
 
 
 def _open_checked(path: Path, topic: TopicInfo, flags: int) -> int:

@@ -1,0 +1,100 @@
+"""Reading a local log's file while a writer is in the middle of a group: what a page's bytes say steers nothing."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import combinations_with_replacement
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stream.errors import LogDamaged
+from stream.files.layer import Files
+from stream.log.base import TopicInfo
+from stream.log.local_files import GroupFile
+from stream.log.local_groups import FILE_HEADER, FILE_MAGIC, HEADER_SIZE, encode_group
+
+TOPIC = TopicInfo("t.pages", str(uuid.UUID(int=7)), 1)
+FIRM = encode_group([b"a record"], 0, 0, 1)
+GROUP = encode_group([b"x" * 200 + FIRM + b"y" * 200], 0, 0, 1)
+"""A page whose bytes hold a valid group."""
+SEEN = HEADER_SIZE + 300
+"""Bytes of it that a reader sees while the rest is being written."""
+TORN = encode_group([b"z" * 100], 0, 0, 1)[:-1] + bytes(400)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "t.pages.log"
+    path.write_bytes(FILE_MAGIC + uuid.UUID(TOPIC.id).bytes)
+    return path
+
+
+@contextmanager
+def at_calls(*events: tuple[int, Callable[[], object]]) -> Iterator[None]:
+    """Let each event happen just before the call of that number, from 0 on, of those that look into the file."""
+    waiting, calls = list(events), 0
+    real = {name: getattr(os, name) for name in ("pread", "fstat")}
+
+    def hooked(name: str) -> Callable[..., Any]:
+        def call(*arguments: Any) -> Any:
+            nonlocal calls
+            while waiting and waiting[0][0] <= calls:
+                waiting.pop(0)[1]()
+            calls += 1
+            return real[name](*arguments)
+
+        return call
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name in real:
+            patch.setattr(os, name, hooked(name))
+        yield
+    for _, event in waiting:
+        event()
+
+
+@pytest.mark.parametrize("tail", [b"", bytes(500), TORN], ids=["end", "zeros", "torn"])
+@pytest.mark.parametrize(("cut", "append"), list(combinations_with_replacement(range(7), 2)))
+def test_a_group_that_appears_between_two_reads_is_no_damage(
+    path: Path, tail: bytes, cut: int, append: int
+) -> None:
+    with path.open("r+b", buffering=0) as writer:
+        writer.seek(FILE_HEADER)
+        writer.write(tail)
+        file = GroupFile(path, TOPIC, Files())
+
+        def cut_off() -> None:
+            writer.truncate(FILE_HEADER)
+            writer.seek(FILE_HEADER)
+
+        with at_calls((cut, cut_off), (append, lambda: writer.write(GROUP[:SEEN]))):
+            assert file.next() is None
+        assert file.next() is None
+        writer.write(GROUP[SEEN:])
+        found = file.next()
+        file.close()
+    assert found is not None
+    assert HEADER_SIZE + found.header.size == len(GROUP)
+
+
+@pytest.mark.parametrize("broken", [0, HEADER_SIZE + 5], ids=["header", "body"])
+def test_a_valid_group_behind_a_broken_one_is_damage(path: Path, broken: int) -> None:
+    data = bytearray(GROUP + FIRM)
+    data[broken] ^= 1
+    path.write_bytes(path.read_bytes() + data)
+    file = GroupFile(path, TOPIC, Files())
+    with pytest.raises(LogDamaged, match=rf"at byte {FILE_HEADER}"):
+        file.next()
+    file.close()
+
+
+def test_a_valid_group_in_the_bytes_of_a_broken_one_is_a_torn_tail(path: Path) -> None:
+    path.write_bytes(path.read_bytes() + GROUP[:-1])
+    file = GroupFile(path, TOPIC, Files())
+    assert file.next() is None
+    file.close()
