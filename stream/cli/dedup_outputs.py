@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import combinations
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 import msgspec
 
-from stream.cli.output import refuse_input
+from stream.cli.output import places_of, refuse_input
 from stream.cli.progress import counting, say
 from stream.errors import UsageError
 from stream.model import Kind, Verdict
+from stream.sources.named import files_of
 from stream.sources.noted_lines import NotedLines, refuse_unlined
 from stream.tools.dedup_groups import Groups
 from stream.tools.dedup_keep import KeepSelector
@@ -134,8 +136,9 @@ def check(inputs: Sequence[str], against: Sequence[str], outputs: Mapping[str, s
         refuse_unlined(inputs)
     if "-" in against and "-" in inputs:
         raise UsageError("stdin is both the input and what it is compared with", "name a file for one of them")
+    files = [file.path for file in files_of([*inputs, *against])]
     for path in set(outputs.values()):
-        refuse_input(path, [*inputs, *against])
-        options = [option for option, other in outputs.items() if other == path]
-        if len(options) > 1 and path != "/dev/null":
-            raise UsageError(f"{' and '.join(options)} go to the same place, {path}", "name one for each")
+        refuse_input(path, files)
+    for (one, first), (other, second) in combinations(outputs.items(), 2):
+        if (places_of(first) & places_of(second)) - {"/dev/null"}:
+            raise UsageError(f"{one} and {other} go to the same place, {second}", "name one for each")

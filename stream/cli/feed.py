@@ -39,6 +39,7 @@ def command(
     settings = settle(config, **flags)
     from stream.log.base import PAGES
     from stream.sources.fields import Fields
+    from stream.sources.named import files_of
     from stream.sources.names import PageNames
     from stream.sources.read import size_of
     from stream.tools.feeding import feed
@@ -52,7 +53,7 @@ def command(
         )
         position = None
         if resume is not None:
-            refuse_input(resume, inputs)
+            refuse_input(resume, [file.path for file in files_of(inputs)])
             signal.signal(signal.SIGTERM, signal.default_int_handler)  # saves as Ctrl-C does
             position = stack.enter_context(FeedPosition(Path(resume), log.topic(PAGES)))
             if position.before:

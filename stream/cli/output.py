@@ -60,8 +60,8 @@ def written(path: str, inputs: Sequence[str]) -> Iterator[BinaryIO]:
             yield cast(BinaryIO, out)
         return
     refuse_input(path, inputs)
-    direct = os.path.exists(path) and not os.path.isfile(path)
-    beside = path if direct else f"{path}.part"
+    beside = _beside(path)
+    direct = beside == path
     keep, handle = False, _opened(beside, path)
     try:
         with handle, _packed(handle, path) as out:
@@ -80,9 +80,20 @@ def written(path: str, inputs: Sequence[str]) -> Iterator[BinaryIO]:
 
 
 def refuse_input(path: str, inputs: Sequence[str]) -> None:
-    """Raise UsageError where an output would be written over one of the inputs."""
-    if any(os.path.exists(name) and os.path.exists(path) and os.path.samefile(name, path) for name in inputs):
-        raise UsageError(f"{path} is an input, too", "name another file with -o")
+    """Raise UsageError where an output would be written over one of the inputs; of a folder name its files."""
+    for place in {path, _beside(path)}:
+        if os.path.exists(place) and any(os.path.exists(name) and os.path.samefile(name, place) for name in inputs):
+            raise UsageError(f"{path} is an input, too", "name another file with -o")
+
+
+def places_of(path: str) -> set[str]:
+    """Return the real paths of all files that `written` writes for an output."""
+    return {path} if path == "-" else {os.path.realpath(path), os.path.realpath(_beside(path))}
+
+
+def _beside(path: str) -> str:
+    """Return where an output is written until it is whole; a device or pipe has no such place."""
+    return path if os.path.exists(path) and not os.path.isfile(path) else f"{path}.part"
 
 
 @contextmanager

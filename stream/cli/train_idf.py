@@ -61,15 +61,16 @@ def command(
     """
     settings = settle_on_all_cores(config, **flags)
     options = _options(memory, save_every)
-    refuse_input(output, inputs)
     if os.path.isdir(output):
         raise UsageError(f"{output} is a folder", "name a file with -o")
+    from stream.sources.named import files_of
     from stream.sources.read import size_of
     from stream.text.fingerprinter import Fingerprinter
     from stream.text.recipe_file import load_recipe
     from stream.tools.train_idf.state import Folder
 
     size_of(inputs)
+    refuse_input(output, [file.path for file in files_of(inputs)])
     extract = settings.extract
     recipe, cache = load_recipe(settings.recipe), settings.cache_folder
     with (

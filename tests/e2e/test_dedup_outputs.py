@@ -222,6 +222,12 @@ def test_a_damaged_corpus_leaves_every_output_as_it_was(alone: Program) -> None:
         ("pages.jsonl --against corpus.jsonl --pairs corpus.jsonl", "corpus.jsonl is an input, too"),
         ("pages.jsonl --keep out --clusters out", "--keep and --clusters go to the same place, out"),
         ("pages.jsonl --pairs -", "--output and --pairs go to the same place, -"),
+        ("pages.jsonl -o out --keep ./out", "--output and --keep go to the same place, ./out"),
+        ("pages.jsonl -o out --keep out.part", "--output and --keep go to the same place, out.part"),
+        ("pages.jsonl --pairs folder/../out.part --clusters out", "--pairs and --clusters go to the same"),
+        ("pages.jsonl --keep link", "link is an input, too"),
+        ("folder -o folder/a.txt", "folder/a.txt is an input, too"),
+        ("pages.jsonl --against . --clusters page.html", "page.html is an input, too"),
         ("- --against -", "stdin is both"),
         ("pages.jsonl --against nowhere.jsonl", "nowhere.jsonl cannot be read"),
     ],
@@ -230,8 +236,11 @@ def test_what_does_not_go_together_is_refused_before_anything_is_read(
     arguments: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    for name in ("pages.jsonl", "corpus.jsonl", "page.html"):
+    Path("folder").mkdir()
+    Path("link").symlink_to("pages.jsonl")
+    for name in ("pages.jsonl", "corpus.jsonl", "page.html", "folder/a.txt"):
         Path(name).write_text("{}\n")
+    before = sorted(tmp_path.rglob("*"))
     assert invoke(["dedup", *arguments.split()]) == 2
     assert said in capsys.readouterr().err
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["corpus.jsonl", "page.html", "pages.jsonl"]
+    assert sorted(tmp_path.rglob("*")) == before

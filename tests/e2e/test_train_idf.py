@@ -158,6 +158,7 @@ def test_another_recipe_or_a_damaged_run_is_refused_by_name(alone: Program, cach
         (("in.jsonl",), "-o"),
         (("in.jsonl", "-o", "in.jsonl"), "is an input, too"),
         (("in.jsonl", "-o", "."), "is a folder"),
+        (("folder", "-o", "folder/a.txt"), "is an input, too"),
         (("in.jsonl", "-o", "no/where.idf"), "cannot be made"),
         (("gone.jsonl", "-o", "out.idf"), "gone.jsonl"),
         (("in.jsonl", "-o", "out.idf", "--memory", "lots"), "give a size such as 512MB"),
@@ -167,6 +168,8 @@ def test_another_recipe_or_a_damaged_run_is_refused_by_name(alone: Program, cach
 )
 def test_wrong_usage_ends_with_2_and_says_what_to_do(arguments: tuple[str, ...], said: str, alone: Program) -> None:
     (alone.folder / "in.jsonl").write_bytes(corpus(3))
+    (alone.folder / "folder").mkdir()
+    (alone.folder / "folder" / "a.txt").write_text("words")
     done = alone.run("train-idf", *arguments)
     assert done.returncode == 2
     assert said in done.stderr.decode()

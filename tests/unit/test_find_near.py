@@ -128,6 +128,7 @@ def test_it_reads_a_pipe_and_writes_one(tmp_path: Path) -> None:
         ("-n bad -i list -d 3", 1, "line 2 of bad"),
         ("-n list -i bad -d 65", 2, "65 is not in the range 0<=x<=64"),
         ("-n list -i more -d 3 -o list", 2, "list is an input, too"),
+        ("-n list -i new.part -d 3 -o new", 2, "new is an input, too"),
         ("-n list -i more -d 3 -o nowhere/out", 2, "nowhere/out cannot be written"),
         ("-n list -i more", 2, "Missing option '-d' / '--distance'"),
     ],
@@ -143,6 +144,7 @@ def test_what_is_wrong_is_one_line_and_leaves_no_output(
     monkeypatch.chdir(tmp_path)
     Path("list").write_text("1\n3\n")
     Path("more").write_text("1\n3\n")
+    Path("new.part").write_text("1\n3\n")
     Path("bad").write_text("1\nx\n")
     output = [] if "-o" in arguments else ["-o", "out"]
     assert invoke(["find-near", *arguments.split(), *output]) == code
