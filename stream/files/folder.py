@@ -24,7 +24,7 @@ from stream.files.layer import Files
 from stream.files.loading import Base, load
 from stream.files.loading import Loaded as Loaded
 from stream.files.manifest import IN_ORDER, NEWEST, OLDEST, PREVIOUS, Snapshot
-from stream.files.names import ASIDE, LOCK, SEALED, SUSPECT, check_own
+from stream.files.names import ASIDE, LOCK, SEALED, SUSPECT, check_own, is_of_snapshot
 from stream.files.part import Fact, Part
 from stream.files.prepared import PART_NAME, Prepared
 
@@ -91,13 +91,13 @@ class StateFolder(Closing):
 
     def set_aside(self, bad: Collection[Snapshot]) -> None:
         """Move these snapshots and the damaged manifests to the folder `damaged`, with all files that no other
-        snapshot names. Files that were there before are removed. Raises StateUnwritable."""
+        snapshot names. Files of earlier snapshots there are removed, other files stay. Raises StateUnwritable."""
         files, aside = self._files, self.path / ASIDE
         kept = [each for each in self.snapshots if each not in bad]
         named = {file.file for each in kept for file in each.manifest.files()}
         with writing(aside):
             files.make_folder(aside)
-            for name in files.listdir(aside):
+            for name in filter(is_of_snapshot, files.listdir(aside)):
                 files.unlink(aside / name)
             for path in (*self.damaged, *(each.path for each in bad)):
                 files.rename(path, aside / path.name)
@@ -110,9 +110,9 @@ class StateFolder(Closing):
         self.snapshots, self.damaged = self._read(mends=False)
 
     def aside(self) -> int:
-        """How many files lie in the folder `damaged`."""
+        """How many files of snapshots lie in the folder `damaged`."""
         try:
-            return len(self._files.listdir(self.path / ASIDE))
+            return sum(map(is_of_snapshot, self._files.listdir(self.path / ASIDE)))
         except OSError:
             return 0
 

@@ -19,6 +19,11 @@ SEALED: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}\.\d+\.sealed(\.part
 """Sealed files, also half-written: the part's name, and the number of the snapshot that wrote it."""
 
 
+def is_of_snapshot(name: str) -> bool:
+    """Whether a file of this name belongs to a snapshot: a sealed file or a manifest."""
+    return name in IN_ORDER or SEALED.fullmatch(name) is not None
+
+
 def check_own(path: Path, names: Collection[str]) -> None:
     """Raise UsageError for a folder that holds other files and has never held a state."""
     if {LOCK, *IN_ORDER} & set(names):

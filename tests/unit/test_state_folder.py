@@ -451,3 +451,23 @@ def test_nobody_else_can_read_a_state(tmp_path: Path) -> None:
     with StateFolder(tmp_path) as folder:
         take(folder, 1)
     assert {path.stat().st_mode & 0o777 for path in tmp_path.iterdir()} == {0o600}
+
+
+def test_setting_aside_replaces_what_was_set_aside_and_leaves_all_other_files(tmp_path: Path) -> None:
+    aside = tmp_path / "damaged"
+    with StateFolder(tmp_path) as folder:
+        save(folder, changing("a", rows=np.zeros(9)))
+        folder.set_aside(folder.snapshots)
+        earlier = {each.name for each in aside.iterdir()}
+        (aside / "notes.txt").write_text("keep these")
+        (aside / "copies").mkdir()
+        (aside / "copies" / "manifest").write_text("a copy")
+        assert folder.aside() == len(earlier)
+        save(folder, changing("b", rows=np.ones(9)))
+        folder.set_aside(folder.snapshots)
+        assert folder.snapshots == ()
+    names = {each.name for each in aside.iterdir()}
+    assert names > {"notes.txt", "copies", "manifest"}
+    assert names.isdisjoint(earlier - {"manifest"})
+    assert (aside / "notes.txt").read_text() == "keep these"
+    assert (aside / "copies" / "manifest").read_text() == "a copy"
