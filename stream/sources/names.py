@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from hashlib import blake2b
+from itertools import count
 from typing import Final
 
 import msgspec
 import numpy as np
 
-from stream.model import U64, Record
+from stream.model import MAX_ID_BYTES, U64, Record
+from stream.wire.identity import shown_id
 
 _MIN_RECENT: Final = 1 << 16
 _SHARE: Final = 8
 """The dictionary holds at most one name in so many; the sorted columns hold the others."""
+_MAX_PART_BYTES: Final = 900
+"""Of key and path in a name that would be too long; two such parts, their hashes and a line number are an id."""
 
 
 class _Content(msgspec.Struct, gc=False):
@@ -47,11 +51,8 @@ class PageNames:
                 yield record
                 continue
             self.again += 1
-            place = f"{record.topic}:{record.offset + 1}".encode()
-            key = (record.key or b"") + b"@" + place
-            while not self.is_free(record := msgspec.structs.replace(record, key=key)):
-                key += b"+"
-            yield record
+            others = (msgspec.structs.replace(record, key=key) for key in _new_names(record))
+            yield next(other for other in others if self.is_free(other))
 
     def count_repeated(self, records: Iterable[Record], most: int) -> Iterator[Record]:
         """Yield the records unchanged. Counts only until `most` names are known, so that memory is bounded."""
@@ -82,6 +83,33 @@ class PageNames:
         order = np.argsort(names, kind="stable")
         self._names, self._origins = names[order], origins[order]
         self._recent = {}
+
+
+def _new_names(record: Record) -> Iterator[bytes]:
+    """Yield the names `KEY@PATH:LINE`, `KEY@PATH:LINE+` and so on.
+
+    Key and path are shortened where the name would be too long for an id; a key that is no id itself stays whole.
+    """
+    key, path = record.key or b"", record.topic.encode()
+    is_id = len(key) <= MAX_ID_BYTES and _is_utf8(key)
+    for pluses in count():
+        line = b":%d" % (record.offset + 1) + b"+" * pluses
+        name = key + b"@" + path + line
+        if is_id and len(name) > MAX_ID_BYTES:
+            name = _shortened(key) + b"@" + _shortened(path) + line
+        yield name
+
+
+def _is_utf8(key: bytes) -> bool:
+    try:
+        key.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _shortened(part: bytes) -> bytes:
+    return part if len(part) <= _MAX_PART_BYTES else shown_id(part, _MAX_PART_BYTES).encode()
 
 
 def _origin(record: Record) -> int:

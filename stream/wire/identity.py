@@ -17,12 +17,11 @@ def identity_of(raw_id: bytes) -> bytes:
     return blake2b(raw_id, digest_size=16).digest()
 
 
-def shown_id(raw_id: bytes) -> str:
+def shown_id(raw_id: bytes, most: int = SHOWN_ID_BYTES) -> str:
     """A stand-in for an id that is too long or is not UTF-8.
 
-    Its first 1,024 bytes (cut at a character, invalid bytes as U+FFFD), `~`, and the identity in 32 hex
+    Its first `most` bytes (cut at a character, invalid bytes as U+FFFD), `~`, and the identity in 32 hex
     digits, so that two such ids stay apart.
     """
-    whole = len(raw_id) <= SHOWN_ID_BYTES
-    head = _Utf8("replace").decode(raw_id[:SHOWN_ID_BYTES], final=whole)
+    head = _Utf8("replace").decode(raw_id[:most], final=len(raw_id) <= most)
     return f"{head}~{identity_of(raw_id).hex()}"

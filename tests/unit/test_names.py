@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream.model import Record
+from stream.model import MAX_ID_BYTES, Kind, Record
 from stream.sources import names as module
 from stream.sources.names import PageNames
+from stream.wire.page import PageLimits, decode
 
 
 def record(topic: str, offset: int, key: str, text: str) -> Record:
@@ -49,3 +51,21 @@ def test_a_watch_ends_at_a_number_of_names() -> None:
     pages = [record("a", 0, "x", "s"), record("b", 0, "x", "s"), record("b", 1, "y", "s"), record("c", 0, "x", "s")]
     assert list(names.count_repeated(pages, 2)) == pages
     assert names.again == 1
+
+
+@pytest.mark.parametrize("size", [900, 1020, MAX_ID_BYTES - 6, MAX_ID_BYTES])
+@pytest.mark.parametrize("topic", ["b", "folder/" * 150 + "b", "文件夹/" * 400 + "b"])
+def test_pages_of_a_long_name_stay_readable_and_apart(size: int, topic: str) -> None:
+    keys = ["x" * size, "页" * (size // 3), "x" * (size - 1) + "y"]
+    pages = [record(where, number, key, where) for where in ("a", topic) for number, key in enumerate(keys)]
+    pages += [record(topic, 7, keys[0], "another text"), record(topic, 7, keys[0], "a third one")]
+    decoded = [decode(page, PageLimits()) for page in PageNames().separate(pages)]
+    assert [page.kind for page in decoded] == [Kind.READABLE] * len(pages)
+    assert len({page.identity for page in decoded}) == len({page.id for page in decoded}) == len(pages)
+    assert all(page.id.rstrip("+").endswith((":1", ":2", ":3", ":8")) for page in decoded[3:])
+
+
+@pytest.mark.parametrize("key", [b"x" * (MAX_ID_BYTES + 1), b"\xff" * MAX_ID_BYTES])
+def test_a_name_that_is_no_id_stays_none_where_it_comes_again(key: bytes) -> None:
+    pages = [Record(topic, 0, 0, key, b'{"text":"s"}') for topic in "ab"]
+    assert [decode(page, PageLimits()).reason for page in PageNames().separate(pages)] == ["bad_id", "bad_id"]
