@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from contextlib import ExitStack
+from math import isnan
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +32,12 @@ if TYPE_CHECKING:
     from stream.tools.exact_pairs import ExactPairs
 
 
+class _Share(click.FloatRange):
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        share = super().convert(value, param, ctx)
+        return self.fail("nan is no share from 0 to 1", param, ctx) if isnan(share) else share
+
+
 @click.command("dedup")
 @click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")
 @click.option("-o", "--output", metavar="FILE", default="-", help="Where the JSON lines go (default: stdout).")
@@ -48,7 +55,7 @@ if TYPE_CHECKING:
 @click.option(
     "--max-unreadable",
     metavar="SHARE",
-    type=click.FloatRange(0, 1),
+    type=_Share(0, 1),
     help="End with 1 if more than this share of the pages, 0 to 1, cannot be read (default: if any is no JSON).",
 )
 @versions_option
