@@ -41,7 +41,7 @@ class _Share(click.FloatRange):
 @click.command("dedup")
 @click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")
 @click.option("-o", "--output", metavar="FILE", default="-", help="Where the JSON lines go (default: stdout).")
-@click.option("--keep", metavar="FILE", help="The input lines of each page that matches no kept page before it, as they are.")
+@click.option("--keep", metavar="FILE", help="The input lines, as they are, of pages unlike all kept before.")
 @click.option("--pairs", metavar="FILE", help="Each near duplicate and the page it is closest to, as JSON lines.")
 @click.option("--exact", is_flag=True, help="Add to each of --pairs the true J of the two texts, as `jaccard`.")
 @click.option("--clusters", metavar="FILE", help="Each cluster of two pages and more, as JSON lines.")
