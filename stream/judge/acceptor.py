@@ -47,8 +47,8 @@ class Acceptor:
     """Positions, ordinals and digest of one log under one recipe.
 
     `positions` maps (unique id of the source topic, partition) to the next offset that has not been accepted; the
-    partition that was accepted last comes last. `gaps` maps the same key to the furthest `from` seen behind an open
-    gap. `next_frame` is the offset of the next frame to read, `ordinal` the ordinal of the next page.
+    partition that began last comes last. `gaps` maps the same key to the furthest `from` seen behind an open gap.
+    `next_frame` is the offset of the next frame to read, `ordinal` the ordinal of the next page.
 
     A source topic that was deleted and made anew has another id. Once the new topic begins, gaps of the old topic
     can never close: `gaps` has none of them.
@@ -91,9 +91,9 @@ class Acceptor:
         return self._take(offset, frame, key, position, append_time)
 
     def _gap(self, key: tuple[str, int], start: int) -> None:
-        """Note a gap, unless another source topic goes on meanwhile: a late frame of a deleted topic opens none."""
-        known = any(topic_id == key[0] for topic_id, _ in self.positions)
-        if not known or key[0] == next(reversed(self.positions))[0]:
+        """Note a gap, unless a later source topic has begun: a late frame of a deleted topic opens no gap."""
+        begun = list(dict.fromkeys(topic_id for topic_id, _ in self.positions))
+        if key[0] not in begun[:-1]:
             self.gaps[key] = max(start, self.gaps.get(key, 0))
 
     def _begin(self, topic_id: str) -> None:
@@ -110,7 +110,6 @@ class Acceptor:
             columns = frames.take(columns, begin, len(columns))
         if key not in self.positions:
             self._begin(key[0])
-        self.positions.pop(key, None)
         self.positions[key] = max(position, header.to)
         if self.gaps.get(key, -1) <= self.positions[key]:
             self.gaps.pop(key, None)

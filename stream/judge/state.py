@@ -46,7 +46,7 @@ class StateFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ordinal: int
     digest: str
     positions: list[tuple[str, int, int]]
-    """(unique id of the source topic, partition, next offset), in the order in which they were last accepted"""
+    """(unique id of the source topic, partition, next offset), in the order in which they began"""
     gaps: list[tuple[str, int, int]]
     stream_time: int | None
     live_pages: int

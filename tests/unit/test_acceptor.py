@@ -136,7 +136,16 @@ def test_late_frames_of_a_deleted_topic_open_no_gap_but_frames_of_the_new_topic_
     assert acceptor.gaps == {("U", 0): 9}
 
 
-def test_a_snapshot_keeps_the_order_in_which_topics_were_accepted() -> None:
+def test_a_late_whole_frame_of_a_deleted_topic_hides_no_gap_of_the_new_one(acceptor) -> None:
+    acceptor.accept(1, frame(0, [0, 1], topic_id="U", first=True), NOW)
+    assert offsets_of(acceptor.accept(2, frame(9, [9, 10]), NOW)) == [9, 10]
+    assert acceptor.accept(3, frame(20, [20], topic_id="U"), NOW) is Ignored.GAP
+    assert acceptor.gaps == {("U", 0): 20}
+    assert acceptor.accept(4, frame(30, [30]), NOW) is Ignored.GAP
+    assert acceptor.gaps == {("U", 0): 20}
+
+
+def test_a_snapshot_keeps_the_order_in_which_topics_began() -> None:
     state = JudgeState(make_policy(preset("default"), RECIPE))
     state.acceptor.positions = {("z", 0): 1, ("a", 0): 2}
     assert list(accepted_by(state.facts("log"), "log").positions) == [("z", 0), ("a", 0)]
