@@ -8,7 +8,9 @@ from enum import Enum, auto
 from typing import BinaryIO, Final, NamedTuple
 
 from stream.errors import InputMissing, UsageError
+from stream.model import MAX_ID_BYTES
 from stream.sources.lines import COMPRESSIONS
+from stream.wire.identity import shown_id
 
 STDIN: Final = "-"
 HTML: Final = (".html", ".htm", ".xhtml")
@@ -19,6 +21,7 @@ ARCHIVES: Final = (".warc", ".arc")
 """Also with `.lz4`, besides what other files are packed by."""
 PARQUET: Final = (".parquet", ".pq")
 _LZ4: Final = ".lz4"
+_LINE_ROOM: Final = 24
 _ACCEPTED: Final = (
     f"name {', '.join(JSONL)}, {CSV}, {', '.join(ARCHIVES)} (also with {', '.join(COMPRESSIONS)}), "
     f"{', '.join(PARQUET)}, {', '.join(HTML)}, {TEXT}, a folder or -"
@@ -62,8 +65,14 @@ def files_of(inputs: Sequence[str]) -> list[NamedFile]:
 
 
 def shown_path(path: str) -> str:
-    """The path as valid text: bytes that are not UTF-8 become U+FFFD."""
-    return os.fsencode(path).decode("utf-8", "replace")
+    r"""Return the path as valid text: bytes that are not UTF-8 become `\xNN`."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
+
+
+def path_id(path: str) -> bytes:
+    """Return what names pages without an id of their own: the path, shortened where no line number would fit."""
+    shown = shown_path(path).encode()
+    return shown if len(shown) <= MAX_ID_BYTES - _LINE_ROOM else shown_id(shown).encode()
 
 
 def place(path: str, offset: int) -> str:

@@ -10,7 +10,7 @@ from stream.errors import InputError, Unavailable
 from stream.model import Record
 from stream.sources.fields import KNOWN, Fields, encoded
 from stream.sources.lines import Counted
-from stream.sources.named import shown_path
+from stream.sources.named import path_id, shown_path
 from stream.wire.page import NO_TIME, own_name
 
 _ROWS: Final = 64
@@ -27,7 +27,7 @@ def parquet_pages(handle: Counted, path: str, limit: int, fields: Fields) -> Ite
     pyarrow, UsageError where the text or a field that was named has no column, InputError where it is damaged.
     """
     arrow, parquet = _pyarrow()
-    row, prefix, topic = 0, os.fsencode(path) + b":", shown_path(path)
+    row, prefix, topic = 0, path_id(path) + b":", shown_path(path)
     size = os.stat(path).st_size
     try:
         with parquet.ParquetFile(

@@ -8,7 +8,6 @@ the path as given), so that `wire.page.decode` and a broker agree on it.
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import IO, Self
@@ -19,7 +18,7 @@ from stream.sources.archives.pages import ArchivePages, Tally
 from stream.sources.csv_rows import csv_pages
 from stream.sources.fields import Fields
 from stream.sources.lines import Counted, lines, unpacked
-from stream.sources.named import STDIN, FileKind, files_of, opened, shown_path
+from stream.sources.named import STDIN, FileKind, files_of, opened, path_id, shown_path
 from stream.sources.parquet import parquet_pages
 from stream.wire.page import NO_TIME, own_name
 
@@ -136,7 +135,7 @@ def _csv(handle: Counted, path: str, limit: int, fields: Fields) -> Iterator[Rec
 
 
 def _records(pages: Iterator[tuple[int, bytes]], path: str, limit: int) -> Iterator[Record]:
-    topic, prefix = shown_path(path), os.fsencode(path) + b":"
+    topic, prefix = shown_path(path), path_id(path) + b":"
     for number, line in pages:
         key = own_name(line) if len(line) <= limit else None
         if key is None:
@@ -157,7 +156,7 @@ def _file(handle: Counted, path: str, limit: int, media: bytes) -> Iterator[Reco
         value = unpacked(handle, path).read(limit + 1)
     except OSError as error:
         raise InputError(f"{path} cannot be read on ({error.strerror})", "look after the disk") from error
-    yield Record(shown_path(path), 0, 0, os.fsencode(path), value, (("content-type", media),), NO_TIME)
+    yield Record(shown_path(path), 0, 0, path_id(path), value, (("content-type", media),), NO_TIME)
 
 
 _READERS = {

@@ -116,12 +116,42 @@ def test_an_empty_html_file_is_unreadable(tmp_path: Path) -> None:
     assert (page.kind, page.reason) == (Kind.UNREADABLE, "empty_value")
 
 
-def test_a_path_that_is_not_utf8_makes_a_bad_id(tmp_path: Path) -> None:
-    path = os.fsencode(tmp_path) + b"/\xff.html"
-    Path(os.fsdecode(path)).write_bytes(b"<p>x")
-    (record,) = read_pages([os.fsdecode(path)])
-    assert record.topic.endswith("�.html")
-    assert decode(record, LIMITS).reason == "bad_id"
+WARC = b"WARC/1.0\r\nWARC-Type: conversion\r\nContent-Type: text/plain\r\nContent-Length: 5\r\n\r\nwords\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    ("ending", "data", "place"),
+    [
+        (b".html", b"<p>x", ""),
+        (b".txt", b"x", ""),
+        (b".jsonl", b'{"text":"x"}\n', ":1"),
+        (b".csv", b"text\nx\n", ":2"),
+        (b".warc", WARC, ":1"),
+    ],
+)
+def test_bytes_of_a_path_that_are_not_utf8_are_escaped_in_names(
+    ending: bytes, data: bytes, place: str, tmp_path: Path
+) -> None:
+    folder = os.fsencode(tmp_path) + b"/\xe4\xb8\xad\xff"
+    os.mkdir(folder)
+    for name in (b"\xfe", b"\xfd"):
+        Path(os.fsdecode(folder + b"/" + name + ending)).write_bytes(data)
+        path = os.fsdecode(folder + b"/" + name + ending)
+        (record,) = read_pages([path])
+        page, shown = decode(record, LIMITS), f"{tmp_path}/中\\xff/\\x{name.hex()}{ending.decode()}"
+        assert (page.kind, page.id, record.topic) == (Kind.READABLE, shown + place, shown)
+
+
+def test_pages_of_a_long_path_are_named_by_its_beginning_and_a_hash(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = "./" * 1_020 + "a.jsonl"
+    Path(path).write_bytes(b'{"text":"x"}\n' * 2)
+    pages = pages_of(path, "a.jsonl")
+    assert [page.kind for page in pages] == [Kind.READABLE] * 4
+    assert len({page.id for page in pages}) == 4
+    assert pages[1].id.endswith(":2")
 
 
 @pytest.mark.parametrize("extra", [-1, 0, 1, 2, 3, 5_000])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ from stream.sources.archives.framing import ArchiveRecord, Damage, Framer
 from stream.sources.archives.http import Response, response
 from stream.sources.archives.packed import pieces
 from stream.sources.lines import Counted
+from stream.sources.named import path_id, shown_path
 from stream.wire.page import NO_TIME
 
 _HTML: Final = (b"text/html", b"application/xhtml+xml", b"application/vnd.wap.xhtml+xml")
@@ -60,8 +60,8 @@ class ArchivePages:
     """
 
     def __init__(self, handle: Counted, path: str, limit: int, tally: Tally) -> None:
-        self._path = os.fsencode(path)
-        self._topic = self._path.decode("utf-8", "replace")
+        self._path = path_id(path)
+        self._topic = shown_path(path)
         self._limit = limit
         self._tally = tally
         self._framer = Framer(Flow(pieces(handle, path)), 2 * limit + _HEAD_ROOM, lambda: handle.taken)
