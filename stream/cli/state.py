@@ -79,6 +79,8 @@ def upgrade(old: Path, new: Path) -> None:
     from stream.tools.state_upgrade import upgrade as take_over
 
     done = take_over(old, new)
+    for each in done.damage:
+        click.echo(f"{printable(each.what)}: the newest whole snapshot is upgraded", err=True)
     click.echo(
         f"{new} has the state of frame {done.frame:,}, ordinal {done.ordinal:,}, upgraded from format "
         f"{done.number}: use it as --state; {old} is unchanged"

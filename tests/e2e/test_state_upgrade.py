@@ -126,14 +126,35 @@ def test_an_upgrade_that_was_broken_off_is_repeated_and_one_that_is_done_is_not(
     assert invoke(["state", "upgrade", str(old.parent / "gone"), str(new)]) == 2
 
 
-@pytest.mark.parametrize("name", ["manifest", "pages-1.1.sealed", "blocks-2.2.sealed", "segment-0.1.sealed"])
-def test_a_damaged_state_is_not_upgraded(old: Path, name: str) -> None:
-    data = bytearray((old / name).read_bytes())
+def flip_a_bit(path: Path) -> None:
+    data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 4
-    (old / name).write_bytes(data)
-    with pytest.raises(StateDamaged, match=name):
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize(
+    "names", [["manifest", "manifest.previous"], ["pages-1.1.sealed"], ["segment-0.1.sealed"]], ids=str
+)
+def test_a_state_without_a_whole_snapshot_is_not_upgraded(old: Path, names: list[str]) -> None:
+    for name in names:
+        flip_a_bit(old / name)
+    with pytest.raises(StateDamaged, match=names[0]):
         upgrade(old, old.parent / "new")
     assert not (old.parent / "new" / "manifest").exists()
+
+
+@pytest.mark.parametrize("name", ["manifest", "blocks-2.2.sealed"])
+def test_the_snapshot_before_a_damaged_one_is_upgraded_and_the_command_says_so(
+    old: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flip_a_bit(old / name)
+    before, new = contents(old), old.parent / "new"
+    assert invoke(["state", "upgrade", str(old), str(new)]) == 0
+    said = capsys.readouterr()
+    assert f"{name} is damaged" in said.err
+    assert "ordinal 150, upgraded from format 1" in said.out
+    assert contents(old) == before
+    assert verify(new).wrong == []
 
 
 def test_a_record_that_its_own_check_refutes_is_not_given_a_new_one() -> None:
