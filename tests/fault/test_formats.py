@@ -74,6 +74,6 @@ def test_a_log_of_the_first_format_is_judged_on_like_a_current_one(program: Prog
             assert service.end() == 0
         verdicts = all_verdicts(log)
         assert verdicts == naive_verdicts(log)
-    expected = program.dedup(first, first, second)
+    expected = program.dedup("--versions", first, first, second)
     assert [bare(verdict) for verdict in verdicts] == [bare(verdict) for verdict in expected]
     assert {verdict["verdict"] for verdict in expected[60:120]} >= {"unchanged"}
