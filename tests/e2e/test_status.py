@@ -148,8 +148,8 @@ def test_a_gap_is_found_by_reading_the_log(on_folder: Program, tmp_path: Path) -
         with watching(log) as watcher, on_folder.serve() as service:
             watcher.wait(40, service)
             assert service.end() == 0
-        log.set_group_offsets({0: 45})  # a commit that no frame covers
         on_folder.good("feed", pages.write(tmp_path / "more.jsonl", 40, seed=2))
+        log.set_group_offsets({0: 45})  # a commit that no frame covers
         with on_folder.serve("--roles", "fingerprint") as service:
             service.until(lambda: log.source_offsets() == {0: 80}, "all is read")
             assert service.end() == 0
