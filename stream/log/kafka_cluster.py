@@ -250,8 +250,12 @@ class Cluster:
             waited = time.monotonic() - asked_at
             if waited > patience + GRACE_S:
                 raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "the client did not end a question in time"))
-            if waited > SILENT_AFTER:
-                self.say_waiting()
+            self.say_silence(asked_at)
+
+    def say_silence(self, since: float) -> None:
+        """Say that no broker answers if none has for some time; `since` is a moment of `time.monotonic`."""
+        if time.monotonic() - since > SILENT_AFTER:
+            self.say_waiting()
 
     def check_admission(self) -> None:
         """Raise NotAdmitted where the brokers do not let us in, and never did."""

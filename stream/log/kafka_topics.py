@@ -26,7 +26,7 @@ from stream.log.base import (
     TopicReport,
     largest_record,
 )
-from stream.log.kafka_cluster import AWAY, SILENT_AFTER, Cluster
+from stream.log.kafka_cluster import AWAY, Cluster
 
 DEFAULT_PARTITIONS = 8
 MIN_REPLICAS = 2
@@ -111,9 +111,9 @@ def _count_brokers(cluster: Cluster) -> int:
         try:
             found = cluster.admin().list_topics(cluster.name(PAGES), timeout=min(patience, max(SOON_S, waited)))
         except KafkaException as error:
-            if error.args[0].code() in AWAY and waited > SILENT_AFTER:
+            if error.args[0].code() in AWAY:
                 cluster.check_admission()
-                cluster.say_waiting()
+                cluster.say_silence(began)
             raise
         if not found.brokers:
             raise KafkaException(KafkaError(KafkaError.BROKER_NOT_AVAILABLE))

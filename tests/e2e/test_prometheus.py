@@ -228,7 +228,8 @@ class TestScene:
         def log_lags() -> bool:
             if "SimstreamLogLag" in scene.fired():
                 return True
-            flood()
+            for _ in range(4):
+                flood()
             return False
 
         flood()
@@ -238,7 +239,7 @@ class TestScene:
         )
         judge = scene.start_judge()
         judge.until(lambda: judge.metric('simstream_role_elected{role="judge"}') == 1, "it is elected")
-        throttle(judge, log_lags)
+        throttle(judge, log_lags, stopped_s=5.0, running_s=1.5)  # else it keeps up
         judge.until(lambda: judge.metric("simstream_next_ordinal") == scene.sent, "it has judged all")
         scene.fires(
             "SimstreamRetentionNear", "SimstreamTopicUnfit", "SimstreamSnapshotOld", "SimstreamLargeCluster"
@@ -344,15 +345,15 @@ def test_a_prometheus_without_a_target_of_the_service_says_so(tmp_path: Path) ->
             time.sleep(0.2)
 
 
-def throttle(service: Service, until: Callable[[], bool]) -> None:
-    """Let a process have an eighth of the time, as a container whose CPU is used up."""
+def throttle(service: Service, until: Callable[[], bool], stopped_s: float = 0.35, running_s: float = 0.05) -> None:
+    """Let a process run only a part of the time, as a container whose CPU is used up."""
     end = time.monotonic() + PATIENCE
     while not until():
         assert time.monotonic() < end, service.output
         service.process.send_signal(signal.SIGSTOP)
-        time.sleep(0.35)
+        time.sleep(stopped_s)
         service.process.send_signal(signal.SIGCONT)
-        time.sleep(0.05)
+        time.sleep(running_s)
 
 
 def alter(scene: Scene, topic: str, setting: str, value: str) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import random
+import signal
+import time
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,7 @@ from confluent_kafka.admin import AdminClient
 
 from tests import corpora
 from tests.e2e import pages
-from tests.e2e.harness import Program, all_verdicts, bare, by_ordinal, naive_verdicts, shares, watching
+from tests.e2e.harness import PATIENCE, Program, all_verdicts, bare, by_ordinal, naive_verdicts, shares, watching
 
 PAGES = 2_500
 
@@ -34,15 +36,27 @@ def news(tmp_path: Path) -> Path:
 
 
 def killed_on_the_way(program: Program, count: int, kills: int, seed: int) -> list[bytes]:
-    """Serve until `count` verdicts are there, with a kill -9 whenever a random number of new ones was seen."""
+    """Serve until `count` verdicts are there, with a kill -9 whenever a random number of new ones was seen.
+
+    Frames are small, so that one transaction does not take all; and the process runs in short turns, between which
+    its verdicts are looked at, so that it is not done before it is killed.
+    """
     rng = random.Random(seed)
-    small = {"SIMSTREAM_FRAME_MAX_PAGES": "25"}
+    small = {"SIMSTREAM_FRAME_MAX_PAGES": "2"}
     assert program.place is not None
     with program.place.open() as log, watching(log) as watcher:
         seen = on_the_way = 0
         for _ in range(kills):
             with program.serve(**small) as service:
-                watcher.wait(min(count, seen + rng.randrange(1, count // (2 * kills))), service)
+                wanted = min(count, seen + rng.randrange(1, count // (2 * kills)))
+                service.until(lambda: "serving" in service.output, "it serves")
+                end = time.monotonic() + PATIENCE
+                while watcher.look(0.01) < wanted:
+                    assert service.process.poll() is None, service.output
+                    assert time.monotonic() < end, service.output
+                    service.process.send_signal(signal.SIGCONT)
+                    time.sleep(0.02)
+                    service.process.send_signal(signal.SIGSTOP)
                 service.kill()
             seen = len(watcher.rest())
             if seen >= count:  # the service was faster than the kill
