@@ -174,7 +174,7 @@ def test_a_timeline_shows_similarities_and_two_versions_side_by_side(room: Newsr
     browser.sees(".card h2", "Told once")
     browser.click(".card h2 a", browser.texts(".card h2").index("Told once"))
     browser.sees(".step .title", "Told once", "Told twice")
-    browser.sees(".alike", f"{round(100 * other['similarity'])} % alike to a.example")
+    browser.sees(".alike", f"{round(100 * other['similarity'])} % like a.example")
     browser.click(".step button", 1)
     browser.until(lambda: len(browser.texts("#rows .b mark")) > 0, "differences are marked")
     left, right = (" ".join(browser.texts(f"#rows .{side} mark")) for side in "ab")
