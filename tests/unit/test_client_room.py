@@ -154,6 +154,7 @@ def test_a_record_that_is_no_verdict_is_passed_over() -> None:
 def test_a_page_is_keyed_by_its_id_else_by_its_url() -> None:
     assert sendable({"id": "a", "url": "b", "text": ""}).key == b"a"
     assert sendable({"url": "b", "text": ""}).key == b"b"
+    assert [sendable({"id": number, "url": "b", "text": ""}).key for number in (7, 0)] == [b"7", b"0"]
     raw = sendable(RawPage("https://a.example/", b"<p>", "text/html; charset=gbk", time=5, status=404))
     assert raw.key == raw.verdict_key == b"https://a.example/"
     assert dict(raw.headers) == {
@@ -165,7 +166,7 @@ def test_a_page_is_keyed_by_its_id_else_by_its_url() -> None:
     assert sendable({"id": "x" * 3000, "text": ""}).verdict_key.startswith(b"x" * 1024 + b"~")
 
 
-@pytest.mark.parametrize("page", [{"text": "…"}, {"id": 1.5}, {"id": "a", "text": object()}, "text"])
+@pytest.mark.parametrize("page", [{"text": "…"}, {"id": 1.5}, {"id": True}, {"id": "a", "text": object()}, "text"])
 def test_a_page_that_cannot_be_sent_is_refused_by_name(page: object) -> None:
     with pytest.raises(UsageError):
         sendable(page)  # type: ignore[arg-type]

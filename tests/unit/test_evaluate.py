@@ -196,6 +196,12 @@ def test_other_distances_are_refused(text: str) -> None:
         distances_of(text)
 
 
+def test_a_pair_may_name_its_pages_by_whole_numbers(tmp_path: Path) -> None:
+    path = tmp_path / "pairs.jsonl"
+    path.write_text('{"a": 7, "b": "x"}\n{"a": "y", "b": 0, "label": 1}\n')
+    assert read_pairs([str(path)]) == [Pair("7", "x"), Pair("y", "0", 1)]
+
+
 def test_a_line_that_is_no_pair_is_named(tmp_path: Path) -> None:
     path = tmp_path / "pairs.jsonl"
     path.write_text('{"a": "x", "b": "y", "extra": 1}\n{"a": "x"}\n')

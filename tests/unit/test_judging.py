@@ -8,10 +8,12 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from stream.errors import BrokerUnreachable, VerdictLate
 from stream.queries import judging
 from stream.queries.judging import Judge
+from stream.queries.models import JudgedPage
 
 
 class SlowClient:
@@ -89,3 +91,10 @@ def test_closing_while_the_client_opens_waits_for_nothing(client: type[SlowClien
     began = time.monotonic()
     asyncio.run(play())
     assert time.monotonic() - began < 5
+
+
+def test_a_whole_number_is_the_id_of_a_page_and_no_other_number_is() -> None:
+    assert JudgedPage.model_validate_json('{"id": 7, "text": "x"}').id == 7
+    for wrong in ("7.5", "true", "[7]"):
+        with pytest.raises(ValidationError):
+            JudgedPage.model_validate_json(f'{{"id": {wrong}, "text": "x"}}')
