@@ -1,0 +1,70 @@
+"""The settings of the processes that extract HTML reach these processes in every program that has them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from unittest.mock import patch
+
+import pytest
+
+from stream.cli.main import main
+from stream.cli.serve import service
+from stream.feeds import run as feeds
+from stream.log import open_log
+from stream.roles.context import Context
+from stream.settings import ExtractSettings, Settings
+from stream.text.extraction_pool import ExtractionPool
+
+EXTRACT = ExtractSettings(1, 20.0, 96 << 20)
+
+
+class _SeenError(Exception):
+    """What the processes would get is known: the program need not go on."""
+
+
+def serve(folder: Path, cache: Path) -> None:
+    settings = Settings(cache=str(cache), extract=EXTRACT)
+    with open_log(str(folder / "log")) as log, service(log, settings, Context(settings), ("fingerprint",)):
+        pass
+
+
+def news(folder: Path, cache: Path) -> None:
+    needs_a_broker = ("cluster_of", "make_table_topic", "wait_alone", "begin_everywhere")
+    with ExitStack() as stack, open_log(str(folder / "log")) as log:
+        log.create_topics(1)
+        for step in needs_a_broker:
+            stack.enter_context(patch.object(feeds, step))
+        feeds.run(Settings(http_port=0, cache=str(cache), extract=EXTRACT), log)
+
+
+def command(folder: Path, cache: Path, *arguments: str) -> None:
+    pages, config = folder / "pages.jsonl", folder / "simstream.toml"
+    pages.write_text('{"id":"a","text":"x"}\n')
+    config.write_text(f"cache = '{cache}'\n[extract]\nworkers = 1\ntimeout_s = 20.0\nmemory_bytes = {96 << 20}\n")
+    main.main([*arguments, str(pages), "--config", str(config)], standalone_mode=False)
+
+
+def fingerprint(folder: Path, cache: Path) -> None:
+    command(folder, cache, "fingerprint")
+
+
+def train_idf(folder: Path, cache: Path) -> None:
+    command(folder, cache, "train-idf", "-o", str(folder / "idf.txt"))
+
+
+@pytest.mark.parametrize("program", [serve, news, fingerprint, train_idf])
+def test_time_and_memory_reach_the_processes_of_every_program(
+    program: Callable[[Path, Path], None], tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[tuple[float, int]] = []
+
+    def seen(self: object, workers: int, timeout: float, memory_bytes: int = 0, *_: object) -> None:
+        given.append((timeout, memory_bytes))
+        raise _SeenError
+
+    monkeypatch.setattr(ExtractionPool, "__init__", seen)
+    with pytest.raises(_SeenError):
+        program(tmp_path, cache)
+    assert given == [(20.0, 96 << 20)]
