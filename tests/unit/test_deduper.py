@@ -256,6 +256,14 @@ def test_a_folder_is_saved_as_pages_come_and_says_where_it_goes_on(cache: Path, 
         assert "unchanged" not in {verdict.verdict for verdict in again}
 
 
+def test_a_folder_is_saved_once_the_seconds_that_were_set_have_passed(cache: Path, tmp_path: Path) -> None:
+    with Deduper(tmp_path / "state", cache=cache, workers=0, save_s=1e-9) as deduper:
+        deduper.judge([STORY])
+        shutil.copytree(tmp_path / "state", tmp_path / "killed")
+    with Deduper(tmp_path / "killed", cache=cache, workers=0) as other:
+        assert other.judged == 1
+
+
 def test_a_stream_is_saved_between_batches_when_their_verdicts_were_taken(cache: Path, tmp_path: Path) -> None:
     values = [b'{"id":"%d","text":"%s %d"}' % (number, OTHER.encode(), number) for number in range(1500)]
     records = [Record("p", 0, number, b"%d" % number, value) for number, value in enumerate(values)]
