@@ -9,12 +9,13 @@ import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib import metadata
 from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
 
-from deploy import audit
+from deploy import audit, lowest
 
 
 def listed() -> dict[str, str]:
@@ -190,3 +191,21 @@ def test_the_list_of_licences_tells_shipped_packages_from_packages_for_tests() -
     assert {"faust-streaming", "fastapi", "aiohttp", "pyspark", "scrapy"} <= extras
     assert {"pytest", "ruff", "selenium"} <= tests
     assert not (running & extras) | (running & tests) | (extras & tests)
+
+
+@pytest.mark.parametrize(
+    ("name", "refused"),
+    [
+        ("fastwarc", ["0.15", "0.16.0", "1.9", "2.1"]),
+        ("resiliparse", ["0.16.0", "1.9", "2.1"]),
+        ("msgspec", ["0.20.0"]),
+    ],
+)
+def test_a_dependency_whose_other_versions_do_something_else_is_bounded(name: str, refused: list[str]) -> None:
+    """fastwarc unpacks Brotli and resiliparse decides the ids of recipes; msgspec's errors are ValueErrors."""
+    project = tomllib.loads((audit.ROOT / "pyproject.toml").read_text())["project"]
+    [one] = [wanted for wanted in map(Requirement, project["dependencies"]) if wanted.name == name]
+    assert [version for version in refused if version in one.specifier] == []
+    assert metadata.version(name) in one.specifier
+    [least] = [line for line in lowest.constraints(audit.ROOT / "pyproject.toml") if line.startswith(f"{name}==")]
+    assert least.partition("==")[2] in one.specifier
