@@ -29,6 +29,11 @@ def raising(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
     [
         (SettingsError("distance is 99", "use 0 to 63"), 2, "simstream: distance is 99: use 0 to 63\n"),
         (BrokerUnreachable("no broker", "start one"), 1, "simstream: no broker: start one\n"),
+        (
+            OSError(28, "no room", "/full/x"),
+            1,
+            "simstream: the system refused: no room (/full/x): make room, or check the permissions\n",
+        ),
         (ValueError("odd\nthing"), 1, "simstream: ValueError: odd thing: run again with --debug and report it\n"),
         (click.UsageError("wrong."), 2, "simstream: wrong: see `simstream config --help`\n"),
     ],
