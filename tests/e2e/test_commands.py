@@ -32,9 +32,13 @@ def test_the_demo_judges_its_108_pages_each_once_and_shows_every_kind_but_withdr
 
 
 def test_the_demo_takes_pages_of_yours(alone: Program, tmp_path: Path) -> None:
-    done = alone.run("demo", "--quiet", pages.write(tmp_path / "mine.jsonl", 50))
+    mine = pages.write(tmp_path / "mine.jsonl", 48)
+    with mine.open("a") as file:
+        file.writelines(json.dumps({"id": "twice", "text": f"{TEXT} {number}"}) + "\n" for number in range(2))
+    done = alone.run("demo", "--quiet", mine)
     assert done.returncode == 0, done.stderr.decode()
     assert "50 pages, 50 verdicts" in done.stdout.decode()
+    assert " of them have the id of an earlier page" in done.stderr.decode()
 
 
 def test_verdicts_prints_the_records_as_they_are_or_as_a_table(program: Program, tmp_path: Path) -> None:
