@@ -19,8 +19,9 @@ from stream.feeds import app
 from stream.feeds.app import Feed
 from stream.feeds.fold import Limits
 from stream.feeds.web import FeedWeb
-from stream.log.base import PAGES
+from stream.log.base import PAGES, TopicInfo
 from stream.model import Source, Verdict
+from stream.settings import Settings
 from stream.wire import verdict as wire
 from stream.wire.page import PageLimits
 from tests.e2e.harness import Service, environment
@@ -104,6 +105,17 @@ def test_a_page_that_raises_costs_its_own_title_alone(monkeypatch: pytest.Monkey
         app.take_verdict(feed, message(wire.encode(verdict), 9))
     titles = {page: (version.title, version.cluster) for page, version in feed.fold.versions.items()}
     assert titles == {"page 1": ("", 7), "page 2": ("good", 8)}
+
+
+def test_a_feed_hears_of_the_crash_of_its_app(tmp_path: Path) -> None:
+    async def play() -> list[bool]:
+        feed, topics = Feed(Limits()), app.Topics(TopicInfo("t.verdicts", "v", 1), TopicInfo("t.pages", "p", 1), 1)
+        faust = app.make_app(Settings(log="kafka://127.0.0.1:1"), topics, feed, str(tmp_path))
+        before = feed.is_crashed()
+        await faust.crash(ValueError("a defect"))
+        return [before, feed.is_crashed()]
+
+    assert asyncio.run(play()) == [False, True]
 
 
 def test_a_crashed_feed_is_neither_live_nor_ready() -> None:
