@@ -154,6 +154,7 @@ QUESTIONS: dict[str, Callable[[Log], object]] = {
     "end_offsets": lambda log: log.end_offsets(VERDICTS),
     "retention_ms": lambda log: log.retention_ms(PAGES),
     "source_offsets": lambda log: log.source_offsets(),
+    "set_group_offsets": lambda log: log.set_group_offsets({0: 0}),
     "create_topics": lambda log: log.create_topics(1),
     "appender": lambda log: log.appender(PAGES),
     "reader": lambda log: log.reader(VERDICTS, "end"),

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import pytest
 
 from stream.client.pages import RawPage, sendable
 from stream.client.pending import Entry, Pending
 from stream.client.room import Room
-from stream.errors import ClientClosed, DeliveryFailed, UsageError, VerdictLate
+from stream.client.sending import Sender
+from stream.errors import BrokerUnreachable, ClientClosed, DeliveryFailed, LogError, UsageError, VerdictLate
 from stream.model import Record, Source, Verdict
 from stream.wire import verdict as wire
 
@@ -170,3 +172,33 @@ def test_a_page_is_keyed_by_its_id_else_by_its_url() -> None:
 def test_a_page_that_cannot_be_sent_is_refused_by_name(page: object) -> None:
     with pytest.raises(UsageError):
         sendable(page)  # type: ignore[arg-type]
+
+
+class BrokenLog:
+    """A log that takes no page any more: its appender fails, and no new one is to be had."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def appender(self, topic: str) -> Any:
+        self.asked += 1
+        raise BrokerUnreachable("no broker answers", "start it")
+
+    def append(self, *_: object, **__: object) -> int:
+        raise DeliveryFailed("no broker answers", "start it")
+
+    def discard(self) -> None: ...
+
+
+def test_pages_that_wait_behind_a_failed_one_fail_at_once_and_do_not_ask_the_broker_each() -> None:
+    held, log = Held(), BrokenLog()
+    broken: Any = log
+    sender = Sender(broken, broken, held.pending)
+    entries = [entry(str(number)) for number in range(20)]
+    for one in entries:
+        held.pending.add(one)
+        sender.put(one)
+    sender.stop(60.0)
+    sender.run()
+    assert all(isinstance(one.future.exception(0), LogError) for one in entries)
+    assert log.asked == 1
