@@ -104,6 +104,9 @@ def test_the_tools_that_the_guides_call_are_there_and_do_what_they_say(kafka_pla
     guides = " ".join((ROOT / "deploy" / name).read_text() for name in ("OPERATING.md", "RUNBOOK.md"))
     tools = {path.name: path for path in install(tmp_path)}
     assert set(re.findall(r"kafka-[a-z-]+\.sh", guides)) <= tools.keys()
+    made = re.search(r"^broker:.*\n((?:\t.*\n)+)", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert made is not None
+    assert "deploy.kafka.tools $(BIN)" in made[1], "`make broker` leaves them out"
     log = kafka_place.open()
     log.create_topics(1)
     servers = ("--bootstrap-server", kafka_place.address.removeprefix("kafka://"))

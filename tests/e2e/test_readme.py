@@ -37,3 +37,10 @@ def test_what_can_go_wrong_names_tests_and_scenarios_that_exist() -> None:
     names = {name for proof in proofs for name in re.findall(r"`(?:make chaos )?(?:ONLY=)?([a-z_]+)`", proof)}
     assert names <= {scenario.name for scenario in SCENARIOS}
     assert {"kills", "zombies", "states", "backlog"} <= names
+
+
+def test_the_browser_that_the_tests_need_comes_with_a_font_for_chinese() -> None:
+    lines = re.findall(r"^apt-get install .*$", README.read_text(encoding="utf-8"), re.MULTILINE)
+    browsers = [line for line in lines if "chromium" in line]
+    assert browsers
+    assert all("fonts-noto-cjk" in line for line in browsers)
