@@ -11,6 +11,7 @@ import re
 import tomllib
 from collections.abc import Mapping
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -276,14 +277,11 @@ def _kafka(
     table: Any, file: str, environ: Mapping[str, str], wrong: list[SettingsError]
 ) -> dict[str, kafka_settings.Given]:
     found: dict[str, kafka_settings.Given] = {}
-    try:
-        found |= kafka_settings.from_table(table, file)
-    except SettingsError as error:
-        wrong.append(error)
-    try:
-        found |= kafka_settings.from_variables(environ)
-    except SettingsError as error:
-        wrong.append(error)
+    for given in (partial(kafka_settings.from_table, table, file), partial(kafka_settings.from_variables, environ)):
+        try:
+            found |= given()
+        except SettingsError as error:
+            wrong.append(error)
     return found
 
 

@@ -36,7 +36,7 @@ class CallerRules:
 
     def __init__(self, names: Collection[str] = (), token: str | None = None, own: str = "") -> None:
         """`names` are trusted as `Host` and as origin, `own` is answered to and nothing more."""
-        self._names = frozenset(_plain(name) for name in names) - {""}
+        self._names = frozenset(map(_plain, names))
         self._own = _plain(own)
         self._token = None if token is None else token.encode()
 
@@ -75,9 +75,9 @@ class CallerRules:
 
 def callers_of(allowed_hosts: str | None, listens_on: str, token_file: str | None) -> CallerRules:
     """Return the rules of these settings; `allowed_hosts` has names between commas. Raises SettingsError."""
-    names = [name for name in map(_plain, (allowed_hosts or "").split(",")) if name]
+    names = [name.strip() for name in (allowed_hosts or "").split(",") if name.strip()]
     for name in names:
-        if not _HOST.fullmatch(name):
+        if not _HOST.fullmatch(_plain(name)):
             raise SettingsError(f"allowed_hosts names {name!r}", "give names alone, without https:// and port")
     return CallerRules(names, None if token_file is None else read_token(Path(token_file)), listens_on)
 
