@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import logging
 import os
 import signal
@@ -14,22 +13,28 @@ from hypothesis import HealthCheck, settings
 
 from stream.text.dictionary import Dictionary, load
 from tests import corpora
+from tests.e2e import nursery
 
 # The broker's fixtures know themselves what they need and when to skip.
-pytest_plugins = ["tests.kafka_fixtures"] if importlib.util.find_spec("tests.kafka_fixtures") else []
+pytest_plugins = ["tests.kafka_fixtures"]
 
 # How long an example takes says nothing on a machine that others use, too.
 settings.register_profile("shared", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("shared")
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     # A shell's `&` starts the tests with Ctrl-C ignored, and so would be every program that a test interrupts.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    if not config.getoption("--real-starts"):
+        nursery.share()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--slow", action="store_true", help="run the tests marked slow, too")
+    parser.addoption(
+        "--real-starts", action="store_true", help="a new interpreter for each command: see tests/e2e/nursery.py"
+    )
     parser.addoption(
         "--all-pages", action="store_true", help="compare all 48,000 pages of the corpora (minutes), no sample"
     )

@@ -25,6 +25,7 @@ from stream.model import Record
 from stream.text.policy import make_policy
 from stream.text.recipe_file import load_recipe
 from stream.wire import verdict as wire
+from tests.e2e import nursery
 from tests.kafka_fixtures import Place
 from tests.naive import judge_log
 
@@ -32,6 +33,7 @@ ROOT = Path(__file__).parents[2]
 Done = subprocess.CompletedProcess[bytes]
 PATIENCE = 60.0
 """Seconds that anything is waited for; far more than it should need, as the machine may be busy."""
+COMMAND_S = 120.0
 
 
 def environment(cache: Path, **more: str) -> dict[str, str]:
@@ -54,13 +56,16 @@ class Program:
 
     def run(self, *arguments: object, stdin: bytes = b"", **variables: str) -> Done:
         """One command to its end."""
+        environ = environment(self._cache, **variables)
+        if (shared := nursery.nursery_of(environ)) is not None:
+            return nursery.run(shared, [*map(str, arguments)], stdin, self.folder, environ, COMMAND_S)
         return subprocess.run(
             command_line(*arguments),
             input=stdin,
             capture_output=True,
             cwd=self.folder,
-            env=environment(self._cache, **variables),
-            timeout=120,
+            env=environ,
+            timeout=COMMAND_S,
             check=False,
         )
 
@@ -111,7 +116,8 @@ class Service:
     def __init__(
         self, program: Program, arguments: Sequence[str], environ: dict[str, str], command: str = "serve"
     ) -> None:
-        self._start(program.folder, command_line(command, "--http-port", 0, *arguments), environ)
+        given = [command, "--http-port", "0", *arguments]
+        self._start(program.folder, command_line(*given), environ, given)
 
     @classmethod
     def of(cls, folder: Path, line: Sequence[str], environ: dict[str, str]) -> Service:
@@ -120,10 +126,20 @@ class Service:
         service._start(folder, line, environ)
         return service
 
-    def _start(self, folder: Path, line: Sequence[str], environ: dict[str, str]) -> None:
+    def _start(
+        self, folder: Path, line: Sequence[str], environ: dict[str, str], given: Sequence[str] | None = None
+    ) -> None:
+        """Start a program, or the command `given`, which may be forked."""
         Service._started += 1
         self._log = folder / f"service-{Service._started}.log"
+        self.process: subprocess.Popen[bytes] | nursery.Started
         with self._log.open("wb") as log:
+            shared = nursery.nursery_of(environ) if given is not None else None
+            if shared is not None and given is not None:
+                with open(os.devnull, "rb") as nothing:
+                    streams = (nothing.fileno(), log.fileno(), log.fileno())
+                    self.process = shared.start(given, streams, folder, environ)
+                return
             self.process = subprocess.Popen(
                 line, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=folder, env=environ
             )
