@@ -38,8 +38,8 @@ def news(tmp_path: Path) -> Path:
 def killed_on_the_way(program: Program, count: int, kills: int, seed: int) -> list[bytes]:
     """Serve until `count` verdicts are there, with a kill -9 whenever a random number of new ones was seen.
 
-    Frames are small, so that one transaction does not take all; and the process runs in short turns, between which
-    its verdicts are looked at, so that it is not done before it is killed.
+    Frames are small, so that one transaction does not take all; and from its start the process runs in short turns,
+    between which its verdicts are looked at, so that it is not done before it is killed.
     """
     rng = random.Random(seed)
     small = {"SIMSTREAM_FRAME_MAX_PAGES": "2"}
@@ -49,7 +49,6 @@ def killed_on_the_way(program: Program, count: int, kills: int, seed: int) -> li
         for _ in range(kills):
             with program.serve(**small) as service:
                 wanted = min(count, seen + rng.randrange(1, count // (2 * kills)))
-                service.until(lambda: "serving" in service.output, "it serves")
                 end = time.monotonic() + PATIENCE
                 while watcher.look(0.01) < wanted:
                     assert service.process.poll() is None, service.output
