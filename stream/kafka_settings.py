@@ -28,6 +28,33 @@ _OWN_FILES = frozenset(
     {"sasl.oauthbearer.assertion.private.key.file", "sasl.oauthbearer.assertion.jwt.template.file"}
 )
 """Settings of the client that end like that: it reads these files itself."""
+OWN: Mapping[str, str] = {
+    **dict.fromkeys(("bootstrap.servers", "metadata.broker.list"), "leave it out, and name the brokers in `log`"),
+    **dict.fromkeys(("group.id", "transactional.id"), "leave it out: the service makes it from `prefix`"),
+    **dict.fromkeys(
+        (
+            "acks",
+            "auto.offset.reset",
+            "check.crcs",
+            "delivery.timeout.ms",
+            "enable.auto.commit",
+            "enable.auto.offset.store",
+            "enable.idempotence",
+            "enable.partition.eof",
+            "group.instance.id",
+            "group.protocol",
+            "isolation.level",
+            "message.timeout.ms",
+            "partition.assignment.strategy",
+            "partitioner",
+            "request.required.acks",
+            "transaction.timeout.ms",
+        ),
+        "leave it out: the service's rules rely on its own value",
+    ),
+    "message.max.bytes": "leave it out, and set `max_record_bytes` and the topic's max.message.bytes",
+}
+"""Settings of the client that the service sets itself, with all their names, and what to do instead."""
 _SERVICE_LINK = re.compile("SERVICE_|PORT$|PORT_")
 """Kubernetes gives each container such variables for a service that is called `simstream-kafka`."""
 _SECRET = ("password", "passphrase", "secret", "token", "key", "jaas", "credential", "oauthbearer.config", "pem")
@@ -64,6 +91,17 @@ def from_variables(environ: Mapping[str, str]) -> dict[str, Given]:
             name = "log_level" if name == "log.level" else name  # the client's only name with an underscore
             _put(found, name, environ[variable], f"variable {variable}", Path())
     return found
+
+
+def refused(found: Mapping[str, Given]) -> list[SettingsError]:
+    """Return an error for each setting that only the service itself may set."""
+    return [
+        SettingsError(
+            f"kafka.{name} ({found[name].origin}) is a setting that the service sets itself",
+            OWN[name],
+        )
+        for name in sorted(found.keys() & OWN.keys())
+    ]
 
 
 def is_variable(name: str) -> bool:

@@ -35,6 +35,8 @@ _DURATIONS = {
     "snapshot_every": "snapshot_every_s",
     "stuck_after": "stuck_after_s",
 }
+_MIN_DURATIONS_MS = {"give_up_after": 1_000, "stop_timeout": 1_000, "stuck_after": 2_000}
+"""Less than a healthy service needs for one answer of a broker, for its last batch, for one turn of a loop."""
 _LINK = re.compile(r"_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)$")
 """Kubernetes sets such variables for each service: `SIMSTREAM_QUERY_PORT` for the service `simstream-query`."""
 _LINK_VALUE = re.compile(r"(tcp|udp|sctp)://")
@@ -262,15 +264,28 @@ def _variable(name: str) -> str:
 
 
 def _with_durations(settings: Settings, origin: Mapping[str, str], wrong: list[SettingsError]) -> Settings:
-    """Return the settings, with the default for each value that is no duration; adds its error to `wrong`."""
+    """Return the settings, with the default for each value that is no duration, or too short.
+
+    Adds its error to `wrong`.
+    """
     defaults = names()
     for name, check in _DURATIONS.items():
         try:
             getattr(settings, check)
+            _check_length(name, getattr(settings, name))
         except SettingsError as error:
             wrong.append(SettingsError(f"{error.what} ({origin[name]})", error.todo))
             settings = msgspec.structs.replace(settings, **{name: defaults[name]})
     return settings
+
+
+def _check_length(name: str, value: str | None) -> None:
+    """Raise SettingsError for a duration that is too short for the service to work."""
+    min_ms = _MIN_DURATIONS_MS.get(name, 0)
+    if min_ms and duration_ms(name, value or "") < min_ms:
+        raise SettingsError(
+            f"{name} is {value!r}", f"give {min_ms // 1000}s or more: a healthy service needs as long"
+        )
 
 
 def _kafka(
@@ -282,7 +297,8 @@ def _kafka(
             found |= given()
         except SettingsError as error:
             wrong.append(error)
-    return found
+    wrong += kafka_settings.refused(found)
+    return {name: given for name, given in found.items() if name not in kafka_settings.OWN}
 
 
 def _from_file(file: str | None, wrong: list[SettingsError]) -> dict[str, Any]:

@@ -17,13 +17,19 @@ def find_problems(settings: Settings) -> Iterator[SimstreamError]:
     Asks no broker. Takes a few seconds.
     """
     yield from misspelt_variables()
-    for check in (_recipe, _log, _callers, _state, _hosts):
+    for check in (_recipe, _log, _callers, _state, _hosts, _ports):
         yield from check(settings)
 
 
 def refuse_misspelt_variables() -> None:
     """Raise SettingsError for the first SIMSTREAM_* variable that belongs to no setting."""
     for error in misspelt_variables():
+        raise error
+
+
+def refuse_shared_port(settings: Settings) -> None:
+    """Raise SettingsError if metrics and the role `query` would ask for one port of one address."""
+    for error in _ports(settings):
         raise error
 
 
@@ -88,6 +94,16 @@ def _hosts(settings: Settings) -> Iterator[SimstreamError]:
                 probe.bind((host, 0))
         except OSError as error:
             yield SettingsError(f"{name} is {host}: {error.strerror}", "name an address of this machine")
+
+
+def _ports(settings: Settings) -> Iterator[SimstreamError]:
+    """Check that metrics and the role `query` do not ask for one port of one address."""
+    hosts = {settings.http_host, settings.query_host}
+    if settings.http_port == settings.query_port != 0 and (len(hosts) == 1 or hosts & {"0.0.0.0", "::"}):
+        yield SettingsError(
+            f"http_port and query_port are both {settings.http_port}",
+            "give one of them another port, or 0 for a free one",
+        )
 
 
 def _raised(check: Callable[[], object]) -> Iterator[SimstreamError]:

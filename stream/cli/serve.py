@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from stream import __version__
-from stream.cli.checks import refuse_misspelt_variables
+from stream.cli.checks import refuse_misspelt_variables, refuse_shared_port
 from stream.cli.options import caller_options, judging_options, log_options, open_log, settle
 from stream.cli.progress import say
 from stream.errors import SimstreamError, Unavailable, UsageError
@@ -58,6 +58,8 @@ def command(roles: str, leading: str | None, config: str | None, **flags: Any) -
     chosen = _roles(roles, leading)
     refuse_misspelt_variables()
     settings = settle(config, **flags)
+    if "query" in chosen:
+        refuse_shared_port(settings)
     log_to_stderr(settings.log_format)
     try:
         serve(settings, chosen, config)

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from stream.cli.main import invoke
-from stream.errors import SettingsError
-from stream.log import open_log
+from stream.errors import SettingsError, SimstreamError
+from stream.kafka_settings import OWN
+from stream.log import kafka_election, kafka_reader, open_log
 from stream.settings import misspelt_variables, resolve
 
 KAFKA = 'log = "kafka://127.0.0.1:1"\n'
@@ -49,6 +50,14 @@ def test_settings_that_serve_takes_end_with_0(capsys: pytest.CaptureFixture[str]
         (KAFKA + '[kafka]\n"security.protocol" = "SLL"', "", ['"SLL" for configuration property "security.pro']),
         (KAFKA + '[kafka]\n"no.such" = 1', "", ["no.such"]),
         (KAFKA + '[kafka]\n"sasl.password.file" = "nowhere"', "", ["sasl.password.file"]),
+        (
+            KAFKA + '[kafka]\n"group.id" = "g"\nbootstrap.servers = "b:9092"\n"linger.ms" = 5',
+            "",
+            ["kafka.bootstrap.servers (file simstream.toml) is a setting that the service", "kafka.group.id"],
+        ),
+        ("http_port = 9470", "", ["http_port and query_port are both 9470"]),
+        ('http_port = 1\nquery_port = 1\nhttp_host = "0.0.0.0"', "", ["http_port and query_port are both 1"]),
+        ('stuck_after = "1ms"\ngive_up_after = "20ms"', "", ["give_up_after is '20ms'", "stuck_after is '1ms'"]),
         ('token_file = "nowhere"', "", ["token_file names nowhere"]),
         ('state = "r.toml"', "", ["state is r.toml"]),
         ('http_host = "256.0.0.1"', "", ["http_host is 256.0.0.1"]),
@@ -84,6 +93,46 @@ def test_a_mistyped_variable_ends_config_and_serve_with_2(
     for command in ("serve", "news"):
         assert invoke([command]) == 2
         assert capsys.readouterr().err.splitlines() == [line]
+
+
+@pytest.mark.parametrize("ports", ["http_port = 0\nquery_port = 0", 'http_port = 9470\nquery_host = "127.0.0.2"'])
+def test_two_free_ports_and_two_addresses_are_no_conflict(
+    folder: Path, capsys: pytest.CaptureFixture[str], ports: str
+) -> None:
+    (folder / "simstream.toml").write_text(ports)
+    assert told(capsys) == (0, [])
+
+
+@pytest.mark.parametrize(
+    ("settings", "wrong"),
+    [
+        ("http_port = 9470", "http_port and query_port are both 9470"),
+        ('stuck_after = "1ms"', "stuck_after is '1ms'"),
+        ('[kafka]\n"transactional.id" = "mine"', "kafka.transactional.id"),
+    ],
+)
+def test_serve_refuses_before_it_starts_what_config_refuses(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, settings: str, wrong: str
+) -> None:
+    def start(*_: object) -> None:
+        raise AssertionError("serve has started")
+
+    monkeypatch.setattr("stream.cli.serve.serve", start)
+    (folder / "simstream.toml").write_text(settings)
+    code, said = told(capsys)
+    assert (code, len(said)) == (2, 1)
+    assert invoke(["serve", "--roles", "query"]) == 2
+    assert capsys.readouterr().err.splitlines() == said
+    assert wrong in said[0]
+
+
+def test_every_setting_of_the_client_that_the_service_fixes_is_refused() -> None:
+    fixed = kafka_reader.FIXED.keys() | kafka_election.FIXED.keys()
+    assert fixed - OWN.keys() == {"queued.max.messages.kbytes"}, "only the election fixes it"
+    wrong: list[SimstreamError] = []
+    found = resolve({}, {f"SIMSTREAM_KAFKA_{name.upper().replace('.', '_')}": "1" for name in OWN}, wrong=wrong)
+    assert found.settings.kafka == {}
+    assert [one.what.split()[0] for one in wrong] == [f"kafka.{name}" for name in sorted(OWN)]
 
 
 def test_the_state_must_be_writable_and_the_cache_need_not(

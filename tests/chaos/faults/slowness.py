@@ -38,7 +38,7 @@ def narrow(arena: Arena, scale: Scale) -> str:
 def slow_pages(arena: Arena, scale: Scale) -> str:
     """Many large pages of HTML: all together take longer than a member of the group may be silent."""
     arena.client(max__poll__interval__ms=POLL_MS, session__timeout__ms=3_000, heartbeat__interval__ms=1_000)
-    arena.client(**{"message.max.bytes": 16 << 20, "queue.buffering.max.kbytes": 256 << 10})
+    arena.client(**{"queue.buffering.max.kbytes": 256 << 10})
     arena.open(2, transactions=False)
     arena.alter("pages", max__message__bytes=16 << 20)
     arena.alter("dead-letters", max__message__bytes=17 << 20)
