@@ -9,15 +9,17 @@ import shlex
 
 import msgspec
 
-from stream.errors import BrokerUnreachable, TopicMissing
+from stream.errors import BrokerUnreachable, FrameDamaged, FrameFormat, TopicMissing
 from stream.log.base import FINGERPRINTS, PAGES, POSITIONS, TOPICS, VERDICTS, Log
 from stream.log.committed import committed
+from stream.model import Record
 from stream.roles.first_frame import first_header
 from stream.roles.topics import RETENTION, unfit_settings
 from stream.settings import Settings
 from stream.telemetry.health import WORKING
 from stream.tools.gaps import read_through
 from stream.tools.status_asked import Process, Snapshot
+from stream.wire import frame as frames
 from stream.wire import position as positions
 from stream.wire.position import Position
 
@@ -71,7 +73,7 @@ class Status(msgspec.Struct):
     """Verdicts published so far, also those that retention has removed; from the position, since offsets count
     markers of transactions, too."""
     unpublished_frames: int | None = None
-    """Frames behind the published position; those that will be ignored count, too."""
+    """Frames behind the published position, also those that will be ignored; 0 if none of them holds a page."""
     fingerprinters: list[str] = []
     judges: list[Judge] = []
     last_publisher: str | None = None
@@ -207,7 +209,7 @@ class Looking(Asked):
             data = publisher.committed()
         status.published = published = positions.decode(data) if data is not None else None
         status.verdicts = published.ordinal if published else 0
-        status.unpublished_frames = max(0, end - (published.frame if published else 0))
+        status.unpublished_frames = self._frames_to_go(published.frame if published else 0, end)
         if published is None and any(committed(self._log, VERDICTS, 1)):
             self._wrong(
                 f"{self._judged}.{VERDICTS} has records, {self._judged}.{POSITIONS} has none",
@@ -229,6 +231,16 @@ class Looking(Asked):
                 f"simstream serve --roles judge {self._how}{self._kept}",
             )
 
+    def _frames_to_go(self, begin: int, end: int) -> int:
+        """Return how many frames wait for a judge. Reads them up to the first one with a page.
+
+        A fingerprinter may leave frames without pages when it stops. They get no verdict, so nobody waits for them.
+        """
+        if begin >= end:
+            return 0
+        waiting = (record for records in committed(self._log, FINGERPRINTS, 16, begin) for record in records)
+        return end - begin if any(map(_has_pages, waiting)) else 0
+
     def _look_for_gaps(self, state: str | None) -> None:
         found = read_through(self._log, state)
         self.status.gaps = {partition: found.positions[partition] for partition in sorted(found.gaps)}
@@ -238,3 +250,13 @@ class Looking(Asked):
                 f"partition {partition} has a gap: the log waits for pages from {where} on",
                 f"stop the fingerprinters, then: simstream source rewind {self._how}{self._kept}",
             )
+
+
+def _has_pages(frame: Record) -> bool:
+    """Return whether a judge has work with this frame; a damaged one is passed over, a newer version's is not."""
+    try:
+        return len(frames.decode(frame.value or b"").columns) > 0
+    except FrameFormat:
+        return True
+    except FrameDamaged:
+        return False

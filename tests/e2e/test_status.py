@@ -6,9 +6,12 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from stream.log.base import FINGERPRINTS, POSITIONS
+from stream.log.committed import committed
+from stream.wire import frame as frames
 from tests.e2e import pages
 from tests.e2e.harness import Program, Service, watching
 
@@ -105,6 +108,27 @@ def test_pages_that_nobody_reads_and_frames_that_nobody_judges_need_a_person(
     assert "no judge runs" in wrong["what"]
     assert "simstream serve --roles judge --log" in wrong["todo"]
     assert wrong["todo"].endswith(" ".join(given))
+
+
+def test_frames_without_pages_wait_for_nobody(program: Program, tmp_path: Path) -> None:
+    """A fingerprinter that stops behind its judge may leave one, for the markers behind the last page."""
+    program.good("topics", "create", "--partitions", 1)
+    program.good("feed", pages.write(tmp_path / "pages.jsonl", 20))
+    with program.place.open() as log, watching(log) as watcher, program.serve() as service:
+        watcher.wait(20, service)
+        assert service.end() == 0
+    with program.place.open() as log:
+        [[record], *_] = filter(None, committed(log, FINGERPRINTS, 1))
+        frame = frames.decode(record.value or b"")
+        header = msgspec.structs.replace(frame.header, first=False, start=20, to=21, came=())
+        with log.appender(FINGERPRINTS) as out:
+            out.append(frames.encode(header, frames.take(frame.columns, 0, 0)), partition=0)
+            out.flush(60)
+        assert status(program)["unpublished_frames"] == 0
+        with log.appender(FINGERPRINTS) as out:
+            out.append(record.value, partition=0)
+            out.flush(60)
+    assert status(program, code=1)["unpublished_frames"] > 0
 
 
 def test_missing_topics_and_silent_processes_are_named(program: Program) -> None:
