@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -42,6 +43,8 @@ BATCH_BYTES = 4 << 20
 _MAX_RECORD_BYTES = 64 << 20
 PYTHON = "python"
 """What stands as `source.topic` for pages that were handed over by a program."""
+_NUMBERED = re.compile(f"{PYTHON}/0/[0-9]+")
+"""Names of pages that were handed over without id and URL."""
 
 
 class Fingerprinted(NamedTuple):
@@ -142,7 +145,10 @@ class Deduper(Closing):
         return self._state.acceptor.ordinal
 
     def judge(self, pages: Iterable[Mapping[str, Any] | str]) -> list[Verdict]:
-        """One verdict for each page, in order. Texts and pages without id and URL are named by their number."""
+        """One verdict for each page, in order. Texts and pages without id and URL are named by their number.
+
+        Such a name is `python/0/NUMBER`. Raises UsageError for a page that brings another page's number as its id.
+        """
         _refuse_single("judge", "pages or texts", pages)
         first = self.judged
         records = (_record(page, first + number) for number, page in enumerate(pages))
@@ -267,6 +273,7 @@ class Deduper(Closing):
     def _fingerprint(self, records: Sequence[Record]) -> Fingerprinted:
         pages = [decode(record, self._limits) for record in records]
         for page, record in zip(pages, records, strict=True):
+            _refuse_foreign_number(page, record)
             if page.time == NO_TIME:
                 if self.policy.window_ms is not None and page.kind == Kind.READABLE:
                     raise UsageError(
@@ -332,6 +339,16 @@ def _record(page: Mapping[str, Any] | str, number: int) -> Record:
 
         value = json.dumps(dict(content)).encode()  # lone surrogates, which only this encoder escapes
     return Record(topic=PYTHON, partition=0, offset=number, key=None, value=value, timestamp=NO_TIME)
+
+
+def _refuse_foreign_number(page: Page, record: Record) -> None:
+    """Raise UsageError if a page's id or URL is the name of another page, which came without id and URL."""
+    if record.topic != PYTHON or not _NUMBERED.fullmatch(page.id) or page.id == f"{PYTHON}/0/{record.offset}":
+        return
+    raise UsageError(
+        f"the page with the number {record.offset} has the id {page.id!r}, the name of a page without an id",
+        "give it another id",
+    )
 
 
 def _refuse_single(function: str, wanted: str, given: object) -> None:

@@ -66,6 +66,17 @@ def test_plain_texts_and_pages_without_id_are_named_by_their_number(deduper) -> 
     assert deduper.judge([OTHER])[0].id == "python/0/2"
 
 
+@pytest.mark.parametrize("field", ["id", "url"])
+def test_no_page_can_take_the_name_of_a_page_without_id(deduper, field) -> None:
+    deduper.judge([STORY])
+    with pytest.raises(UsageError, match="the page with the number 1 has the id 'python/0/0', the name of a page"):
+        deduper.judge([{field: "python/0/0", "text": OTHER}])
+    with pytest.raises(UsageError, match="'python/0/7'"):
+        deduper.judge([{field: "python/0/7", "text": OTHER}])
+    own, other = deduper.judge([{field: "python/0/1", "text": EDITED}, {field: "python/0/x", "text": OTHER}])
+    assert (own.near_duplicate_of, own.verdict, other.verdict) == ("python/0/0", "near_duplicate", "new")
+
+
 def test_html_is_extracted_and_matches_its_text(deduper) -> None:
     body = f"<nav>home</nav><article><p>{STORY}</p><p>{OTHER}</p></article>"
     page = f"<html><head><title>x</title></head><body>{body}</body></html>"
