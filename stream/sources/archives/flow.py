@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Iterator
 from functools import partial
 from itertools import chain
 from typing import IO, Final
 
-from stream.sources.archives.packed import Break
+from stream.sources.archives.packed import Break, MemberBegin
 
 _PIECE_BYTES: Final = 1 << 16
 _LINE_ENDS: Final = re.compile(rb"[\r\n]*")
@@ -25,9 +26,12 @@ class BrokenOff(Exception):
 class Flow:
     """Memory is what is asked for at once, and a piece."""
 
-    def __init__(self, pieces: Iterator[bytes | Break]) -> None:
-        self._pieces: Iterator[bytes | Break] = pieces
+    def __init__(self, pieces: Iterator[bytes | Break | MemberBegin]) -> None:
+        self._pieces: Iterator[bytes | Break | MemberBegin] = pieces
         self._held = bytearray()
+        self._begins: deque[int] = deque()
+        self.at = 0
+        """The place of the next byte, in unpacked bytes."""
 
     @property
     def waiting(self) -> int:
@@ -43,7 +47,7 @@ class Flow:
     def take(self, count: int) -> bytes:
         """The next bytes; fewer than `count` only at the end. Raises BrokenOff."""
         data = self.peek(count)
-        del self._held[: len(data)]
+        self._remove(len(data))
         return data
 
     def peek_line(self, limit: int) -> bytes:
@@ -58,32 +62,54 @@ class Flow:
     def line(self, limit: int) -> bytes:
         """The next line as `peek_line` shows it. Raises BrokenOff."""
         line = self.peek_line(limit)
-        del self._held[: len(line)]
+        self._remove(len(line))
         return line
 
     def pass_line_ends(self) -> None:
         """Take all line ends that come next. Raises BrokenOff behind the last of them."""
         while self._held or self._more():
             found = _LINE_ENDS.match(self._held)
-            del self._held[: found.end() if found else 0]
+            self._remove(found.end() if found else 0)
             if self._held:
                 return
 
     def put_back(self, data: bytes) -> None:
-        """These bytes come next."""
+        """These bytes, the last that were taken, come next."""
         self._held[:0] = data
+        self.at -= len(data)
 
     def replay(self, data: IO[bytes]) -> None:
-        """Let the content of this file come next, from its beginning."""
+        """Let the content of this file, the last bytes that were taken, come next."""
+        begin = self.at - data.tell()
         data.seek(0)
         again = iter(partial(data.read, _PIECE_BYTES), b"")
         self._pieces = chain(again, [self.drop()], self._pieces)
+        self.at = begin
 
     def drop(self) -> bytes:
         """Take all that was read before a break."""
         data = bytes(self._held)
-        self._held.clear()
+        self._remove(len(data))
         return data
+
+    def begins_member(self) -> bool:
+        """Return whether the next byte begins a compressed member. Forgets the members that began before it."""
+        while self._begins and self._begins[0] < self.at:
+            self._begins.popleft()
+        return bool(self._begins) and self._begins[0] == self.at
+
+    def next_member(self, at: int) -> int | None:
+        """Return the first place from `at` on where a member is known to begin."""
+        return next((begin for begin in self._begins if begin >= at), None)
+
+    def pass_to(self, at: int) -> None:
+        """Take all bytes before this place. Raises BrokenOff."""
+        while self.at < at and self.take(min(at - self.at, _PIECE_BYTES)):
+            pass
+
+    def _remove(self, count: int) -> None:
+        del self._held[:count]
+        self.at += count
 
     def _more(self) -> bool:
         piece = next(self._pieces, None)
@@ -91,5 +117,8 @@ class Flow:
             raise BrokenOff(piece)
         if piece is None:
             return False
-        self._held += piece
+        if isinstance(piece, MemberBegin):
+            self._begins.append(self.at + len(self._held))
+        else:
+            self._held += piece
         return True

@@ -60,6 +60,9 @@ class Framer:
     as wrong only if no record follows the block, since a page may hold bytes that look like a record. Until that is
     known, the bytes behind such a place, beyond `most`, wait in a temporary file. After _PATIENCE wrong lengths of
     this kind the next header counts at once: else each wrong length might cost the rest of the file.
+
+    A block that the file's end cuts off may be such a page, too. So no header is looked for in it, but if each
+    record is a compressed member of its own, the members behind the block's first one are records.
     """
 
     flow: Flow
@@ -69,6 +72,8 @@ class Framer:
     _number: int = 0
     _lost: bool = False
     """What comes next is known to be damaged."""
+    _alone: bool = False
+    """The last header began a compressed member, so each record has a member of its own."""
     _patience: int = _PATIENCE
 
     def __iter__(self) -> Iterator[ArchiveRecord]:
@@ -98,6 +103,7 @@ class Framer:
         """The next header, and whether it is an ARC's; None at the end. Raises BrokenOff."""
         while True:
             self.flow.pass_line_ends()
+            self._alone = self.flow.begins_member()
             line = self.flow.line(_HEAD_BYTES)
             if not line:
                 return None
@@ -146,20 +152,17 @@ class Framer:
         if not text.isdigit() or len(text) > 18:
             self._note("a record without a length")
             return ArchiveRecord(self._number, fields, b"", 0, arc, "it has no length")
-        length, damage, block = int(text), "", b""
+        length, damage, block, begin = int(text), "", b"", self.flow.at
         passed = _PassedBytes(_ARC_WITHIN if arc else _WARC_WITHIN)
         try:
             block = self.flow.take(min(length, self.most))
             whole = self._pass(passed, block, length - len(block))
             if not (whole and self._ends_well(arc)):
-                damage = "its length is wrong" if whole else "it breaks off"
-                seen = block if passed.count else block + self.flow.peek_line(_HEAD_BYTES)
-                within = passed.pattern.search(seen)
-                self._go_back(passed)
-                if within and within.start() < len(block):
-                    self.flow.put_back(block[within.end() :])
-                    self.flow.take(max(0, within.end() - len(block)))
-                    block, damage = block[: within.start()], "its length is wrong"
+                if whole or self.flow.peek(1):
+                    block, damage = self._resume(passed, block), "its length is wrong"
+                else:
+                    damage = "it breaks off"
+                    block = block[: self._resume_with_member(passed, block, begin) - begin]
         except BrokenOff as broken:
             ended = self.flow.waiting == 0 and broken.where.fresh and len(block) == min(length, self.most)
             ended = ended and passed.count == length - len(block)
@@ -168,11 +171,37 @@ class Framer:
             self._broken(broken, lost=not ended)
             if passed.kept and not ended:
                 passed.kept.write(rest)
-                self._go_back(passed)
+                self._resume_with_member(passed, block, begin)
             return ArchiveRecord(self._number, fields, block or rest[:length], length, arc, damage)
         if damage:
             self._note(f"a record that should have {length:,} bytes: {damage}")
         return ArchiveRecord(self._number, fields, block, length, arc, damage)
+
+    def _resume(self, passed: _PassedBytes, block: bytes) -> bytes:
+        """Go on with the first place that looks like a record; return what comes before it of the block."""
+        seen = block if passed.count else block + self.flow.peek_line(_HEAD_BYTES)
+        within = passed.pattern.search(seen)
+        self._go_back(passed)
+        if not within or within.start() >= len(block):
+            return block
+        self.flow.put_back(block[within.end() :])
+        self.flow.take(max(0, within.end() - len(block)))
+        return block[: within.start()]
+
+    def _resume_with_member(self, passed: _PassedBytes, block: bytes, begin: int) -> int:
+        """Go on with the first member behind `begin`, where the block began; return its place.
+
+        Without such a member go on behind all that was read: what looks like a record there may be a page's.
+        """
+        end = self.flow.at
+        if not self._alone or self.flow.next_member(begin) is None:
+            return end
+        self._go_back(passed)
+        if self.flow.at == begin + len(block):
+            self.flow.put_back(block)
+        member = self.flow.next_member(self.flow.at)
+        self.flow.pass_to(end if member is None else member)
+        return self.flow.at
 
     def _go_back(self, passed: _PassedBytes) -> None:
         """Let the passed bytes come again, from the first place on that looks like a record."""

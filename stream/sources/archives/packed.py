@@ -36,6 +36,10 @@ class Break(NamedTuple):
     fresh: bool
 
 
+class MemberBegin:
+    """Here a compressed member begins. Web archives have a member a record, so a record begins here, too."""
+
+
 class _Member(Protocol):
     @property
     def eof(self) -> bool: ...
@@ -44,7 +48,7 @@ class _Member(Protocol):
         """What comes of these bytes, bounded, and how many of them were taken."""
 
 
-def pieces(handle: io.RawIOBase, path: str) -> Iterator[bytes | Break]:
+def pieces(handle: io.RawIOBase, path: str) -> Iterator[bytes | Break | MemberBegin]:
     """The file's bytes unpacked, by what it begins with, else by the ending of `path`; never raises for damage.
 
     Pieces are of 64 KB at most (Zstandard: 16 MB), and memory is bounded by that.
@@ -155,7 +159,9 @@ def _whole(held: _Held, kind: str, path: str) -> Iterator[bytes | Break]:
         yield Break(held._read_to, str(error), fresh=False)
 
 
-def _members(held: _Held, at: int, magic: bytes, make: Callable[[], _Member]) -> Iterator[bytes | Break]:
+def _members(
+    held: _Held, at: int, magic: bytes, make: Callable[[], _Member]
+) -> Iterator[bytes | Break | MemberBegin]:
     """Members one after another; one that fails is left, and the next one looked for."""
     while held.slice(at, 1):
         if held.slice(at, len(magic)) != magic:
@@ -166,6 +172,7 @@ def _members(held: _Held, at: int, magic: bytes, make: Callable[[], _Member]) ->
                 break
             at = found
         begin, fresh, member, why = at, True, make(), ""
+        yield MemberBegin()
         while not member.eof and not why:
             packed = held.slice(at, _STEP_BYTES)
             try:
@@ -207,7 +214,7 @@ class _Gzip:
         return data, len(packed) - len(rest)
 
 
-def _zstd(held: _Held) -> Iterator[bytes | Break]:
+def _zstd(held: _Held) -> Iterator[bytes | Break | MemberBegin]:
     """Frames of Zstandard; where the first is one to skip, it holds the dictionary of all others."""
     import zstandard
 
