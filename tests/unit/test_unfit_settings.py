@@ -1,0 +1,37 @@
+"""Which settings of a topic endanger the service: the one rule behind metric, alert, log line and `status`."""
+
+from __future__ import annotations
+
+from unittest.mock import create_autospec
+
+import pytest
+
+from stream.log.base import FINGERPRINTS, VERDICTS, Log, TopicDifference
+from stream.roles.topics import unfit_settings
+from stream.settings import Settings
+
+WEEK = str(7 * 86_400_000)
+KEPT = Settings(state="folder", window="6d")
+
+
+@pytest.mark.parametrize(
+    ("topic", "found", "settings", "fits"),
+    [
+        (FINGERPRINTS, WEEK, KEPT, True),
+        (FINGERPRINTS, WEEK, Settings(state="folder"), True),
+        (FINGERPRINTS, WEEK, Settings(window="6d"), False),
+        (FINGERPRINTS, WEEK, Settings(state="folder", window="7d"), False),
+        (FINGERPRINTS, WEEK, Settings(state="folder", window="6d", snapshot_every="13h"), False),
+        (FINGERPRINTS, None, KEPT, False),
+        (VERDICTS, WEEK, KEPT, False),
+    ],
+)
+def test_a_cut_log_fits_with_a_state_and_with_room_for_the_window_and_two_snapshots(
+    topic: str, found: str | None, settings: Settings, fits: bool
+) -> None:
+    log = create_autospec(Log)
+    other = TopicDifference("message.timestamp.type", "CreateTime", "not LogAppendTime")
+    log.differences.return_value = [TopicDifference("retention.ms", found, "not -1"), other]
+    unfit = unfit_settings(log, topic, settings)
+    assert other in unfit
+    assert len(unfit) == (1 if fits else 2)
