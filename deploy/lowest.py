@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).parents[1]
-_LEAST: Final = re.compile(r"([A-Za-z0-9_.-]+)(?:\[[^\]]*\])?\s*[>=]=\s*([0-9.]+)")
+_MIN_VERSION: Final = re.compile(r"([A-Za-z0-9_.-]+)(?:\[[^\]]*\])?\s*[>=]=\s*([0-9.]+)")
 
 
 def constraints(pyproject: Path) -> list[str]:
@@ -17,7 +17,7 @@ def constraints(pyproject: Path) -> list[str]:
     project = tomllib.loads(pyproject.read_text(encoding="utf-8"))["project"]
     extras = project["optional-dependencies"].values()
     wanted = [*project["dependencies"], *(one for extra in extras for one in extra)]
-    found = [_LEAST.match(one) for one in wanted]
+    found = [_MIN_VERSION.match(one) for one in wanted]
     return sorted({f"{one[1].lower()}=={one[2]}" for one in found if one})
 
 

@@ -12,7 +12,7 @@ _COUNTS: Final = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "b": 10**9}
 _BYTES: Final = {"": 1, "b": 1} | {
     f"{letter}{end}": 1 << 10 * n for n, letter in enumerate("kmgt", 1) for end in ("", "b", "ib")
 }
-MOST: Final = 1 << 62
+MAX_VALUE: Final = 1 << 62
 
 
 def count(option: str, text: str) -> int:
@@ -28,8 +28,8 @@ def nbytes(option: str, text: str) -> int:
 def _amount(option: str, text: str, units: dict[str, int], wanted: str) -> int:
     found = _AMOUNT.fullmatch(text.strip().replace("_", "").replace(",", ""))
     unit = units.get(found[2].lower()) if found else None
-    # 30 digits are more than MOST, and int() refuses thousands of them in another way.
+    # 30 digits are more than MAX_VALUE, and int() refuses thousands of them in another way.
     value = 0 if found is None or unit is None or len(text) > 30 else int(float(found[1]) * unit)
-    if not 0 < value <= MOST:
+    if not 0 < value <= MAX_VALUE:
         raise UsageError(f"{option} {text[:40]!r} is no amount", f"give {wanted}")
     return value

@@ -11,11 +11,11 @@ from typing import Any, Final
 
 
 class Acks:
-    """Events that have been worked in and are not yet acknowledged; at most MOST of them."""
+    """Events that have been worked in and are not yet acknowledged; at most MAX_EVENTS of them."""
 
     EVERY: Final = 0.25
     """Seconds between two flushes."""
-    MOST: Final = 1_000
+    MAX_EVENTS: Final = 1_000
 
     def __init__(self, app: Any) -> None:
         self._app = app
@@ -25,7 +25,7 @@ class Acks:
     async def add(self, event: Any) -> None:
         """Take an event that has been worked in."""
         self._events.append(event)
-        if len(self._events) >= self.MOST:
+        if len(self._events) >= self.MAX_EVENTS:
             await self.settle()
 
     async def last(self, *_: Any, **__: Any) -> None:

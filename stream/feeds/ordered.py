@@ -9,16 +9,16 @@ from typing import Any, Final
 
 
 class Ordered:
-    """Distinct tuples in ascending order, in blocks of at most MOST keys.
+    """Distinct tuples in ascending order, in blocks of at most MAX_KEYS keys.
 
     `add`, `remove`, `since` and `before` cost O(log n) comparisons and one move of a block's tail; `between` counts
-    the blocks before its start, n / MOST at most.
+    the blocks before its start, n / MAX_KEYS at most.
     """
 
-    MOST: Final = 512
+    MAX_KEYS: Final = 512
 
     def __init__(self, keys: Iterable[Any] = ()) -> None:
-        found, half = sorted(keys), self.MOST // 2
+        found, half = sorted(keys), self.MAX_KEYS // 2
         self._blocks = [found[at : at + half] for at in range(0, len(found), half)]
         self._ends = [block[-1] for block in self._blocks]
         """The greatest key of each block."""
@@ -37,7 +37,7 @@ class Ordered:
         block = self._blocks[at]
         insort(block, key)
         self._ends[at] = block[-1]
-        if len(block) > self.MOST:
+        if len(block) > self.MAX_KEYS:
             self._split(at)
 
     def remove(self, key: Any) -> None:
@@ -51,7 +51,7 @@ class Ordered:
         self._count -= 1
         if block:
             self._ends[at] = block[-1]
-        if len(block) < max(1, self.MOST // 8):
+        if len(block) < max(1, self.MAX_KEYS // 8):
             self._join(at)
 
     def least(self) -> Any:
@@ -110,5 +110,5 @@ class Ordered:
             self._blocks[at - 1] += block
             self._ends[at - 1] = block[-1]
         del self._blocks[at], self._ends[at]
-        if block and len(self._blocks[at - 1]) > self.MOST:
+        if block and len(self._blocks[at - 1]) > self.MAX_KEYS:
             self._split(at - 1)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from stream.files.header import FORMAT
 
-MOST = 1 << 30
+MAX_BYTES_AT_ONCE = 1 << 30
 """Bytes that are handed to the system at once; Linux takes at most 2 GiB."""
 
 
@@ -44,7 +44,7 @@ class Files:
     def write(self, descriptor: int, data: memoryview) -> None:
         """All of `data`, at the end of what was written so far."""
         while data:
-            data = data[self.write_some(descriptor, data[:MOST]) :]
+            data = data[self.write_some(descriptor, data[:MAX_BYTES_AT_ONCE]) :]
 
     def write_some(self, descriptor: int, data: memoryview) -> int:
         """How many bytes the system took: maybe not all."""
@@ -105,7 +105,7 @@ class Files:
         """Fill `target` from `offset` on; how many bytes there were, fewer only at the end of the file."""
         done = 0
         while done < len(target):
-            count = os.preadv(descriptor, [target[done : done + MOST]], offset + done)
+            count = os.preadv(descriptor, [target[done : done + MAX_BYTES_AT_ONCE]], offset + done)
             if count == 0:
                 break
             done += count

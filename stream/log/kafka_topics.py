@@ -33,7 +33,7 @@ MIN_REPLICAS = 2
 MIN_VERDICT_BYTES = 1 << 20
 """More bytes than a verdict can have, but for one that merges a hundred thousand clusters."""
 LIMIT = "max.message.bytes"
-MOST = 2**31 - 1
+MAX_LIMIT = 2**31 - 1
 """The greatest limit that a broker knows."""
 REPLICAS = "min.insync.replicas"
 BROKERS_TIME = {"message.timestamp.type": "LogAppendTime"}
@@ -149,7 +149,9 @@ def _create(cluster: Cluster, topic: str, count: int, brokers: int) -> TopicRepo
     """Make it if it is not there."""
     wanted = wanted_settings(cluster, topic, brokers)
     if topic == DEAD_LETTERS:  # a page that is refused for its size still has to fit
-        wanted[LIMIT] = str(min(max(int(wanted[LIMIT]), admitted_bytes(cluster, PAGES) + DEAD_LETTER_ROOM), MOST))
+        wanted[LIMIT] = str(
+            min(max(int(wanted[LIMIT]), admitted_bytes(cluster, PAGES) + DEAD_LETTER_ROOM), MAX_LIMIT)
+        )
     if topic in (VERDICTS, POSITIONS, DEAD_LETTERS):  # an existing topic may have either
         wanted |= BROKERS_TIME
     new = NewTopic(cluster.name(topic), count, min(3, brokers), config=wanted)

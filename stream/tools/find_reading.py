@@ -15,7 +15,7 @@ from stream.sources.lines import DAMAGE
 _PART_BYTES: Final = 1 << 22
 _PLAIN: Final = b"0123456789\r\n"
 _NUMBER: Final = re.compile(rb"[ \t\n\v\f\r]*([+-]?)([0-9]+)")
-_MOST: Final = (1 << 64) - 1
+_MAX_VALUE: Final = (1 << 64) - 1
 
 
 def read_parts(handle: IO[bytes], name: str) -> Iterator[U64]:
@@ -66,10 +66,10 @@ def _number(line: bytes, name: str, number: int) -> int:
     found = _NUMBER.match(line)
     # 20 digits are enough for 64 bits; int() refuses some thousands of them in another way.
     digits = found[2].lstrip(b"0") if found else b""
-    if found is None or len(digits) > 20 or int(digits or b"0") > _MOST:
+    if found is None or len(digits) > 20 or int(digits or b"0") > _MAX_VALUE:
         shown = line[:40].decode("utf-8", "replace").strip()
         raise InputError(
             f"line {number} of {name} is no unsigned 64-bit number ({shown!r})", "give one decimal number a line"
         )
     value = int(digits or b"0")
-    return -value & _MOST if found[1] == b"-" else value
+    return -value & _MAX_VALUE if found[1] == b"-" else value

@@ -29,7 +29,7 @@ from tests.bench.made_pages import BATCH, Made, again, copies, distinct, policy,
 LOG = "bench"
 TEMPLATE = 100_000
 """Most pages of one template: each is like all before, so the cost is quadratic."""
-LEAST = 80
+MAX_PAGE_BYTES = 80
 """Bytes a page that the state may take."""
 
 
@@ -103,7 +103,7 @@ def sizes(pages: int, near: float, copies: float, folder: Path) -> None:
             print(f"  {name:<22}{size / live:>8.2f} bytes a page")
         total = sum(parts.values()) / live
         grown = (after["VmRSS"] - before["VmRSS"]) * (1 << 20) / live
-        print(f"  {'all':<22}{total:>8.2f} bytes a page (at most {LEAST})")
+        print(f"  {'all':<22}{total:>8.2f} bytes a page (at most {MAX_PAGE_BYTES})")
         print(
             f"  the operating system says {grown:.2f}, "
             f"of which mapped files {after['RssFile'] - before['RssFile']:,.0f} MB"

@@ -30,7 +30,7 @@ def test_keys_come_and_go_and_are_found_as_in_a_sorted_list(
     start: int,
     length: int,
 ) -> None:
-    with patch.object(Ordered, "MOST", most):
+    with patch.object(Ordered, "MAX_KEYS", most):
         ordered, known = Ordered(begin), sorted(begin)
         for key in steps:
             if key in known:

@@ -21,7 +21,7 @@ _HOLDERS: Final = frozenset(
 )
 _SILENT: Final = frozenset({"script", "style", "noscript", "a", "template", "iframe", "textarea", "select"})
 _PUNCTUATION = re.compile("[，。！？；、：]")
-_MOST = 0.6
+_MIN_SHARE = 0.6
 """A node holds the article where none of its parts has this share of its punctuation."""
 _NAMED = (".all-txt", "#artibody")
 """Where two sites put their articles, beside comments or notices that hold as much text."""
@@ -77,7 +77,7 @@ def content_node(tree: Any) -> Any:
     while True:
         parts = [child for child in _children(node) if child.tag in _HOLDERS]
         best = max(parts, key=lambda part: weights[hash(part)], default=None)
-        if best is None or weights[hash(best)] < _MOST * max(1, weights[hash(node)]):
+        if best is None or weights[hash(best)] < _MIN_SHARE * max(1, weights[hash(node)]):
             return node
         node = best
 

@@ -202,12 +202,12 @@ def distances_of(text: str) -> list[int]:
         }
     except (ValueError, TypeError) as error:
         raise UsageError(f"--distance is {text!r}", "write 1-10, 8 or 3,8") from error
-    if not found or min(found) < 0 or max(found) > _MOST:
-        raise UsageError(f"--distance is {text!r}", f"use 0 to {_MOST}")
+    if not found or min(found) < 0 or max(found) > _MAX_DISTANCE:
+        raise UsageError(f"--distance is {text!r}", f"use 0 to {_MAX_DISTANCE}")
     return sorted(found)
 
 
-_MOST: Final = 16
+_MAX_DISTANCE: Final = 16
 
 
 def _range(first: int, last: int | None = None) -> range:
