@@ -14,11 +14,10 @@ MIN_HEADLINE_WIDTH = 16
 """The least width of a link's text that may be a headline: 8 letters of Chinese, 16 of English."""
 MIN_LINKS_TO_PROSE = 8
 """The headlines of a list are at least so many times as wide as its sentences; of 60 articles none is above 5.6."""
-_SKIPPED = re.compile(r"<(?:(head|script|style|noscript|template|svg)\b|!--)", re.IGNORECASE)
-_ENDS = {
-    name: re.compile(rf"</{name}\b[^<>]*>", re.IGNORECASE)
-    for name in ("head", "script", "style", "noscript", "template", "svg")
-}
+SKIPPED = ("head", "script", "style", "noscript", "template", "svg")
+"""Elements that no reader sees."""
+_SKIPPED = re.compile(rf"<(?:({'|'.join(SKIPPED)})\b|!--)", re.IGNORECASE)
+_ENDS = {name: re.compile(rf"</{name}\b[^<>]*>", re.IGNORECASE) for name in SKIPPED}
 _TAG = re.compile(r"<(/?)([a-z][a-z0-9]*)\b[^<>]*>", re.IGNORECASE)
 _INLINE = re.compile(
     "abbr|acronym|b|bdi|bdo|big|cite|code|em|font|i|img|ins|kbd|mark|q|s|small|span|strong|sub|sup|time|tt|u|wbr"

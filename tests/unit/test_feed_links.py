@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from stream.feeds.links import is_list_of_links
+from stream.feeds.links import SKIPPED, is_list_of_links
 from stream.feeds.records import Sheet
 from stream.feeds.sites import owner_of
 from stream.feeds.titles import sheet_of
@@ -36,6 +36,15 @@ def test_sentences_in_links_scripts_and_comments_are_no_prose_and_inline_tags_cu
     assert is_list_of_links(f"<body>{headlines(30)}{hidden}<a>{SENTENCE * 9}</a>")
     cut = " ".join(f"<b>{word}</b>" for word in (SENTENCE * 9).split())
     assert not is_list_of_links(f"<body>{headlines(30)}<p>{cut}</p>")
+
+
+@pytest.mark.parametrize("name", SKIPPED)
+def test_an_element_that_no_reader_sees_is_skipped_to_its_end_or_to_the_end_of_the_page(name: str) -> None:
+    shown = f"<body>{headlines(30)}"
+    prose = f"<p>{SENTENCE * 9}</p>"
+    assert is_list_of_links(f"{shown}<{name}>{prose}</{name.upper()} >")
+    assert is_list_of_links(f"{shown}<{name}>{prose}")
+    assert not is_list_of_links(f"{shown}<{name}></{name}>{prose}")
 
 
 def test_a_page_s_record_says_whether_it_is_a_list() -> None:
