@@ -8,6 +8,7 @@ from collections.abc import Generator
 from typing import TypeVar
 
 from stream.errors import LogError
+from stream.feeds.reasons import REASONS
 
 MAX_WAITING = 32
 """Searches that may wait for their turn."""
@@ -24,7 +25,7 @@ class Searches:
     async def run(self, work: Generator[None, None, T]) -> T:
         """What the generator returns. Raises LogError where too many wait."""
         if self._waiting >= MAX_WAITING:
-            raise LogError("too many searches are under way", "ask again in a moment")
+            raise LogError(*REASONS["many_searches"])
         self._waiting += 1
         try:
             async with self._turn:

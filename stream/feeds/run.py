@@ -20,6 +20,7 @@ from stream.errors import LogError, SimstreamError, UsageError
 from stream.feeds.app import TABLE, Feed, Topics, app_name, make_app
 from stream.feeds.fold import Limits
 from stream.feeds.prepare import SESSION_S, begin_everywhere, cluster_of, make_table_topic, options_of, wait_alone
+from stream.feeds.reasons import REASONS
 from stream.feeds.records import Version
 from stream.feeds.texts import READ_S, Texts
 from stream.feeds.watch import FeedWatch, ends_of
@@ -156,7 +157,7 @@ class _Comparing:
     async def __call__(self, a: str, b: str) -> dict[str, Any]:
         pages = [(page_id, self._version(page_id)) for page_id in (a, b)]
         if self._waiting >= MAX_COMPARED:
-            raise LogError("too many comparisons are under way", "ask again in a moment")
+            raise LogError(*REASONS["many_comparisons"])
         # The caller may give up, but the thread cannot: it keeps its turn until it is done.
         return await asyncio.shield(self._take_turn(*pages))
 

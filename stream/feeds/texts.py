@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 from stream.errors import LogError, PageUnknown
+from stream.feeds.reasons import REASONS
 from stream.feeds.records import Version, parts
 from stream.log.base import PAGES, Log
 from stream.log.committed import committed
@@ -44,10 +45,10 @@ class Texts:
     def _text(self, page_id: str, version: Version) -> str:
         record = self._record(*parts(version.source))
         if record is None:
-            raise PageUnknown("the page is no longer in the topic", "keep the topic pages longer")
+            raise PageUnknown(*REASONS["record_gone"])
         page = decode(record, self._limits)
         if page.id != page_id:
-            raise PageUnknown("another page is in its place now", "was the topic pages made anew?")
+            raise PageUnknown(*REASONS["record_replaced"])
         if page.text is not None:
             return page.text[:MAX_CHARACTERS]
         [done] = self._pool.extract([(page.raw or b"", page.content_type)])
@@ -58,7 +59,7 @@ class Texts:
         end = time.monotonic() + READ_S
         for records in committed(self._log, PAGES, A_POLL, offset):
             if time.monotonic() > end:
-                raise LogError("the texts could not be read in time", "ask again in a moment")
+                raise LogError(*REASONS["late_texts"])
             for record in records:
                 if record.partition == partition and record.offset >= offset:
                     return record if record.offset == offset else None

@@ -14,6 +14,7 @@ from stream.errors import LogError, PageUnknown, SimstreamError, UsageError
 from stream.feeds.app import Feed
 from stream.feeds.cards import Cards
 from stream.feeds.pace import Searches, unhurried
+from stream.feeds.reasons import NO_ANSWER, READING, REASONS, code_of, code_of_status
 from stream.feeds.shown import asked_of, left_out, story, timeline
 from stream.telemetry.callers import CHALLENGE, CallerRules, Refusal
 
@@ -35,7 +36,7 @@ HEADERS = {
     "Server": "simstream",
 }
 MAX_A_PAGE = 200
-CRASHED = "the feed has crashed and is about to end: its log names the cause"
+CRASHED = ": ".join(REASONS["crashed"])
 ANSWER_S = 8.0
 """Seconds after which a question is given up; the page in the browser waits a little longer."""
 
@@ -79,10 +80,12 @@ class FeedWeb:
                 async with asyncio.timeout(ANSWER_S):
                     return await handler(request)
             except TimeoutError:
-                return _json({"error": f"there was no answer within {ANSWER_S:g} s: ask again in a moment"}, 503)
+                late = f"there was no answer within {ANSWER_S:g} s: ask again in a moment"
+                return _json({"error": late, "code": NO_ANSWER}, 503)
             except _TableUnread:
                 condition = self._feed.condition
-                return _json({"error": str(condition), "condition": condition.told()}, 503)
+                body = {"error": str(condition), "code": READING, "condition": condition.told()}
+                return _json(body, 503)
 
         return answer
 
@@ -115,7 +118,7 @@ class FeedWeb:
         cards, revision = self._now()
         card = cards.get(int(request.match_info["cluster"]))
         if card is None:
-            raise PageUnknown("this story is not in the feed", "it may have left the window")
+            raise PageUnknown(*REASONS["story_gone"])
         if request.headers.get("If-None-Match") == revision:
             return web.Response(status=304, headers={"ETag": revision})
         body = story(card) | timeline(cards, card) | {"condition": self._feed.condition.told()}
@@ -128,9 +131,9 @@ class FeedWeb:
         for page_id in (a, b):
             version = self._feed.fold.versions.get(page_id)
             if version is None or not version.is_live:
-                raise PageUnknown("one of these pages is not in the feed", "it may have left the window")
+                raise PageUnknown(*REASONS["page_gone"])
         if self._feed.condition.state == "away":
-            raise LogError("no broker answers, so no text can be read", "ask again in a moment")
+            raise LogError(*REASONS["no_broker"])
         return _json(await self._compare(a, b))
 
     async def _live(self, request: web.Request) -> web.Response:
@@ -166,22 +169,19 @@ class FeedWeb:
 
 
 async def _answer(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Return the handler's answer; an error becomes an object with one sentence."""
+    """Return the handler's answer; an error becomes an object with one sentence and the code of its reason."""
     try:
         return await handler(request)
     except web.HTTPException as error:
-        return _json({"error": error.reason}, error.status)
-    except UsageError as error:
-        return _json({"error": str(error)}, 400)
-    except PageUnknown as error:
-        return _json({"error": str(error)}, 404)
+        return _json({"error": error.reason, "code": code_of_status(error.status)}, error.status)
     except SimstreamError as error:
-        return _json({"error": str(error)}, 503)
+        status = 400 if isinstance(error, UsageError) else 404 if isinstance(error, PageUnknown) else 503
+        return _json({"error": str(error), "code": code_of(error)}, status)
 
 
 def _refused(refusal: Refusal) -> web.Response:
     headers = {"WWW-Authenticate": CHALLENGE} if refusal.status == 401 else None
-    return _json({"error": refusal.why}, refusal.status, headers)
+    return _json({"error": refusal.why, "code": code_of_status(refusal.status)}, refusal.status, headers)
 
 
 def _json(body: Any, status: int = 200, headers: dict[str, str] | None = None) -> web.Response:

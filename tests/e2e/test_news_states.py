@@ -79,6 +79,16 @@ def test_a_broker_that_is_away_is_told_with_its_time_and_the_stories_stay(stage:
     browser.sees("#rows .b", "Another.")
 
 
+def test_a_chinese_page_says_in_chinese_why_it_cannot_compare(stage: Stage, browser: Browser) -> None:
+    browser.open(f"{stage.url}#story/4")
+    browser.click("[data-language=zh]")
+    stage.now = 620.0
+    browser.sees("#notice.away p", "Kafka 已有 10 分钟没有应答。页面停留在此前的状态，缺少新的新闻。")
+    browser.click(".step button", 1)
+    browser.sees("#difference.error p", "暂时无法对照：Kafka 没有应答，无法读取原文，请稍后重试。")
+    browser.click("[data-language=en]")
+
+
 def test_a_feed_that_is_gone_is_told_at_once_and_comes_back_by_itself(stage: Stage, browser: Browser) -> None:
     browser.open(stage.url)
     browser.sees(".card h2", "title 138")

@@ -188,13 +188,16 @@ def test_probes_and_answers_tell_the_condition_and_a_question_ends_in_time(monke
             assert (await asked("/api/stories", tag))[0] == 304
             pages = "/api/compare?a=https://s1.example/1&b=https://s2.example/2"
             status, said, _ = await asked(pages)
-            assert (status, "within 0.2 s" in said) == (503, True)
+            assert (status, "within 0.2 s" in said, '"code":"no_answer"' in said) == (503, True, True)
             clock.now += 600
             assert (await asked("/health/ready"))[0] == 503
             assert "no broker has answered for 600 s" in (await asked("/health/ready"))[1]
             status, said, _ = await asked("/api/stories", tag)
             assert (status, '"condition":{"state":"away","silent_s":600}' in said) == (200, True)
-            assert "no broker answers" in (await asked(pages))[1]
+            _, said, _ = await asked(pages)
+            assert ("no broker answers" in said, '"code":"no_broker"' in said) == (True, True)
+            assert '"code":"story_gone"' in (await asked("/api/stories/999"))[1]
+            assert '"code":"bad_question"' in (await asked("/api/stories?sort=best"))[1]
             assert (await asked("/health/live"))[0] == 200
             feed.condition.has_read_table, feed.sign = False, ""
             status, said, _ = await asked("/api/stories")

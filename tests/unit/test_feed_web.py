@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import ssl
 from importlib import resources
 from pathlib import Path
@@ -9,11 +10,20 @@ from pathlib import Path
 import pytest
 
 from deploy.kafka.certificates import Authority
-from stream.errors import SettingsError, StateDamaged, Unavailable, UsageError
+from stream.errors import (
+    BrokerUnreachable,
+    ExtractionNotStarted,
+    LogError,
+    SettingsError,
+    StateDamaged,
+    Unavailable,
+    UsageError,
+)
 from stream.feeds.access import credentials
 from stream.feeds.app import Feed
 from stream.feeds.cards import Asked
 from stream.feeds.fold import Limits
+from stream.feeds.reasons import CODES, FAILED, REASONS, code_of, code_of_status
 from stream.feeds.shelves import site_of
 from stream.feeds.shown import asked_of, safe_url
 from stream.feeds.web import FILES, HEADERS
@@ -107,6 +117,27 @@ def test_the_page_names_no_other_host_and_makes_no_html_of_text() -> None:
             assert word not in text, (name, word)
     assert "default-src 'none'" in HEADERS["Content-Security-Policy"]
     assert "unsafe" not in HEADERS["Content-Security-Policy"]
+
+
+def test_the_page_says_every_reason_in_chinese() -> None:
+    words = (resources.files("stream.feeds") / "static" / "words.js").read_text(encoding="utf-8")
+    chinese = words[words.index("  zh: {") :]
+    reasons = chinese[chinese.index("reasons: {") : chinese.index("    },", chinese.index("reasons: {"))]
+    assert set(re.findall(r"\b(\w+): \"", reasons)) == set(CODES)
+
+
+def test_a_reason_has_the_code_of_its_sentence_or_else_of_its_kind() -> None:
+    assert code_of(LogError(*REASONS["late_texts"])) == "late_texts"
+    assert code_of(BrokerUnreachable("no broker of 127.0.0.1:1 answers")) == "log"
+    assert code_of(UsageError("sort is no known order")) == "bad_question"
+    assert code_of(ExtractionNotStarted("no process starts")) == FAILED
+    assert [code_of_status(status) for status in (401, 403, 404, 421, 503)] == [
+        "token",
+        "origin",
+        FAILED,
+        "host",
+        "crashed",
+    ]
 
 
 @pytest.mark.parametrize(

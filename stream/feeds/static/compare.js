@@ -1,6 +1,6 @@
 // Two versions of a story side by side, in rows that begin at the same height.
 import { ask } from "./ask.js";
-import { byId, make, setText, speech } from "./nodes.js";
+import { byId, make, reasonOf, setText, speech } from "./nodes.js";
 
 let compared = "";
 
@@ -43,7 +43,7 @@ export async function compare() {
   if (compared !== query) return;
   if (answer.error !== undefined) {
     byId("rows").replaceChildren();
-    tell("error", answer.error ? speech.words.not_compared(answer.error) : speech.words.no_answer);
+    tell("error", answer.error ? speech.words.not_compared(reasonOf(answer)) : speech.words.no_answer);
     return;
   }
   showComparison(answer.data);

@@ -28,6 +28,11 @@ export function setText(node, text) {
   if (node.textContent !== text) node.textContent = text;
 }
 
+// Why the feed does not answer: in the page's language where it has words for the code, else the feed's own sentence.
+export function reasonOf({ code, error }) {
+  return Object.hasOwn(speech.words.reasons, code) ? speech.words.reasons[code] : error;
+}
+
 export function number(count) {
   return count.toLocaleString(speech.language);
 }

@@ -1,5 +1,5 @@
 // What the reader has to know before reading: that stories still load, that no broker answers, that something failed.
-import { byId, number, setText, speech } from "./nodes.js";
+import { byId, number, reasonOf, setText, speech } from "./nodes.js";
 
 let answered = Date.now();
 
@@ -11,7 +11,7 @@ export function noticeOf(answer) {
   if (condition?.state === "reading") return ["loading", words.reading];
   if (condition?.state === "loading") return ["loading", words.behind(number(condition.behind))];
   if (condition?.state === "away") return ["away", words.silent(words.duration(condition.silent_s))];
-  if (answer.error !== undefined && status !== 404) return ["error", words.refused(answer.error)];
+  if (answer.error !== undefined && status !== 404) return ["error", words.refused(reasonOf(answer))];
   return ["", ""];
 }
 
