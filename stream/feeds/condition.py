@@ -62,7 +62,7 @@ class FeedCondition:
     def hear(self, ends: Ends) -> None:
         """Note a broker's answer: where the partitions end."""
         self._heard_at, self._ends = self._clock(), ends
-        if self._goal is None or self._reaches_goal():
+        if self._goal is None or self._reaches_goal() or self._has_shrunk():
             self._goal, self._goal_at = ends, self._heard_at
             self._reaches_goal()
 
@@ -91,6 +91,10 @@ class FeedCondition:
             "away": f"no broker has answered for {self.silent_s:.0f} s: the stories stay as they are",
             "ready": "ready",
         }[self.state]
+
+    def _has_shrunk(self) -> bool:
+        """Whether a topic was made anew and ends before the goal, which is then never reached."""
+        return any(self._ends.get(where, 0) < end for where, end in (self._goal or {}).items())
 
     def _reaches_goal(self) -> bool:
         """Whether all records are read that the topics had when the goal was set; then note that time as fresh."""

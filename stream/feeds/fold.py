@@ -30,6 +30,7 @@ from stream.feeds.records import (
     sheet_key,
     version_key,
 )
+from stream.feeds.titles import tidy
 from stream.model import Verdict
 
 MAX_DOUBTS = 16
@@ -119,6 +120,20 @@ class Fold:
             changed = msgspec.structs.replace(version, doubts=doubts)
             self._put(page_id, _left(changed) if sheet.gone else changed)
         self.age()
+
+    def awaited_titles(self) -> set[str]:
+        """Return where the records lie from which pages still get their titles."""
+        return {source for source, page_id in self._awaited.items() if self.versions[page_id].source == source}
+
+    def give_up_title(self, source: str) -> None:
+        """Show a page by its address, unless it has an earlier title: its record does not come any more."""
+        page_id = self._awaited.get(source)
+        version = self.versions.get(page_id) if page_id is not None else None
+        if page_id is None or version is None or version.source != source:
+            return
+        address = version.title or tidy(version.url or page_id)
+        self._count(msgspec.structs.replace(self.counts, untitled=self.counts.untitled + 1))
+        self._put(page_id, msgspec.structs.replace(version, title=address, awaits_title=False))
 
     def age(self) -> bool:
         """Let go some of what has left the window, or is too much; True where it is to be called again."""

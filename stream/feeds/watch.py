@@ -19,6 +19,7 @@ from faust.types import TP
 from stream.errors import SimstreamError
 from stream.feeds.app import Feed
 from stream.feeds.condition import Ends, Partition
+from stream.feeds.untitled import TitleDeadline
 from stream.log.base import VERDICTS, Log
 
 _log = logging.getLogger("simstream.news")
@@ -42,6 +43,7 @@ class FeedWatch:
         self._quiet: dict[Partition, tuple[int, int, int]] = {}
         """The offset read to, the consumer's position, and for how many looks both have stayed the same."""
         self._told = ""
+        self._titles = TitleDeadline(feed)
 
     async def run(self) -> None:
         """Look at the brokers and at Faust every EVERY_S seconds."""
@@ -52,6 +54,7 @@ class FeedWatch:
             except SimstreamError as error:
                 _log.debug("the ends of the topics are not known: %s", error)
             self._tell()
+            await self._titles.look()
             await asyncio.sleep(self.EVERY_S)
 
     async def _look(self) -> None:

@@ -110,6 +110,7 @@ class FeedWeb:
             "window_ms": self._feed.limits.window_ms,
             "growth_ms": cards.growth_ms,
             "left_out": left_out(self._feed.fold),
+            "untitled": self._feed.fold.counts.untitled,
             "condition": self._feed.condition.told(),
         }
         return _json(body, headers={"ETag": revision})

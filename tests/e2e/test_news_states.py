@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from stream.feeds import web
+from stream.feeds.records import place
 from tests.e2e.browser import Browser, chromium
 from tests.e2e.stage import PAGES, Stage, on_stage
 from tests.unit.test_feed_costs import verdict
@@ -207,3 +208,17 @@ def test_pages_that_are_left_out_are_counted_on_the_page(stage: Stage, browser: 
     assert stage.feed.fold is not None
     stage.feed.fold.apply(verdict(1000, 1000, ahead=-100 * 3_600_000))
     browser.sees("#not-shown", "Not shown: 1 page older than the window of 72 hours.")
+
+
+def test_pages_whose_records_are_gone_are_shown_by_their_addresses_and_counted(
+    stage: Stage, browser: Browser
+) -> None:
+    browser.open(stage.url)
+    browser.sees(".card h2", "title 138")
+    assert stage.feed.fold is not None
+    stage.feed.fold.apply(verdict(1000, 1000))
+    browser.sees(".card h2", "(no title yet)")
+    stage.feed.fold.give_up_title(place(0, 1000))
+    browser.sees(".card h2", "https://s1.example/1000")
+    wanted = "1 page was no longer in Kafka when the feed wanted the title: the address stands for it."
+    browser.sees("#not-shown", wanted)

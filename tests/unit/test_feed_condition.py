@@ -64,6 +64,20 @@ def test_a_topic_that_grows_all_the_time_keeps_a_feed_loading_only_while_it_fall
     assert condition.behind == 100 * 299 - 100 * 179
 
 
+def test_a_feed_is_ready_again_after_a_topic_that_it_had_not_read_to_its_end_was_made_anew() -> None:
+    clock = Clock()
+    condition = begun(clock)
+    condition.hear({PAGES: 1000, VERDICTS: 7})
+    condition.take(PAGES, 900)
+    condition.take(VERDICTS, 7)
+    assert condition.state == "loading"
+    condition.hear({PAGES: 5, VERDICTS: 7})
+    assert condition.state == "ready"
+    clock.now += 2 * condition.FRESH_S
+    condition.hear({PAGES: 6, VERDICTS: 7})
+    assert condition.state == "ready"
+
+
 def test_a_silent_broker_is_reported_with_the_time_and_missed_records_are_read_first() -> None:
     clock = Clock()
     condition = begun(clock)
@@ -101,7 +115,7 @@ class Inbox:
 def watched(ends: Any) -> tuple[FeedWatch, FeedCondition, Inbox]:
     clock = Clock()
     condition, inbox = begun(clock), Inbox()
-    feed: Any = SimpleNamespace(condition=condition, inboxes=[inbox])
+    feed: Any = SimpleNamespace(fold=None, condition=condition, inboxes=[inbox])
     watch = FeedWatch(SimpleNamespace(consumer=Consumer()), feed, ends)
     return watch, condition, inbox
 

@@ -45,17 +45,19 @@ export function showList(data) {
   byId("previous").disabled = currentPage() <= 1;
   byId("next").disabled = currentPage() >= data.pages;
   setText(byId("status"), data.stream_time ? words.stories(data.total, moment(data.stream_time)) : "");
-  tellLeftOut(data.left_out, Math.round(data.window_ms / 3_600_000));
+  tellLeftOut(data.left_out, data.untitled, Math.round(data.window_ms / 3_600_000));
 }
 
-function tellLeftOut({ too_old: tooOld, too_many: tooMany, lists }, hours) {
+function tellLeftOut({ too_old: tooOld, too_many: tooMany, lists }, untitled, hours) {
   const { words } = speech;
   const told = [];
   if (tooOld) told.push(words.too_old(number(tooOld), number(hours)));
   if (lists) told.push(words.lists(number(lists)));
   if (tooMany) told.push(words.too_many(number(tooMany)));
-  byId("not-shown").hidden = told.length === 0;
-  setText(byId("not-shown"), told.length ? words.not_shown(told) : "");
+  const sentences = told.length ? [words.not_shown(told)] : [];
+  if (untitled) sentences.push(words.by_address(number(untitled)));
+  byId("not-shown").hidden = sentences.length === 0;
+  setText(byId("not-shown"), sentences.join(" "));
 }
 
 function makeCard(story) {

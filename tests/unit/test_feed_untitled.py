@@ -1,0 +1,61 @@
+"""Pages whose records never come: after a bounded time they are shown by their addresses, and counted."""
+
+from __future__ import annotations
+
+import asyncio
+
+from stream.feeds.app import Feed
+from stream.feeds.condition import FeedCondition
+from stream.feeds.fold import Fold, Limits
+from stream.feeds.records import Sheet, place
+from stream.feeds.untitled import TitleDeadline
+from tests.unit.test_feed_condition import PAGES, Clock
+from tests.unit.test_feed_costs import TIME, verdict
+
+
+def waiting(clock: Clock, table: dict[str, bytes]) -> tuple[Feed, TitleDeadline]:
+    """A ready feed of four pages; the records of two of them have not come."""
+    feed = Feed(Limits())
+    feed.begin(table)
+    feed.condition = FeedCondition(clock)
+    feed.condition.has_read_table = True
+    assert feed.fold is not None
+    for number in range(4):
+        if number % 2:
+            feed.fold.read(place(0, number), Sheet(f"title {number}", TIME))
+        feed.fold.apply(verdict(number, number))
+    return feed, TitleDeadline(feed, clock)
+
+
+def after_a_round(feed: Feed, deadline: TitleDeadline, clock: Clock, end: int = 0) -> dict[str, str]:
+    """Let a round pass, in which a broker has answered; return the titles by page."""
+    clock.now += deadline.ROUND_S
+    feed.condition.hear({PAGES: end})
+    asyncio.run(deadline.look())
+    assert feed.fold is not None
+    return {page_id[-1]: version.title for page_id, version in feed.fold.versions.items()}
+
+
+def test_a_page_that_waits_for_a_whole_round_of_a_ready_feed_is_shown_by_its_address() -> None:
+    clock, table = Clock(), dict[str, bytes]()
+    feed, deadline = waiting(clock, table)
+    feed.condition.hear({PAGES: 0})
+    assert after_a_round(feed, deadline, clock) == {"0": "", "1": "title 1", "2": "", "3": "title 3"}
+    assert feed.fold is not None
+    feed.fold.read(place(0, 2), Sheet("title 2", TIME))  # in time
+    found = after_a_round(feed, deadline, clock)
+    assert found == {"0": "https://s0.example/0", "1": "title 1", "2": "title 2", "3": "title 3"}
+    assert feed.fold.counts.untitled == 1
+    after_a_round(feed, deadline, clock)
+    again = Fold(table)
+    assert (again.counts.untitled, again.versions["https://s0.example/0"].title) == (1, "https://s0.example/0")
+
+
+def test_a_feed_that_is_behind_waits_for_its_titles() -> None:
+    clock = Clock()
+    feed, deadline = waiting(clock, {})
+    feed.condition.hear({PAGES: 0})
+    after_a_round(feed, deadline, clock)
+    found = [after_a_round(feed, deadline, clock, end=9) for _ in range(3)][-1]
+    assert feed.condition.state == "loading"
+    assert (found["0"], found["2"]) == ("", "")
