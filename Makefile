@@ -6,7 +6,8 @@ BIN := $(VENV)/bin
 CACHE := $(or $(SIMSTREAM_CACHE),$(if $(XDG_CACHE_HOME),$(XDG_CACHE_HOME)/simstream,$(HOME)/.cache/simstream))
 export SIMSTREAM_CACHE := $(CACHE)
 INPUT ?=
-TESTS ?= tests
+TESTS ?=
+WORKERS ?= 2
 BENCH ?=
 CORPORA ?= $(or $(SIMSTREAM_CORPORA),$(abspath ../shared/corpora))
 OUT ?= build/evaluate
@@ -16,7 +17,7 @@ ROUNDS ?=
 SPEED ?=
 ONLY ?=
 
-.PHONY: help demo feed-demo test lowest chaos fuzz audit locks lint bench evaluate broker clean
+.PHONY: help demo feed-demo test test-all lowest chaos fuzz audit locks lint bench evaluate broker clean
 .DEFAULT_GOAL := help
 
 help:  ## This list.
@@ -28,9 +29,15 @@ demo: $(VENV)/.run  ## The whole service on a local log, over about a hundred bu
 feed-demo: $(VENV)/.feed kernels jars  ## The news page over replayed pages, with broker and service, until Ctrl-C (SPEED=pages a second).
 	@$(BIN)/python -m deploy.feed_demo $(if $(SPEED),--speed $(SPEED)) --corpora $(CORPORA)
 
-test: $(VENV)/.test kernels jars  ## All tests; a real Kafka broker where Java 17 and Maven are there (TESTS=... for some).
+test: $(VENV)/.test kernels jars  ## The tests without the long ones, two at once (TESTS=FILE: all of a file; WORKERS=1: one at once).
 	@echo "== tests"
-	$(BIN)/python -m pytest $(TESTS)
+	$(BIN)/python -m pytest $(or $(TESTS),--short $(AT_ONCE))
+
+test-all: $(VENV)/.test kernels jars  ## All tests, as CI runs them; a real Kafka broker where Java 17 and Maven are there.
+	@echo "== all tests"
+	$(BIN)/python -m pytest $(AT_ONCE)
+
+AT_ONCE = $(if $(filter-out 0 1,$(WORKERS)),-n $(WORKERS) --dist loadfile --no-loadscope-reorder)
 
 LOWEST_TESTS := $(patsubst %,tests/unit/test_%.py,archives page sources parquet decode settings frame verdict position)
 lowest: $(VENV)/bin/python  ## Some tests with the lowest versions that pyproject.toml allows, in build/lowest (two minutes).

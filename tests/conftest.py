@@ -16,7 +16,7 @@ from tests import corpora
 from tests.e2e import nursery
 
 # The broker's fixtures know themselves what they need and when to skip.
-pytest_plugins = ["tests.kafka_fixtures"]
+pytest_plugins = ["tests.short", "tests.kafka_fixtures"]
 
 # How long an example takes says nothing on a machine that others use, too.
 settings.register_profile("shared", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -32,6 +32,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--slow", action="store_true", help="run the tests marked slow, too")
+    parser.addoption("--short", action="store_true", help="leave out what is marked long: see tests/short.py")
     parser.addoption(
         "--real-starts", action="store_true", help="a new interpreter for each command: see tests/e2e/nursery.py"
     )

@@ -73,6 +73,7 @@ def test_no_program_is_without_a_run_of_its_own() -> None:
     assert set(NAMES) == RUN_HERE | ELSEWHERE
 
 
+@pytest.mark.long
 def test_text_is_compared_with_jieba_and_says_when_a_peer_is_missing(cache: Path) -> None:
     text = said(cache, "tests.bench", "text", "--count", 40, "--rounds", 1)
     peer = "against rjieba.cut: # x" if find_spec("rjieba") else "rjieba is missing: pip install rjieba to compare"
@@ -129,6 +130,7 @@ def test_questions_are_timed_from_another_process(cache: Path) -> None:
     expect(text, "2,000 live pages", "60 words: median +# ms", "600 words: median +# ms")
 
 
+@pytest.mark.long
 def test_schemes_are_compared_and_drawn(cache: Path, tmp_path: Path) -> None:
     text = said(cache, "tests.bench.schemes", "--most", 8, "--svg", tmp_path / "schemes.svg")
     expect(text, "256 +scan of all +# us a query", "permuted tables .* # us a query", "table of all variants")
@@ -145,12 +147,14 @@ def test_copies_and_templates_are_set_beside_distinct_pages(cache: Path) -> None
     expect(text, "distinct pages +#", "copies of one page .* # / #", "one template, any", "one template, canonical")
 
 
+@pytest.mark.long
 def test_a_restart_is_timed_after_a_clean_stop_and_after_a_kill(cache: Path) -> None:
     text = said(cache, "tests.bench.restart", "--pages", 2000, "--tail", 200)
     expect(text, "2,000 pages judged in", "ready after a clean stop: # s", "ready after a kill, 200 pages .*: # s")
 
 
 @pytest.mark.kafka
+@pytest.mark.long
 def test_the_service_is_compared_with_a_reader_and_each_verdict_with_the_deduper(cache: Path) -> None:
     need_broker()
     text = said(cache, "tests.bench", "service", "--count", 50, "--repeat", 2)
@@ -160,6 +164,7 @@ def test_the_service_is_compared_with_a_reader_and_each_verdict_with_the_deduper
 
 
 @pytest.mark.kafka
+@pytest.mark.long
 def test_a_crawl_is_compared_with_one_without_simstream(cache: Path) -> None:
     need_broker()
     size = {"articles": 8, "archived": 4, "mirrors": 1, "sessions": 1, "months": 3, "days": 1, "tags": 3}
@@ -171,6 +176,7 @@ def test_a_crawl_is_compared_with_one_without_simstream(cache: Path) -> None:
 
 @pytest.mark.kafka
 @pytest.mark.corpora
+@pytest.mark.long
 def test_the_dashboard_is_drawn_from_a_real_run(cache: Path, tmp_path: Path) -> None:
     need_broker()
     installed()

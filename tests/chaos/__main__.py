@@ -30,7 +30,7 @@ def options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=1, help="how often every scenario is run (default: 1)")
     parser.add_argument("--seconds", type=float, default=3_600, help="begin no scenario after so long")
     parser.add_argument("--only", action="append", metavar="NAME", help="only this scenario; may be repeated")
-    parser.add_argument("--short", action="store_true", help="as much of each as `make test` does")
+    parser.add_argument("--short", action="store_true", help="as much of each as `make test-all` does")
     parser.add_argument("--list", action="store_true", help="name all scenarios, and what they do")
     return parser.parse_args(arguments)
 

@@ -20,6 +20,8 @@ SEED = 20_261_121
 AT_ONCE = 2
 SHORT = sorted((s for s in SCENARIOS if s.short), key=lambda scenario: -scenario.brokers)
 """Those of three brokers first: they take longest."""
+OFTEN = {"kills", "storm", "doubles", "cuts"}
+"""What the short run does too."""
 
 
 @pytest.fixture(scope="module")
@@ -44,6 +46,9 @@ def under_way(
 
 
 @pytest.mark.kafka
-@pytest.mark.parametrize("scenario", SHORT, ids=lambda scenario: scenario.name)
+@pytest.mark.parametrize(
+    "scenario",
+    [pytest.param(one, id=one.name, marks=() if one.name in OFTEN else pytest.mark.long) for one in SHORT],
+)
 def test_each_page_gets_one_verdict(scenario: Scenario, under_way: dict[str, Future[str]]) -> None:
     print(under_way[scenario.name].result())

@@ -256,6 +256,7 @@ def test_all_go_on_when_the_broker_was_killed_and_came_back(broker: Broker, kafk
     assert len(read_all(log, VERDICTS, least=20)) == 20
 
 
+@pytest.mark.long
 def test_a_publisher_without_its_broker_says_so_and_publishes_once_afterwards(
     broker: Broker, kafka_place: Place
 ) -> None:

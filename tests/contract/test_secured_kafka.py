@@ -140,6 +140,7 @@ def published(secured: SecuredBroker, prefix: str) -> int:
         return len(all_verdicts(log))
 
 
+@pytest.mark.long
 def test_each_role_works_by_password_with_no_more_than_its_listed_permissions(
     secured: SecuredBroker, prefix: str, tmp_path: Path, cache: Path
 ) -> None:

@@ -131,6 +131,7 @@ def test_a_request_may_be_kept_or_its_page_not_sent_and_chains_are_counted(place
     assert (unsent[0], len(unsent[1])) == (None, 1)
 
 
+@pytest.mark.long
 def test_links_may_be_followed_to_a_depth_or_last(site: Served, without: Crawled, place: Place) -> None:
     last = crawl(site, *through(place, "SIMSTREAM_LINKS=deprioritize", "SIMSTREAM_DUPLICATE_DEPTH=1"))
     assert last.fetched == without.fetched
@@ -138,6 +139,7 @@ def test_links_may_be_followed_to_a_depth_or_last(site: Served, without: Crawled
     assert last.count("simstream/links/dropped") == 0
 
 
+@pytest.mark.long
 def test_items_with_text_are_judged_by_the_pipeline(site: Served, without: Crawled, place: Place) -> None:
     settings = through(place, "ITEM_PIPELINES=stream.crawlers.VerdictPipeline", "SIMSTREAM_DROP_ITEMS=1")
     found = crawl(site, *settings)
@@ -146,6 +148,7 @@ def test_items_with_text_are_judged_by_the_pipeline(site: Served, without: Crawl
     assert found.count("item_scraped_count") >= SIZE.total
 
 
+@pytest.mark.long
 def test_without_a_service_every_page_is_kept_and_the_crawl_ends(
     site: Served, without: Crawled, broker: Broker
 ) -> None:

@@ -49,6 +49,7 @@ def once_fetched(site: Served, steps: dict[int, Callable[[], None]]) -> Iterator
         thread.join()
 
 
+@pytest.mark.long
 def test_a_crawl_ends_and_finds_every_page_while_its_broker_is_frozen(
     site: Served, broker: Broker, tmp_path: Path
 ) -> None:
@@ -65,6 +66,7 @@ def test_a_crawl_ends_and_finds_every_page_while_its_broker_is_frozen(
     assert took - found.seconds < MAX_CLOSE_S + 15.0  # the rest is Python, which starts
 
 
+@pytest.mark.long
 def test_after_an_outage_late_verdicts_prune_what_is_queued_and_recovery_is_logged(
     site: Served, broker: Broker, tmp_path: Path, cache: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

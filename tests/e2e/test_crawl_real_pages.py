@@ -32,6 +32,7 @@ def real_articles(count: int) -> list[tuple[str, list[str]]]:
     ]
 
 
+@pytest.mark.long
 def test_every_real_article_is_found_and_most_useless_fetches_are_saved(broker: Broker, tmp_path, cache) -> None:
     articles = real_articles(SIZE.total)
     assert len(articles) == SIZE.total

@@ -147,6 +147,7 @@ def test_an_output_that_takes_no_more_is_one_line(alone: Program, cache: Path) -
 
 
 @pytest.mark.usefixtures("some")
+@pytest.mark.long
 def test_an_unreachable_broker_ends_with_1_and_its_address(alone: Program) -> None:
     commands = [["topics", "create"], ["feed", "some.jsonl"], ["verdicts"], ["source", "rewind"], ["explain", "a"]]
     began = time.monotonic()
@@ -156,6 +157,7 @@ def test_an_unreachable_broker_ends_with_1_and_its_address(alone: Program) -> No
     assert time.monotonic() - began < 40
 
 
+@pytest.mark.long
 def test_status_asks_the_processes_also_where_no_broker_answers(alone: Program) -> None:
     with ThreadPoolExecutor(2) as pool:
         as_json, shown = pool.map(

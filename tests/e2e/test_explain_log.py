@@ -108,6 +108,7 @@ def test_a_page_without_a_verdict_is_said_to_wait_and_for_what(program: Program)
     assert "0 to 0" in one_line(program.on_log("explain", "--ordinal", 1), 1)
 
 
+@pytest.mark.long
 def test_a_published_verdict_that_the_log_does_not_give_is_said_loudly(program: Program) -> None:
     program.good("topics", "create", "--partitions", 1)
     with program.place.open() as log:
@@ -149,6 +150,7 @@ def test_texts_that_are_gone_are_said_to_be_and_all_else_is_explained(program: P
 
 
 @pytest.mark.kafka
+@pytest.mark.long
 def test_texts_that_retention_removed_are_said_to_be(on_kafka: Program) -> None:
     on_kafka.good("topics", "create", "--partitions", 1)
     with on_kafka.place.open() as log:
@@ -165,6 +167,7 @@ def test_texts_that_retention_removed_are_said_to_be(on_kafka: Program) -> None:
 
 
 @pytest.mark.kafka
+@pytest.mark.long
 def test_a_log_that_retention_cut_cannot_be_judged_again(on_kafka: Program) -> None:
     on_kafka.good("topics", "create", "--partitions", 1)
     with on_kafka.place.open() as log:
@@ -180,6 +183,7 @@ def test_a_log_that_retention_cut_cannot_be_judged_again(on_kafka: Program) -> N
 
 
 @pytest.mark.kafka
+@pytest.mark.long
 def test_a_verdict_that_retention_removed_is_told_from_one_that_is_to_come(on_kafka: Program) -> None:
     on_kafka.good("topics", "create", "--partitions", 1)
     with on_kafka.place.open() as log:

@@ -14,6 +14,7 @@ NEAR_MS = 20.0
 
 
 @pytest.mark.kafka
+@pytest.mark.long
 def test_a_reader_in_another_process_and_the_histogram_tell_the_same_latency(cache) -> None:
     command = [sys.executable, "-m", "tests.bench.latency", "--count", "300", "--partitions", "2"]
     command += ["--fingerprinters", "1", "--rate", "150", "--rate", "half", "--backlog", "3000", "--seconds", "3"]
@@ -29,6 +30,7 @@ def test_a_reader_in_another_process_and_the_histogram_tell_the_same_latency(cac
 
 
 @pytest.mark.kafka
+@pytest.mark.long
 def test_a_slow_floor_is_refused(cache) -> None:
     command = [sys.executable, "-m", "tests.bench.latency", "--count", "50", "--partitions", "1", "--rate", "50"]
     command += [

@@ -276,6 +276,7 @@ def test_stories_leave_with_the_window(room: Newsroom, browser: Browser) -> None
     room.until(lambda: "Not so old" not in [one["title"] for one in room.stories(per_page=200)], "the page is gone")
 
 
+@pytest.mark.long
 def test_a_killed_feed_goes_on_from_its_own_table(room: Newsroom) -> None:
     now = room.next_days()
     told = story(40)
@@ -293,6 +294,7 @@ def test_a_killed_feed_goes_on_from_its_own_table(room: Newsroom) -> None:
     assert "begins with 0 pages" not in room.news.output
 
 
+@pytest.mark.long
 def test_a_feed_is_ready_only_when_every_story_is_there_with_its_title(room: Newsroom) -> None:
     now, count = room.next_days(), 600
     room.news.kill()
@@ -308,6 +310,7 @@ def test_a_feed_is_ready_only_when_every_story_is_there_with_its_title(room: New
     assert [said for said in before if "is behind the topics by about" in said]
 
 
+@pytest.mark.long
 def test_probe_and_page_tell_of_a_silent_broker_and_missed_pages_are_shown_later(
     room: Newsroom, browser: Browser, broker: Broker
 ) -> None:
@@ -359,6 +362,7 @@ def test_home_pages_are_no_stories_and_mirrors_no_sites_and_both_are_told(room: 
     )
 
 
+@pytest.mark.long
 def test_it_ends_cleanly_when_it_is_asked_to(room: Newsroom) -> None:
     room.open_feed()
     for how in (signal.SIGTERM, signal.SIGINT):

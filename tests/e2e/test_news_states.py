@@ -102,6 +102,7 @@ def test_a_feed_that_is_gone_is_told_at_once_and_comes_back_by_itself(stage: Sta
     assert browser.texts(".stale .card") == []
 
 
+@pytest.mark.long
 def test_a_feed_that_never_answers_is_waited_for_visibly_and_not_for_ever(stage: Stage, browser: Browser) -> None:
     stage.is_frozen = True
     browser.open(stage.url)

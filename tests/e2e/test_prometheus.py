@@ -212,6 +212,7 @@ def committed(scene: Scene) -> Callable[[], bool]:
 
 
 @pytest.mark.kafka
+@pytest.mark.long
 class TestScene:
     """One scene, in the order of these tests: what works is looked at first, then it is broken piece by piece."""
 

@@ -83,6 +83,7 @@ def test_one_partition_gives_the_verdicts_of_dedup(program: Program, made: Path)
     }  # fmt: skip
 
 
+@pytest.mark.long
 def test_a_recipe_that_asks_more_of_short_pages_gives_the_verdicts_of_the_quadratic_judge(
     on_folder: Program, tmp_path: Path
 ) -> None:
@@ -110,6 +111,7 @@ def test_three_kills_on_the_way_change_no_verdict(program: Program, made: Path) 
 
 @pytest.mark.kafka
 @pytest.mark.corpora
+@pytest.mark.long
 def test_three_kills_change_no_verdict_over_the_news(on_kafka: Program, news: Path) -> None:
     on_kafka.good("topics", "create", "--partitions", 1)
     on_kafka.good("feed", news)
@@ -117,6 +119,7 @@ def test_three_kills_change_no_verdict_over_the_news(on_kafka: Program, news: Pa
     assert [bare(v) for v in verdicts] == [bare(v) for v in on_kafka.dedup(news, "--versions")]
 
 
+@pytest.mark.long
 def test_four_partitions_give_the_verdicts_of_the_quadratic_judge(program: Program, made: Path) -> None:
     program.good("topics", "create", "--partitions", 4)
     program.good("feed", made)
@@ -127,6 +130,7 @@ def test_four_partitions_give_the_verdicts_of_the_quadratic_judge(program: Progr
 
 
 @pytest.mark.kafka
+@pytest.mark.long
 def test_two_fingerprinters_of_which_one_is_killed_and_a_judge_of_its_own(
     on_kafka: Program, tmp_path: Path
 ) -> None:

@@ -55,6 +55,7 @@ def write(path: Path, pages: list[dict[str, Any]]) -> None:
     path.write_text("".join(json.dumps(page) + "\n" for page in pages))
 
 
+@pytest.mark.long
 def test_a_collection_has_the_clusters_of_dedup(alone: Program, cache: Path, tmp_path: Path) -> None:
     names = collection(tmp_path)
     dedup = alone.run("dedup", *names, "-o", "verdicts.jsonl", "--clusters", "clusters.jsonl")

@@ -140,6 +140,7 @@ def test_missing_topics_and_silent_processes_are_named(program: Program) -> None
     assert wrong["what"].startswith("nothing answers at 127.0.0.1:1")
 
 
+@pytest.mark.long
 def test_a_log_made_anew_under_old_verdicts_needs_a_person(program: Program, tmp_path: Path) -> None:
     program.good("topics", "create", "--partitions", 1)
     program.good("feed", pages.write(tmp_path / "pages.jsonl", 20))

@@ -36,6 +36,7 @@ def shares(found: Any) -> Iterator[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.long
 def test_a_study_gives_shares_with_intervals_and_tables_of_them(name: str, context: Context) -> None:
     found = run(name, context)
     parts = list(shares(found))

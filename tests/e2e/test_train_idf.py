@@ -102,6 +102,7 @@ def wait_for_state(path: Path, process: subprocess.Popen[bytes]) -> None:
 
 
 @pytest.mark.parametrize(("how", "code"), [(signal.SIGKILL, -9), (signal.SIGINT, 130)])
+@pytest.mark.long
 def test_after_an_interrupt_or_a_kill_resume_gives_the_same_bytes(
     how: signal.Signals, code: int, alone: Program, cache: Path
 ) -> None:

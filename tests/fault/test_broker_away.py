@@ -48,6 +48,7 @@ def test_the_service_is_not_ready_while_the_broker_is_away_and_goes_on_when_it_i
         assert "Traceback" not in service.output
 
 
+@pytest.mark.long
 def test_a_service_gives_up_after_its_patience_with_one_line(
     own_broker: Broker, tmp_path: Path, cache: Path
 ) -> None:
@@ -75,6 +76,7 @@ def test_a_service_that_waits_for_a_broker_is_live_and_a_signal_ends_it_with_0(t
         assert "Traceback" not in service.output
 
 
+@pytest.mark.long
 def test_a_signal_while_the_broker_is_away_ends_the_service_within_its_stop_timeout(
     own_broker: Broker, tmp_path: Path, cache: Path
 ) -> None:

@@ -29,6 +29,7 @@ def own_broker(broker: Broker, tmp_path: Path) -> Iterator[Broker]:
 
 
 @pytest.mark.kafka
+@pytest.mark.long
 def test_what_is_submitted_while_the_broker_is_away_is_bounded_and_written_when_it_is_back(
     own_broker: Broker,
 ) -> None:

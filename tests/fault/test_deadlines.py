@@ -113,6 +113,7 @@ def test_a_client_closes_in_ten_seconds_and_ends_every_future(line: Line) -> Non
     assert all(isinstance(future.exception(0), SimstreamError) for future in futures)
 
 
+@pytest.mark.long
 def test_connecting_ends_when_the_time_of_the_client_is_over(line: Line) -> None:
     line.silence()
     with within(3.0), pytest.raises(BrokerUnreachable):
@@ -134,6 +135,7 @@ print("end", flush=True)
 
 
 @pytest.mark.parametrize("line", ["frozen"], indirect=True)
+@pytest.mark.long
 def test_a_program_that_forgets_to_close_ends(line: Line) -> None:
     command = [sys.executable, "-c", FORGETS, line.place.address, line.place.prefix]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT) as running:
@@ -165,6 +167,7 @@ QUESTIONS: dict[str, Callable[[Log], object]] = {
 }
 
 
+@pytest.mark.long
 def test_every_question_to_the_log_ends_when_its_patience_is_over(line: Line) -> None:
     with line.place.open(patience=PATIENCE_S) as log:
         log.topic(PAGES)
@@ -176,6 +179,7 @@ def test_every_question_to_the_log_ends_when_its_patience_is_over(line: Line) ->
     )
 
 
+@pytest.mark.long
 def test_whatever_is_open_on_the_log_closes(line: Line) -> None:
     with line.place.open(patience=PATIENCE_S) as log:
         appender = log.appender(FINGERPRINTS)

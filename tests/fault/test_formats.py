@@ -52,6 +52,7 @@ def test_a_log_that_a_newer_version_began_is_refused_by_every_role(on_folder: Pr
         assert f"is of format {FORMAT + 1}" in last_line(service)
 
 
+@pytest.mark.long
 def test_a_log_of_the_first_format_is_judged_on_like_a_current_one(program: Program, tmp_path: Path) -> None:
     first, second = (pages.write(tmp_path / f"{seed}.jsonl", 60, seed=seed) for seed in (1, 2))
     program.good("topics", "create", "--partitions", 1)

@@ -63,6 +63,7 @@ def test_strange_frames_are_ignored_and_counted_and_change_no_verdict(program: P
 
 
 @pytest.mark.kafka
+@pytest.mark.long
 def test_frames_come_strange_while_the_service_runs_and_it_goes_on(on_kafka: Program, tmp_path: Path) -> None:
     on_kafka.good("topics", "create", "--partitions", 1)
     on_kafka.good("feed", pages.write(tmp_path / "one.jsonl", 60, seed=1))

@@ -54,6 +54,7 @@ def test_a_gap_makes_the_judge_unready_and_rewind_brings_every_page_its_verdict(
     assert [v["source"]["offset"] for v in verdicts] == list(range(100))
 
 
+@pytest.mark.long
 def test_rewind_begins_a_partition_anew_that_has_frames_but_no_first_one(program: Program, tmp_path: Path) -> None:
     program.good("topics", "create", "--partitions", 2)
     program.good("feed", pages.write(tmp_path / "one.jsonl", 60, seed=1))
@@ -94,6 +95,7 @@ def is_locked(log: object) -> bool:
 
 
 @pytest.mark.kafka
+@pytest.mark.long
 def test_skip_gives_up_pages_that_were_removed_before_they_were_read(on_kafka: Program, tmp_path: Path) -> None:
     on_kafka.good("topics", "create", "--partitions", 1)
     on_kafka.good("feed", pages.write(tmp_path / "one.jsonl", 50, seed=1))
@@ -128,6 +130,7 @@ def produce_in_a_transaction(program: Program, count: int) -> None:
 
 @pytest.mark.kafka
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM], ids=["killed", "asked to end"])
+@pytest.mark.long
 def test_transactional_pages_that_have_all_expired_are_no_gap(on_kafka: Program, how: signal.Signals) -> None:
     on_kafka.good("topics", "create", "--partitions", 1)
     produce_in_a_transaction(on_kafka, 5)

@@ -72,6 +72,7 @@ def test_a_clean_stop_keeps_the_state_and_a_restart_judges_nothing_again(program
         assert by_ordinal(watcher.rest()) == naive_verdicts(log)
 
 
+@pytest.mark.long
 def test_killed_again_and_again_it_goes_on_from_its_last_snapshot(on_folder: Program) -> None:
     on_folder.good("topics", "create", "--partitions", 2)
     feed(on_folder, 3000, seed=1)
@@ -95,6 +96,7 @@ def test_killed_again_and_again_it_goes_on_from_its_last_snapshot(on_folder: Pro
 
 
 @pytest.mark.kafka
+@pytest.mark.long
 def test_where_the_log_is_cut_the_state_goes_on_and_without_it_nobody_does(on_kafka: Program) -> None:
     on_kafka.good("topics", "create", "--partitions", 1)
     served(on_kafka, seed=1)
@@ -120,6 +122,7 @@ def test_where_the_log_is_cut_the_state_goes_on_and_without_it_nobody_does(on_ka
 
 
 @pytest.mark.kafka
+@pytest.mark.long
 def test_a_gap_is_mended_where_the_log_is_cut(on_kafka: Program) -> None:
     on_kafka.good("topics", "create", "--partitions", 1)
     served(on_kafka, seed=1)
@@ -167,6 +170,7 @@ def test_a_full_disk_makes_unready_and_keeps_the_verdicts_coming(on_folder: Prog
         assert by_ordinal(watcher.rest()) == naive_verdicts(log)
 
 
+@pytest.mark.long
 def test_a_state_ahead_of_what_is_published_is_not_used(on_folder: Program) -> None:
     on_folder.good("topics", "create", "--partitions", 1)
     assert on_folder.place is not None
@@ -216,6 +220,7 @@ def test_two_processes_do_not_share_a_state_and_the_first_goes_on(program: Progr
         assert first.end() == 0
 
 
+@pytest.mark.long
 def test_a_state_that_is_removed_costs_time_and_no_verdict(on_folder: Program) -> None:
     on_folder.good("topics", "create", "--partitions", 1)
     for seed in (1, 2):

@@ -157,7 +157,7 @@ def record_history(folder: Path) -> RecordingFiles:
     return files
 
 
-@pytest.mark.parametrize("syncs_every", [1_000.0, 0.0])
+@pytest.mark.parametrize("syncs_every", [pytest.param(1_000.0, marks=pytest.mark.long), 0.0])
 def test_power_that_goes_at_any_moment_loses_no_page_and_no_verdict(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, syncs_every: float
 ) -> None:

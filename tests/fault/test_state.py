@@ -45,6 +45,7 @@ def test_another_recipe_is_refused_by_both_roles_and_nothing_is_written(served: 
         assert len(by_ordinal(watcher.rest())) == 120
 
 
+@pytest.mark.long
 def test_another_policy_is_refused(served: Program) -> None:
     for flags in (["--distance", "5"], ["--window", "9h"], ["--link", "canonical"]):
         with served.serve("--roles", "judge", *flags) as service:
@@ -66,6 +67,7 @@ def test_a_log_made_anew_under_old_verdicts_is_refused(served: Program) -> None:
 
 
 @pytest.mark.kafka
+@pytest.mark.long
 def test_verdicts_without_positions_are_refused(on_kafka: Program, tmp_path: Path) -> None:
     on_kafka.good("topics", "create", "--partitions", 1)
     on_kafka.good("feed", pages.write(tmp_path / "one.jsonl", 30))
@@ -81,6 +83,7 @@ def test_verdicts_without_positions_are_refused(on_kafka: Program, tmp_path: Pat
         assert len(read_topic(log, VERDICTS)) == 30
 
 
+@pytest.mark.long
 def test_pages_made_anew_stop_the_service_and_a_new_start_reads_them_from_their_beginning(
     program: Program, tmp_path: Path
 ) -> None:

@@ -92,7 +92,7 @@ def test_a_process_that_dies_at_any_step_leaves_two_whole_snapshots(
         shutil.rmtree(path)
 
 
-@pytest.mark.parametrize("suffix", ["", ".sealed"])
+@pytest.mark.parametrize("suffix", [pytest.param("", marks=pytest.mark.long), ".sealed"])
 def test_power_that_goes_at_any_step_leaves_two_whole_snapshots(before: Path, tmp_path: Path, suffix: str) -> None:
     spare = tmp_path / "spare"
     cases = 0

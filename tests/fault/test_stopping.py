@@ -6,6 +6,8 @@ import signal
 import time
 from pathlib import Path
 
+import pytest
+
 from stream.log.base import FINGERPRINTS
 from tests.e2e import pages
 from tests.e2e.harness import Program, by_ordinal, read_topic, watching
@@ -17,6 +19,7 @@ def test_sigterm_ends_the_service_with_0_and_a_restart_goes_on_without_a_double(
     stop_and_go_on(program, tmp_path, signal.SIGTERM)
 
 
+@pytest.mark.long
 def test_ctrl_c_ends_the_service_as_sigterm_does(on_folder: Program, tmp_path: Path) -> None:
     stop_and_go_on(on_folder, tmp_path, signal.SIGINT)
 

@@ -99,6 +99,7 @@ def test_the_second_follows_and_takes_over_from_the_first(
 
 @pytest.mark.kafka
 @pytest.mark.parametrize("busy", [True, False], ids=["with verdicts to publish", "with nothing to do"])
+@pytest.mark.long
 def test_the_first_wakes_up_fenced_and_says_so(on_kafka: Program, tmp_path: Path, busy: bool) -> None:
     (tmp_path / "simstream.toml").write_text(SHORT_SESSION)
     on_kafka.good("topics", "create", "--partitions", 2)
@@ -149,6 +150,7 @@ def test_a_judge_that_lost_the_election_but_was_not_fenced_goes_on(on_kafka: Pro
         assert by_ordinal(watcher.rest()) == naive_verdicts(log)
 
 
+@pytest.mark.long
 def test_a_standby_judges_up_to_the_committed_position_and_never_beyond(program: Program, tmp_path: Path) -> None:
     program.good("topics", "create", "--partitions", 1)
     feed(program, tmp_path, 200, seed=1)
@@ -191,6 +193,7 @@ def test_a_standby_ends_at_once_and_leaves_the_elected_one_alone(program: Progra
 
 
 @pytest.mark.kafka
+@pytest.mark.long
 def test_a_judge_of_another_policy_or_recipe_is_refused_and_the_running_one_goes_on(
     on_kafka: Program, tmp_path: Path
 ) -> None:

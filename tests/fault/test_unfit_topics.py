@@ -81,6 +81,7 @@ def test_settings_that_endanger_the_log_are_a_metric_a_line_and_in_the_status(
         assert service.end() == 0
 
 
+@pytest.mark.long
 def test_a_setting_changed_while_the_service_runs_is_noticed(on_kafka: Program) -> None:
     on_kafka.good("topics", "create", "--partitions", 1)
     with on_kafka.serve("--roles", "judge") as service:

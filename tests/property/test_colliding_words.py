@@ -20,6 +20,7 @@ from stream.secret import Secret, make_secret, process_secret
 from stream.text.fingerprinter import Fingerprinter
 from stream.text.recipe import PRESETS
 from tests.colliding import SECRETS, any_words, crowding, low_bits_agree, patterns
+from tests.short import examples
 
 WORDS = 20_000
 MAX_CROWDED = 6.0
@@ -73,7 +74,7 @@ def test_no_pattern_of_hashes_crowds_in_the_table(pattern: str, secret: Secret) 
 HASHES = st.integers(0, 2**64 - 1) | st.integers(0, 40).map(lambda number: number << 57)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(hashes=st.lists(HASHES, min_size=1, max_size=200), random=st.binary(min_size=16, max_size=16))
 def test_distinct_words_are_those_of_a_dict_under_any_secret(hashes: list[int], random: bytes) -> None:
     work, m = make_work(2 * len(hashes), 0), len(hashes)

@@ -17,6 +17,7 @@ from stream.judge.directory import MAX_ROW, PLACED, Directory
 from stream.model import U64
 from stream.secret import Secret
 from tests.colliding import SECRET, SECRETS, crowding, placed
+from tests.short import examples
 
 
 def identities(numbers: list[int] | range) -> U64:
@@ -122,7 +123,7 @@ class Twins(RuleBasedStateMachine):
 
 
 TestTwins = Twins.TestCase
-TestTwins.settings = settings(max_examples=25, stateful_step_count=25, deadline=None)
+TestTwins.settings = settings(max_examples=examples(25), stateful_step_count=25, deadline=None)
 
 
 def filled(count: int, seed: int = 1) -> tuple[Directory, U64]:

@@ -25,6 +25,7 @@ from stream.text.recipe import PRESETS, Recipe
 from stream.text.weights import Weights
 from tests import corpora
 from tests.naive_text import Naive, decode, fold, traits
+from tests.short import examples
 
 RECIPES = [
     *(replace(recipe, min_words=1) for recipe in PRESETS.values()),
@@ -132,7 +133,7 @@ MIXED = st.lists(
 ).map("".join)
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 @given(texts=st.lists(MIXED, min_size=1, max_size=6))
 def test_kernels_and_plain_python_give_the_same_bits(both: tuple[Fingerprinter, Naive], texts: list[str]) -> None:
     agree(both, texts)
@@ -142,7 +143,7 @@ def test_the_probe_pages_agree_too(both: tuple[Fingerprinter, Naive]) -> None:
     agree(both, list(probes.TEXTS))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(texts=st.lists(MIXED, min_size=1, max_size=4), top=st.integers(1, 40))
 def test_only_the_heaviest_words_count_where_a_recipe_says_so(
     both: tuple[Fingerprinter, Naive], texts: list[str], top: int
@@ -158,7 +159,7 @@ def test_only_the_heaviest_words_count_where_a_recipe_says_so(
         assert (int(found.fingerprints[i]), found.sketches[i].tolist(), int(found.words[i])) == expected, text
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(texts=st.lists(MIXED, min_size=1, max_size=4), stopped=st.sets(st.sampled_from(STOPPED)))
 def test_words_of_weight_0_count_in_the_sketch_alone(
     both: tuple[Fingerprinter, Naive], texts: list[str], stopped: set[str]
@@ -196,7 +197,7 @@ def _stop(lexicon: Lexicon, hashes: list[int]) -> Lexicon:
 LETTERS = st.characters(categories=("L", "N")).filter(lambda char: traits(fold(char))[3])  # by the shipped Unicode
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(before=MIXED, letter=LETTERS, after=MIXED)
 @pytest.mark.parametrize("name", list(PRESETS))
 def test_no_text_with_a_letter_or_a_digit_is_without_words(
@@ -214,7 +215,7 @@ def test_very_long_runs_agree(both: tuple[Fingerprinter, Naive], run: str) -> No
     agree(both, [run * (12_000 // len(run) if quick else 1_000)])
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(texts=st.lists(MIXED, min_size=1, max_size=8))
 def test_a_page_has_the_same_bits_in_any_batch(both: tuple[Fingerprinter, Naive], texts: list[str]) -> None:
     together = both[0].texts(texts)
@@ -223,7 +224,7 @@ def test_a_page_has_the_same_bits_in_any_batch(both: tuple[Fingerprinter, Naive]
         assert np.array_equal(together[column], np.concatenate([one[column] for one in alone]))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(text=MIXED)
 def test_the_words_shown_are_the_words_counted(both: tuple[Fingerprinter, Naive], text: str) -> None:
     fast, naive = both
@@ -235,7 +236,7 @@ def test_the_words_shown_are_the_words_counted(both: tuple[Fingerprinter, Naive]
     assert [row[2] for row in rows] == sorted((row[2] for row in rows), reverse=True)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(text=MIXED)
 def test_tokens_are_those_of_jieba_on_the_folded_text(both: tuple[Fingerprinter, Naive], text: str) -> None:
     fast, naive = both
@@ -263,7 +264,7 @@ BYTES = st.one_of(
 )
 
 
-@settings(max_examples=2000, deadline=None)
+@settings(max_examples=examples(2000), deadline=None)
 @given(utf8=BYTES)
 def test_broken_utf8_decodes_as_python_replaces_it(utf8: bytes) -> None:
     points = np.zeros(len(utf8) + 1, np.uint32)

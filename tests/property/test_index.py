@@ -16,6 +16,7 @@ from stream.index.plan import MAX_DISTANCE, plans_for
 from stream.model import U64, Limits
 from tests.naive_index import Answer, NaiveIndex
 from tests.property.test_index_states import answers
+from tests.short import examples
 
 PLANS = [
     None,
@@ -27,7 +28,7 @@ PLANS = [
     Plan(5, (8, 9, 10, 11, 12), 1),
     Plan(8, (8,) * 8, 2),
 ]
-relaxed = settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+relaxed = settings(deadline=None, max_examples=examples(40), suppress_health_check=[HealthCheck.too_slow])
 
 
 def random_words(seed: int, *shape: int) -> U64:

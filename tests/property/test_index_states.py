@@ -19,6 +19,7 @@ from stream.index.index import Index
 from stream.index.matches import Matches
 from stream.model import U64, Limits
 from tests.naive_index import Answer, NaiveIndex
+from tests.short import examples
 
 PLANS = [None, SCAN, Plan(2, (9, 14), 4), Plan(4, (16,) * 4, 2), Plan(5, (8, 9, 10, 11, 12), 1)]
 DISTANCE = 8
@@ -184,7 +185,7 @@ class Life(RuleBasedStateMachine):
 TestLife = Life.TestCase
 TestLife.settings = settings(
     deadline=None,
-    max_examples=60,
+    max_examples=examples(60),
     stateful_step_count=25,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )

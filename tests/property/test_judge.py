@@ -33,6 +33,7 @@ from stream.text.policy import Policy
 from stream.wire import frame as frames
 from stream.wire import verdict as wire
 from tests.naive import NaiveJudge, NaivePage, pages_of
+from tests.short import examples
 
 RECIPE = "0badcafe"
 BASES = (0, 0xFFFF_FFFF_FFFF_FFFF, 0x0123_4567_89AB_CDEF)
@@ -299,7 +300,7 @@ def machine(
     cls = type(name, (JudgeMachine,), {"policy": policy, **ways})
     case = cls.TestCase
     case.settings = settings(
-        max_examples=60, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
+        max_examples=examples(60), stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
     )
     return case
 
@@ -358,6 +359,7 @@ def naive_verdicts(policy: Policy) -> list[wire.Verdict]:
     ("batch", "few", "crowded"),
     [(1, 8, 512), (37, 0, 512), (1500, 0, 512), (1500, 10**6, 512), (37, 8, 0), (300, 8, 3)],
 )
+@pytest.mark.long
 def test_a_long_log_is_judged_as_the_quadratic_judge_does_whatever_the_batches(
     link, window, short_words, batch, few, crowded, monkeypatch
 ) -> None:

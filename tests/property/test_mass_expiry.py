@@ -21,6 +21,7 @@ from stream.text.policy import Policy
 from stream.wire import frame as frames
 from tests.naive import NaiveJudge, pages_of
 from tests.property.test_judge import RECIPE, columns_of, index_for, pages, random_pages
+from tests.short import examples
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -106,7 +107,7 @@ def histories(draw: st.DrawFn) -> Rows:
 @pytest.mark.parametrize("link", ["any", "canonical"])
 @pytest.mark.parametrize("short_words", [0, 20])
 @given(rows=histories(), batches=st.lists(st.integers(1, 20), max_size=6), window=st.sampled_from([5, 8, 30]))
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=list(HealthCheck))
 def test_pages_that_leave_at_once_change_no_verdict(link, short_words, rows, batches, window) -> None:
     policy = Policy(RECIPE, 128, 3, 100, window, link, short_words, 2, 118)
     expected = naive_verdicts(policy, rows)

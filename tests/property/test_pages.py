@@ -15,6 +15,7 @@ from stream.files.folder import StateFolder
 from stream.judge.page_record import PageRecord
 from stream.judge.pages import Pages
 from stream.model import U64
+from tests.short import examples
 
 
 class Twins(RuleBasedStateMachine):
@@ -216,4 +217,4 @@ def copied(part: Part) -> Part:
 
 
 TestTwins = Twins.TestCase
-TestTwins.settings = settings(max_examples=30, stateful_step_count=40, deadline=None)
+TestTwins.settings = settings(max_examples=examples(30), stateful_step_count=40, deadline=None)

@@ -23,6 +23,7 @@ from stream.wire.page import PageLimits, decode
 from tests import corpora
 from tests.naive_text import java_signature
 from tests.property.test_fingerprint import MIXED
+from tests.short import examples
 
 HAN_TEXT = st.lists(st.sampled_from(probes.TEXTS[0] + probes.TEXTS[1]), max_size=80).map("".join)
 
@@ -51,7 +52,7 @@ def demo_texts() -> list[str]:
     return [page.text for page in pages if page.text]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(text=MIXED)
 def test_fnv1_tf_gives_the_java_programs_signature_of_the_same_words(java: Fingerprinter, text: str) -> None:
     counts = {word: times for word, times, _ in java.weighted(text)}
@@ -74,7 +75,7 @@ def test_a_word_counts_as_often_as_it_occurs_under_fnv1_tf(java: Fingerprinter) 
     assert f"{int(java.texts([text])[0][0]):064b}" == java_signature(counts)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(text=st.one_of(MIXED, HAN_TEXT), top=st.integers(1, 30))
 def test_tags_are_those_of_jieba(default: Fingerprinter, tfidf: analyse.TFIDF, text: str, top: int) -> None:
     assert default.tags(text, top) == tfidf.extract_tags(text, topK=top)

@@ -14,8 +14,11 @@ from hypothesis import strategies as st
 from stream.kernels.tokenize import cut, find, make_scratch
 from stream.text.dictionary import Dictionary, tokens
 from tests import corpora
+from tests.short import examples
 
-ONE_BY_ONE = settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+ONE_BY_ONE = settings(
+    max_examples=examples(400), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 HAN = st.characters(min_codepoint=0x4E00, max_codepoint=0x9FD5)
 COMMON_HAN = st.sampled_from(
     "的一是不了在人有我他这中大来上国个到说们为子和你地出道也时年得就那要下以生会自着去之过家学对可"
@@ -154,6 +157,7 @@ def test_a_million_characters_take_linear_time(kind: str, hmm: bool, dictionary:
 
 @pytest.mark.corpora
 @pytest.mark.parametrize("corpus", corpora.REVISIONS)
+@pytest.mark.long
 def test_the_pages_of_the_corpora_give_the_tokens_of_jieba(
     corpus: str, dictionary: Dictionary, oracle: jieba.Tokenizer, pytestconfig: pytest.Config
 ) -> None:

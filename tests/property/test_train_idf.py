@@ -35,6 +35,7 @@ from stream.tools.train_idf.weights import lines
 from stream.wire.page import NO_TIME, PageLimits
 from tests.colliding import SECRET, SECRETS, crowding, placed, same_hash
 from tests.naive_text import Naive
+from tests.short import examples
 
 RECIPE = PRESETS["default"]
 SCRIPTS = "的了在是中国人民研究生命大学 abcABC 0123 éÉ Жж カタ한국 ＡＢ１２ ßẞİ"
@@ -83,7 +84,7 @@ def counted(training: Training) -> tuple[int, dict[str, int]]:
     return training.pages, found
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(texts=TEXTS)
 def test_a_batch_counts_each_word_once_a_page(
     texts: list[str], naive: Naive, fingerprinter: Fingerprinter, tmp_path_factory: pytest.TempPathFactory
@@ -156,7 +157,7 @@ def whole(many: list[str], naive: Naive) -> tuple[int, dict[str, int]]:
     return expected(naive, many)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(
     ends=st.lists(st.tuples(st.integers(0, 1500), st.sampled_from([Killed, KeyboardInterrupt])), max_size=3),
     memory=st.sampled_from([0, 300_000, 1 << 24]),
@@ -231,7 +232,7 @@ def counts_of(words: dict[bytes, int]) -> Counts:
     return made
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(
     batches=st.lists(
         st.dictionaries(RAW_WORDS, st.integers(1, 9), min_size=1, max_size=40),

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from stream.errors import InputError, InputMissing, SettingsError
 from stream.text.dictionary import Dictionary, _read_words, load, tokens
 from stream.text.user_words import Change, apply, read_changes
+from tests.short import examples
 
 ORACLE = r"""
 import io, json, logging, sys
@@ -131,7 +132,7 @@ ENTRIES = st.one_of(
 )
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(add=st.lists(ENTRIES, max_size=8), remove=st.lists(WORDS, max_size=3))
 def test_every_frequency_and_the_total_are_those_of_jieba(
     add: list[str], remove: list[str], own_jieba: Oracle, plain: tuple[dict[str, int], int], tmp_path_factory: Any

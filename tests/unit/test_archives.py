@@ -26,6 +26,7 @@ from stream.sources.read import read_pages
 from stream.wire.page import PageLimits, decode
 from tests import archives, corpora
 from tests.archives import PACKINGS, answer, arc, body, warc
+from tests.short import examples
 
 LIMIT = 1 << 20
 
@@ -302,7 +303,7 @@ def test_one_page_that_is_too_large_is_one_verdict_and_memory_stays(tmp_path: Pa
     assert peak < 16 << 20
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     st.sampled_from(["plain", "gzip", "zstd"]),
     st.lists(st.tuples(st.sampled_from(["flip", "cut", "add"]), st.floats(0, 1), st.integers(1, 200)), max_size=3),

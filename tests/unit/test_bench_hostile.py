@@ -9,6 +9,7 @@ import pytest
 from tests.bench import hostile
 
 
+@pytest.mark.long
 def test_hostile_pages_among_ordinary_ones_leave_them_most_of_their_throughput(
     cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

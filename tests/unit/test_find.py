@@ -18,6 +18,7 @@ from stream.tools.find_clusters import clusters
 from stream.tools.find_pairs import Pairs, distinct, near_pairs
 from stream.tools.find_reading import read_fingerprints
 from tests import naive_find
+from tests.short import examples
 
 PAIR = 0xFF << 56
 FAMILY = [0, 3, 15, PAIR, PAIR + (1 << 40), 0x0F0F << 20]
@@ -99,7 +100,7 @@ def test_a_crowd_is_found_whole_in_parts_and_in_order(monkeypatch: pytest.Monkey
     assert len(parts) > len(column) // 64 + 1
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.integers(2, 40), st.data())
 def test_clusters_are_connected_however_the_pairs_come(count: int, data: st.DataObject) -> None:
     place = st.integers(0, count - 1)

@@ -11,6 +11,7 @@ from stream.kernels.hashing import hash_words, mix, murmur
 from stream.kernels.sketch import sketch
 from stream.text import tables
 from tests import naive_text
+from tests.short import examples
 
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -19,13 +20,13 @@ def reference(data: bytes, seed: int) -> int:
     return mmh3.hash64(data, seed, x64arch=True, signed=False)[0]
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(500), deadline=None)
 @given(data=st.binary(min_size=1, max_size=100), seed=SEEDS)
 def test_murmur_is_mmh3s_first_half(data: bytes, seed: int) -> None:
     assert int(murmur(np.frombuffer(data, np.uint8), len(data), np.uint64(seed))) == reference(data, seed)
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(500), deadline=None)
 @given(words=st.lists(st.text(min_size=1, max_size=24), min_size=1, max_size=8), seed=SEEDS)
 def test_a_word_hashes_as_the_utf8_of_its_casefold(words: list[str], seed: int) -> None:
     folded = [tables.fold_text(word) for word in words]
@@ -53,7 +54,7 @@ ASCII = st.text(st.characters(max_codepoint=127), min_size=1, max_size=18)
 NEARLY_HAN = st.text("中文龥一鿿㐀𠮷々aＺé", min_size=1, max_size=7)
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(500), deadline=None)
 @given(word=st.one_of(ASCII, NEARLY_HAN, st.builds(lambda a, b: a + b, ASCII, NEARLY_HAN)), seed=SEEDS)
 def test_the_short_ways_for_ascii_and_han_give_hash_and_kind_of_the_long_way(word: str, seed: int) -> None:
     folded = tables.fold_text(word)

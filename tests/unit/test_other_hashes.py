@@ -12,6 +12,7 @@ from stream.kernels.other_hashes import cyclic, fnv1, jenkins
 from stream.kernels.simhash import simhash
 from stream.text import tables
 from tests.naive_text import M64, casefold, fold, java_fnv1, one_at_a_time, window_hash
+from tests.short import examples
 
 WORDS = st.text(max_size=20).map(fold)
 
@@ -43,13 +44,13 @@ def test_one_at_a_time_gives_its_published_values() -> None:
     assert hashed("a", "jenkins") & 0xFFFFFFFF == one_at_a_time(b"a", 0) == 0xCA2E9442
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(word=WORDS)
 def test_fnv1_is_that_of_the_java_program_for_any_word(word: str) -> None:
     assert hashed(word, "fnv1") == java_fnv1(casefold(word))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(word=WORDS, seed=st.integers(0, (1 << 32) - 1))
 def test_jenkins_is_one_at_a_time_twice_for_any_word(word: str, seed: int) -> None:
     data = casefold(word).encode()
@@ -57,7 +58,7 @@ def test_jenkins_is_one_at_a_time_twice_for_any_word(word: str, seed: int) -> No
     assert hashed(word, "jenkins", seed) == one_at_a_time(data, low) << 32 | low
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(values=st.lists(st.integers(0, M64), min_size=1, max_size=50), size=st.integers(1, 32))
 def test_a_rolling_window_has_the_hash_of_its_words(values: list[int], size: int) -> None:
     windows = [values[at : at + size] for at in range(max(len(values) - size + 1, 1))]

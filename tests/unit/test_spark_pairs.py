@@ -17,6 +17,7 @@ pytest.importorskip("pyspark")
 from stream.spark.forest import forest
 from stream.spark.pairs import Blocks, Entry, Match, blocked, matches
 from stream.spark.versions import newest
+from tests.short import examples
 
 POLICY = Policy("12345678", 128, 8, 90, None, "any", short_words=20, short_distance=5, short_agreement=100)
 
@@ -76,7 +77,7 @@ def test_a_recipe_without_sketch_and_without_short_pages() -> None:
     assert sorted(by_blocks(rows, policy)) == by_hand(rows, policy)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30)), max_size=60), st.integers(1, 5))
 def test_forests_of_parts_tie_what_all_ties_do(ties: list[tuple[int, int]], parts: int) -> None:
     cluster = {number: number for number in range(31)}

@@ -20,6 +20,7 @@ from stream.files.folder import StateFolder
 from stream.files.layer import Files
 from stream.files.part import Part
 from tests.faulty_files import FailingFiles
+from tests.short import examples
 from tests.states import facts, found, immutable, number_of, same, state, take
 
 MEGABYTE = 1 << 20
@@ -413,7 +414,7 @@ class Folders(RuleBasedStateMachine):
 
 
 TestFolders = Folders.TestCase
-TestFolders.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestFolders.settings = settings(max_examples=examples(60), stateful_step_count=30, deadline=None)
 
 
 def test_a_folder_that_holds_other_files_is_refused_and_no_file_is_touched(tmp_path: Path) -> None:
