@@ -15,6 +15,8 @@ FAMILY_TRIALS = 8
 """A family has so many times the trials of a kind: some sites make a new kind with every page."""
 PAGES_A_TRIAL = 4
 """New pages divided by this are the trials of a kind, if that is more than its least number of trials."""
+PROBE_EVERY = 8
+"""Of the links on new pages whose kind is given up every eighth is fetched all the same."""
 MAX_KIND_CHARS = 300
 UNREADABLE = "? ?"
 """The kind of an address that cannot be parsed."""
@@ -52,6 +54,10 @@ class _KindRecord:
     """New pages of this kind, or found by way of it."""
     wasted: int = 0
     """Near duplicates in a row since the last new page."""
+    copies: int = 0
+    """Near duplicates in a row without a link of their own, since the last new page."""
+    held_back: int = 0
+    """Links on new pages that came since the kind was given up."""
 
 
 class KindYields:
@@ -75,12 +81,30 @@ class KindYields:
         for name in {name for kind in kinds for name in (kind, _family(kind))}:
             record = self._record(name)
             record.new += 1
-            record.wasted = 0
+            record.wasted = record.copies = 0
 
     def count_duplicate(self, kind: str) -> None:
         """Count a page of this kind that was a near duplicate."""
         for name in (kind, _family(kind)):
             self._record(name).wasted += 1
+
+    def count_links(self, kind: str, has_own: bool) -> None:
+        """Count a near duplicate that a new page led to; `has_own`: it has a link that the new page has not."""
+        record = self._record(kind)
+        record.copies = 0 if has_own else record.copies + 1
+
+    def is_copied(self, kind: str) -> bool:
+        """Whether the kind is given up for new pages, too: its pages have had nothing of their own for long."""
+        record = self._records.get(kind)
+        return record is not None and record.copies >= self._most_wasted(record)
+
+    def holds_back(self, kind: str) -> bool:
+        """Whether a link of this kind on a new page has to wait; every PROBE_EVERYth link is tried at once."""
+        if not self.is_copied(kind):
+            return False
+        record = self._record(kind)
+        record.held_back += 1
+        return record.held_back % PROBE_EVERY != 0
 
     def is_proven(self, kind: str) -> bool:
         """Whether the last page of the kind was new, or led to a new page."""
@@ -90,10 +114,13 @@ class KindYields:
     def trials(self, kind: str) -> int:
         """Return how many more near duplicates in a row the kind may bring; 0: it is given up."""
         record = self._records.get(kind, _KindRecord())
-        left = max(self._least, record.new // PAGES_A_TRIAL) - record.wasted
+        left = self._most_wasted(record) - record.wasted
         if not record.new:
             left = min(left, self._least * FAMILY_TRIALS - self._records.get(_family(kind), _KindRecord()).wasted)
         return max(0, left)
+
+    def _most_wasted(self, record: _KindRecord) -> int:
+        return max(self._least, record.new // PAGES_A_TRIAL)
 
     def _record(self, name: str) -> _KindRecord:
         record = self._records.get(name)

@@ -12,7 +12,8 @@ from scrapy.http import Response
 
 from stream.client import RawPage
 from stream.crawlers.frontier import Decision
-from stream.crawlers.router import LinkRouter, origin_of, router_of
+from stream.crawlers.origin import origin_of
+from stream.crawlers.router import LinkRouter, router_of
 from stream.model import Verdict
 
 SKIP = "simstream_skip"
@@ -45,28 +46,28 @@ class FrontierMiddleware:
         self, response: Response, result: AsyncIterator[Any], spider: Any = None
     ) -> AsyncIterator[Any]:
         """The callback's output without what the verdict takes away; the callback's generator has not begun."""
-        verdict, number = await self._judge(response)
-        decision, through = self._router.judged(origin_of(response), verdict)
+        number = self._router.number()
+        verdict, is_awaited = await self._judge(response, number)
+        page = self._router.begin(response, verdict, number, is_awaited)
         async for found in result:
             if isinstance(found, Request):
-                self._router.mark(found, decision, through, number)
-                kept = self._router.route(found, decision)
+                kept = self._router.route(found, page)
             else:
-                kept = self._item(found, decision)
+                kept = self._item(found, page.decision)
             if kept is not None:
                 yield kept
+        self._router.end(page)
 
-    async def _judge(self, response: Response) -> tuple[Verdict | None, int | None]:
-        """Return a response's verdict; without one in time also a number, by which its links are found later."""
+    async def _judge(self, response: Response, number: int) -> tuple[Verdict | None, bool]:
+        """Return a response's verdict, and whether it may come later: its links are then found by the number."""
         page = None if response.meta.get(SKIP) else page_of(response)
         if page is None:
             self._channel.count("not_sent")
             response.meta[VERDICT] = None
-            return None, None
-        number = self._router.number()
+            return None, False
         verdict = await self._channel.judge(page, partial(self._router.judged_late, number, origin_of(response)))
         response.meta[VERDICT] = verdict
-        return verdict, number if verdict is None and self._channel.options.wait else None
+        return verdict, verdict is None and self._channel.options.wait > 0
 
     def _item(self, item: Any, decision: Decision) -> Any:
         if decision.duplicate and self._channel.options.drop_items:

@@ -6,26 +6,32 @@ import itertools
 import logging
 import secrets
 from collections import OrderedDict
-from typing import Any, NamedTuple
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from scrapy import Request
 from scrapy.http import Response
 
 from stream.crawlers.channel import Channel, channel_of
+from stream.crawlers.copies import MAX_LINKS, PageLinks, address_of, is_named_after
 from stream.crawlers.frontier import Decision, decide, is_comparable, is_duplicate
 from stream.crawlers.held import AT_ONCE, Held
 from stream.crawlers.kinds import KindYields, kind_of
+from stream.crawlers.origin import (
+    CHAIN,
+    FORM_OF,
+    KEEP,
+    THROUGH,
+    TRIED,
+    UNJUDGED,
+    LinkingPage,
+    LinkOrigin,
+    origin_of,
+)
 from stream.model import Verdict
 
-CHAIN = "simstream_duplicates"
-"""In a request's meta: how many near duplicates in a row lead to it."""
-THROUGH = "simstream_through"
-"""In a request's meta: the kinds of these near duplicates' addresses."""
-UNJUDGED = "simstream_unjudged"
-"""In a request's meta: the number of the page with this link, if that page had no verdict in time."""
-KEEP = "simstream_keep"
-"""In a request's meta: the link is followed whatever page it stands on."""
+COPIES = "copies of pages: "
+"""Begins the kind of links that wait although they stand on new pages."""
 logger = logging.getLogger("simstream.crawlers")
 MAX_THROUGH = 8
 """Kinds that are kept of a chain, at most: the nearest ones."""
@@ -42,21 +48,6 @@ def router_of(crawler: Any) -> LinkRouter:
     return router
 
 
-class LinkOrigin(NamedTuple):
-    """What led to a page."""
-
-    chain: int
-    """How many near duplicates in a row led to it."""
-    kinds: tuple[str, ...]
-    """The kind of its own address, then the kinds of these near duplicates, the nearest first."""
-
-
-def origin_of(response: Response) -> LinkOrigin:
-    """Return what led to a response, as its request says."""
-    own = kind_of(response.meta.get("redirect_urls", [response.url])[0])
-    return LinkOrigin(response.meta.get(CHAIN, 0), tuple(dict.fromkeys((own, *response.meta.get(THROUGH, ())))))
-
-
 class LinkRouter:
     """Decides about links, and learns from verdicts which kinds of addresses are worth a fetch. Bounded memory."""
 
@@ -65,7 +56,8 @@ class LinkRouter:
         options = channel.options
         self._probes = options.links == "probe"
         self._yields = KindYields(options.trials)
-        trials = self._yields.trials if self._probes else lambda _: AT_ONCE
+        self._page_links = PageLinks()
+        trials = self._trials if self._probes else lambda _: AT_ONCE
         waits = options.links in ("probe", "deprioritize")
         self.held = Held(crawler, options.held, trials) if waits else None
         """The waiting links; None where no link ever waits."""
@@ -85,8 +77,26 @@ class LinkRouter:
         return decision, origin.kinds[:MAX_THROUGH] if decision.chain else ()
 
     def number(self) -> int:
-        """Return a number for a page that has no verdict yet."""
+        """Return a number for a page."""
         return next(self._numbers)
+
+    def begin(self, response: Response, verdict: Verdict | None, number: int, is_awaited: bool) -> LinkingPage:
+        """Learn from a page's verdict; return the page, whose links are then routed."""
+        origin = origin_of(response)
+        decision, through = self.judged(origin, verdict)
+        callback = response.request.callback if response.request is not None else None
+        own = {address_of(response.url)}
+        return LinkingPage(response.url, number, origin, decision, through, callback, is_awaited, own)
+
+    def end(self, page: LinkingPage) -> None:
+        """Learn from the links of a page, once all are routed."""
+        if not page.decision.duplicate:
+            self._page_links.add(page.number, page.links)
+        elif page.origin.form_of is not None:
+            others = page.links - {address_of(page.url)}
+            has_all = self._page_links.has_all(page.origin.form_of, others)
+            if has_all is not None:
+                self._yields.count_links(page.origin.kinds[0], has_own=not has_all)
 
     def judged_late(self, number: int, origin: LinkOrigin, verdict: Verdict) -> None:
         """Learn from a late verdict. The queued links of a near duplicate leave the queue."""
@@ -96,33 +106,65 @@ class LinkRouter:
             if len(self._late) > MAX_LATE:
                 self._late.popitem(last=False)
 
-    def mark(self, request: Request, decision: Decision, through: tuple[str, ...], number: int | None) -> None:
-        """Note in a link's meta what leads to it. A spider may have copied the meta of the page: replace that."""
-        for name, value in ((CHAIN, decision.chain), (THROUGH, through), (UNJUDGED, number)):
-            if value or name in request.meta:
-                request.meta[name] = value
-
-    def route(self, request: Request, decision: Decision) -> Request | None:
-        """Return the link for the scheduler, or None where it waits or is dropped."""
+    def route(self, request: Request, page: LinkingPage) -> Request | None:
+        """Return the page's link for the scheduler, or None where the link waits or is dropped."""
+        decision = page.decision
+        self._mark(request, decision, page.through, page.number if page.is_awaited else None)
+        self._relate(request, page)
         if request.meta.get(KEEP):
             return self._follow(request)
         if decision.drop:
             self._drop()
             return None
-        if not decision.priority or request.dont_filter:
+        if request.dont_filter:
             return self._follow(request)
-        return self._defer(request, decision)
+        if decision.priority:
+            return self._defer(request, decision)
+        return None if self._is_held_back(request) else self._follow(request)
+
+    def _mark(self, request: Request, decision: Decision, through: tuple[str, ...], number: int | None) -> None:
+        """Note in a link's meta what leads to it. A spider may have copied the meta of the page: replace that."""
+        for name, value in ((CHAIN, decision.chain), (THROUGH, through), (UNJUDGED, number)):
+            if value or name in request.meta:
+                request.meta[name] = value
+
+    def _relate(self, request: Request, page: LinkingPage) -> None:
+        """Note a link of the page, and whether the link's address is named after the page."""
+        if len(page.links) <= MAX_LINKS:
+            page.links.add(address_of(request.url))
+        is_form = self._probes and not (page.decision.duplicate or page.is_awaited or request.dont_filter)
+        is_form = is_form and request.callback == page.callback and is_named_after(request.url, page.url)
+        for name, value in ((FORM_OF, page.number if is_form else None), (TRIED, None)):
+            if value or name in request.meta:
+                request.meta[name] = value
+
+    def _is_held_back(self, request: Request, again: bool = False) -> bool:
+        """Whether a link on a new page waits, since its kind brings nothing but copies of such pages."""
+        meta = request.meta
+        if meta.get(FORM_OF) is None or meta.get(TRIED) or meta.get(KEEP) or self.held is None:
+            return False
+        kind = kind_of(request.url)
+        if not self._yields.holds_back(kind):
+            meta[TRIED] = self._yields.is_copied(kind)
+            return False
+        before = self.held.forget(request)
+        again = again or (before is not None and before.dont_filter)
+        if not self.held.hold(request.replace(dont_filter=again), 0, COPIES + kind):
+            return False
+        self.channel.count("links/held")
+        return True
 
     def is_pruned(self, request: Request) -> bool:
-        """Whether a request must not be fetched now, since a late verdict calls its page a near duplicate.
+        """Whether a queued request must not be fetched now.
 
-        The request then waits, as other links of near duplicates do, or is dropped.
+        Either a late verdict calls its page a near duplicate, or its kind has been given up since. The request then
+        waits, as other links of near duplicates do, or is dropped.
         """
         known = self._late.get(request.meta.get(UNJUDGED, 0))
         if known is None or request.meta.get(KEEP):
-            return False
+            return self._is_held_back(request, again=True)
         decision, through = known
-        self.mark(request, decision, through, None)
+        self._mark(request, decision, through, None)
         kind = self._kind(request)
         if not decision.drop and (self._is_proven(kind) or not self._holds(request, decision, kind, again=True)):
             return False
@@ -156,6 +198,12 @@ class LinkRouter:
         """Hold a link back, where there is room. `again`: Scrapy has seen its address, and would filter it out."""
         late = request.replace(priority=request.priority + decision.priority, dont_filter=again)
         return self.held is not None and self.held.hold(late, decision.chain, kind)
+
+    def _trials(self, kind: str) -> int:
+        """Return how many waiting links of a kind may be fetched now."""
+        if kind.startswith(COPIES):
+            return 0 if self._yields.is_copied(kind.removeprefix(COPIES)) else AT_ONCE
+        return self._yields.trials(kind)
 
     def _is_proven(self, kind: str) -> bool:
         return self._probes and self._yields.is_proven(kind)

@@ -1,7 +1,8 @@
 """A site with all that wastes a crawler's time, served on loopback.
 
-It has mirrors, printer versions, session ids, a calendar that goes on and on and whose days are empty, tags, pages
-of one template, and an archive: numbered pages under one introduction, on which alone some of the articles stand.
+It has mirrors, printer versions, forms to share an article, session ids, a calendar that goes on and on and whose
+days are empty, tags, pages of one template, and an archive: numbered pages under one introduction, on which alone
+some of the articles stand.
 The first fetch of what a page holds is useful, in whatever form it comes; every other is useless.
 """
 
@@ -107,6 +108,8 @@ class Site:
             case ["print", number]:
                 title, paragraphs = self._text(int(number))
                 return Page(f"article {number}", f"Print: {title}", paragraphs, [f"/article/{number}", "/"])
+            case ["share", number]:
+                return self._share(int(number))
             case ["calendar", number]:
                 return self._month(int(number))
             case ["calendar", number, day]:
@@ -148,10 +151,18 @@ class Site:
         near = [one % self.size.articles for one in (number - 1, number + 1, number + 7)]
         near = near if number < self.size.articles else []
         links = [f"/article/{one}" + (f"?sid={session}" if session else "") for one in near]
-        links += [f"/print/{number}", "/", f"/tag/{number % self.size.tags}", "/calendar/0"]
+        links += [f"/print/{number}", f"/share/{number}", "/", f"/tag/{number % self.size.tags}", "/calendar/0"]
         if session < self.size.sessions:
             links.append(f"/article/{number}?sid={session + 1}")
         return Page(f"article {number}", title, paragraphs, links)
+
+    def _share(self, number: int) -> Page:
+        said = (
+            "Tell a friend about this story. We send one letter with its address and your greeting, keep neither "
+            "name nor address longer than a day, and give them to nobody. Write at most three hundred characters; "
+            "addresses of other sites are taken out. Whoever does not want such letters can tell us with one click."
+        )
+        return Page("share", f"Share: {self._text(number)[0]}", [said], [f"/article/{number}", "/"])
 
     def _month(self, number: int) -> Page:
         when = f"{MONTHS[number % 12]} {2026 + number // 12}"

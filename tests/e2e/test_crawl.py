@@ -21,7 +21,8 @@ from stream.crawlers import channel as channel_module
 from stream.crawlers.channel import Channel
 from stream.crawlers.middleware import SKIP, VERDICT
 from stream.crawlers.options import Options
-from stream.crawlers.router import CHAIN, KEEP, LinkRouter
+from stream.crawlers.origin import CHAIN, KEEP
+from stream.crawlers.router import LinkRouter
 from tests.bench.crawl import Crawled, crawl, saved, told
 from tests.bench.crawl_site import Served, Size
 from tests.bench.crawl_text import article
@@ -87,6 +88,17 @@ def test_every_article_is_found_and_most_useless_fetches_are_saved(
         "simstream/verdict/near_duplicate"
     ) + again.count("simstream/verdict/too_short") + again.count("simstream/verdict/new")
     assert saved(without, again) > 0.6
+
+
+def test_print_and_share_pages_are_mostly_not_fetched_and_every_article_is_found(place: Place) -> None:
+    size = Size(articles=120, archived=40, mirrors=0, sessions=0, months=0, days=1, tags=2)
+    with Served(size) as site:
+        without = crawl(site)
+        found = crawl(site, *through(place))
+    print(told("without", without))
+    print(told("with", found), f"{saved(without, found):.1%} saved")
+    assert without.articles == found.articles == size.total
+    assert saved(without, found) > 0.6
 
 
 Links = list[Request]

@@ -13,9 +13,11 @@ from scrapy.utils.request import RequestFingerprinter
 
 from stream.crawlers import kinds
 from stream.crawlers import router as router_module
+from stream.crawlers.copies import is_named_after
 from stream.crawlers.kinds import FAMILY_TRIALS, KindYields, kind_of
 from stream.crawlers.options import Options
-from stream.crawlers.router import UNJUDGED, LinkRouter, origin_of
+from stream.crawlers.origin import UNJUDGED, origin_of
+from stream.crawlers.router import LinkRouter
 from stream.model import Source, Verdict
 
 TRIALS = 3
@@ -115,12 +117,11 @@ def page(path: str, request: Request | None = None) -> HtmlResponse:
 def followed(links: LinkRouter, response: HtmlResponse, kind: str | None, *paths: str) -> list[Request]:
     """The links of a page, with those that go to the scheduler at once."""
     judged = None if kind is None else verdict(kind)
-    number = links.number() if judged is None else None
-    decision, through = links.judged(origin_of(response), judged)
+    linking = links.begin(response, judged, links.number(), is_awaited=judged is None)
     requests = [Request(f"https://a.example/{path}") for path in paths]
-    for request in requests:
-        links.mark(request, decision, through, number)
-    return [kept for request in requests if (kept := links.route(request, decision)) is not None]
+    kept = [kept for request in requests if (kept := links.route(request, linking)) is not None]
+    links.end(linking)
+    return kept
 
 
 def test_links_of_a_near_duplicate_wait_and_those_of_a_proven_kind_go_at_once() -> None:
@@ -188,6 +189,89 @@ def test_a_late_verdict_of_a_new_page_takes_no_link_away_and_late_pages_are_boun
     for request in queued:
         links.judged_late(request.meta[UNJUDGED], origin_of(response), verdict("near_duplicate"))
     assert [links.is_pruned(request) for request in queued] == [False, False, False, True, True]
+
+
+@pytest.mark.parametrize(
+    ("link", "page", "is_named"),
+    [
+        ("https://a.example/print/17", "https://a.example/article/17", True),
+        ("https://a.example/print/170", "https://a.example/article/17", False),
+        ("https://a.example/article-17-print.html", "https://a.example/article-17.html", True),
+        ("https://a.example/print?id=17", "https://a.example/view?id=17&lang=en", False),
+        ("https://a.example/print?id=17&lang=en", "https://a.example/view?id=17&lang=en", True),
+        ("https://a.example/2026/03/the-bridge/share", "https://a.example/2026/03/the-bridge/", True),
+        ("https://b.example/send?u=https%3A%2F%2Fa.example%2Fx%2F", "https://a.example/x/", True),
+        ("https://a.example/tag/harbour", "https://a.example/article/the-harbour", False),
+        ("https://a.example/archive/3", "https://a.example/archive/2", False),
+        ("https://a.example/article/17", "https://a.example/", False),
+        ("http://[broken", "https://a.example/17", False),
+    ],
+)
+def test_a_link_is_named_after_a_page_whose_number_or_name_it_has(link: str, page: str, is_named: bool) -> None:
+    assert is_named_after(link, page) == is_named
+
+
+def visited(links: LinkRouter, number: int, form: str = "print", *own: str) -> list[str]:
+    """Fetch a new article, and its other form unless that waits; return the article's links that go at once."""
+    kept = followed(links, page(f"article/{number}"), "new", f"{form}/{number}", "about")
+    for request in kept:
+        if form in request.url and not links.is_pruned(request):
+            followed(links, page(f"{form}/{number}", request), "near_duplicate", f"article/{number}", *own)
+    return [request.url.rpartition("example/")[2] for request in kept]
+
+
+def test_links_on_new_pages_wait_once_their_kind_brings_nothing_but_copies() -> None:
+    links = router()
+    found = [visited(links, number) for number in range(100, 100 + TRIALS + 16)]
+    assert all("about" in one for one in found)
+    tried = [number for number, one in enumerate(found) if len(one) == 2]
+    assert tried == [*range(TRIALS), TRIALS + 7, TRIALS + 15]  # then every eighth
+    assert links.held is not None
+    assert (len(links.held), links.held.take(99)) == (14, [])
+
+
+def test_waiting_links_on_new_pages_are_followed_after_one_of_them_brought_a_new_page() -> None:
+    links = router()
+    for number in range(100, 107 + TRIALS):
+        visited(links, number)
+    [_, tried] = followed(links, page("article/200"), "new", "about", "print/200")
+    followed(links, page("print/200", tried), "new")
+    assert links.held is not None
+    assert len(links.held.take(99)) == 7
+    assert len(visited(links, 300)) == 2
+
+
+def test_near_duplicates_with_a_link_of_their_own_are_followed_from_every_new_page() -> None:
+    links = router()  # a tag's next page repeats its introduction, and lists articles that are known already
+    found = [visited(links, number, "more", f"article/{number + 500}") for number in range(100, 140)]
+    assert all(len(one) == 2 for one in found)
+
+
+def test_of_a_kind_with_copies_and_articles_the_articles_are_followed() -> None:
+    links = router()
+    for number in range(100, 120):
+        visited(links, number, "view")
+    kept = followed(links, page("article/200"), "new", "view/200", "view/7", "view/8")
+    assert [request.url for request in kept] == ["https://a.example/view/7", "https://a.example/view/8"]
+
+
+def test_a_link_for_another_callback_is_followed() -> None:
+    links = router()
+    for number in range(100, 120):
+        visited(links, number)
+    linking = links.begin(page("article/200"), verdict("new"), links.number(), is_awaited=False)
+    request = Request("https://a.example/print/200", callback=print)
+    assert links.route(request, linking) is request
+
+
+def test_queued_links_on_new_pages_leave_the_queue_when_their_kind_is_given_up() -> None:
+    links = router()
+    queued = followed(links, page("article/200"), "new", "print/200")
+    for number in range(100, 100 + TRIALS):
+        visited(links, number)
+    assert links.is_pruned(queued[0])
+    assert links.held is not None
+    assert len(links.held) == 1
 
 
 def test_links_that_are_all_dropped_are_counted_and_told_once(caplog: pytest.LogCaptureFixture) -> None:

@@ -1,0 +1,75 @@
+"""Links to other forms of the page on which they stand, such as its print page. Knows nothing of Scrapy.
+
+A kind of address is given up for new pages, too, once its pages have nothing of their own: their text is a near
+duplicate, and every link on them is also on the page that leads to them. The second half matters. The next page of
+an archive may repeat the introduction of the page before it, but has links of its own.
+"""
+
+from __future__ import annotations
+
+import re
+from array import array
+from collections import OrderedDict
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+MAX_PAGES = 2_000
+"""New pages whose links are remembered, the last ones."""
+MAX_LINKS = 300
+"""Links that are remembered of a page. If a page has more, it counts as a page with links of its own."""
+_NUMBER = re.compile(r"\d+")
+
+
+def is_named_after(link: str, page: str) -> bool:
+    """Whether a link's address has the number or the name of a page: `/print/17` has that of `/article/17`.
+
+    False for a page whose address ends without a name, such as a front page.
+    """
+    try:
+        own = _own_names(page)
+        others = _names(link)
+    except ValueError:
+        return False
+    if not own:
+        return False
+    numbers = {number for name in others for number in _NUMBER.findall(name)}
+    return unquote(link).endswith(page) or all(
+        name in others or set(_NUMBER.findall(name) or [name]) <= numbers for name in own
+    )
+
+
+def _own_names(url: str) -> list[str]:
+    """Return what tells a page from its like: the values in its address's query, or else its path's last part."""
+    values = [value for _, value in parse_qsl(urlsplit(url).query)]
+    return values or _names(url)[-1:]
+
+
+def _names(url: str) -> list[str]:
+    """Return the segments of an address's path, without a file's ending, and the values of its query."""
+    parts = urlsplit(url)
+    path = [segment for segment in parts.path.split("/") if segment]
+    if path:
+        path[-1] = path[-1].rpartition(".")[0] or path[-1]
+    return path + [value for _, value in parse_qsl(parts.query)]
+
+
+def address_of(url: str) -> int:
+    """Return a number for an address without its fragment."""
+    return hash(url.partition("#")[0])
+
+
+class PageLinks:
+    """Remembers the links of the last new pages. Memory: at most MAX_PAGES times MAX_LINKS numbers, 5 MB."""
+
+    def __init__(self) -> None:
+        self._links: OrderedDict[int, array[int]] = OrderedDict()
+
+    def add(self, page: int, links: set[int]) -> None:
+        """Remember the addresses of all links on the page with this number, and the page's own."""
+        self._links[page] = array("q", list(links)[:MAX_LINKS])
+        if len(self._links) > MAX_PAGES:
+            self._links.popitem(last=False)
+
+    def has_all(self, page: int, links: set[int]) -> bool | None:
+        """Return whether the page with this number has all these links; None if its links are not known."""
+        known = self._links.get(page)
+        return None if known is None else links <= set(known)
