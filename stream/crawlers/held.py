@@ -6,22 +6,15 @@ duplicate and then on a page worth following would stay behind all others.
 
 from __future__ import annotations
 
-import logging
-from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from heapq import nsmallest
 from typing import Any, NamedTuple
 
 from scrapy import Request, signals
 from scrapy.exceptions import DontCloseSpider
 
-logger = logging.getLogger("simstream.crawlers")
 AT_ONCE = 100
 """Links that are given to the scheduler when the spider is idle: few, since what they lead to may be worth more."""
-MAX_NAMED = 1_000
-"""Kinds of addresses whose dropped links are counted each by itself; further kinds are counted together."""
-MAX_SHOWN = 3
-"""Kinds of addresses that the log names at the end, at most."""
 
 
 class HeldLink(NamedTuple):
@@ -35,7 +28,7 @@ class Held:
     """Keeps a bounded number of links by kind of address.
 
     Links after few near duplicates in a row leave first within their kind. One address counts once. Links of a kind
-    without trials stay until the end, and are then dropped.
+    without trials stay until the end.
     """
 
     def __init__(self, crawler: Any, most: int, trials: Callable[[str], int]) -> None:
@@ -45,9 +38,7 @@ class Held:
         self.trials = trials
         self._kind_of: dict[bytes, str] = {}
         self._by_kind: dict[str, dict[bytes, HeldLink]] = {}
-        self._refused: Counter[str] = Counter()
         crawler.signals.connect(self._idle, signal=signals.spider_idle)
-        crawler.signals.connect(self._closed, signal=signals.spider_closed)
 
     def __len__(self) -> int:
         return len(self._kind_of)
@@ -67,12 +58,6 @@ class Held:
             links[name] = HeldLink(least, request.replace(dont_filter=again))
         return True
 
-    def refuse(self, kind: str) -> None:
-        """Count a dropped link: there was neither room nor a trial for it."""
-        named = kind in self._refused or len(self._refused) < MAX_NAMED
-        self._refused[kind if named else "others"] += 1
-        self._count("dropped")
-
     def forget(self, request: Request) -> Request | None:
         """Return the held link with this address, if any, and hold it no longer."""
         if not self._kind_of:
@@ -85,6 +70,12 @@ class Held:
         if not self._by_kind[kind]:
             del self._by_kind[kind]
         return held.request
+
+    def links(self) -> Iterator[tuple[str, Request]]:
+        """Yield the waiting links with their kinds."""
+        for kind, links in self._by_kind.items():
+            for link in links.values():
+                yield kind, link.request
 
     def take(self, most: int) -> list[Request]:
         """Return the next links to fetch, at most `most`. Cost: a look at every link of their kinds."""
@@ -105,35 +96,8 @@ class Held:
         for request in taken:
             self._crawler.engine.crawl(request)
         if taken:
-            self._count("tried", len(taken))
+            self._crawler.stats.inc_value("simstream/links/tried", len(taken))
             raise DontCloseSpider
-
-    def _closed(self, reason: str = "") -> None:
-        """Report the links that were not fetched: dropped, or left over by a crawl that was stopped early."""
-        if reason != "finished":
-            if self._kind_of:
-                self._crawler.stats.set_value("simstream/links/left", len(self))
-                logger.warning(
-                    "%d links of near duplicates still waited and are lost: a crawl that goes on from its JOBDIR "
-                    "does not find what only these links lead to; SIMSTREAM_LINKS=deprioritize keeps all links",
-                    len(self),
-                )
-            return
-        dropped = Counter({kind: len(links) for kind, links in self._by_kind.items()})
-        if dropped:
-            self._count("dropped", dropped.total())
-        dropped += self._refused
-        if dropped:
-            kinds = ", ".join(f"{kind} ({count})" for kind, count in dropped.most_common(MAX_SHOWN))
-            logger.warning(
-                "%d links of near duplicates were not followed, since links of the same kinds brought no new page; "
-                "the largest kinds: %s. To follow all links, set SIMSTREAM_LINKS=deprioritize",
-                dropped.total(),
-                kinds,
-            )
-
-    def _count(self, what: str, by: int = 1) -> None:
-        self._crawler.stats.inc_value(f"simstream/links/{what}", by)
 
     def _name(self, request: Request) -> bytes:
         name: bytes = self._crawler.request_fingerprinter.fingerprint(request)

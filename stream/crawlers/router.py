@@ -9,11 +9,12 @@ from collections import OrderedDict
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from scrapy import Request
+from scrapy import Request, signals
 from scrapy.http import Response
 
 from stream.crawlers.channel import Channel, channel_of
 from stream.crawlers.copies import MAX_LINKS, PageLinks, address_of, is_named_after
+from stream.crawlers.dropped import DroppedLinks
 from stream.crawlers.frontier import Decision, decide, is_comparable, is_duplicate
 from stream.crawlers.held import AT_ONCE, Held
 from stream.crawlers.kinds import KindYields, kind_of
@@ -61,6 +62,8 @@ class LinkRouter:
         waits = options.links in ("probe", "deprioritize")
         self.held = Held(crawler, options.held, trials) if waits else None
         """The waiting links; None where no link ever waits."""
+        self._dropped = DroppedLinks(crawler)
+        crawler.signals.connect(self._closed, signal=signals.spider_closed)
         self._numbers = itertools.count(secrets.randbits(60))
         """Begins at a random number: a resumed crawl may still have requests of the process before."""
         self._told = False
@@ -114,7 +117,7 @@ class LinkRouter:
         if request.meta.get(KEEP):
             return self._follow(request)
         if decision.drop:
-            self._drop()
+            self._drop(request)
             return None
         if request.dont_filter:
             return self._follow(request)
@@ -171,8 +174,8 @@ class LinkRouter:
         self.channel.count("links/pruned")
         return True
 
-    def _drop(self) -> None:
-        self.channel.count("links/dropped")
+    def _drop(self, request: Request) -> None:
+        self._dropped.add(request, kind_of(request.url))
         if not self._told:
             self._told = True
             logger.warning(
@@ -189,7 +192,7 @@ class LinkRouter:
             self.channel.count("links/held")
             return None
         if self.held is not None and not self.held.trials(kind):
-            self.held.refuse(kind)
+            self._dropped.add(request, kind)
             return None
         self.channel.count("links/deprioritized")
         return late
@@ -204,6 +207,21 @@ class LinkRouter:
         if kind.startswith(COPIES):
             return 0 if self._yields.is_copied(kind.removeprefix(COPIES)) else AT_ONCE
         return self._yields.trials(kind)
+
+    def _closed(self, reason: str = "") -> None:
+        """Report the links that were not fetched: dropped, or left over by a crawl that was stopped early."""
+        waiting = list(self.held.links()) if self.held is not None else []
+        if reason == "finished":
+            for kind, request in waiting:
+                self._dropped.add(request, kind)
+        elif waiting:
+            self.channel.count("links/left", len(waiting))
+            logger.warning(
+                "%d links of near duplicates still waited and are lost: a crawl that goes on from its JOBDIR "
+                "does not find what only these links lead to; SIMSTREAM_LINKS=deprioritize keeps all links",
+                len(waiting),
+            )
+        self._dropped.tell()
 
     def _is_proven(self, kind: str) -> bool:
         return self._probes and self._yields.is_proven(kind)

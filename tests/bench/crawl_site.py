@@ -12,11 +12,13 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, urljoin, urlsplit
 
 from tests.bench.crawl_text import MONTHS, PLACES
 from tests.bench.crawl_text import article as made_article
 
+EVERYWHERE = ("/", "/list/0")
+"""What every page links to."""
 Article = Callable[[int], tuple[str, list[str]]]
 """Title and paragraphs of an article, by its number."""
 
@@ -66,19 +68,24 @@ class Site:
         self._text = article
         self._lock = threading.Lock()
         self.fetched: list[Page] = []
+        self._fetched_urls: set[str] = set()
+        self._linked_urls: set[str] = set()
 
     def get(self, host: int, target: str) -> Page | None:
         """The page at a path with its query; None where there is none. Counts the fetch."""
         page = self._page(host, target)
         if page is not None:
+            url = f"http://{self.hosts[host]}{target}"
             with self._lock:
                 self.fetched.append(page)
+                self._fetched_urls.add(url)
+                self._linked_urls.update(urljoin(url, link) for link in (*page.links, *EVERYWHERE))
         return page
 
     def forget(self) -> None:
         """Count anew."""
         with self._lock:
-            self.fetched = []
+            self.fetched, self._fetched_urls, self._linked_urls = [], set(), set()
 
     def articles_found(self) -> set[str]:
         """The articles that were fetched, in whatever form."""
@@ -87,6 +94,10 @@ class Site:
     def useless(self) -> int:
         """How many fetches brought nothing new."""
         return len(self.fetched) - len({page.content for page in self.fetched})
+
+    def unfetched(self) -> set[str]:
+        """The addresses that fetched pages link to and nobody has fetched."""
+        return self._linked_urls - self._fetched_urls
 
     def missed(self) -> set[str]:
         """The articles that were not fetched in any form."""
