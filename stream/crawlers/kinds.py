@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import OrderedDict
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from urllib.parse import parse_qsl, urlsplit
 
 MAX_KINDS = 10_000
@@ -118,6 +118,15 @@ class KindYields:
         if not record.new:
             left = min(left, self._least * FAMILY_TRIALS - self._records.get(_family(kind), _KindRecord()).wasted)
         return max(0, left)
+
+    def records(self) -> list[tuple[str, tuple[int, ...]]]:
+        """Return what is known, for `restore`."""
+        return [(name, astuple(record)) for name, record in self._records.items()]
+
+    def restore(self, records: Iterable[tuple[str, tuple[int, ...]]]) -> None:
+        """Begin with what an earlier process knew."""
+        for name, counts in records:
+            self._records[name] = _KindRecord(*counts)
 
     def _most_wasted(self, record: _KindRecord) -> int:
         return max(self._least, record.new // PAGES_A_TRIAL)

@@ -17,6 +17,7 @@ from stream.crawlers.copies import MAX_LINKS, PageLinks, address_of, is_named_af
 from stream.crawlers.dropped import DroppedLinks
 from stream.crawlers.frontier import Decision, decide, is_comparable, is_duplicate
 from stream.crawlers.held import AT_ONCE, Held
+from stream.crawlers.jobdir import JobFolder
 from stream.crawlers.kinds import KindYields, kind_of
 from stream.crawlers.origin import (
     CHAIN,
@@ -63,6 +64,8 @@ class LinkRouter:
         self.held = Held(crawler, options.held, trials) if waits else None
         """The waiting links; None where no link ever waits."""
         self._dropped = DroppedLinks(crawler)
+        self._job = JobFolder(crawler)
+        crawler.signals.connect(self._opened, signal=signals.spider_opened)
         crawler.signals.connect(self._closed, signal=signals.spider_closed)
         self._numbers = itertools.count(secrets.randbits(60))
         """Begins at a random number: a resumed crawl may still have requests of the process before."""
@@ -208,19 +211,36 @@ class LinkRouter:
             return 0 if self._yields.is_copied(kind.removeprefix(COPIES)) else AT_ONCE
         return self._yields.trials(kind)
 
+    def _opened(self) -> None:
+        """Go on with the links that a stopped crawl has left in its JOBDIR."""
+        if self.held is None:
+            return
+        kept = self._job.load()
+        self._yields.restore(kept.kinds)
+        for request in kept.requests:
+            meta = request.meta
+            is_copy = meta.get(FORM_OF) is not None and not meta.get(CHAIN)
+            kind = COPIES + kind_of(request.url) if is_copy else self._kind(request)
+            self.held.hold(request, meta.get(CHAIN, 0), kind)
+
     def _closed(self, reason: str = "") -> None:
-        """Report the links that were not fetched: dropped, or left over by a crawl that was stopped early."""
+        """Keep the waiting links of a crawl that was stopped; report those that were dropped, or are lost."""
         waiting = list(self.held.links()) if self.held is not None else []
         if reason == "finished":
+            self._job.clear()
             for kind, request in waiting:
                 self._dropped.add(request, kind)
-        elif waiting:
-            self.channel.count("links/left", len(waiting))
-            logger.warning(
-                "%d links of near duplicates still waited and are lost: a crawl that goes on from its JOBDIR "
-                "does not find what only these links lead to; SIMSTREAM_LINKS=deprioritize keeps all links",
-                len(waiting),
-            )
+        elif self.held is not None:
+            lost = self._job.save([request for _, request in waiting], self._yields.records())
+            if len(waiting) > lost:
+                self.channel.count("links/kept", len(waiting) - lost)
+            if lost:
+                self.channel.count("links/lost", lost)
+                logger.warning(
+                    "%d links still waited and are lost: what only these links lead to is not found. Set JOBDIR to "
+                    "keep waiting links for a crawl that goes on; their callbacks must be methods of the spider",
+                    lost,
+                )
         self._dropped.tell()
 
     def _is_proven(self, kind: str) -> bool:

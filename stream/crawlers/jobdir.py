@@ -1,0 +1,77 @@
+"""Keeps in the JOBDIR of a crawl that is stopped what the crawl needs that goes on from there."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import pickle
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from scrapy import Request
+from scrapy.utils.job import job_dir
+from scrapy.utils.request import request_from_dict
+
+logger = logging.getLogger("simstream.crawlers")
+FILE = "simstream.links"
+
+
+class KeptLinks(NamedTuple):
+    """What a stopped crawl has left."""
+
+    requests: list[Request]
+    """The waiting links, in the order in which they were held back."""
+    kinds: list[tuple[str, tuple[int, ...]]]
+    """What kinds of addresses had brought, see KindYields.records."""
+
+
+class JobFolder:
+    """The file with the waiting links in the JOBDIR; without a JOBDIR nothing is kept.
+
+    Requests are written as Scrapy writes its own queue: callbacks by their names, and the whole by pickle.
+    """
+
+    def __init__(self, crawler: Any) -> None:
+        self._crawler = crawler
+
+    def load(self) -> KeptLinks:
+        """Return what the crawl before has left; nothing if it cannot be read. The file stays until `save`."""
+        path = self._path()
+        if path is None or not path.exists():
+            return KeptLinks([], [])
+        try:
+            links, kinds = pickle.loads(path.read_bytes())  # as trusted as Scrapy's own queue beside it
+            requests = [request_from_dict(pickle.loads(link), spider=self._crawler.spider) for link in links]
+        except (OSError, ValueError, TypeError, AttributeError, ImportError, EOFError, pickle.PickleError) as error:
+            logger.error("the waiting links in %s cannot be read and are lost (%s)", path, error)
+            return KeptLinks([], [])
+        return KeptLinks(requests, kinds)
+
+    def save(self, requests: Iterable[Request], kinds: list[tuple[str, tuple[int, ...]]]) -> int:
+        """Keep the waiting links; return how many links are lost, since they or all cannot be written."""
+        path, waiting = self._path(), list(requests)
+        if path is None:
+            return len(waiting)
+        links = []
+        for request in waiting:
+            with contextlib.suppress(ValueError, TypeError, AttributeError, pickle.PicklingError):
+                links.append(pickle.dumps(request.to_dict(spider=self._crawler.spider)))
+        part = path.with_suffix(".part")
+        try:
+            part.write_bytes(pickle.dumps((links, kinds)))
+            part.replace(path)
+        except OSError as error:
+            logger.error("the waiting links cannot be written to %s (%s)", path, error.strerror)
+            return len(waiting)
+        return len(waiting) - len(links)
+
+    def clear(self) -> None:
+        """Remove the file: the crawl is over."""
+        path = self._path()
+        if path is not None:
+            path.unlink(missing_ok=True)
+
+    def _path(self) -> Path | None:
+        folder = job_dir(self._crawler.settings)
+        return None if folder is None else Path(folder, FILE)

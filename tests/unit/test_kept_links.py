@@ -1,0 +1,74 @@
+"""A stopped crawl keeps its waiting links, and what kinds of addresses have brought, in its JOBDIR."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from scrapy import Request
+
+from stream.crawlers.jobdir import FILE
+from stream.crawlers.router import LinkRouter
+from tests.unit.test_link_kinds import TRIALS, followed, page, router, verdict, visited
+
+
+def in_folder(folder: Path) -> LinkRouter:
+    """The router of a crawl that begins, or goes on, in a JOBDIR."""
+    links = router()
+    links._job._crawler.settings.set("JOBDIR", str(folder))
+    links._opened()
+    return links
+
+
+def paths(requests: list[Request]) -> list[str]:
+    return [request.url.rpartition("example/")[2] for request in requests]
+
+
+def test_a_crawl_that_goes_on_has_the_waiting_links_and_knows_what_kinds_have_brought(tmp_path: Path) -> None:
+    first = in_folder(tmp_path)
+    assert first.held is not None
+    for number in range(100, 100 + TRIALS + 4):
+        visited(first, number)
+    followed(first, page("archive/2"), "near_duplicate", "archive/3", "archive/4")
+    assert len(first.held) == 6
+    first._closed("shutdown")
+
+    second = in_folder(tmp_path)
+    assert second.held is not None
+    assert len(second.held) == 6
+    assert visited(second, 200) == ["about"]  # print pages are still given up
+    [request, *_] = taken = second.held.take(99)
+    assert paths(taken) == ["archive/3", "archive/4"]
+    followed(second, page("article/500", request), "new")
+    assert second.held.trials("a.example/archive #?") == TRIALS
+    second._closed("finished")
+    assert not (tmp_path / FILE).exists()
+
+
+def test_links_that_cannot_be_kept_are_counted_and_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    links = in_folder(tmp_path)
+    linking = links.begin(page("archive/2"), verdict("near_duplicate"), links.number(), is_awaited=False)
+    links.route(Request("https://a.example/archive/3", callback=lambda response: None), linking)
+    links.route(Request("https://a.example/archive/4"), linking)
+    links._closed("shutdown")
+    assert "1 links still waited and are lost" in caplog.text
+    kept = in_folder(tmp_path).held
+    assert kept is not None
+    assert paths(kept.take(9)) == ["archive/4"]
+
+
+def test_a_damaged_file_is_reported_and_the_crawl_goes_on_without_it(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / FILE).write_bytes(b"no pickle")
+    links = in_folder(tmp_path)
+    assert not links.held
+    assert "cannot be read and are lost" in caplog.text
+
+
+def test_without_a_jobdir_waiting_links_are_counted_as_lost(caplog: pytest.LogCaptureFixture) -> None:
+    links = router()
+    followed(links, page("archive/2"), "near_duplicate", "archive/3", "archive/4")
+    links._closed("shutdown")
+    assert "2 links still waited and are lost" in caplog.text
+    assert links.channel.counted["links/lost"] == 2  # type: ignore[attr-defined]
