@@ -238,16 +238,23 @@ class KafkaSource(Source):
                 self._next[partition] = max(self._next[partition], message.offset())
         elif error.code() in OUT_OF_RANGE:
             self._same.check_now()  # a topic made anew explains it better
-            raise LogError(
-                f"{self._name} has no offset {self._next.get(partition)} in partition {partition} any more",
-                "pages were removed before they were read; see: simstream source skip",
-            )
+            raise self._gone(partition, self._next.get(partition, 0))
         elif error.code() == KafkaError._BAD_MSG:
             raise damaged(message)
         elif error.fatal() or error.code() in MISSING:
             raise self._cluster.named(KafkaException(error), PAGES, "Read", group_of(self._cluster))
         else:
             logger.debug("reading %s: %s", self._name, error.str())
+
+    def _gone(self, partition: int, offset: int) -> LogError:
+        """Return the error for pages that the broker no longer has where reading should go on."""
+        what = f"{self._name} has no offset {offset} in partition {partition} any more"
+        if offset < self._cluster.offsets_of(PAGES, [partition], "first")[partition]:
+            return LogError(what, "pages were removed before they were read; see: simstream source skip")
+        return LogError(
+            f"{what}: the broker has lost pages that it had accepted",
+            "pages in their place would get no verdict: make the topic anew, and send its pages again",
+        )
 
     def _on_commit(self, error: KafkaError | None, partitions: Sequence[TopicPartition]) -> None:
         if error is not None:

@@ -1,0 +1,131 @@
+"""The power goes on a lone broker: of one topic the last records are gone that only the page cache held."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from deploy.kafka.broker import Broker
+from stream.log.base import FINGERPRINTS, PAGES, POSITIONS
+from stream.model import Record
+from stream.wire import verdict as wire
+from tests.e2e import pages
+from tests.e2e.harness import Program, by_ordinal, read_topic, watching
+from tests.fault.test_state import last_line
+from tests.kafka_fixtures import Place
+
+pytestmark = pytest.mark.kafka
+COUNT = 30
+SMALL = {"SIMSTREAM_FRAME_MAX_PAGES": "10"}
+
+
+class Lone(NamedTuple):
+    """A program whose broker is its only one."""
+
+    broker: Broker
+    program: Program
+    place: Place
+
+    def segments(self, name: str) -> list[Path]:
+        """The files with the records of a topic, one for each partition."""
+        return sorted((self.broker.data / "log").glob(f"{name}-*/{0:020}.log"))
+
+    def feed(self, seed: int) -> None:
+        """Send COUNT pages."""
+        self.program.good("feed", pages.write(self.program.folder / f"{seed}.jsonl", COUNT, seed=seed))
+
+    def judge(self, seed: int, verdicts: int) -> None:
+        """Send COUNT pages as the feed with this number, and serve until there are so many verdicts."""
+        self.feed(seed)
+        with self.place.open() as log, watching(log) as watcher, self.program.serve(**SMALL) as service:
+            watcher.wait(verdicts, service)
+            service.until(lambda: sum(log.source_offsets().values()) == seed * COUNT, "offsets are committed")
+            assert service.end() == 0
+
+    def verdicts(self) -> list[Record]:
+        """All verdicts that a reader sees."""
+        with self.place.open() as log, watching(log) as watcher:
+            return watcher.rest()
+
+
+@pytest.fixture(scope="module")
+def own_broker(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """A broker of this module alone; the other one says whether there can be one."""
+    with Broker(data=tmp_path_factory.mktemp("broker"), quick=True) as own:
+        yield own
+
+
+@pytest.fixture
+def lone(own_broker: Broker, tmp_path: Path, cache: Path) -> Lone:
+    place = Place(own_broker.address, f"s{secrets.token_hex(4)}")
+    program = Program(tmp_path, cache, place)
+    program.good("topics", "create", "--partitions", 1)
+    return Lone(own_broker, program, place)
+
+
+def lose(lone: Lone, name: str) -> None:
+    """Judge COUNT pages twice; then the power goes, and a topic (by its full name) has its first records alone."""
+    lone.judge(1, COUNT)
+    safe = {path: path.stat().st_size for path in lone.segments(name)}
+    lone.judge(2, 2 * COUNT)
+    lone.broker.kill()
+    assert any(path.stat().st_size > size for path, size in safe.items())
+    for path, size in safe.items():
+        os.truncate(path, size)
+    lone.broker.start()
+
+
+def last_error(lone: Lone, *roles: str) -> str:
+    """The error with which `serve` ends."""
+    with lone.program.serve("--roles", ",".join(roles), **SMALL) as service:
+        assert service.wait() == 1
+        return last_line(service)
+
+
+def distinct(records: Sequence[Record]) -> dict[int, bytes]:
+    """The verdicts by ordinal; whatever came twice is the same, byte for byte."""
+    found: dict[int, bytes] = {}
+    for record in records:
+        value = record.value or b""
+        assert found.setdefault(wire.decode(value).ordinal, value) == value
+    return found
+
+
+def test_frames_that_are_gone_behind_their_verdicts_stop_the_judge_by_name(lone: Lone) -> None:
+    lose(lone, f"{lone.place.prefix}.{FINGERPRINTS}")
+    assert "verdicts were published up to frame" in last_error(lone, "judge")
+    assert b"the log ends at frame" in lone.program.on_log("status").stdout
+    lone.feed(3)
+    with lone.place.open() as log, lone.program.serve("--roles", "fingerprint", **SMALL) as service:
+        service.until(lambda: sum(log.source_offsets().values()) == 3 * COUNT, "other frames take their place")
+        assert service.end() == 0
+    assert "published" in last_error(lone, "judge")
+    assert len(by_ordinal(lone.verdicts())) == 2 * COUNT
+
+
+def test_pages_that_are_gone_behind_a_commit_stop_the_fingerprinter_by_name(lone: Lone) -> None:
+    lose(lone, f"{lone.place.prefix}.{PAGES}")
+    error = last_error(lone, "fingerprint")
+    assert f".{PAGES} has no offset {2 * COUNT} in partition 0" in error
+    assert "the broker has lost pages" in error
+    with lone.place.open() as log:
+        assert len(read_topic(log, PAGES)) == COUNT
+
+
+def test_pages_whose_commit_is_gone_are_read_again_and_not_judged_again(lone: Lone) -> None:
+    lose(lone, "__consumer_offsets")
+    lone.judge(3, 3 * COUNT)
+    assert len(by_ordinal(lone.verdicts())) == 3 * COUNT
+
+
+def test_verdicts_whose_position_is_gone_come_again_as_they_were(lone: Lone) -> None:
+    lose(lone, f"{lone.place.prefix}.{POSITIONS}")
+    lone.judge(3, 4 * COUNT)
+    verdicts = lone.verdicts()
+    assert sorted(distinct(verdicts)) == list(range(3 * COUNT))
+    assert len(verdicts) == 4 * COUNT
