@@ -318,6 +318,8 @@ def test_a_disk_that_cannot_sync_stops_each_role_by_name(judged_log: Path) -> No
         source.commit({0: 1})
     with pytest.raises(LogError, match=r"cannot write .*simstream.verdicts.log"):
         log.publisher().start()
+    with pytest.raises(LogError, match=r"cannot write .*simstream.verdicts.log"):
+        log.publisher().committed()  # a position that is not on the disk is told to nobody
 
 
 def test_pages_that_cannot_be_synced_are_not_handed_over(tmp_path: Path) -> None:
