@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import time
 
+import msgspec
 import pytest
 
+from stream.feeds.cards import Asked, Cards
+from stream.feeds.fold import Fold, Limits
 from stream.feeds.links import SKIPPED, is_list_of_links
-from stream.feeds.records import Sheet
+from stream.feeds.records import Sheet, place
 from stream.feeds.sites import owner_of
 from stream.feeds.titles import sheet_of
 from stream.model import Record
 from stream.text.decode import decode
 from stream.wire.page import PageLimits
 from tests import corpora
+from tests.property.test_feed import catch_up, found_by
+from tests.unit.test_feed_costs import TIME, verdict
 
 SENTENCE = "The council has decided, after a long debate, that the bridge will be built next year."
 
@@ -100,3 +105,27 @@ def test_no_article_of_real_sites_is_a_list_and_many_home_pages_are() -> None:
 )
 def test_hosts_of_one_registered_domain_are_one_site(site: str, owner: str) -> None:
     assert owner_of(site) == owner
+
+
+def test_the_largest_story_has_the_most_sites_and_a_list_of_links_is_no_story() -> None:
+    fold = Fold({}, Limits())
+    mirrored, spread, listed = 0, 4, 6
+    hosts = [
+        "a.one.example",
+        "b.one.example",
+        "c.one.example",
+        "d.one.example",
+        "two.example",
+        "three.example",
+        "x",
+    ]
+    for number, host in enumerate(hosts):
+        url = f"https://{host}/"
+        fold.read(place(0, number), Sheet("A title", TIME, is_list=number == listed))
+        cluster = max(one for one in (mirrored, spread, listed) if one <= number)
+        fold.apply(msgspec.structs.replace(verdict(number, cluster), id=url, url=url))
+    cards = Cards(fold)
+    catch_up(cards)
+    found, _ = found_by(cards, Asked(order="largest"))
+    assert [(card.cluster, card.sites, card.pages) for card in found] == [(spread, 2, 2), (mirrored, 1, 4)]
+    assert fold.lists == 1
