@@ -35,15 +35,14 @@ def refuse_shared_port(settings: Settings) -> None:
 
 def _recipe(settings: Settings) -> Iterator[SimstreamError]:
     """Check the recipe with its files, and the policy that the settings make of it."""
+    from stream.cli.options import policy_of
     from stream.text import dictionary, weights
     from stream.text.fingerprinter import changes_of
-    from stream.text.policy import make_policy
     from stream.text.recipe_file import load_recipe
 
     def check() -> None:
         recipe = load_recipe(settings.recipe)
-        asked = {"distance": settings.distance, "similarity": settings.similarity, "window_ms": settings.window_ms}
-        make_policy(recipe, "", link=settings.link, **asked)  # type: ignore[arg-type]
+        policy_of(settings, recipe, "")
         weights.load(recipe, dictionary.load(settings.cache_folder, changes_of(recipe)), settings.cache_folder)
 
     yield from _raised(check)

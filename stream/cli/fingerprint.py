@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from stream.cli.options import field_options, recipe_option, settle
+from stream.cli.options import field_options, make_fingerprinter, recipe_option, settle
 from stream.cli.progress import say, with_progress
 from stream.errors import UsageError
 from stream.terminal import printable
@@ -35,23 +35,12 @@ def command(
     from stream.model import Kind
     from stream.sources.fields import Fields
     from stream.sources.read import size_of
-    from stream.text.fingerprinter import Fingerprinter
-    from stream.text.recipe_file import load_recipe
     from stream.wire.page import PageLimits, decode
 
     size_of(inputs)
     limits = PageLimits(max_record_bytes=settings.max_record_bytes)
-    recipe = load_recipe(settings.recipe)
-    extract = settings.extract
     fields = Fields(text_field, id_field)
-    with Fingerprinter(
-        recipe,
-        settings.cache_folder,
-        workers=extract.workers,
-        timeout_s=extract.timeout_s,
-        memory_bytes=extract.memory_bytes,
-        say=say,
-    ) as fingerprinter:
+    with make_fingerprinter(settings, say) as fingerprinter:
         for batch in batches(with_progress(inputs, settings.max_record_bytes, "fingerprinting", fields)):
             pages = [decode(record, limits) for record in batch]
             prints = fingerprinter.columns(pages).fingerprint.tolist()

@@ -12,6 +12,9 @@ from stream.settings import Settings, cores, resolve
 if TYPE_CHECKING:
     from stream.deduper import Deduper
     from stream.log.base import Log
+    from stream.text.fingerprinter import Fingerprinter
+    from stream.text.policy import Policy
+    from stream.text.recipe import Recipe
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -104,6 +107,45 @@ def settle_on_all_cores(config: str | None, **flags: Any) -> Settings:
     origin = resolve(flags, file=config).origin
     unsaid = [name for name in ("threads", "extract.workers") if origin[name] == "default"]
     return resolve({**flags, **dict.fromkeys(unsaid, cores())}, file=config).settings
+
+
+def make_fingerprinter(
+    settings: Settings,
+    say: Callable[[str], None],
+    workers: int | None = None,
+    clock: Callable[[], float] | None = None,
+) -> Fingerprinter:
+    """Return a fingerprinter under the recipe of the settings. Raises SettingsError.
+
+    `workers`: extraction processes, if not as many as the settings say.
+    """
+    from stream.text.fingerprinter import Fingerprinter
+    from stream.text.recipe_file import load_recipe
+
+    extract = settings.extract
+    return Fingerprinter(
+        load_recipe(settings.recipe),
+        settings.cache_folder,
+        workers=extract.workers if workers is None else workers,
+        timeout_s=extract.timeout_s,
+        memory_bytes=extract.memory_bytes,
+        clock=clock,
+        say=say,
+    )
+
+
+def policy_of(settings: Settings, recipe: Recipe, recipe_id: str) -> Policy:
+    """Return the policy that the settings make of a recipe. Raises SettingsError."""
+    from stream.text.policy import make_policy
+
+    return make_policy(
+        recipe,
+        recipe_id,
+        distance=settings.distance,
+        similarity=settings.similarity,
+        window_ms=settings.window_ms,
+        link=settings.link,
+    )
 
 
 def make_deduper(settings: Settings) -> Deduper:

@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from stream.cli.options import judging_options, log_options, open_log, settle
+from stream.cli.options import (
+    judging_options,
+    log_options,
+    make_fingerprinter,
+    open_log,
+    policy_of,
+    settle,
+)
 from stream.cli.progress import counting, say
 from stream.errors import UsageError
 from stream.terminal import printable
@@ -56,25 +63,13 @@ def command(
 def _replay(settings: Settings, policy_flags: Mapping[str, object]) -> int:
     from stream.log.hints import where
     from stream.roles.context import Context
-    from stream.text.fingerprinter import Fingerprinter
-    from stream.text.policy import make_policy
-    from stream.text.recipe_file import load_recipe
     from stream.tools.replay import missing_topics, replay
 
     context = Context(settings)
     for name in (signal.SIGTERM, signal.SIGINT):
         signal.signal(name, lambda *_: context.stop.set())
-    recipe = load_recipe(settings.recipe)
-    with Fingerprinter(recipe, settings.cache_folder, workers=0, say=say) as fingerprinter:
-        recipe_id = fingerprinter.recipe_id
-    policy = make_policy(
-        recipe,
-        recipe_id,
-        distance=settings.distance,
-        similarity=settings.similarity,
-        window_ms=settings.window_ms,
-        link=settings.link,
-    )
+    with make_fingerprinter(settings, say, workers=0) as fingerprinter:
+        policy = policy_of(settings, fingerprinter.recipe, fingerprinter.recipe_id)
     with open_log(settings, patience=settings.give_up_s) as log:
         for report in missing_topics(log):
             say(f"created {report.name}")

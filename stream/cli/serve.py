@@ -15,7 +15,15 @@ import click
 
 from stream import __version__
 from stream.cli.checks import refuse_misspelt_variables, refuse_shared_port
-from stream.cli.options import caller_options, judging_options, log_options, open_log, settle
+from stream.cli.options import (
+    caller_options,
+    judging_options,
+    log_options,
+    make_fingerprinter,
+    open_log,
+    policy_of,
+    settle,
+)
 from stream.cli.progress import say
 from stream.errors import SimstreamError, Unavailable, UsageError
 from stream.telemetry.logging import log_to_stderr
@@ -117,32 +125,15 @@ def service(
     from stream.roles.fingerprint import FingerprintRole
     from stream.roles.judge import JudgeRole
     from stream.roles.supervisor import Supervisor
-    from stream.text.fingerprinter import Fingerprinter
-    from stream.text.policy import make_policy
-    from stream.text.recipe_file import load_recipe
 
-    recipe = load_recipe(settings.recipe)
-    workers = settings.extract.workers if set(chosen) & {"fingerprint", "query"} else 0
+    workers = None if set(chosen) & {"fingerprint", "query"} else 0
+    speak = say if settings.log_format == "text" else _log.info
     with (
         ExitStack() as stack,
-        Fingerprinter(
-            recipe,
-            settings.cache_folder,
-            workers=workers,
-            timeout_s=settings.extract.timeout_s,
-            memory_bytes=settings.extract.memory_bytes,
-            clock=time.monotonic,
-            say=say if settings.log_format == "text" else _log.info,
-        ) as fingerprinter,
+        make_fingerprinter(settings, speak, workers, clock=time.monotonic) as fingerprinter,
     ):
-        policy = make_policy(
-            recipe,
-            fingerprinter.recipe_id,
-            distance=settings.distance,
-            similarity=settings.similarity,
-            window_ms=settings.window_ms,
-            link=settings.link,
-        )
+        recipe = fingerprinter.recipe
+        policy = policy_of(settings, recipe, fingerprinter.recipe_id)
         context.metrics.describe(__version__, recipe.name, fingerprinter.recipe_id, policy.id, settings.window_ms)
         roles = dict(beside)
         if "fingerprint" in chosen:

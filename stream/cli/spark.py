@@ -6,7 +6,14 @@ from typing import Any
 
 import click
 
-from stream.cli.options import field_options, settings_options, settle, versions_option
+from stream.cli.options import (
+    field_options,
+    make_fingerprinter,
+    policy_of,
+    settings_options,
+    settle,
+    versions_option,
+)
 from stream.cli.progress import say
 from stream.errors import InputError
 
@@ -43,14 +50,11 @@ def command(
     from stream.spark.job import Batch
     from stream.spark.prints import Printing
     from stream.spark.session import session
-    from stream.text.fingerprinter import Fingerprinter
-    from stream.text.policy import make_policy
-    from stream.text.recipe_file import load_recipe
 
     size_of(inputs)
-    recipe = load_recipe(settings.recipe)
-    with Fingerprinter(recipe, settings.cache_folder, workers=0, say=say) as made:
-        policy = make_policy(recipe, made.recipe_id, settings.distance, settings.similarity)
+    with make_fingerprinter(settings, say, workers=0) as made:
+        recipe = made.recipe
+        policy = policy_of(settings, recipe, made.recipe_id)
     printing = Printing(
         recipe,
         policy.short_words,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from stream.cli.options import recipe_option, settle_on_all_cores
+from stream.cli.options import make_fingerprinter, recipe_option, settle_on_all_cores
 from stream.cli.output import refuse_input, written
 from stream.cli.progress import say, with_progress
 from stream.errors import InputError, UsageError
@@ -65,24 +65,13 @@ def command(
         raise UsageError(f"{output} is a folder", "name a file with -o")
     from stream.sources.named import files_of
     from stream.sources.read import size_of
-    from stream.text.fingerprinter import Fingerprinter
-    from stream.text.recipe_file import load_recipe
     from stream.tools.train_idf.state import Folder
 
     size_of(inputs)
     refuse_input(output, [file.path for file in files_of(inputs)])
-    extract = settings.extract
-    recipe, cache = load_recipe(settings.recipe), settings.cache_folder
     with (
+        make_fingerprinter(settings, say) as fingerprinter,
         Folder(Path(output), resume=resume) as folder,
-        Fingerprinter(
-            recipe,
-            cache,
-            workers=extract.workers,
-            timeout_s=extract.timeout_s,
-            memory_bytes=extract.memory_bytes,
-            say=say,
-        ) as fingerprinter,
     ):
         try:
             training = _train(fingerprinter, folder, options, inputs, settings.max_record_bytes)
@@ -92,7 +81,9 @@ def command(
             raise
         folder.remove()
         if not training.pages:
-            raise InputError(f"no page of the input has {recipe.min_words} different words", "give pages with text")
+            raise InputError(
+                f"no page of the input has {fingerprinter.recipe.min_words} different words", "give pages with text"
+            )
     say(f"{words:,} words of {training.pages:,} pages in {output}")
     say(how_to_use(output, settings.recipe))
 
