@@ -21,6 +21,16 @@ MAX_BYTES_AT_ONCE = 1 << 30
 """Bytes that are handed to the system at once; Linux takes at most 2 GiB."""
 
 
+def write_whole(files: Files, path: Path, data: bytes) -> None:
+    """Write a file that a rename is to put in its place, and wait for the disk. Raises OSError."""
+    descriptor = files.create(path)
+    try:
+        files.write(descriptor, memoryview(data))
+        files.fsync(descriptor)
+    finally:
+        files.close(descriptor)
+
+
 class Files:
     """The file system as it is. Descriptors are plain numbers; nothing is buffered."""
 

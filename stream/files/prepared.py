@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from stream.files import blocks, manifest, sealed
 from stream.files.failures import writing
+from stream.files.layer import write_whole
 from stream.files.loading import Base
 from stream.files.manifest import NEXT, Manifest, NamedFile, named
 from stream.files.part import Fact, Part
@@ -93,7 +93,8 @@ class Prepared:
             tuple(files[number] for number in sorted(needed)),
         )
         path = self._folder.path / NEXT
-        self._put(path, manifest.encode(found))
+        with writing(path):
+            write_whole(self._folder.files, path, manifest.encode(found))
         with writing(self._folder.path):
             self._folder.place(path, again=self._placed)
             self._placed = True
@@ -127,14 +128,3 @@ class Prepared:
         folder = self._folder
         blocks.bring(folder.files, self._cut, {n: folder.path / each.file for n, each in self._base.blocks.items()})
         return named(self._write(blocks.as_part(self._cut, self.number)))
-
-    def _put(self, path: Path, data: bytes) -> None:
-        """Write a file that a rename is to put in its place, and wait for the disk."""
-        files = self._folder.files
-        with writing(path):
-            descriptor = files.create(path)
-            try:
-                files.write(descriptor, memoryview(data))
-                files.fsync(descriptor)
-            finally:
-                files.close(descriptor)

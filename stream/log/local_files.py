@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from stream.errors import LogDamaged, TopicMissing, TopicRecreated
-from stream.files.layer import Files
+from stream.files.layer import Files, write_whole
 from stream.log.base import TopicInfo
 from stream.log.local_groups import (
     FILE_HEADER,
@@ -59,12 +59,7 @@ def replace_file(path: Path, data: bytes, files: Files | None = None) -> None:
     files = files or LogFiles()
     partial = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
-        descriptor = files.create(partial)
-        try:
-            files.write(descriptor, memoryview(data))
-            files.fsync(descriptor)
-        finally:
-            files.close(descriptor)
+        write_whole(files, partial, data)
         files.rename(partial, path)
         files.sync_folder(path.parent)
     except OSError as error:
