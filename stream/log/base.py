@@ -328,13 +328,13 @@ class Log(Closing):
     def check(self) -> None:
         """Raise SettingsError if the log's settings are wrong. Asks no broker and makes nothing."""
 
-    def differences(self, topic: str) -> list[TopicDifference]:
-        """Return the settings of an existing topic that do not fit.
+    def differences(self, topics: Sequence[str]) -> dict[str, list[TopicDifference]]:
+        """Return the settings of existing topics that do not fit, by topic.
 
         The number of partitions of `pages` and `verdicts` is not checked. Settings that this user may not see count
         as fitting. Raises TopicMissing, BrokerUnreachable.
         """
-        return []
+        return {topic: [] for topic in topics}
 
     @abstractmethod
     def topic(self, topic: str) -> TopicInfo:

@@ -7,7 +7,7 @@ What goes wrong, and why it is done as it is, stands where it is done: `kafka_ap
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from stream.errors import SettingsError
@@ -56,9 +56,9 @@ class KafkaLog(Log):
         """See Log."""
         return create_topics(self._cluster, partitions)
 
-    def differences(self, topic: str) -> list[TopicDifference]:
+    def differences(self, topics: Sequence[str]) -> dict[str, list[TopicDifference]]:
         """See Log."""
-        return differences(self._cluster, topic)
+        return differences(self._cluster, topics)
 
     def topic(self, topic: str) -> TopicInfo:
         """See Log."""

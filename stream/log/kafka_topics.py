@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
@@ -85,8 +85,13 @@ def create_topics(cluster: Cluster, partitions: int | None) -> list[TopicReport]
     return reports
 
 
-def differences(cluster: Cluster, topic: str) -> list[TopicDifference]:
-    """See `Log.differences`."""
+def differences(cluster: Cluster, topics: Sequence[str]) -> dict[str, list[TopicDifference]]:
+    """See `Log.differences`. Counts the brokers once."""
+    brokers = _count_brokers(cluster)
+    return {topic: _differences(cluster, topic, brokers) for topic in topics}
+
+
+def _differences(cluster: Cluster, topic: str, brokers: int) -> list[TopicDifference]:
     try:
         found = topic_settings(cluster, topic)
     except NotPermitted:
@@ -94,7 +99,7 @@ def differences(cluster: Cluster, topic: str) -> list[TopicDifference]:
     there = cluster.describe([topic])[topic].partitions
     alone = topic in (FINGERPRINTS, POSITIONS) and there != 1
     partitions = [TopicDifference("partitions", str(there), "not 1", breaks=True)] if alone else []
-    return partitions + (_unfit(cluster, topic, found, _count_brokers(cluster)) if found else [])
+    return partitions + (_unfit(cluster, topic, found, brokers) if found else [])
 
 
 def _count_brokers(cluster: Cluster) -> int:

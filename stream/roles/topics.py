@@ -16,23 +16,24 @@ RETENTION = "retention.ms"
 _log = logging.getLogger("simstream")
 
 
-def unfit_settings(log: Log, topic: str, settings: Settings) -> list[TopicDifference]:
-    """Return the settings of a topic that do not fit.
+def unfit_settings(log: Log, topics: Sequence[str], settings: Settings) -> dict[str, list[TopicDifference]]:
+    """Return the settings of these topics that do not fit, by topic.
 
     A log that is cut on purpose fits: the judge keeps its state, and the log is kept for longer than the window and
     two snapshots' time. Raises TopicMissing, BrokerUnreachable.
     """
-    found = log.differences(topic)
+    unfit = log.differences(topics)
     needed_ms = (settings.window_ms or 0) + 2_000 * settings.snapshot_every_s
-    if topic == FINGERPRINTS and settings.state:
-        found = [one for one in found if one.setting != RETENTION or int(one.found or 0) < needed_ms]
-    return found
+    if settings.state and FINGERPRINTS in unfit:
+        found = unfit[FINGERPRINTS]
+        unfit[FINGERPRINTS] = [one for one in found if one.setting != RETENTION or int(one.found or 0) < needed_ms]
+    return unfit
 
 
 def check_topics(log: Log, topics: Sequence[str]) -> None:
     """Raise TopicUnfit if one of these topics breaks a rule. Raises TopicMissing, BrokerUnreachable, too."""
-    for topic in topics:
-        broken = [str(one) for one in log.differences(topic) if one.breaks]
+    for topic, found in log.differences(topics).items():
+        broken = [str(one) for one in found if one.breaks]
         if broken:
             raise TopicUnfit(
                 f"{log.topic(topic).name} breaks the service's rules ({'; '.join(broken)})",
@@ -50,10 +51,10 @@ class TopicWatch:
 
     def look(self) -> None:
         """Read the settings of all topics, and report them. Raises TopicMissing, BrokerUnreachable."""
-        for topic, said in self._said.items():
-            found = unfit_settings(self._log, topic, self._context.settings)
+        unfit = unfit_settings(self._log, list(self._said), self._context.settings)
+        for topic, found in unfit.items():
             self._context.metrics.unfit.labels(topic).set(len(found))
-            if found and found != said:
+            if found and found != self._said[topic]:
                 text = "; ".join(map(str, found))
                 _log.warning("settings of the topic %s endanger the service: %s", topic, text)
             self._said[topic] = found

@@ -172,9 +172,9 @@ class Looking(Asked):
         return missing
 
     def _look_at_settings(self, settings: Settings) -> None:
-        for topic in TOPICS:
+        for topic, found in unfit_settings(self._log, TOPICS, settings).items():
             name = self._log.topic(topic).name
-            for one in unfit_settings(self._log, topic, settings):
+            for one in found:
                 todo = "set it with Kafka's kafka-configs.sh --alter --entity-type topics"
                 if one.breaks:
                     todo = f"delete it, then: simstream topics create {self._how}; or choose another --prefix"

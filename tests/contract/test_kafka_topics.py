@@ -6,11 +6,13 @@ import re
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from deploy.kafka.tools import install
+from stream.log import kafka_topics
 from stream.log.base import DEAD_LETTERS, FINGERPRINTS, PAGES, POSITIONS, TOPICS, VERDICTS, Log
 from stream.log.kafka_cluster import Cluster
 from stream.log.kafka_topics import topic_settings
@@ -126,3 +128,12 @@ def test_verdicts_with_another_number_of_partitions_than_pages_are_named(kafka_p
     make(kafka_place, PAGES, 4)
     make(kafka_place, VERDICTS, 5)
     assert differing(kafka_place.open()) == {PAGES: (), VERDICTS: ("partitions: 5, not 4",)}
+
+
+def test_the_brokers_are_counted_once_for_all_topics(kafka_place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = kafka_place.open()
+    log.create_topics(1)
+    counted = Mock(wraps=kafka_topics._count_brokers)
+    monkeypatch.setattr(kafka_topics, "_count_brokers", counted)
+    assert log.differences(TOPICS) == {topic: [] for topic in TOPICS}
+    assert counted.call_count == 1

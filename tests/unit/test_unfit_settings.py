@@ -31,7 +31,7 @@ def test_a_cut_log_fits_with_a_state_and_with_room_for_the_window_and_two_snapsh
 ) -> None:
     log = create_autospec(Log)
     other = TopicDifference("message.timestamp.type", "CreateTime", "not LogAppendTime")
-    log.differences.return_value = [TopicDifference("retention.ms", found, "not -1"), other]
-    unfit = unfit_settings(log, topic, settings)
+    log.differences.return_value = {topic: [TopicDifference("retention.ms", found, "not -1"), other]}
+    unfit = unfit_settings(log, [topic], settings)[topic]
     assert other in unfit
     assert len(unfit) == (1 if fits else 2)
