@@ -31,7 +31,7 @@ from tests.naive import judge_log
 
 ROOT = Path(__file__).parents[2]
 Done = subprocess.CompletedProcess[bytes]
-PATIENCE = 60.0
+PATIENCE = 120.0
 """Seconds that anything is waited for; far more than it should need, as the machine may be busy."""
 COMMAND_S = 120.0
 
