@@ -230,6 +230,9 @@ class Served:
         names = [f"{server.server_address[0]}:{server.server_address[1]}" for server in self._servers]
         self.site = Site(size, names, article)
         self._threads = [threading.Thread(target=server.serve_forever, args=(0.05,)) for server in self._servers]
+        self.answers = threading.Event()
+        """Cleared while the site keeps its visitors waiting."""
+        self.answers.set()
 
     @property
     def start(self) -> str:
@@ -242,6 +245,7 @@ class Served:
         return self
 
     def __exit__(self, *error: object) -> None:
+        self.answers.set()
         for server, thread in zip(self._servers, self._threads, strict=True):
             server.shutdown()
             thread.join()
@@ -253,6 +257,7 @@ def _handler(served: Served, host: int) -> type[BaseHTTPRequestHandler]:
         protocol_version = "HTTP/1.1"
 
         def do_GET(self) -> None:
+            served.answers.wait()
             page = served.site.get(host, self.path)
             body = b"" if page is None else html(page, served.site.hosts[host])
             self.send_response(404 if page is None else 200)

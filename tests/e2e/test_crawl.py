@@ -110,7 +110,7 @@ def links(*meta: dict[str, Any]) -> Links:
 
 
 def test_a_request_may_be_kept_or_its_page_not_sent_and_chains_are_counted(place: Place) -> None:
-    text = " ".join(article(77)[1])
+    text = " ".join(article(7_077)[1])  # no site of this file has so many articles
     options = Options(place.address, place.prefix, links="drop", duplicate_depth=1, wait=PATIENCE)
 
     async def run() -> list[tuple[str | None, Links]]:

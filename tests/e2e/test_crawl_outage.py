@@ -14,10 +14,12 @@ import pytest
 
 from deploy.kafka.broker import Broker
 from stream.client.traffic import MAX_CLOSE_S
+from stream.log.base import PAGES, VERDICTS
 from tests.bench.crawl import crawl
 from tests.bench.crawl_site import Served, Size
-from tests.e2e.harness import Program
+from tests.e2e.harness import PATIENCE, Program, read_topic
 from tests.e2e.test_crawl import through, topics
+from tests.kafka_fixtures import Place
 
 pytestmark = pytest.mark.kafka
 SIZE = Size(articles=20, archived=10, mirrors=1, sessions=2, months=30, days=2, tags=6)
@@ -49,6 +51,15 @@ def once_fetched(site: Served, steps: dict[int, Callable[[], None]]) -> Iterator
         thread.join()
 
 
+def until_judged(place: Place) -> None:
+    """Wait until every page in the log has its verdict."""
+    end = time.monotonic() + PATIENCE
+    with place.open() as log:
+        while len(read_topic(log, VERDICTS)) < len(read_topic(log, PAGES)):
+            assert time.monotonic() < end, "not every page was judged"
+            time.sleep(0.05)
+
+
 @pytest.mark.long
 def test_a_crawl_ends_and_finds_every_page_while_its_broker_is_frozen(
     site: Served, broker: Broker, tmp_path: Path
@@ -75,10 +86,19 @@ def test_after_an_outage_late_verdicts_prune_what_is_queued_and_recovery_is_logg
         service.ready()
         crawl(site, *through(place), "CLOSESPIDER_PAGECOUNT=20")  # what serves has compiled its code then
 
-        def send(what: signal.Signals) -> Callable[[], None]:
-            return lambda: os.kill(service.process.pid, what)
+        def stop() -> None:
+            os.kill(service.process.pid, signal.SIGSTOP)
 
-        with once_fetched(site, {30: send(signal.SIGSTOP), 120: send(signal.SIGCONT)}):
+        def go_on() -> None:
+            """No page comes until all that wait have their verdicts: most links are still queued then."""
+            site.answers.clear()
+            os.kill(service.process.pid, signal.SIGCONT)
+            try:
+                until_judged(place)
+            finally:
+                site.answers.set()
+
+        with once_fetched(site, {30: stop, 120: go_on}):
             settings = ("SIMSTREAM_WAIT=1", "SIMSTREAM_GIVE_UP_AFTER=2", "DOWNLOAD_DELAY=0.02")
             found = crawl(site, *through(place, *settings))
     said = capfd.readouterr().err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from functools import partial
 
 from confluent_kafka import KafkaException
@@ -18,8 +19,15 @@ LED = (FINGERPRINTS, VERDICTS, POSITIONS, "__transaction_state", "__consumer_off
 def leader(arena: Arena, topic: str) -> int:
     """The id of the broker that leads partition 0 of a topic."""
     name = topic if topic.startswith("__") else f"{arena.place.prefix}.{topic}"
-    metadata = arena.admin().list_topics(name, timeout=10)
-    return int(metadata.topics[name].partitions[0].leader)
+    found: list[int] = []
+
+    def is_led() -> bool:
+        with contextlib.suppress(KafkaException, KeyError):  # three brokers that have just started may be slow
+            found.append(int(arena.admin().list_topics(name, timeout=10).topics[name].partitions[0].leader))
+        return bool(found)
+
+    arena.until(is_led, f"{name} has a leader")
+    return found[-1]
 
 
 def leaders_killed(arena: Arena, scale: Scale) -> str:
