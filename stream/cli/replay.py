@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import signal
 import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -19,6 +18,7 @@ from stream.cli.options import (
     settle,
 )
 from stream.cli.progress import counting, say
+from stream.cli.stopping import stop_on_signals
 from stream.errors import UsageError
 from stream.terminal import printable
 
@@ -66,8 +66,7 @@ def _replay(settings: Settings, policy_flags: Mapping[str, object]) -> int:
     from stream.tools.replay import missing_topics, replay
 
     context = Context(settings)
-    for name in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(name, lambda *_: context.stop.set())
+    stop_on_signals(context.stop)
     with make_fingerprinter(settings, say, workers=0) as fingerprinter:
         policy = policy_of(settings, fingerprinter.recipe, fingerprinter.recipe_id)
     with open_log(settings, patience=settings.give_up_s) as log:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -25,6 +24,7 @@ from stream.cli.options import (
     settle,
 )
 from stream.cli.progress import say
+from stream.cli.stopping import stop_on_signals
 from stream.errors import SimstreamError, Unavailable, UsageError
 from stream.telemetry.logging import log_to_stderr
 
@@ -99,8 +99,7 @@ def serve(settings: Settings, chosen: tuple[str, ...], config: str | None = None
     sys.setswitchinterval(SWITCH_S)
     metrics = Metrics(settings.publish_to or settings.prefix)
     context = Context(settings, metrics, Health(settings.stuck_after_s))
-    for name in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(name, lambda *_: context.stop.set())
+    stop_on_signals(context.stop)
     with (
         HttpServer(settings.http_host, settings.http_port, context.metrics, context.health) as http,
         open_log(settings, patience=settings.give_up_s) as log,

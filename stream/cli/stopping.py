@@ -1,0 +1,25 @@
+"""A signal that asks a service to stop."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from queue import SimpleQueue
+
+
+def stop_on_signals(stop: threading.Event) -> None:
+    """Set `stop` on SIGTERM and on SIGINT. For the main thread.
+
+    A signal's handler runs between two steps of the main thread. If that thread is about to wait for `stop`, it
+    holds the lock of `stop`, and `stop.set()` in the handler would wait for this lock for ever. So the handler only
+    puts a note into a queue that handlers may use, and another thread sets `stop`.
+    """
+    notes: SimpleQueue[int] = SimpleQueue()
+
+    def set_once_asked() -> None:
+        notes.get()
+        stop.set()
+
+    threading.Thread(target=set_once_asked, name="stop", daemon=True).start()
+    for name in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(name, lambda number, _: notes.put(number))
