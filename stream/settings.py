@@ -36,7 +36,7 @@ _DURATIONS = {
     "stuck_after": "stuck_after_s",
 }
 _MIN_DURATIONS_MS = {"give_up_after": 1_000, "stop_timeout": 1_000, "stuck_after": 2_000}
-"""Less than a healthy service needs for one answer of a broker, for its last batch, for one turn of a loop."""
+"""The shortest times. One answer of a broker, a last batch or one turn of a loop may need as long."""
 _LINK = re.compile(r"_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)$")
 """Kubernetes sets such variables for each service: `SIMSTREAM_QUERY_PORT` for the service `simstream-query`."""
 _LINK_VALUE = re.compile(r"(tcp|udp|sctp)://")
@@ -284,7 +284,7 @@ def _check_length(name: str, value: str | None) -> None:
     min_ms = _MIN_DURATIONS_MS.get(name, 0)
     if min_ms and duration_ms(name, value or "") < min_ms:
         raise SettingsError(
-            f"{name} is {value!r}", f"give {min_ms // 1000}s or more: a healthy service needs as long"
+            f"{name} is {value!r}", f"give {min_ms // 1000}s or more: a shorter time would stop a healthy service"
         )
 
 

@@ -1,8 +1,8 @@
 """Which tests run where and when: the short run's choice, what it left out, and which tests keep together.
 
-`--short` leaves out what is marked `long`, takes a test over both logs on one of them, by turns, and lets
-hypothesis try a quarter of the examples. With `-n 2 --dist loadfile` a file's tests stay in one process. Files that
-break or measure what runs on a broker share a process: while one of them is under way, no other is.
+`--short` leaves out what is marked `long`, runs a test over both logs on one of them, chosen by its name, and
+lets hypothesis try a quarter of the examples. With `-n 2 --dist loadfile` a file's tests stay in one process.
+Files that break or measure what runs on a broker share a process: while one of them is under way, no other is.
 """
 
 from __future__ import annotations

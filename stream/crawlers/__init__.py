@@ -2,8 +2,10 @@
 
     ADDONS = {"stream.crawlers.Addon": 100}
 
-`frontier` decides about pages and `router` about links. `kinds` counts what addresses have brought. `held` keeps
-the links that wait. `channel` talks to the service. `options` reads the settings SIMSTREAM_*.
+`frontier` decides about pages and `router` about links. `kinds` counts what addresses have brought. `copies`
+recognises other forms of a page. `origin` says what led to a page. `held` keeps the links that wait, `jobdir`
+those of a stopped crawl. `dropped` counts links that were never fetched. `channel` talks to the service.
+`options` reads the settings SIMSTREAM_*.
 """
 
 from stream.errors import Unavailable

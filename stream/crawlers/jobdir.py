@@ -1,4 +1,4 @@
-"""Keeps in the JOBDIR of a crawl that is stopped what the crawl needs that goes on from there."""
+"""Saves the waiting links of a stopped crawl in its JOBDIR, and loads them when the crawl goes on."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class JobFolder:
         return KeptLinks(requests, kinds)
 
     def save(self, requests: Iterable[Request], kinds: list[tuple[str, tuple[int, ...]]]) -> int:
-        """Keep the waiting links; return how many links are lost, since they or all cannot be written."""
+        """Save the waiting links; return how many could not be saved: all of them without a JOBDIR."""
         path, waiting = self._path(), list(requests)
         if path is None:
             return len(waiting)

@@ -16,7 +16,7 @@ FAMILY_TRIALS = 8
 PAGES_A_TRIAL = 4
 """New pages divided by this are the trials of a kind, if that is more than its least number of trials."""
 PROBE_EVERY = 8
-"""Of the links on new pages whose kind is given up every eighth is fetched all the same."""
+"""On new pages, one in this many links of a given-up kind is fetched all the same."""
 MAX_KIND_CHARS = 300
 UNREADABLE = "? ?"
 """The kind of an address that cannot be parsed."""
@@ -57,7 +57,7 @@ class _KindRecord:
     copies: int = 0
     """Near duplicates in a row without a link of their own, since the last new page."""
     held_back: int = 0
-    """Links on new pages that came since the kind was given up."""
+    """Links on new pages that came while the kind was given up, over the whole crawl."""
 
 
 class KindYields:

@@ -77,7 +77,7 @@ class FrontierMiddleware:
 
 
 class LateVerdictMiddleware:
-    """Takes queued links out of the queue when a late verdict says that their page is a near duplicate.
+    """Takes links out of the queue: a late verdict calls their page a near duplicate, or their kind is given up.
 
     A downloader middleware. The links then wait or are dropped, exactly as with a verdict in time.
     """
@@ -93,7 +93,7 @@ class LateVerdictMiddleware:
     def process_request(self, request: Request, spider: Any = None) -> None:
         """Let a request pass. Raises IgnoreRequest for a request that is not to be fetched now."""
         if self._router.is_pruned(request):
-            raise IgnoreRequest("the page with this link is a near duplicate")
+            raise IgnoreRequest("its page is a near duplicate, or its kind of address brings only copies")
 
 
 class Addon:

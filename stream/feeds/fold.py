@@ -122,7 +122,7 @@ class Fold:
         self.age()
 
     def awaited_titles(self) -> set[str]:
-        """Return where the records lie from which pages still get their titles."""
+        """Return the places of the records that pages still wait for to get their titles."""
         return {source for source, page_id in self._awaited.items() if self.versions[page_id].source == source}
 
     def give_up_title(self, source: str) -> None:

@@ -80,7 +80,7 @@ class LeftOutCounts(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     too_many: int = 0
     """Pages that left within the window, because there were more pages than the feed holds."""
     untitled: int = 0
-    """Pages that are shown by their addresses, because their records never came."""
+    """Pages whose records never came: each shows its earlier title, or else its address."""
     last: dict[int, int] = {}
     """By partition of `verdicts` the ordinal of the last page that was too old: a repeated page counts once."""
 

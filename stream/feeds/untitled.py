@@ -1,7 +1,8 @@
 """Ends the wait for titles: a page whose record never comes is shown by its address.
 
-A record may be gone: it has expired, or the topic `pages` was made anew. The feed is ready once it has read all
-records of the last minute. So a page that waits for its title over a whole round of a ready feed waits in vain.
+A record may be gone: it has expired, or the topic `pages` was made anew. The feed is ready if it
+has read all records that the topics had a minute ago. So if a page waits for its title during one whole round of a
+ready feed, its record does not come.
 """
 
 from __future__ import annotations

@@ -73,7 +73,7 @@ class Framer:
     _lost: bool = False
     """What comes next is known to be damaged."""
     _alone: bool = False
-    """The last header began a compressed member, so each record has a member of its own."""
+    """Whether the last header began a compressed member. Then records probably have members of their own."""
     _patience: int = _PATIENCE
 
     def __iter__(self) -> Iterator[ArchiveRecord]:

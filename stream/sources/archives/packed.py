@@ -37,7 +37,7 @@ class Break(NamedTuple):
 
 
 class MemberBegin:
-    """Here a compressed member begins. Web archives have a member a record, so a record begins here, too."""
+    """Marks the start of a compressed member. Most packed web archives have one member for each record."""
 
 
 class _Member(Protocol):
