@@ -15,6 +15,7 @@ from scrapy.utils.request import request_from_dict
 
 logger = logging.getLogger("simstream.crawlers")
 FILE = "simstream.links"
+_UNREADABLE = (OSError, ValueError, TypeError, AttributeError, ImportError, EOFError, pickle.PickleError)
 
 
 class KeptLinks(NamedTuple):
@@ -42,11 +43,23 @@ class JobFolder:
             return KeptLinks([], [])
         try:
             links, kinds = pickle.loads(path.read_bytes())  # as trusted as Scrapy's own queue beside it
-            requests = [request_from_dict(pickle.loads(link), spider=self._crawler.spider) for link in links]
-        except (OSError, ValueError, TypeError, AttributeError, ImportError, EOFError, pickle.PickleError) as error:
+        except _UNREADABLE as error:
             logger.error("the waiting links in %s cannot be read and are lost (%s)", path, error)
             return KeptLinks([], [])
+        requests = []
+        for link in links:
+            with contextlib.suppress(*_UNREADABLE):  # a callback may have another name now
+                requests.append(request_from_dict(pickle.loads(link), spider=self._crawler.spider))
+        if len(requests) < len(links):
+            lost = len(links) - len(requests)
+            logger.error("%d of the waiting links in %s cannot be read and are lost", lost, path)
         return KeptLinks(requests, kinds)
+
+    @property
+    def has_links(self) -> bool:
+        """Whether a stopped crawl has left links."""
+        path = self._path()
+        return path is not None and path.exists()
 
     def save(self, requests: Iterable[Request], kinds: list[tuple[str, tuple[int, ...]]]) -> int:
         """Save the waiting links; return how many could not be saved: all of them without a JOBDIR."""

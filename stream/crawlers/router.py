@@ -70,6 +70,8 @@ class LinkRouter:
         self._numbers = itertools.count(secrets.randbits(60))
         """Begins at a random number: a resumed crawl may still have requests of the process before."""
         self._told = False
+        self._has_loaded = False
+        """Whether the links that a stopped crawl has left are taken over: until then its file stays."""
         self._late: OrderedDict[int, tuple[Decision, tuple[str, ...]]] = OrderedDict()
 
     def judged(self, origin: LinkOrigin, verdict: Verdict | None) -> tuple[Decision, tuple[str, ...]]:
@@ -147,7 +149,7 @@ class LinkRouter:
     def _is_held_back(self, request: Request, again: bool = False) -> bool:
         """Whether a link on a new page waits, since its kind brings nothing but copies of such pages."""
         meta = request.meta
-        if meta.get(FORM_OF) is None or meta.get(TRIED) or meta.get(KEEP) or self.held is None:
+        if not self._probes or meta.get(FORM_OF) is None or meta.get(TRIED) or meta.get(KEEP) or self.held is None:
             return False
         kind = kind_of(request.url)
         if not self._yields.holds_back(kind):
@@ -214,24 +216,33 @@ class LinkRouter:
     def _opened(self) -> None:
         """Go on with the links that a stopped crawl has left in its JOBDIR."""
         if self.held is None:
+            if self._job.has_links:
+                logger.warning(
+                    "the JOBDIR has waiting links, which stay there: set SIMSTREAM_LINKS to probe or deprioritize "
+                    "to go on with them"
+                )
             return
         kept = self._job.load()
+        self._has_loaded = True
         self._yields.restore(kept.kinds)
         for request in kept.requests:
             meta = request.meta
             is_copy = meta.get(FORM_OF) is not None and not meta.get(CHAIN)
             kind = COPIES + kind_of(request.url) if is_copy else self._kind(request)
-            self.held.hold(request, meta.get(CHAIN, 0), kind)
+            if not self.held.hold(request, meta.get(CHAIN, 0), kind):
+                self._dropped.add(request, kind)
 
     def _closed(self, reason: str = "") -> None:
         """Keep the waiting links of a crawl that was stopped; report those that were dropped, or are lost."""
         waiting = list(self.held.links()) if self.held is not None else []
         if reason == "finished":
-            self._job.clear()
+            if self._has_loaded:
+                self._job.clear()
             for kind, request in waiting:
                 self._dropped.add(request, kind)
         elif self.held is not None:
-            lost = self._job.save([request for _, request in waiting], self._yields.records())
+            requests = [request for _, request in waiting]
+            lost = self._job.save(requests, self._yields.records()) if self._has_loaded else len(requests)
             if len(waiting) > lost:
                 self.channel.count("links/kept", len(waiting) - lost)
             if lost:

@@ -47,6 +47,8 @@ class TitleDeadline:
             fold.give_up_title(source)
             if number % A_SLICE == 0:
                 await asyncio.sleep(0)
+                if self._feed.fold is not fold:
+                    return  # the feed has begun anew
         if given_up:
             _log.warning(
                 "the records of %d pages are not in the topic pages: these pages are shown by their addresses; "

@@ -21,7 +21,9 @@ from hypothesis import strategies as st
 
 from stream.errors import InputError
 from stream.model import Kind, Page, Record
+from stream.sources.archives.flow import MAX_BEGINS, Flow
 from stream.sources.archives.http import response
+from stream.sources.archives.packed import MemberBegin
 from stream.sources.read import read_pages
 from stream.wire.page import PageLimits, decode
 from tests import archives, corpora
@@ -409,3 +411,11 @@ def test_any_number_of_interim_answers_may_come_before_the_answer(tmp_path: Path
     assert (found.status, found.body) == (200, body(1))
     pages, _ = read(written(tmp_path, warc(interim * 2_000 + answer(body(1)), 1) + archives.pages([2])[0]))
     assert numbers(pages) == [1, 2]
+
+
+@pytest.mark.parametrize("between", [b"", b"x"], ids=["empty members", "tiny members"])
+def test_members_without_number_take_bounded_memory(between: bytes) -> None:
+    count = MAX_BEGINS + 1_000
+    flow = Flow(piece for _ in range(count) for piece in (MemberBegin(), between))
+    assert len(flow.take(count)) == count * len(between)
+    assert len(flow._begins) == (1 if not between else MAX_BEGINS)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from scrapy import Request
 
+from stream.crawlers import jobdir
 from stream.crawlers.jobdir import FILE
 from stream.crawlers.router import LinkRouter
 from tests.unit.test_link_kinds import TRIALS, followed, page, router, verdict, visited
@@ -64,6 +65,52 @@ def test_a_damaged_file_is_reported_and_the_crawl_goes_on_without_it(
     links = in_folder(tmp_path)
     assert not links.held
     assert "cannot be read and are lost" in caplog.text
+
+
+def test_a_crawl_that_fails_to_start_leaves_the_waiting_links_for_the_next(tmp_path: Path) -> None:
+    first = in_folder(tmp_path)
+    followed(first, page("archive/2"), "near_duplicate", "archive/3", "archive/4")
+    first._closed("shutdown")
+    failed = router()
+    failed._job._crawler.settings.set("JOBDIR", str(tmp_path))
+    failed._closed("shutdown")  # Scrapy closes a spider that was never opened
+    kept = in_folder(tmp_path).held
+    assert kept is not None
+    assert len(kept) == 2
+
+
+def test_a_link_whose_callback_is_gone_is_lost_alone(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = in_folder(tmp_path)
+    followed(first, page("archive/2"), "near_duplicate", "archive/3", "archive/4")
+    first._closed("shutdown")
+    made = jobdir.request_from_dict
+
+    def without_one(link: dict[str, object], **more: object) -> Request:
+        if str(link["url"]).endswith("archive/3"):
+            raise ValueError("Method 'parse_archive' not found")
+        return made(link, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(jobdir, "request_from_dict", without_one)
+    kept = in_folder(tmp_path).held
+    assert kept is not None
+    assert paths(kept.take(9)) == ["archive/4"]
+    assert "1 of the waiting links" in caplog.text
+
+
+def test_a_crawl_that_holds_no_links_leaves_those_of_the_one_before(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    first = in_folder(tmp_path)
+    followed(first, page("archive/2"), "near_duplicate", "archive/3", "archive/4")
+    first._closed("shutdown")
+    other = router(links="follow")
+    other._job._crawler.settings.set("JOBDIR", str(tmp_path))
+    other._opened()
+    other._closed("finished")
+    assert (tmp_path / FILE).exists()
+    assert "set SIMSTREAM_LINKS to probe or deprioritize" in caplog.text
 
 
 def test_without_a_jobdir_waiting_links_are_counted_as_lost(caplog: pytest.LogCaptureFixture) -> None:

@@ -13,6 +13,8 @@ from stream.sources.archives.packed import Break, MemberBegin
 
 _PIECE_BYTES: Final = 1 << 16
 _LINE_ENDS: Final = re.compile(rb"[\r\n]*")
+MAX_BEGINS: Final = 100_000
+"""Places at which members begin that are remembered ahead; empty members at one place count once."""
 
 
 class BrokenOff(Exception):
@@ -118,7 +120,9 @@ class Flow:
         if piece is None:
             return False
         if isinstance(piece, MemberBegin):
-            self._begins.append(self.at + len(self._held))
+            place = self.at + len(self._held)
+            if not self._begins or (place != self._begins[-1] and len(self._begins) < MAX_BEGINS):
+                self._begins.append(place)
         else:
             self._held += piece
         return True
