@@ -232,7 +232,10 @@ class Cluster:
             ),
             request_timeout=patience,
         )
-        return {where.partition: self.answer(future, patience).offset for where, future in futures.items()}
+        offsets = {where.partition: self.answer(future, patience).offset for where, future in futures.items()}
+        if any(offset < 0 for offset in offsets.values()):  # seen where a leader had just been killed
+            raise KafkaException(KafkaError(KafkaError.REQUEST_TIMED_OUT, "a partition has no offset yet"))
+        return offsets
 
     def answer(self, future: Future[Any], patience: float) -> Any:
         """Return the broker's answer within `patience` seconds. The first long silence is logged.
