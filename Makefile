@@ -95,7 +95,7 @@ broker: $(VENV)/.run jars  ## A real one-node Kafka broker on 127.0.0.1:9092 unt
 	$(BIN)/python -m deploy.kafka.broker
 
 clean:  ## Remove the virtual environment; the cache folder stays.
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis build *.egg-info
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis build stream/*.egg-info
 
 .PHONY: kernels jars
 kernels:

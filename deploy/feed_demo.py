@@ -24,10 +24,10 @@ from pathlib import Path
 
 from deploy.kafka.broker import Broker, is_taken, missing_packages, say_on_stderr
 from deploy.kafka.jars import BrokerError
-from stream.log import open_log
-from stream.log.base import PAGES, LogOptions
-from stream.model import Record
-from stream.sources.demo import demo_records
+from simstream.log import open_log
+from simstream.log.base import PAGES, LogOptions
+from simstream.model import Record
+from simstream.sources.demo import demo_records
 
 PATIENCE_S = 180.0
 """That the page may take to be ready; kernels may have to be compiled first."""
@@ -142,7 +142,7 @@ def _part(folder: Path, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def _command(*arguments: str) -> list[str]:
-    return [sys.executable, "-m", "stream.cli", *arguments]
+    return [sys.executable, "-m", "simstream", *arguments]
 
 
 def _check(parts: Sequence[subprocess.Popen[bytes]]) -> None:

@@ -12,9 +12,9 @@ import sys
 import tempfile
 from collections.abc import Iterator
 
-from stream import Deduper
-from stream.cli.main import invoke
-from stream.settings import resolve
+from simstream import Deduper
+from simstream.cli.main import invoke
+from simstream.settings import resolve
 
 PAGES = 20_000
 """Enough for several segments, their merges and buckets that end."""

@@ -11,7 +11,7 @@ import jieba
 import pytest
 from hypothesis import HealthCheck, settings
 
-from stream.text.dictionary import Dictionary, load
+from simstream.text.dictionary import Dictionary, load
 from tests import corpora
 from tests.e2e import nursery
 

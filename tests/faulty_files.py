@@ -9,14 +9,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from stream.files.layer import Files
+from simstream.files.layer import FileSystem
 
 
 class Dead(BaseException):
     """The process is gone: nothing in it may catch this and do something useful."""
 
 
-class FailingFiles(Files):
+class FailingFiles(FileSystem):
     """The file system as it is, until its `at`-th step, counted from 1: that one calls `fail` with its name.
 
     `fail` raises OSError once, or `Dead`: then each further step does, too. Closing is no step where the process is

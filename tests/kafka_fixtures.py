@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from deploy.kafka.broker import Broker, missing_packages
-from stream.log import open_log
-from stream.log.base import Log, LogOptions
+from simstream.log import open_log
+from simstream.log.base import Log, LogOptions
 
 PARTITIONS = 4
 

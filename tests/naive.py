@@ -10,9 +10,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 
-from stream.judge.acceptor import Accepted, Acceptor
-from stream.model import REASONS, Kind, Source, Verdict
-from stream.text.policy import Policy
+from simstream.judge.acceptor import AcceptedPages, Acceptor
+from simstream.judge.policy import Policy
+from simstream.model import REASONS, PageKind, PageSource, Verdict
 
 
 @dataclass
@@ -20,13 +20,13 @@ class NaivePage:
     id: str
     url: str | None
     identity: bytes
-    kind: Kind
+    kind: PageKind
     reason: str
     time: int
     fingerprint: int
     sketch: int
     words: int
-    source: Source
+    source: PageSource
     ordinal: int = -1
     age: int = -1
     cluster: int = -1
@@ -67,10 +67,10 @@ class NaiveJudge:
         page.ordinal = self.ordinal
         self.ordinal += 1
         earlier = next((p for p in self.live if p.identity == page.identity), None)
-        if page.kind is not Kind.READABLE:
-            if earlier is not None and page.kind in (Kind.TOO_SHORT, Kind.WITHDRAWN):
+        if page.kind is not PageKind.READABLE:
+            if earlier is not None and page.kind in (PageKind.TOO_SHORT, PageKind.WITHDRAWN):
                 self.live.remove(earlier)
-            word = {Kind.UNREADABLE: "unreadable", Kind.WITHDRAWN: "withdrawn"}.get(page.kind, "too_short")
+            word = {PageKind.UNREADABLE: "unreadable", PageKind.WITHDRAWN: "withdrawn"}.get(page.kind, "too_short")
             return self.verdict(page, word)
         return self.readable(page)
 
@@ -130,7 +130,7 @@ class NaiveJudge:
     def verdict(
         self, page: NaivePage, word: str, other: NaivePage | None = None, ties: Iterable[int] = ()
     ) -> Verdict:
-        judged = page.kind is Kind.READABLE
+        judged = page.kind is PageKind.READABLE
         bits = self.policy.sketch_bits
         return Verdict(
             id=page.id,
@@ -151,7 +151,7 @@ class NaiveJudge:
         )
 
 
-def pages_of(accepted: Accepted) -> list[NaivePage]:
+def pages_of(accepted: AcceptedPages) -> list[NaivePage]:
     """The accepted pages of a frame, one object each."""
     c = accepted.columns
     return [
@@ -159,13 +159,13 @@ def pages_of(accepted: Accepted) -> list[NaivePage]:
             id=page_id,
             url=url,
             identity=c.identity[i].tobytes(),
-            kind=Kind(int(c.kind[i])),
+            kind=PageKind(int(c.kind[i])),
             reason=REASONS[c.reason[i]],
             time=int(accepted.time[i]),
             fingerprint=int(c.fingerprint[i]),
             sketch=int.from_bytes(c.sketch[i].tobytes(), "little"),
             words=int(c.words[i]),
-            source=Source(accepted.header.topic, accepted.header.partition, int(c.offset[i])),
+            source=PageSource(accepted.header.topic, accepted.header.partition, int(c.offset[i])),
         )
         for i, (page_id, url) in enumerate(zip(c.id_list(), c.url_list(), strict=True))
     ]
@@ -177,6 +177,6 @@ def judge_log(frames: Iterable[tuple[int, bytes, int]], acceptor: Acceptor, poli
     verdicts = []
     for offset, data, append_time in frames:
         accepted = acceptor.accept(offset, data, append_time)
-        if isinstance(accepted, Accepted):
+        if isinstance(accepted, AcceptedPages):
             verdicts += [judge.judge(page) for page in pages_of(accepted)]
     return verdicts

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from stream.model import Verdict
+from simstream.model import Verdict
 
 Sheets = Mapping[tuple[int, int], tuple[str, bool, bool]]
 """By partition and offset: the title, whether the page is gone, and whether it is a list of links."""

@@ -10,8 +10,8 @@ import re
 from dataclasses import dataclass
 from itertools import takewhile
 
-from stream.kernels import element_names as names
-from stream.text.markup import Counts
+from simstream.kernels.html import element_names as names
+from simstream.text.extraction.markup import MarkupCounts
 
 WS = r"[\t\n\f\r ]"
 NAME = re.compile(r"[A-Za-z][^\t\n\f\r />]*")
@@ -325,7 +325,7 @@ class Tree:
         self.reopen()
 
 
-def count(html: bytes) -> Counts:
+def count(html: bytes) -> MarkupCounts:
     """What the kernel counts, one token after another."""
     text, tree, at = html.decode("latin-1"), Tree(), 0
     while at < len(text):
@@ -335,7 +335,7 @@ def count(html: bytes) -> Counts:
         if less + 1 >= len(text):
             break
         at = _markup(text, less, tree)
-    return Counts(tree.tags, tree.depth, tree.levels, tree.clones, tree.attributes, tree.choices)
+    return MarkupCounts(tree.tags, tree.depth, tree.levels, tree.clones, tree.attributes, tree.choices)
 
 
 def _markup(text: str, at: int, tree: Tree) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from stream.model import U64, Limits
+from simstream.model import U64, MatchLimits
 
 Answer = list[tuple[int, int, int]]
 """(entry, distance, agreement), by entry."""
@@ -19,7 +19,7 @@ Flags = NDArray[np.bool_]
 class NaiveIndex:
     """Live entries by their number. It gives no numbers: it is told the fast index's, and checks them."""
 
-    def __init__(self, distance: int, agreement: int, short: Limits | None = None) -> None:
+    def __init__(self, distance: int, agreement: int, short: MatchLimits | None = None) -> None:
         self.distance, self.agreement, self.short = distance, agreement, short
         self.live: dict[int, Key] = {}
         self._number: dict[Key, int] = {}

@@ -1,6 +1,6 @@
 """The obvious way from text to fingerprint and sketch: plain Python over dicts and strings, with jieba itself.
 
-Shares nothing with `stream` but the recipe's settings and the shipped table of characters.
+Shares nothing with `simstream` but the recipe's settings and the shipped table of characters.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ import jieba
 import mmh3
 import numpy as np
 
-import stream.text
-from stream.text.recipe import Recipe
+import simstream.text
+from simstream.text.recipe import Recipe
 
 OTHER, HAN, LETTER, DIGIT, MARK, BIGRAM = range(6)
 M64 = (1 << 64) - 1
 BASE = 0x9E3779B97F4A7C15
-TABLES = Path(stream.text.__file__).parent / "tables"
+TABLES = Path(simstream.text.__file__).parent / "tables"
 TABLE = np.load(TABLES / "unicode.npy").tolist()
 STARTS = [row[0] for row in TABLE]
 JIEBA = Path(jieba.__file__).parent

@@ -8,11 +8,11 @@ from dataclasses import replace
 import mmh3
 import numpy as np
 
-from stream.model import Columns
-from stream.wire import frame as frames
+from simstream.model import FingerprintColumns
+from simstream.wire import frame as frames
 
 
-def as_format_1(header: frames.Header, columns: Columns) -> bytes:
+def as_format_1(header: frames.FrameHeader, columns: FingerprintColumns) -> bytes:
     """A frame of format 1: the same columns, under identities by MurmurHash3."""
     identities = b"".join(mmh3.hash_bytes(name.encode(), 0, True) for name in columns.id_list())
     old = replace(columns, identity=np.frombuffer(identities, np.uint64).reshape(-1, 2))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from stream.log.local_files import LogFiles
+from simstream.log.local.topic_file import LogFiles
 
 WAYS = ("none", "all", "half", "hole", "zeros")
 """What a cut leaves of what was written to one file since its last sync: see `Disk.content`."""

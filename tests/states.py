@@ -8,18 +8,20 @@ from typing import Any
 
 import numpy as np
 
-from stream.files.folder import Loaded, StateFolder
-from stream.files.layer import Files
-from stream.files.part import Part
+from simstream.files.folder import LoadedSnapshot, StateFolder
+from simstream.files.layer import FileSystem
+from simstream.files.part import SnapshotPart
 
 
-def immutable(name: str, seed: int) -> Part:
+def immutable(name: str, seed: int) -> SnapshotPart:
     """A segment of two arrays."""
     values = np.random.default_rng(seed).integers(0, 1 << 63, 11, np.uint64)
-    return Part(name, "segment", {"count": 11}, {"keys": values, "pairs": values[:10].reshape(2, 5).astype("<u4")})
+    return SnapshotPart(
+        name, "segment", {"count": 11}, {"keys": values, "pairs": values[:10].reshape(2, 5).astype("<u4")}
+    )
 
 
-def state(number: int) -> list[Part]:
+def state(number: int) -> list[SnapshotPart]:
     """The state as it was after so many snapshots: segments come and go, some changing blocks change.
 
     Of the changing part's arrays `often` fills most of a block file and changes each time, `seldom` every fourth
@@ -28,7 +30,7 @@ def state(number: int) -> list[Part]:
     often = np.full(50, number, np.int64)
     seldom = np.arange(10, dtype=np.uint16) + number // 4
     empty = np.zeros((0, 3), np.float32)
-    changing = Part(
+    changing = SnapshotPart(
         "rows", "rows", {"live": number}, {"often": often, "seldom": seldom, "empty": empty}, changes=True
     )
     return [immutable(f"segment-{i}", i) for i in (number, number - 1)] + [changing]
@@ -45,14 +47,14 @@ def take(folder: StateFolder, number: int) -> None:
     prepared.commit()
 
 
-def found(path: Path, files: Files | None = None) -> list[int]:
+def found(path: Path, files: FileSystem | None = None) -> list[int]:
     """The numbers of the states that the folder gives back whole, the newest first. Fails where one is a mix."""
     with StateFolder(path, files) as folder:
         loaded = [folder.load(), folder.load_previous()]
         return [number_of(each) for each in loaded if each is not None]
 
 
-def number_of(loaded: Loaded) -> int:
+def number_of(loaded: LoadedSnapshot) -> int:
     """Which state it is. Fails where it is none of `state`'s."""
     number = loaded.facts["ordinal"]
     assert loaded.facts == facts(number)
@@ -60,11 +62,11 @@ def number_of(loaded: Loaded) -> int:
     return int(number)
 
 
-def same(one: Sequence[Part], other: Sequence[Part]) -> bool:
+def same(one: Sequence[SnapshotPart], other: Sequence[SnapshotPart]) -> bool:
     """Whether the parts are equal, with types and shapes."""
     return list(map(_plain, one)) == list(map(_plain, other))
 
 
-def _plain(part: Part) -> tuple[Any, ...]:
+def _plain(part: SnapshotPart) -> tuple[Any, ...]:
     arrays = {name: (array.dtype, array.shape, array.tobytes()) for name, array in part.arrays.items()}
     return part.name, part.kind, dict(part.facts), arrays, part.changes

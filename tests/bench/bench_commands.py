@@ -13,7 +13,7 @@ import msgspec
 
 from tests.bench.measure import against, line, rounds, title
 
-ENTRANCE = "from stream.cli.main import run; run()"
+ENTRANCE = "from simstream.cli.main import run; run()"
 FLOORS = {
     "python -c pass": ["-c", "pass"],
     "import click": ["-c", "import click"],

@@ -16,11 +16,11 @@ from time import perf_counter
 
 import numpy as np
 
-from stream.index import SCAN, Plan, choose
-from stream.index.answers import Hits
-from stream.index.index import Index
-from stream.index.segment import Run, Segment
-from stream.model import U64
+from simstream.index import SCAN, Plan, choose
+from simstream.index.answers import HitBuffers
+from simstream.index.index import Index
+from simstream.index.segment import EntryRun, Segment
+from simstream.model import U64
 from tests.bench.measure import title
 
 CHECKED = 50
@@ -48,7 +48,7 @@ def designs(distance: int, size: int) -> dict[str, Plan]:
 
 def ask(segment: Segment, wanted: U64) -> set[tuple[int, int]]:
     """(query, place) of all hits."""
-    hits, at = Hits(), 0
+    hits, at = HitBuffers(), 0
     found: set[tuple[int, int]] = set()
     while at < len(wanted):
         following, count = segment.find(wanted, at, hits)
@@ -62,7 +62,7 @@ def ask(segment: Segment, wanted: U64) -> set[tuple[int, int]]:
 
 def sealed(known: U64, plan: Plan, distance: int) -> Segment:
     """One segment of sorted fingerprints, without sketches."""
-    run = Run(known, np.arange(len(known), dtype=np.uint32), np.empty((len(known), 0), np.uint64))
+    run = EntryRun(known, np.arange(len(known), dtype=np.uint32), np.empty((len(known), 0), np.uint64))
     return Segment.build(0, 0, plan, distance, run, lambda: None, unmerged=False)
 
 

@@ -17,11 +17,11 @@ from time import perf_counter
 import numpy as np
 from numpy.typing import NDArray
 
-from stream.files.layer import Files
-from stream.files.sealed import write
-from stream.judge.directory import Directory
-from stream.judge.pages import Pages
-from stream.model import U64
+from simstream.files.layer import FileSystem
+from simstream.files.sealed import write
+from simstream.judge.directory import Directory
+from simstream.judge.pages.store import PageStore
+from simstream.model import U64
 from tests.bench.measure import line, title
 
 BATCH = 1_000
@@ -83,7 +83,7 @@ def pages(keys: U64, rows: NDArray[np.uint32], folder: Path) -> None:
     """Appending, reading from memory and from disk, what comes due, compaction."""
     rng = np.random.default_rng(1)
     size = len(keys)
-    store, files = Pages(SKETCH_WORDS), Files()
+    store, files = PageStore(SKETCH_WORDS), FileSystem()
     sketches = rng.integers(0, 2**64, (BATCH, SKETCH_WORDS), dtype=np.uint64)
     ids = b"".join(b"https://example.org/%040d" % number for number in range(BATCH))
     id_ends = np.arange(1, BATCH + 1, dtype=np.uint32) * np.uint32(60)
@@ -111,7 +111,7 @@ def pages(keys: U64, rows: NDArray[np.uint32], folder: Path) -> None:
                 store.on_disk(write(files, folder / f"{part.name}.sealed", part))
 
     append(slice(0, BATCH))
-    store = Pages(SKETCH_WORDS)
+    store = PageStore(SKETCH_WORDS)
     spent, longest = 0.0, 0.0
     for start in range(0, size, 1_000 * BATCH):
         end = min(start + 1_000 * BATCH, size)
@@ -147,7 +147,7 @@ def pages(keys: U64, rows: NDArray[np.uint32], folder: Path) -> None:
     compaction(store, colds, save)
 
 
-def compaction(store: Pages, colds: NDArray[np.uint32], save: Callable[[], None]) -> None:
+def compaction(store: PageStore, colds: NDArray[np.uint32], save: Callable[[], None]) -> None:
     """Every second page leaves; all chunks are rewritten."""
     store.left(colds[::2].copy())
     colds = colds.copy()

@@ -9,8 +9,8 @@ from statistics import median
 import msgspec
 
 from deploy.kafka.broker import Broker
-from stream.deduper import Deduper
-from stream.model import Record, Verdict
+from simstream.deduper import Deduper
+from simstream.model import Record, Verdict
 from tests.bench.measure import against, line, title
 from tests.bench.service import Space, serving, space
 

@@ -14,15 +14,16 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from stream.kernels.fingerprint import make_work
-from stream.kernels.fold import fold_utf8
-from stream.kernels.jit import LEAN
-from stream.kernels.tokenize import cut
-from stream.settings import default_cache
-from stream.text import dictionary, tables
-from stream.text.fingerprinter import Fingerprinter
-from stream.text.recipe import preset
-from stream.text.recipe_file import load_recipe
+from simstream.kernels.jit import LEAN
+from simstream.kernels.text.fingerprint import make_work
+from simstream.kernels.text.fold import fold_utf8
+from simstream.kernels.text.tokenize import cut
+from simstream.settings import default_cache
+from simstream.text import dictionary
+from simstream.text import unicode_tables as tables
+from simstream.text.fingerprinter import Fingerprinter
+from simstream.text.recipe import preset
+from simstream.text.recipe_file import load_recipe
 from tests.bench.measure import against, line, rounds, title
 from tests.bench.peer_text import Peer
 from tests.naive_text import Naive
@@ -78,7 +79,7 @@ def cut_batch(
     offsets: NDArray[np.int64],
     fold: NDArray[np.uint32],
     trie: dictionary.Trie,
-    hmm: dictionary.Hmm,
+    hmm: dictionary.HiddenMarkovModel,
     work: object,
     ends: NDArray[np.int32],
     counts: NDArray[np.int64],

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from deploy.kafka.broker import Broker
-from stream.client import Client
+from simstream.client import Client
 from tests.bench.crawl_site import Served, Size
 from tests.bench.crawl_text import article
 from tests.bench.service import Space, serving, space

@@ -37,7 +37,7 @@ SETTINGS: dict[str, Any] = {
     "CONCURRENT_REQUESTS_PER_DOMAIN": 8,
     "DOWNLOAD_DELAY": 0,
 }
-WITH = {"ADDONS": {"stream.crawlers.Addon": 100}}
+WITH = {"ADDONS": {"simstream.crawlers.Addon": 100}}
 
 
 def main(start: str, out: str, *settings: str) -> None:

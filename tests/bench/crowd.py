@@ -10,13 +10,13 @@ import argparse
 import time
 from collections.abc import Iterator, Sequence
 
-from stream.judge.state import JudgeState
-from stream.model import Columns
+from simstream.judge.state import JudgeState
+from simstream.model import FingerprintColumns
 from tests.bench.made_pages import BATCH, distinct, policy, template
 from tests.bench.state import judge
 
 
-def costs(batches: Iterator[Columns], sizes: Sequence[int], link: str = "any") -> list[float]:
+def costs(batches: Iterator[FingerprintColumns], sizes: Sequence[int], link: str = "any") -> list[float]:
     """Microseconds of CPU a page, of the batch with which so many pages are live."""
     state, found, live = JudgeState(policy(link)), [], 0
     for columns in batches:

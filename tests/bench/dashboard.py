@@ -31,7 +31,7 @@ from tests import corpora
 RECENT = 800
 """Copies are of one of so many pages before."""
 STEP_S = 0.5
-COMMAND = [sys.executable, "-m", "stream.cli"]
+COMMAND = [sys.executable, "-m", "simstream"]
 
 
 def pages(rng: random.Random, each: int) -> Iterator[dict[str, Any]]:

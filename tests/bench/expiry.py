@@ -15,11 +15,11 @@ from pathlib import Path
 
 import numpy as np
 
-from stream.errors import SimstreamError
-from stream.files.folder import StateFolder
-from stream.judge.pages import Pages
-from stream.judge.state import JudgeState
-from stream.model import Columns
+from simstream.errors import SimstreamError
+from simstream.files.folder import StateFolder
+from simstream.judge.pages.store import PageStore
+from simstream.judge.state import JudgeState
+from simstream.model import FingerprintColumns
 from tests.bench.made_pages import BATCH, Made, columns_of, policy
 from tests.bench.state import LOG, judge, memory
 
@@ -119,7 +119,7 @@ def _warm_up(link: str) -> None:
     judge(state, last_page(3 * window_ms(4 * BATCH)))
 
 
-def last_page(time_ms: int) -> Columns:
+def last_page(time_ms: int) -> FingerprintColumns:
     """One page, unlike all others, at that time."""
     return replace(
         columns_of(1 << 40, np.zeros(1, np.uint64), np.zeros((1, 3), np.uint64)), time=np.array([time_ms])
@@ -128,7 +128,7 @@ def last_page(time_ms: int) -> Columns:
 
 def _taken_up(kept: StateFolder, pages: int, link: str, beats: Beats) -> JudgeState:
     state = JudgeState(policy(link, window_ms(pages)), background=True, beat=beats)
-    loaded = kept.load(trusted=Pages.KINDS)
+    loaded = kept.load(trusted=PageStore.KINDS)
     if loaded is not None:
         state.restore(loaded.parts, loaded.facts, LOG)
         state.on_disk(kept.files, loaded.sealed.values())

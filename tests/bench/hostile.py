@@ -15,12 +15,12 @@ from typing import NamedTuple
 import click
 import numpy as np
 
-from stream.model import Kind, Page
-from stream.settings import cores, default_cache
-from stream.text.extract import extract_one
-from stream.text.extraction_pool import ExtractionPool
-from stream.text.fingerprinter import Fingerprinter
-from stream.text.recipe import preset
+from simstream.model import Page, PageKind
+from simstream.settings import cores, default_cache
+from simstream.text.extraction.extract import extract_one
+from simstream.text.extraction.pool import ExtractionPool
+from simstream.text.fingerprinter import Fingerprinter
+from simstream.text.recipe import preset
 from tests.bench import measure
 from tests.hostile_html import LINEAR, QUADRATIC, ordinary
 
@@ -88,7 +88,7 @@ def _fingerprints(fingerprinter: Fingerprinter, pages: Sequence[tuple[bytes, boo
         batch = [_page(raw) for raw, _ in pages[start : start + BATCH]]
         columns = fingerprinter.columns(batch)
         is_good = np.array([good for _, good in pages[start : start + BATCH]])
-        assert not any(p.kind == Kind.UNREADABLE for p, good in zip(batch, is_good, strict=True) if good)
+        assert not any(p.kind == PageKind.UNREADABLE for p, good in zip(batch, is_good, strict=True) if good)
         found.append(columns.fingerprint[is_good])
     return np.concatenate(found)
 

@@ -29,7 +29,7 @@ import msgspec
 from confluent_kafka import Producer
 
 from deploy.kafka.broker import Broker
-from stream.log.kafka_reader import consume
+from simstream.log.kafka.reader import consume
 from tests.bench.measure import html_pages, line, load, share, title
 from tests.bench.service import Serving, Space, append, client, serving, space
 

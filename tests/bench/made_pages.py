@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from stream.model import U64, Columns, Kind
-from stream.text.policy import Policy
+from simstream.judge.policy import Policy
+from simstream.model import U64, FingerprintColumns, PageKind
 
 BATCH = 2000
 
@@ -28,7 +28,7 @@ class Made:
         self._sketches = np.empty((0, 3), np.uint64)
         self.count = 0
 
-    def batch(self, n: int = BATCH) -> Columns:
+    def batch(self, n: int = BATCH) -> FingerprintColumns:
         """The next n pages; one in a hundred is remembered, for others to be like."""
         rng = self._rng
         fingerprints = rng.integers(0, 2**64, n, np.uint64)
@@ -51,7 +51,9 @@ class Made:
         return columns
 
 
-def columns_of(first: int, fingerprints: U64, sketches: U64, numbers: NDArray[np.int64] | None = None) -> Columns:
+def columns_of(
+    first: int, fingerprints: U64, sketches: U64, numbers: NDArray[np.int64] | None = None
+) -> FingerprintColumns:
     """Readable pages named by successive numbers, or by those that are given."""
     n = len(fingerprints)
     numbers = np.arange(first, first + n) if numbers is None else numbers
@@ -60,9 +62,9 @@ def columns_of(first: int, fingerprints: U64, sketches: U64, numbers: NDArray[np
     identity = np.empty((n, 2), np.uint64)
     identity[:, 0] = numbers.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) ^ np.uint64(0x5555)
     identity[:, 1] = numbers.astype(np.uint64) * np.uint64(0xC2B2AE3D27D4EB4F)
-    return Columns(
+    return FingerprintColumns(
         offset=np.arange(first, first + n),
-        kind=np.full(n, Kind.READABLE, np.uint8),
+        kind=np.full(n, PageKind.READABLE, np.uint8),
         reason=np.zeros(n, np.uint8),
         time=np.arange(first, first + n) // 10,
         identity=identity,
@@ -76,20 +78,20 @@ def columns_of(first: int, fingerprints: U64, sketches: U64, numbers: NDArray[np
     )
 
 
-def distinct(pages: int) -> Iterator[Columns]:
+def distinct(pages: int) -> Iterator[FingerprintColumns]:
     """No two alike."""
     made = Made(0, 0, seed=5)
     while made.count < pages:
         yield made.batch()
 
 
-def copies(pages: int, fingerprint: U64, sketch: U64) -> Iterator[Columns]:
+def copies(pages: int, fingerprint: U64, sketch: U64) -> Iterator[FingerprintColumns]:
     """One page under ids of its own."""
     for first in range(0, pages, BATCH):
         yield columns_of(first, np.repeat(fingerprint, BATCH), np.repeat(sketch, BATCH, axis=0))
 
 
-def again(pages: int, times: int, flips: int) -> Iterator[Columns]:
+def again(pages: int, times: int, flips: int) -> Iterator[FingerprintColumns]:
     """The same pages again and again, each time in another order, `flips` bits from what they were."""
     rng = np.random.default_rng(4)
     fingerprints, sketches = rng.integers(0, 2**64, pages, np.uint64), rng.integers(0, 2**64, (pages, 3), np.uint64)
@@ -103,7 +105,7 @@ def again(pages: int, times: int, flips: int) -> Iterator[Columns]:
             yield columns_of(turn * pages + first, edited, sketches[chosen], chosen)
 
 
-def template(pages: int) -> Iterator[Columns]:
+def template(pages: int) -> Iterator[FingerprintColumns]:
     """Alike, but not identical: up to 4 bits from one fingerprint, a tenth of the sketch's bits at random."""
     rng = np.random.default_rng(6)
     base, sketch = rng.integers(0, 2**64, 1, np.uint64), rng.integers(0, 2**64, (1, 3), np.uint64)

@@ -13,7 +13,7 @@ from statistics import median
 from time import perf_counter
 from typing import Any
 
-from stream.sources.demo import demo_records
+from simstream.sources.demo import demo_records
 
 SENTENCE = re.compile(r"[^。！？.!?\n]+[。！？.!?\n]?")
 GENERATED_BYTES = 1_500

@@ -13,8 +13,8 @@ import mmh3
 import numpy as np
 from numpy.typing import NDArray
 
-from stream.model import U64
-from stream.text.recipe import Recipe
+from simstream.model import U64
+from simstream.text.recipe import Recipe
 
 Tokenize = Callable[[str], Sequence[str]]
 ONE = 65536

@@ -18,15 +18,15 @@ from http.client import HTTPConnection
 
 import numpy as np
 
-from stream.queries.app import make_app
-from stream.queries.judging import Judge
-from stream.queries.server import QueryServer
-from stream.roles.context import Context
-from stream.roles.query import NAME, QueryRole
-from stream.settings import Settings
-from stream.text.fingerprinter import Fingerprinter
-from stream.text.policy import make_policy
-from stream.text.recipe_file import load_recipe
+from simstream.judge.policy import make_policy
+from simstream.queries.app import make_app
+from simstream.queries.judging import VerdictCaller
+from simstream.queries.server import QueryServer
+from simstream.roles.context import RoleContext
+from simstream.roles.query import NAME, QueryRole
+from simstream.settings import Settings
+from simstream.text.fingerprinter import Fingerprinter
+from simstream.text.recipe_file import load_recipe
 from tests.bench.made_pages import Made
 from tests.bench.state import judge
 from tests.e2e import pages as texts
@@ -59,7 +59,7 @@ def asking(port: int, count: int) -> None:
         )
 
 
-def _turn(context: Context) -> None:
+def _turn(context: RoleContext) -> None:
     """What the role's loop would say where there is nothing to follow."""
     while True:
         context.health.turn(NAME)
@@ -76,7 +76,7 @@ def main() -> None:
         asking(options.asking, options.questions)
         return
     settings = Settings()
-    context = Context(settings)
+    context = RoleContext(settings)
     recipe = load_recipe("default")
     with Fingerprinter(recipe, settings.cache_folder, workers=0) as fingerprinter:
         policy = make_policy(recipe, fingerprinter.recipe_id)
@@ -92,7 +92,7 @@ def main() -> None:
         state.index.wait()
         turning = threading.Thread(target=_turn, args=(context,), daemon=True)
         turning.start()
-        app = make_app(role, fingerprinter, Judge("", "", None), context.health, context.metrics)
+        app = make_app(role, fingerprinter, VerdictCaller("", "", None), context.health, context.metrics)
         with QueryServer("127.0.0.1", 0, app) as server:
             connection = HTTPConnection("127.0.0.1", server.port)
             for page_id, fingerprint, sketch in kept:

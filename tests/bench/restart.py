@@ -12,11 +12,11 @@ import tempfile
 import time
 from pathlib import Path
 
-from stream.log.base import FINGERPRINTS, Log
-from stream.settings import default_cache
-from stream.text.fingerprinter import Fingerprinter
-from stream.text.recipe_file import load_recipe
-from stream.wire import frame as frames
+from simstream.log.base import FINGERPRINTS, Log
+from simstream.settings import default_cache
+from simstream.text.fingerprinter import Fingerprinter
+from simstream.text.recipe_file import load_recipe
+from simstream.wire import frame as frames
 from tests.bench.made_pages import BATCH, Made
 from tests.e2e.harness import Program, Service
 from tests.kafka_fixtures import Place
@@ -37,7 +37,7 @@ def write(log: Log, made: Made, pages: int, recipe: str) -> int:
         while made.count < end:
             start = made.count
             columns = made.batch(min(BATCH, end - start))
-            header = frames.Header(
+            header = frames.FrameHeader(
                 recipe=recipe,
                 topic=info.name,
                 topic_id=info.id,

@@ -8,9 +8,9 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from stream.kernels.hamming import prefetch
-from stream.kernels.hashing import mix
-from stream.model import U64
+from simstream.kernels.hashing import mix
+from simstream.kernels.index.hamming import prefetch
+from simstream.model import U64
 
 AHEAD = 16
 """Probes whose cache lines are asked for in advance."""

@@ -22,11 +22,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from stream.index.answers import Hits
-from stream.index.keys import frozen
-from stream.index.packed import build
-from stream.index.plan import SCAN, Plan, choose
-from stream.model import U64
+from simstream.index.answers import HitBuffers
+from simstream.index.keys import frozen
+from simstream.index.packed import build
+from simstream.index.plan import SCAN, Plan, choose
+from simstream.model import U64
 from tests.bench.bench_index import queries
 from tests.bench.measure import line, title
 from tests.bench.scheme_kernels import insert, probe_variants, search, vary
@@ -64,7 +64,7 @@ class Tables:
 
     def __init__(self, column: U64, plan: Plan) -> None:
         self._column, self._tables = column, build(column, plan, DISTANCE, lambda: None)
-        self._hits = Hits()
+        self._hits = HitBuffers()
 
     def find(self, asked: U64) -> Answer:
         """As `Scheme.find`."""
@@ -215,7 +215,7 @@ def pairs(answer: Answer) -> list[tuple[int, int]]:
 
 def draw(rows: Sequence[Measured]) -> str:
     """The picture as SVG: the time of a query and memory, by size of the corpus."""
-    from stream.tools.evaluate.figures import COLOURS, MARKS, as_svg
+    from simstream.evaluate.figures import COLOURS, MARKS, as_svg
 
     def paint(figure: Figure) -> None:
         left, right = figure.subplots(1, 2)

@@ -19,10 +19,10 @@ import msgspec
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from deploy.kafka.broker import free_port
-from stream.log import open_log
-from stream.log.base import LogOptions
-from stream.model import Verdict
-from stream.wire import verdict as wire
+from simstream.log import open_log
+from simstream.log.base import LogOptions
+from simstream.model import Verdict
+from simstream.wire import verdict as wire
 
 PATIENCE = 300.0
 
@@ -157,7 +157,7 @@ class Serving:
 def serving(where: Space, *flags: str) -> Iterator[Serving]:
     """`simstream serve` over a space, from its start until SIGTERM has ended it."""
     port = free_port()
-    command = [sys.executable, "-c", "from stream.cli.main import run; run()", "serve", *flags]
+    command = [sys.executable, "-c", "from simstream.cli.main import run; run()", "serve", *flags]
     command += ["--log", f"kafka://{where.servers}", "--prefix", where.prefix, "--http-port", str(port)]
     process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
     try:

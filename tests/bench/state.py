@@ -18,11 +18,11 @@ from pathlib import Path
 
 import numpy as np
 
-from stream.errors import SimstreamError
-from stream.files.folder import StateFolder
-from stream.judge.pages import Pages
-from stream.judge.state import JudgeState
-from stream.model import Columns, Source
+from simstream.errors import SimstreamError
+from simstream.files.folder import StateFolder
+from simstream.judge.pages.store import PageStore
+from simstream.judge.state import JudgeState
+from simstream.model import FingerprintColumns, PageSource
 from tests.bench import made_pages
 from tests.bench.made_pages import BATCH, Made, again, copies, distinct, policy, template
 
@@ -33,11 +33,11 @@ MAX_PAGE_BYTES = 80
 """Bytes a page that the state may take."""
 
 
-def judge(state: JudgeState, columns: Columns) -> int:
+def judge(state: JudgeState, columns: FingerprintColumns) -> int:
     """Judge a batch; how many verdicts are near_duplicate or unchanged."""
     ordinal = state.acceptor.ordinal
     state.acceptor.ordinal += len(columns)
-    sources = [Source("p", 0, offset) for offset in columns.offset.tolist()]
+    sources = [PageSource("p", 0, offset) for offset in columns.offset.tolist()]
     verdicts = state.resolver.judge(columns, columns.time, ordinal, sources)
     return sum(verdict.verdict != "new" for verdict in verdicts)
 
@@ -62,7 +62,7 @@ def _restart(folder: Path) -> None:
     began = time.perf_counter()
     state = JudgeState(policy(), background=True)
     with StateFolder(folder) as kept:
-        loaded = kept.load(trusted=Pages.KINDS)
+        loaded = kept.load(trusted=PageStore.KINDS)
         if loaded is None:
             raise SystemExit("no snapshot")
         state.restore(loaded.parts, loaded.facts, LOG)
@@ -156,7 +156,7 @@ def alike(pages: int) -> None:
 
 
 def _run(
-    name: str, batches: Iterator[Columns], base: tuple[float, float] | None, link: str = "any"
+    name: str, batches: Iterator[FingerprintColumns], base: tuple[float, float] | None, link: str = "any"
 ) -> tuple[float, float]:
     state, count = JudgeState(policy(link)), 0
     began = time.process_time()

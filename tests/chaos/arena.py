@@ -17,8 +17,8 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 
 from deploy.kafka.broker import Broker
 from deploy.kafka.brokers import Brokers
-from stream.log.base import FINGERPRINTS, PAGES, Log
-from stream.model import Record
+from simstream.log.base import FINGERPRINTS, PAGES, Log
+from simstream.model import Record
 from tests.chaos import oracle
 from tests.chaos.feed import Feed
 from tests.contract.helpers import cluster_of

@@ -9,8 +9,8 @@ from typing import Any
 
 from confluent_kafka import Producer
 
-from stream.closing import Closing
-from stream.log.base import PAGES
+from simstream.closing import Closing
+from simstream.log.base import PAGES
 from tests.e2e import pages
 from tests.kafka_fixtures import Place
 

@@ -11,21 +11,21 @@ from functools import cache as remember
 from pathlib import Path
 from typing import Any
 
-from stream.log.base import DEAD_LETTERS, POSITIONS, Log
-from stream.model import REASONS, Kind, Record, Verdict
-from stream.text.fingerprinter import Fingerprinter
-from stream.text.recipe_file import load_recipe
-from stream.wire import position as positions
-from stream.wire import verdict as wire
-from stream.wire.page import PageLimits, decode
+from simstream.log.base import DEAD_LETTERS, POSITIONS, Log
+from simstream.model import REASONS, PageKind, Record, Verdict
+from simstream.text.fingerprinter import Fingerprinter
+from simstream.text.recipe_file import load_recipe
+from simstream.wire import position as positions
+from simstream.wire import verdict as wire
+from simstream.wire.page import PageLimits, decode
 from tests.e2e.harness import by_ordinal, naive_verdicts, read_topic
 
 WORDS = {
-    Kind.READABLE: ("new", "near_duplicate", "unchanged"),
-    Kind.TOO_SHORT: ("too_short",),
-    Kind.FAILED: ("too_short",),
-    Kind.UNREADABLE: ("unreadable",),
-    Kind.WITHDRAWN: ("withdrawn",),
+    PageKind.READABLE: ("new", "near_duplicate", "unchanged"),
+    PageKind.TOO_SHORT: ("too_short",),
+    PageKind.FAILED: ("too_short",),
+    PageKind.UNREADABLE: ("unreadable",),
+    PageKind.WITHDRAWN: ("withdrawn",),
 }
 
 
@@ -72,8 +72,8 @@ def check_contents(cache: Path, source: Sequence[Record], verdicts: Sequence[Ver
     columns = _fingerprinter(cache).columns(pages)
     for i, (record, page_id, url) in enumerate(zip(source, columns.id_list(), columns.url_list(), strict=True)):
         verdict = found[record.partition, record.offset]
-        kind = Kind(int(columns.kind[i]))
-        fingerprint = f"{int(columns.fingerprint[i]):016x}" if kind is Kind.READABLE else None
+        kind = PageKind(int(columns.kind[i]))
+        fingerprint = f"{int(columns.fingerprint[i]):016x}" if kind is PageKind.READABLE else None
         reason = REASONS[columns.reason[i]] or None
         expected = (page_id, url, reason, fingerprint)
         got = (verdict.id, verdict.url, verdict.reason, verdict.fingerprint)

@@ -11,9 +11,9 @@ from typing import Literal
 
 from confluent_kafka.admin import AdminClient, NewPartitions
 
-from stream.log.base import Log, LogOptions, Outgoing, Polled, Source
-from stream.log.kafka_cluster import Cluster
-from stream.model import Record
+from simstream.log.base import Log, LogOptions, Outgoing, PageConsumer, PollResult
+from simstream.log.kafka.cluster import KafkaCluster
+from simstream.model import Record
 from tests.kafka_fixtures import Place
 
 
@@ -28,7 +28,7 @@ def read_all(log: Log, topic: str, start: int | Literal["end"] = 0, least: int =
     return records
 
 
-def read_source(source: Source, records: int, timeout: float = 15.0) -> Polled:
+def read_source(source: PageConsumer, records: int, timeout: float = 15.0) -> PollResult:
     """What a source brings until `records` have come (and its partitions, where it is 0)."""
     all_records: list[Record] = []
     started, stopped = [], []
@@ -40,7 +40,7 @@ def read_source(source: Source, records: int, timeout: float = 15.0) -> Polled:
         stopped += polled.stopped
         if len(all_records) >= records and started:
             break
-    return Polled(all_records, started, stopped)
+    return PollResult(all_records, started, stopped)
 
 
 def add_partitions(place: Place, topic: str, count: int) -> None:
@@ -80,6 +80,6 @@ def kill_after(process: subprocess.Popen[str], lines: int) -> int:
     return [*told, *(int(line) for line in rest.splitlines(keepends=True) if line.endswith("\n"))][-1]
 
 
-def cluster_of(place: Place) -> Cluster:
+def cluster_of(place: Place) -> KafkaCluster:
     """The cluster that a place on a broker is on, for what the log's interface does not show."""
-    return Cluster(place.address.removeprefix("kafka://"), LogOptions(prefix=place.prefix))
+    return KafkaCluster(place.address.removeprefix("kafka://"), LogOptions(prefix=place.prefix))

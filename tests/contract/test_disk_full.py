@@ -12,16 +12,16 @@ from pathlib import Path
 
 import pytest
 
-from stream.errors import DeliveryFailed, DiskFull
-from stream.log.base import FINGERPRINTS, PAGES, POSITIONS, VERDICTS, Log
+from simstream.errors import DeliveryFailed, DiskFull
+from simstream.log.base import FINGERPRINTS, PAGES, POSITIONS, VERDICTS, Log
 from tests.contract.helpers import batch, read_all
 from tests.disks import fill, run_limited, small_disk
 from tests.kafka_fixtures import Place
 
 LIMITED = """
 import sys
-from stream.errors import DeliveryFailed, DiskFull
-from stream.log import LogOptions, open_log
+from simstream.errors import DeliveryFailed, DiskFull
+from simstream.log import LogOptions, open_log
 from tests.contract.helpers import batch
 
 log = open_log(sys.argv[1], LogOptions())

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from stream.errors import LogError, TakenOver, TopicMissing
-from stream.log.base import Election, Log
-from stream.log.kafka_election import KafkaElection
+from simstream.errors import LogError, TakenOver, TopicMissing
+from simstream.log.base import Election, Log
+from simstream.log.kafka.election import KafkaElection
 from tests.contract.helpers import batch, writer
 from tests.kafka_fixtures import Place
 

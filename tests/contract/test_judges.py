@@ -8,10 +8,10 @@ import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from stream.errors import BrokerUnreachable, TakenOver, TransactionOutlived
-from stream.log.base import POSITIONS, VERDICTS, Log
-from stream.log.kafka_claim import Claim
-from stream.log.kafka_publisher import KafkaPublisher
+from simstream.errors import BrokerUnreachable, TakenOver, TransactionOutlived
+from simstream.log.base import POSITIONS, VERDICTS, Log
+from simstream.log.kafka.claim import PublisherClaim
+from simstream.log.kafka.publisher import KafkaPublisher
 from tests.contract.helpers import batch, cluster_of, read_all
 from tests.kafka_fixtures import Place
 
@@ -136,13 +136,13 @@ def test_where_the_broker_forgot_the_claim_the_position_decides(kafka_place: Pla
     admin.delete_consumer_groups([group])[group].result(10)
     publisher._unsure = True
     publisher.publish(batch(1), b"one")
-    other = Claim(cluster_of(kafka_place))
+    other = PublisherClaim(cluster_of(kafka_place))
     with pytest.raises(TakenOver):
         other.check()  # the claim was made anew
     check_published(kafka_log, b"one")
 
 
-class ForgottenAnswer(Claim):
+class ForgottenAnswer(PublisherClaim):
     """Does not get the answer to the second look at the claim."""
 
     looks = 0

@@ -14,11 +14,12 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from deploy.kafka.broker import Broker
-from stream.errors import BrokerUnreachable, LogError, RecordTooLarge, SettingsError
-from stream.log import kafka_cluster, open_log
-from stream.log.base import FINGERPRINTS, PAGES, POSITIONS, VERDICTS, Log, LogOptions, Outgoing
-from stream.log.kafka_cluster import Cluster
-from stream.log.kafka_publisher import KafkaPublisher
+from simstream.errors import BrokerUnreachable, LogError, RecordTooLarge, SettingsError
+from simstream.log import open_log
+from simstream.log.base import FINGERPRINTS, PAGES, POSITIONS, VERDICTS, Log, LogOptions, Outgoing
+from simstream.log.kafka import cluster as kafka_cluster
+from simstream.log.kafka.cluster import KafkaCluster
+from simstream.log.kafka.publisher import KafkaPublisher
 from tests.contract.helpers import add_partitions, batch, cluster_of, read_all, read_source
 from tests.kafka_fixtures import PARTITIONS, Place
 
@@ -68,7 +69,7 @@ def test_client_settings_reach_the_client_but_not_those_that_rules_need(kafka_pl
     wrong = {"isolation.level": "read_uncommitted", "acks": 1, "enable.idempotence": False, "linger.ms": 0}
     log = kafka_place.open(client=wrong)
     log.create_topics(1)
-    producer = KafkaPublisher(Cluster(kafka_place.address.removeprefix("kafka://"), LogOptions(client=wrong)))
+    producer = KafkaPublisher(KafkaCluster(kafka_place.address.removeprefix("kafka://"), LogOptions(client=wrong)))
     assert producer._cluster.config("x", {}, {"acks": "all"})["acks"] == "all"
     with log.appender(FINGERPRINTS) as appender:
         appender.append(b"v")
@@ -297,7 +298,7 @@ def test_the_clients_own_log_lines_go_to_the_logger(
 ) -> None:
     log = kafka_place.open(client={"debug": "generic"})
     log.create_topics(1)
-    with caplog.at_level(logging.DEBUG, logger="stream.log.kafka_cluster"), log.appender(PAGES) as appender:
+    with caplog.at_level(logging.DEBUG, logger="simstream.log.kafka.cluster"), log.appender(PAGES) as appender:
         appender.append(secrets.token_bytes(10))
-    assert any(record.name == "stream.log.kafka_cluster" for record in caplog.records)
+    assert any(record.name == "simstream.log.kafka.cluster" for record in caplog.records)
     assert "%7|" not in capfd.readouterr().err

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from stream.log import kafka_reader
-from stream.log.base import DEAD_LETTERS, PAGES, Log, LogOptions, largest_record
-from stream.log.kafka_reader import MAX_BYTES, to_record
-from stream.model import Record
+from simstream.log.base import DEAD_LETTERS, PAGES, Log, LogOptions, largest_record
+from simstream.log.kafka import reader as kafka_reader
+from simstream.log.kafka.reader import MAX_BYTES, to_record
+from simstream.model import Record
 from tests.contract.helpers import read_all, read_source
 from tests.kafka_fixtures import Place
 

@@ -9,10 +9,10 @@ import pytest
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from deploy.kafka.broker import Broker
-from stream.errors import LogDamaged, LogError
-from stream.log.base import DEAD_LETTERS, FINGERPRINTS, PAGES, POSITIONS, VERDICTS, Log, Outgoing
-from stream.log.kafka_appender import KafkaAppender
-from stream.log.kafka_publisher import KafkaPublisher
+from simstream.errors import LogDamaged, LogError
+from simstream.log.base import DEAD_LETTERS, FINGERPRINTS, PAGES, POSITIONS, VERDICTS, Log, Outgoing
+from simstream.log.kafka.appender import KafkaAppender
+from simstream.log.kafka.publisher import KafkaPublisher
 from tests.contract.helpers import read_all, read_source
 from tests.kafka_fixtures import Place
 

@@ -12,10 +12,10 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from deploy.kafka.tools import install
-from stream.log import kafka_topics
-from stream.log.base import DEAD_LETTERS, FINGERPRINTS, PAGES, POSITIONS, TOPICS, VERDICTS, Log
-from stream.log.kafka_cluster import Cluster
-from stream.log.kafka_topics import topic_settings
+from simstream.log.base import DEAD_LETTERS, FINGERPRINTS, PAGES, POSITIONS, TOPICS, VERDICTS, Log
+from simstream.log.kafka import topics as kafka_topics
+from simstream.log.kafka.cluster import KafkaCluster
+from simstream.log.kafka.topics import topic_settings
 from tests.contract.helpers import cluster_of
 from tests.e2e.harness import ROOT
 from tests.kafka_fixtures import Place
@@ -35,7 +35,7 @@ def differing(log: Log, partitions: int | None = None) -> dict[str, tuple[str, .
     return {r.name.split(".", 1)[1]: r.differs for r in log.create_topics(partitions) if not r.created}
 
 
-def settings(cluster: Cluster, topic: str, *names: str) -> list[str]:
+def settings(cluster: KafkaCluster, topic: str, *names: str) -> list[str]:
     found = topic_settings(cluster, topic)
     return [found[name] for name in names]
 

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream.errors import LogDamaged, LogError, LogLocked, SettingsError
-from stream.log import open_log
-from stream.log.base import FINGERPRINTS, PAGES, POSITIONS, VERDICTS, Log
-from stream.log.partitioner import murmur2, partition_of, partitions_of
+from simstream.errors import LogDamaged, LogError, LogLocked, SettingsError
+from simstream.log import open_log
+from simstream.log.base import FINGERPRINTS, PAGES, POSITIONS, VERDICTS, Log
+from simstream.log.partitioner import murmur2, partition_of, partitions_of
 from tests.contract.helpers import batch, read_all, writer
 from tests.kafka_fixtures import PARTITIONS, Place
 
@@ -127,7 +127,7 @@ def test_a_damaged_list_of_topics_is_refused_by_name(local_place: Place, local_l
 
 def test_a_local_log_never_imports_the_kafka_client(tmp_path: Path) -> None:
     code = (
-        "import sys; from stream.log import open_log; log = open_log(sys.argv[1]); log.create_topics(1);"
+        "import sys; from simstream.log import open_log; log = open_log(sys.argv[1]); log.create_topics(1);"
         "log.appender('pages').append(b'v'); log.publisher().start(); sys.exit('confluent_kafka' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=False).returncode == 0

@@ -8,8 +8,8 @@ from itertools import chain
 
 import pytest
 
-from stream.cli.main import invoke
-from stream.errors import (
+from simstream.cli.main import invoke
+from simstream.errors import (
     LogError,
     LogLocked,
     PositionMissing,
@@ -18,9 +18,9 @@ from stream.errors import (
     TopicMissing,
     TopicRecreated,
 )
-from stream.log.base import FINGERPRINTS, PAGES, POSITIONS, TOPICS, VERDICTS, Log, Outgoing, Reader
-from stream.log.committed import committed
-from stream.log.partitioner import partition_of
+from simstream.log.base import FINGERPRINTS, PAGES, POSITIONS, TOPICS, VERDICTS, Log, Outgoing, Reader
+from simstream.log.committed import committed
+from simstream.log.partitioner import partition_of
 from tests.contract.helpers import batch, kill_after, read_all, read_source, writer
 from tests.contract.writer import BATCH
 from tests.kafka_fixtures import PARTITIONS, Place

@@ -25,11 +25,11 @@ from deploy.kafka import acls
 from deploy.kafka.acls import GRANTS, GROUP, QUIET, TOPIC, TRANSACTION, Grant
 from deploy.kafka.jars import download
 from deploy.kafka.secured import ADMIN, SecuredBroker, authority_of_a_stranger
-from stream.cli.main import invoke
-from stream.client import Client
-from stream.errors import NotPermitted
-from stream.log.base import FINGERPRINTS, PAGES, POSITIONS, VERDICTS, Log, Outgoing
-from stream.log.committed import committed
+from simstream.cli.main import invoke
+from simstream.client import Client
+from simstream.errors import NotPermitted
+from simstream.log.base import FINGERPRINTS, PAGES, POSITIONS, VERDICTS, Log, Outgoing
+from simstream.log.committed import committed
 from tests.e2e import pages
 from tests.e2e.harness import Done, Program, all_verdicts
 from tests.e2e.test_queries import query_port

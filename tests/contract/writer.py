@@ -8,8 +8,8 @@ from __future__ import annotations
 import sys
 import time
 
-from stream.log import LogOptions, open_log
-from stream.log.base import FINGERPRINTS, Log, Outgoing
+from simstream.log import LogOptions, open_log
+from simstream.log.base import FINGERPRINTS, Log, Outgoing
 
 BATCH = 50
 

@@ -19,12 +19,12 @@ from typing import Any
 import msgspec
 from confluent_kafka import KafkaException
 
-from stream.judge.acceptor import Acceptor
-from stream.log.base import FINGERPRINTS, VERDICTS, Log
-from stream.model import Record
-from stream.text.policy import make_policy
-from stream.text.recipe_file import load_recipe
-from stream.wire import verdict as wire
+from simstream.judge.acceptor import Acceptor
+from simstream.judge.policy import make_policy
+from simstream.log.base import FINGERPRINTS, VERDICTS, Log
+from simstream.model import Record
+from simstream.text.recipe_file import load_recipe
+from simstream.wire import verdict as wire
 from tests.e2e import nursery
 from tests.kafka_fixtures import Place
 from tests.naive import judge_log
@@ -43,7 +43,7 @@ def environment(cache: Path, **more: str) -> dict[str, str]:
 
 
 def command_line(*arguments: object) -> list[str]:
-    return [sys.executable, "-m", "stream.cli", *map(str, arguments)]
+    return [sys.executable, "-m", "simstream", *map(str, arguments)]
 
 
 class Program:
@@ -277,7 +277,7 @@ def naive_verdicts(
     """What the quadratic judge says about the log's frames, those included that were `removed` from it."""
     there = read_topic(log, FINGERPRINTS)
     records = [record for record in removed if not there or record.offset < there[0].offset] + there
-    from stream.roles.first_frame import first_header
+    from simstream.roles.fingerprint.first_frame import first_header
 
     header = first_header(log)
     assert header is not None

@@ -30,7 +30,13 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 BIGGEST = 1 << 20
 """Bytes of a request."""
-LEFT_OUT = ("stream.feeds", "stream.crawlers", "stream.spark", "stream.tools.evaluate", "stream.text.tables")
+LEFT_OUT = (
+    "simstream.feeds",
+    "simstream.crawlers",
+    "simstream.spark",
+    "simstream.evaluate",
+    "simstream.text.unicode_tables",
+)
 """What few commands import, and what brings large libraries."""
 FOUND_LATE = ("confluent_kafka.admin", "rich.console", "rich.live", "rich.table")
 """What functions of the program import when they are called."""
@@ -164,13 +170,13 @@ def _read(descriptor: int) -> bytes:
 
 def _prepare() -> None:
     """Import what commands import, and load the kernels that they load; no thread is left."""
-    import stream
-    from stream.deduper import fingerprint, warm_index
-    from stream.settings import resolve
-    from stream.text.policy import make_policy
-    from stream.text.recipe_file import load_recipe
+    import simstream
+    from simstream.deduper import fingerprint, warm_index
+    from simstream.judge.policy import make_policy
+    from simstream.settings import resolve
+    from simstream.text.recipe_file import load_recipe
 
-    for module in pkgutil.walk_packages(stream.__path__, "stream."):
+    for module in pkgutil.walk_packages(simstream.__path__, "simstream."):
         if not module.name.startswith(LEFT_OUT) and not module.name.endswith("__main__"):
             importlib.import_module(module.name)
     for name in FOUND_LATE:
@@ -224,6 +230,6 @@ def _become(request: dict[str, object], descriptors: Sequence[int]) -> None:
 if __name__ == "__main__":
     _prepare()
     _fork_on_request(socket.socket(fileno=int(sys.argv[1])))
-    from stream.cli.main import run as run_command
+    from simstream.cli.main import run as run_command
 
     run_command()

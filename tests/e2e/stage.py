@@ -11,13 +11,13 @@ from typing import Any
 from aiohttp import web
 
 from deploy.kafka.broker import free_port
-from stream.feeds.app import Feed
-from stream.feeds.condition import FeedCondition, Partition
-from stream.feeds.texts import side_by_side
-from stream.feeds.web import FeedWeb
+from simstream.feeds.app import Feed
+from simstream.feeds.condition import FeedCondition, FeedPartition
+from simstream.feeds.texts import side_by_side
+from simstream.feeds.web import FeedWeb
 from tests.unit.test_feed_costs import feed_of
 
-PAGES = Partition("pages", 0)
+PAGES = FeedPartition("pages", 0)
 
 
 class Stage:

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from stream import fingerprint
-from stream.client import AsyncClient, Client, RawPage
-from stream.errors import ClientClosed, ClientFull, RecordTooLarge, VerdictLate
+from simstream import fingerprint
+from simstream.client import AsyncClient, Client, RawPage
+from simstream.errors import ClientClosed, ClientFull, RecordTooLarge, VerdictLate
 from tests.e2e.harness import PATIENCE, Program
 from tests.e2e.test_readme import example
 from tests.kafka_fixtures import Place

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from stream import fingerprint
-from stream.log.base import Outgoing
+from simstream import fingerprint
+from simstream.log.base import Outgoing
 from tests.e2e import pages
 from tests.e2e.harness import PATIENCE, Program, all_verdicts, bare, command_line, environment, watching
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from stream.sources.demo import demo_records
+from simstream.sources.demo import demo_records
 from tests.e2e.harness import ROOT, Program, watching
 
 SERVICES = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]

@@ -17,13 +17,13 @@ from scrapy.utils.asyncgen import as_async_generator
 from scrapy.utils.request import RequestFingerprinter
 
 from deploy.kafka.broker import Broker
-from stream.crawlers import FrontierMiddleware
-from stream.crawlers import channel as channel_module
-from stream.crawlers.channel import Channel
-from stream.crawlers.middleware import SKIP, VERDICT
-from stream.crawlers.options import Options
-from stream.crawlers.origin import CHAIN, KEEP
-from stream.crawlers.router import LinkRouter
+from simstream.crawlers import FrontierMiddleware
+from simstream.crawlers import channel as channel_module
+from simstream.crawlers.channel import Channel
+from simstream.crawlers.middleware import SKIP, VERDICT
+from simstream.crawlers.options import CrawlOptions
+from simstream.crawlers.origin import CHAIN, KEEP
+from simstream.crawlers.router import LinkRouter
 from tests.bench.crawl import Crawled, crawl, saved, told
 from tests.bench.crawl_site import Served, Size
 from tests.bench.crawl_text import article
@@ -111,7 +111,7 @@ def links(*meta: dict[str, Any]) -> Links:
 
 def test_a_request_may_be_kept_or_its_page_not_sent_and_chains_are_counted(place: Place) -> None:
     text = " ".join(article(7_077)[1])  # no site of this file has so many articles
-    options = Options(place.address, place.prefix, links="drop", duplicate_depth=1, wait=PATIENCE)
+    options = CrawlOptions(place.address, place.prefix, links="drop", duplicate_depth=1, wait=PATIENCE)
 
     async def run() -> list[tuple[str | None, Links]]:
         crawler = Crawler(Spider)
@@ -155,7 +155,7 @@ def test_links_may_be_followed_to_a_depth_or_last(site: Served, without: Crawled
 
 @pytest.mark.long
 def test_items_with_text_are_judged_by_the_pipeline(site: Served, without: Crawled, place: Place) -> None:
-    settings = through(place, "ITEM_PIPELINES=stream.crawlers.VerdictPipeline", "SIMSTREAM_DROP_ITEMS=1")
+    settings = through(place, "ITEM_PIPELINES=simstream.crawlers.VerdictPipeline", "SIMSTREAM_DROP_ITEMS=1")
     found = crawl(site, *settings)
     assert found.fetched == without.fetched == found.count("simstream/pages")
     assert found.count("item_dropped_count") == found.count("simstream/items/dropped") > 0
@@ -181,7 +181,7 @@ def test_without_its_topics_every_page_is_kept_until_they_are_there(
     place = Place(broker.address, f"s{secrets.token_hex(4)}")
 
     async def run() -> None:
-        channel = Channel(Options(place.address, place.prefix, wait=0), stats)
+        channel = Channel(CrawlOptions(place.address, place.prefix, wait=0), stats)
         await channel.open()
         assert await channel.judge({"id": "a", "text": "…"}) is None
         with place.open() as log:

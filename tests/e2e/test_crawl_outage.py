@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from deploy.kafka.broker import Broker
-from stream.client.traffic import MAX_CLOSE_S
-from stream.log.base import PAGES, VERDICTS
+from simstream.client.traffic import MAX_CLOSE_S
+from simstream.log.base import PAGES, VERDICTS
 from tests.bench.crawl import crawl
 from tests.bench.crawl_site import Served, Size
 from tests.e2e.harness import PATIENCE, Program, read_topic

@@ -18,7 +18,7 @@ GOOGLE_DISTANCE = 3
 
 def dedup(tmp_path: Path, *arguments: str) -> list[dict]:
     out = tmp_path / "verdicts.jsonl"
-    command = [sys.executable, "-m", "stream.cli", "dedup", *arguments, "-o", str(out)]
+    command = [sys.executable, "-m", "simstream", "dedup", *arguments, "-o", str(out)]
     subprocess.run(command, check=True, timeout=300)
     return [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()]
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import zstandard
 
-from stream.cli.main import invoke
-from stream.tools.dedup_keep import KeepSelection, KeepSelector
+from simstream.cli.main import invoke
+from simstream.tools.dedup.keep import KeepSelection, KeepSelector
 from tests.e2e.harness import Program
 
 STORY = "江边的老图书馆周六重新开放，馆员把修补好的地方志摆上书架，居民排队办理借书证，孩子们在院子里听故事。"

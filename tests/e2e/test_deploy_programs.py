@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from deploy.kafka.broker import free_port
-from stream.sources.demo import demo_records
+from simstream.sources.demo import demo_records
 from tests.e2e.harness import PATIENCE, ROOT
 from tests.kafka_fixtures import need_broker
 

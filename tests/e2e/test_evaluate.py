@@ -14,15 +14,15 @@ import msgspec
 import numpy as np
 import pytest
 
-from stream import Deduper
-from stream.cli.main import invoke
-from stream.text.fingerprinter import Fingerprinter
-from stream.text.policy import least_agreement
-from stream.text.recipe import preset
-from stream.tools.evaluate import minhash
-from stream.tools.evaluate.reading import read
-from stream.tools.evaluate.results import Results
-from stream.tools.evaluate.run import FIRST_SEED
+from simstream import Deduper
+from simstream.cli.main import invoke
+from simstream.evaluate import minhash
+from simstream.evaluate.reading import read
+from simstream.evaluate.results import EvaluationResults
+from simstream.evaluate.run import FIRST_SEED
+from simstream.judge.policy import least_agreement
+from simstream.text.fingerprinter import Fingerprinter
+from simstream.text.recipe import preset
 from tests import naive_truth
 
 WORDS = [
@@ -176,7 +176,7 @@ def test_pairs_of_different_corpora_are_counted_by_themselves(ran: Ran, cache: P
 
 
 def test_the_results_keep_to_their_schema(ran: Ran) -> None:
-    results = msgspec.json.decode((ran.folder / "results.json").read_bytes(), type=Results)
+    results = msgspec.json.decode((ran.folder / "results.json").read_bytes(), type=EvaluationResults)
     assert [info.pairs for info in results.corpora] == [125, 125]
     schema = json.loads((ran.folder / "results.schema.json").read_bytes())
     assert set(schema["$defs"]["Results"]["required"]) == set(ran.results)
@@ -219,7 +219,7 @@ def test_a_second_run_computes_nothing_and_says_the_same(
     before = (ran.folder / "results.json").read_bytes()
     monkeypatch.setattr(Fingerprinter, "columns", refuse)
     for name in ("prints.make", "contend.judge", "contend.count", "contend.between", "minhash.signatures"):
-        monkeypatch.setattr(f"stream.tools.evaluate.{name}", refuse)
+        monkeypatch.setattr(f"simstream.evaluate.{name}", refuse)
     assert invoke(ran.arguments) == 0
     assert (ran.folder / "results.json").read_bytes() == before
 
@@ -311,7 +311,7 @@ def test_a_missing_library_is_said_before_anything_is_computed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     make(tmp_path, "left", 0)
-    monkeypatch.setattr("stream.tools.evaluate.report.find_spec", lambda package: None)
+    monkeypatch.setattr("simstream.evaluate.report.find_spec", lambda package: None)
     assert invoke(["evaluate", str(tmp_path / "left.jsonl"), "-o", str(tmp_path / "out")]) == 2
     assert "matplotlib is not installed: run pip install 'simstream[evaluate]'" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
@@ -342,7 +342,7 @@ def test_seeds_that_change_nothing_are_measured_once(
     tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SIMSTREAM_CACHE", str(cache))
-    monkeypatch.setattr("stream.tools.evaluate.contend._OneSeed.output", lambda one: b"a hash without a seed")
+    monkeypatch.setattr("simstream.evaluate.contend._OneSeed.output", lambda one: b"a hash without a seed")
     make(tmp_path, "left", 0)
     arguments = ["evaluate", str(tmp_path / "left.jsonl"), "--distance", "8", "-o", str(tmp_path / "out")]
     assert invoke([*arguments, "--seeds", "3"]) == 0
@@ -381,7 +381,7 @@ def test_the_reading_calls_good_what_is_good_and_bad_what_is_bad(ran: Ran) -> No
         share["value"] = 0.995
     judged = one["judged"][0]
     judged["below_5"]["value"], judged["below_3"]["value"] = 0.5, 0.1
-    [recall, verdicts, *_] = read(msgspec.convert(changed, Results))[0].sentences
+    [recall, verdicts, *_] = read(msgspec.convert(changed, EvaluationResults))[0].sentences
     assert (recall.tone, verdicts.tone) == ("good", "bad")
     assert recall.text.startswith("Of the labelled pairs it finds 99.50 % of those with J ≥ .9, 99.50 % at .8–.9")
     many = int(judged["near_duplicates"]["value"])

@@ -6,12 +6,12 @@ import json
 from pathlib import Path
 from typing import Any
 
-from stream.wire import verdict as wire
+from simstream.wire import verdict as wire
 from tests.e2e import pages
 from tests.e2e.harness import ROOT, Program
 from tests.e2e.test_errors import one_line
 
-DEMO = ROOT / "stream" / "sources" / "demo_pages.jsonl"
+DEMO = ROOT / "stream" / "simstream" / "sources" / "demo_pages.jsonl"
 TEXT = "the quiet harbour lantern maker sold twelve brass lamps before the winter storm closed the old market road"
 
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from stream.log.base import PAGES, POSITIONS, TOPICS, VERDICTS, Log, Outgoing
-from stream.model import Record
+from simstream.log.base import PAGES, POSITIONS, TOPICS, VERDICTS, Log, Outgoing
+from simstream.model import Record
 from tests.e2e import pages
 from tests.e2e.harness import Program, all_verdicts, read_topic, watching
 from tests.e2e.test_errors import one_line

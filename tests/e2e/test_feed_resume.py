@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from stream.log.base import PAGES
+from simstream.log.base import PAGES
 from tests.e2e.harness import PATIENCE, Program, command_line, environment
 
 PAGE_COUNT = 4_000

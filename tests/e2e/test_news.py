@@ -19,11 +19,11 @@ from typing import Any
 import pytest
 
 from deploy.kafka.broker import Broker
-from stream.errors import LogLocked
-from stream.feeds.app import app_name
-from stream.feeds.prepare import cluster_of, wait_alone
-from stream.log.base import PAGES, VERDICTS, Log
-from stream.settings import Settings
+from simstream.errors import LogLocked
+from simstream.feeds.app import app_name
+from simstream.feeds.prepare import cluster_of, wait_alone
+from simstream.log.base import PAGES, VERDICTS, Log
+from simstream.settings import Settings
 from tests.e2e.browser import Browser, chromium
 from tests.e2e.harness import PATIENCE, Program, read_topic
 from tests.e2e.pages import ENGLISH

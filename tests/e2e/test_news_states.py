@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from stream.feeds import web
-from stream.feeds.records import place
+from simstream.feeds import web
+from simstream.feeds.records import place
 from tests.e2e.browser import Browser, chromium
 from tests.e2e.stage import PAGES, Stage, on_stage
 from tests.unit.test_feed_costs import verdict

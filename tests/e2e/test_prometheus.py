@@ -24,10 +24,10 @@ from deploy.grafana import dashboard, picture
 from deploy.kafka.broker import Broker
 from deploy.prometheus import server
 from deploy.prometheus.server import Prometheus
-from stream import settings
-from stream.log.base import FINGERPRINTS, PAGES, Log
-from stream.telemetry.metrics import Metrics
-from stream.wire import frame as frames
+from simstream import settings
+from simstream.log.base import FINGERPRINTS, PAGES, Log
+from simstream.telemetry.metrics import Metrics
+from simstream.wire import frame as frames
 from tests.e2e import pages
 from tests.e2e.harness import PATIENCE, ROOT, Program, Service, read_topic
 from tests.kafka_fixtures import Place

@@ -18,9 +18,9 @@ from typing import Any
 
 import pytest
 
-from stream.deduper import Deduper
-from stream.sources.read import read_pages
-from stream.wire.page import PageLimits, decode
+from simstream.deduper import Deduper
+from simstream.sources.read import read_pages
+from simstream.wire.page import PageLimits, decode
 from tests.e2e import pages
 from tests.e2e.browser import chromium
 from tests.e2e.harness import PATIENCE, Program, Service, all_verdicts

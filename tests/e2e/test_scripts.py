@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from stream.text.recipe import PRESETS
+from simstream.text.recipe import PRESETS
 from tests.e2e.harness import Program
 
 PAGES = {

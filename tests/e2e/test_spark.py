@@ -34,7 +34,7 @@ def java() -> None:
 
 def collection(folder: Path) -> list[str]:
     """Files of the demo's pages, of copies of some, and of an archive; where the corpora are, of news as well."""
-    demo = (resources.files("stream.sources") / "demo_pages.jsonl").read_bytes()
+    demo = (resources.files("simstream.sources") / "demo_pages.jsonl").read_bytes()
     pages = [json.loads(line) for line in demo.splitlines() if line.startswith(b'{"id"')]
     (folder / "demo.jsonl").write_bytes(demo)
     texts = [page for page in pages if isinstance(page.get("text"), str)]

@@ -13,16 +13,16 @@ import click
 import numpy as np
 import pytest
 
-from stream import Deduper
-from stream.cli.main import invoke
-from stream.errors import InputMissing
-from stream.files.folder import Loaded, StateFolder
-from stream.files.layer import Files
-from stream.files.manifest import NEWEST, PREVIOUS
-from stream.files.part import Part
-from stream.judge.directory import PLACED
-from stream.tools import state as looking
-from stream.tools.state_verify import verify
+from simstream import Deduper
+from simstream.cli.main import invoke
+from simstream.errors import InputMissing
+from simstream.files.folder import LoadedSnapshot, StateFolder
+from simstream.files.layer import FileSystem
+from simstream.files.manifest import NEWEST, PREVIOUS
+from simstream.files.part import SnapshotPart
+from simstream.judge.directory import PLACED
+from simstream.tools.state import inspect as looking
+from simstream.tools.state.verify import verify
 
 HOUR_MS = 3_600_000
 PAGES = 5000
@@ -162,7 +162,7 @@ def follow(advice: str, folder: Path) -> None:
         shutil.rmtree(folder)
 
 
-def changed(part: Part, name: str, change: Callable[[Any], None]) -> Part:
+def changed(part: SnapshotPart, name: str, change: Callable[[Any], None]) -> SnapshotPart:
     array = part.arrays[name].copy()
     change(array)
     return part._replace(arrays={**part.arrays, name: array})
@@ -235,10 +235,10 @@ def test_a_folder_is_looked_at_while_a_judge_uses_it(
         assert run(capsys, "inspect", folder)[0] == 0
 
 
-class Overtaken(Files):
+class Overtaken(FileSystem):
     """Lets a judge take two snapshots just before each seventh file is opened: all files that were there go."""
 
-    def __init__(self, folder: Path, loaded: Loaded, times: int) -> None:
+    def __init__(self, folder: Path, loaded: LoadedSnapshot, times: int) -> None:
         self._folder, self._loaded, self._left = folder, loaded, times
         self._count = 0
 

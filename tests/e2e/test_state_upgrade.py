@@ -13,16 +13,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from stream import Deduper
-from stream.cli.main import invoke
-from stream.errors import StateDamaged, StateFormat
-from stream.files.folder import StateFolder
-from stream.files.part import Part
-from stream.judge.pages import Pages
-from stream.judge.upgrade import upgraded
-from stream.tools.state_upgrade import upgrade
-from stream.tools.state_verify import verify
-from stream.wire.identity import identity_of
+from simstream import Deduper
+from simstream.cli.main import invoke
+from simstream.errors import StateDamaged, StateFormat
+from simstream.files.folder import StateFolder
+from simstream.files.part import SnapshotPart
+from simstream.judge.pages.store import PageStore
+from simstream.judge.upgrade import upgraded
+from simstream.tools.state.upgrade import upgrade
+from simstream.tools.state.verify import verify
+from simstream.wire.identity import identity_of
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "format-1" / "state.tar.xz"
 """Of a Deduper with a window of 720 h, chunks of 64 pages and memtables of 64 entries: 200 pages of an hour's ids
@@ -101,13 +101,13 @@ def test_an_upgraded_state_is_kept_in_the_current_format_and_goes_on(old: Path, 
         loaded = folder.load()
     assert loaded is not None
     for part in loaded.parts:
-        if part.kind in Pages.KINDS and "records" in part.arrays:
+        if part.kind in PageStore.KINDS and "records" in part.arrays:
             assert identities(part), part.name
 
 
-def identities(part: Part) -> bool:
+def identities(part: SnapshotPart) -> bool:
     """Whether each record of a chunk has the identity of its id."""
-    store = Pages(part.arrays["records"].shape[1] - 9)
+    store = PageStore(part.arrays["records"].shape[1] - 9)
     records = part.arrays["records"].copy().reshape(-1).view(store._chunks.layout.dtype)
     ids = part.arrays["ids"].tobytes()
     raw = [ids[r["id_start"] : r["id_start"] + r["id_length"]] for r in records]
@@ -159,14 +159,14 @@ def test_the_snapshot_before_a_damaged_one_is_upgraded_and_the_command_says_so(
 
 def test_a_record_that_its_own_check_refutes_is_not_given_a_new_one() -> None:
     records = np.ones((1, 11), np.uint64)
-    part = Part("pages-0", "pages", {}, {"records": records, "ids": np.ones(4, np.uint8)})
+    part = SnapshotPart("pages-0", "pages", {}, {"records": records, "ids": np.ones(4, np.uint8)})
     [found] = upgraded([part], 1)
     with pytest.raises(StateDamaged, match="pages-0"):
         found.arrays["records"]
 
 
 def test_a_folder_that_a_newer_version_wrote_is_refused_by_name(old: Path) -> None:
-    from stream.files import checksum, header
+    from simstream.files import checksum, header
 
     body = header.encode(header.MANIFEST, header.FORMAT + 1, "9.8.7") + b"\0"
     (old / "manifest").write_bytes(body + checksum.of_bytes(body))

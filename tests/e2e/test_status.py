@@ -9,9 +9,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from stream.log.base import FINGERPRINTS, POSITIONS
-from stream.log.committed import committed
-from stream.wire import frame as frames
+from simstream.log.base import FINGERPRINTS, POSITIONS
+from simstream.log.committed import committed
+from simstream.wire import frame as frames
 from tests.e2e import pages
 from tests.e2e.harness import Program, Service, watching
 

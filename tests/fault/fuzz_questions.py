@@ -11,13 +11,13 @@ from urllib.parse import quote
 
 from hypothesis import strategies as st
 
-from stream.errors import VerdictLate
-from stream.queries.app import make_app
-from stream.queries.server import QueryServer
-from stream.settings import default_cache
-from stream.telemetry.metrics import Metrics
-from stream.text.fingerprinter import Fingerprinter
-from stream.text.recipe import PRESETS
+from simstream.errors import VerdictLate
+from simstream.queries.app import make_app
+from simstream.queries.server import QueryServer
+from simstream.settings import default_cache
+from simstream.telemetry.metrics import Metrics
+from simstream.text.fingerprinter import Fingerprinter
+from simstream.text.recipe import PRESETS
 
 PATIENCE_S = 20.0
 ANSWERED = {200, 307, 400, 403, 404, 405, 411, 413, 415, 421, 422, 431, 501, 503, 504}

@@ -1,6 +1,6 @@
 """What strangers' bytes reach, each as a strategy that makes them and a function that hands them over.
 
-A target's function raises where anything but a verdict or a named error (`stream.errors`) comes of it. The short
+A target's function raises where anything but a verdict or a named error (`simstream.errors`) comes of it. The short
 form is `test_fuzz.py`, the long one `python -m tests.fault.fuzz`.
 """
 
@@ -23,21 +23,21 @@ import pytest
 import zstandard
 from hypothesis import strategies as st
 
-from stream.errors import FrameDamaged, FrameFormat, InputError, LogError, SettingsError, StateError, UsageError
-from stream.files import Part, checksum, header, manifest, sealed
-from stream.files.layer import Files
-from stream.index.index import Index
-from stream.judge.acceptor import Acceptor
-from stream.model import REASONS, Record
-from stream.settings import resolve
-from stream.sources.read import read_pages
-from stream.telemetry.health import Health
-from stream.telemetry.http import HttpLimits, HttpServer
-from stream.telemetry.metrics import Metrics
-from stream.text import decode as charsets
-from stream.text.extraction_pool import ExtractionPool
-from stream.wire import frame, page, position, verdict
-from stream.wire.frame_format import FORMAT
+from simstream.errors import FrameDamaged, FrameFormat, InputError, LogError, SettingsError, StateError, UsageError
+from simstream.files import SnapshotPart, checksum, header, manifest, sealed
+from simstream.files.layer import FileSystem
+from simstream.index.index import Index
+from simstream.judge.acceptor import Acceptor
+from simstream.model import REASONS, Record
+from simstream.settings import resolve
+from simstream.sources.read import read_pages
+from simstream.telemetry.health import Health
+from simstream.telemetry.http import HttpLimits, HttpServer
+from simstream.telemetry.metrics import Metrics
+from simstream.text import decode as charsets
+from simstream.text.extraction.pool import ExtractionPool
+from simstream.wire import frame, page, position, verdict
+from simstream.wire.frame_format import FORMAT
 from tests.fault.fuzz_questions import BODIES, questions, run_question
 from tests.old_format import as_format
 from tests.property.test_index_damage import saved
@@ -366,7 +366,7 @@ def folder() -> Path:
 MANIFEST = manifest.Manifest(
     1,
     {"frame": 3},
-    (manifest.NamedFile("a", "kind", "a-1.seal", 100, 80, b"12345678"),),
+    (manifest.ManifestFile("a", "kind", "a-1.seal", 100, 80, b"12345678"),),
     (manifest.ChangingPart("b", "kind", {}, (manifest.ChangingArray("c", "<u8", (2,), b"1234"),)),),
     (),
 )
@@ -385,7 +385,7 @@ def sealed_file() -> tuple[bytes, int]:
     path = folder() / "whole"
     path.unlink(missing_ok=True)
     arrays = {"a": np.arange(5, dtype=np.uint64), "b": np.zeros((2, 3), np.uint8)}
-    sealed.write(Files(), path, Part("part", "kind", {"x": 1}, arrays))
+    sealed.write(FileSystem(), path, SnapshotPart("part", "kind", {"x": 1}, arrays))
     data = path.read_bytes()
     length, _, _ = sealed._TRAILER.unpack(data[-sealed._TRAILER.size :])
     return data, len(data) - sealed._TRAILER.size - length
@@ -405,12 +405,12 @@ def run_sealed(footer: bytes) -> None:
     path = folder() / "forged"
     path.write_bytes(data[:start] + footer + sealed._TRAILER.pack(len(footer), digest, header.SEALED))
     with contextlib.suppress(StateError):
-        for array in sealed.open(Files(), path).arrays.values():
+        for array in sealed.open(FileSystem(), path).arrays.values():
             array.sum() if array.dtype.kind in "iuf" else array.tobytes()
 
 
 @st.composite
-def index_parts(draw: st.DrawFn) -> list[Part]:
+def index_parts(draw: st.DrawFn) -> list[SnapshotPart]:
     """Parts of an index of which one array or fact is another."""
     parts = saved()
     which = draw(st.integers(0, len(parts) - 1))
@@ -427,11 +427,11 @@ def index_parts(draw: st.DrawFn) -> list[Part]:
     else:
         name = draw(st.sampled_from(sorted(facts)))
         facts[name] = draw(st.sampled_from([None, -1, 0, 2**31, 2**63 - 1, "x", [], [1, 2], {}, 1.5]))
-    parts[which] = Part(part.name, part.kind, facts, arrays)
+    parts[which] = SnapshotPart(part.name, part.kind, facts, arrays)
     return parts
 
 
-def run_index(parts: list[Part]) -> None:
+def run_index(parts: list[SnapshotPart]) -> None:
     index = Index(None, 1, 8, 0, memtable_limit=10)
     with contextlib.suppress(StateError):
         index.restore(parts)

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from deploy.kafka.broker import Broker
-from stream.client import Client
-from stream.errors import ClientFull, TopicMissing, TopicRecreated, UsageError, VerdictLate
-from stream.log.base import PAGES, VERDICTS, Outgoing
-from stream.model import Record, Source, Verdict
-from stream.wire import verdict as wire
+from simstream.client import Client
+from simstream.errors import ClientFull, TopicMissing, TopicRecreated, UsageError, VerdictLate
+from simstream.log.base import PAGES, VERDICTS, Outgoing
+from simstream.model import PageSource, Record, Verdict
+from simstream.wire import verdict as wire
 from tests.contract.helpers import add_partitions
 from tests.disks import run_limited
 from tests.e2e.harness import PATIENCE, ROOT
@@ -70,7 +70,7 @@ def test_verdicts_in_partitions_that_are_added_are_heard(kafka_place: Place) -> 
 def judged(page: Record) -> Outgoing:
     """A verdict of this page, whatever it says."""
     assert page.key is not None
-    source = Source(page.topic, page.partition, page.offset)
+    source = PageSource(page.topic, page.partition, page.offset)
     verdict = Verdict(
         page.key.decode(), None, "withdrawn", None, None, None, None, None, None, (), None, "", 0, 0, source
     )
@@ -79,8 +79,8 @@ def judged(page: Record) -> Outgoing:
 
 FULL_DISK = """
 import sys
-from stream.client import Client
-from stream.errors import DeliveryFailed
+from simstream.client import Client
+from simstream.errors import DeliveryFailed
 with Client(sys.argv[1]) as client:
     room(20_000)
     for number in range(4):
@@ -117,7 +117,7 @@ def test_a_topic_made_anew_ends_the_client_by_name(local_place: Place) -> None:
 
 FORGETS = """
 import sys
-from stream.client import Client
+from simstream.client import Client
 client = Client(sys.argv[1], sys.argv[2])
 client.submit({"id": "a", "text": "…"})
 """
@@ -143,6 +143,6 @@ def test_a_client_without_topics_or_room_is_refused_by_name(place: Place) -> Non
 
 
 def test_without_scrapy_its_part_says_what_to_install() -> None:
-    code = "import sys; sys.modules['scrapy'] = None; import stream.crawlers"
+    code = "import sys; sys.modules['scrapy'] = None; import simstream.crawlers"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, cwd=ROOT, check=False)
     assert b"pip install 'simstream[scrapy]'" in done.stderr

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from stream.cli.main import invoke
-from stream.log.base import DEAD_LETTERS, PAGES
+from simstream.cli.main import invoke
+from simstream.log.base import DEAD_LETTERS, PAGES
 from tests.e2e.harness import Program, by_ordinal, read_topic, watching
 
 WORDS = "the quiet harbour lantern maker sold twelve brass lamps before the winter storm closed the old market road"

@@ -14,13 +14,13 @@ from typing import NamedTuple
 import pytest
 
 from deploy.kafka.broker import Broker
-from stream.client import Client
-from stream.client.traffic import MAX_CLOSE_S
-from stream.closing import Closing
-from stream.errors import BrokerUnreachable, LogError, SimstreamError
-from stream.log.base import FINGERPRINTS, PAGES, VERDICTS, Log
-from stream.log.kafka_cluster import GRACE_S
-from stream.log.kafka_election import LEAVE
+from simstream.client import Client
+from simstream.client.traffic import MAX_CLOSE_S
+from simstream.closing import Closing
+from simstream.errors import BrokerUnreachable, LogError, SimstreamError
+from simstream.log.base import FINGERPRINTS, PAGES, VERDICTS, Log
+from simstream.log.kafka.cluster import GRACE_S
+from simstream.log.kafka.election import LEAVE
 from tests.chaos.proxy import Fate, Proxy, Request
 from tests.e2e.harness import ROOT
 from tests.kafka_fixtures import Place
@@ -122,7 +122,7 @@ def test_connecting_ends_when_the_time_of_the_client_is_over(line: Line) -> None
 
 FORGETS = """
 import sys, time
-from stream.client import Client
+from simstream.client import Client
 client = Client(sys.argv[1], sys.argv[2])
 client.submit({"id": "a", "text": "…"})
 print("ready", flush=True)

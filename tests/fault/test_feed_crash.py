@@ -15,22 +15,22 @@ from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
 from deploy.kafka.broker import Broker
-from stream.feeds import app
-from stream.feeds.app import Feed
-from stream.feeds.fold import Limits
-from stream.feeds.web import FeedWeb
-from stream.log.base import PAGES, TopicInfo
-from stream.model import Source, Verdict
-from stream.settings import Settings
-from stream.wire import verdict as wire
-from stream.wire.page import PageLimits
+from simstream.feeds import app
+from simstream.feeds.app import Feed
+from simstream.feeds.fold import FoldLimits
+from simstream.feeds.web import FeedWeb
+from simstream.log.base import PAGES, TopicInfo
+from simstream.model import PageSource, Verdict
+from simstream.settings import Settings
+from simstream.wire import verdict as wire
+from simstream.wire.page import PageLimits
 from tests.e2e.harness import Service, environment
 from tests.kafka_fixtures import Place
 
 DEFECT = """
 # A defect, and a task that no attempt to cancel it ends.
 import asyncio, sys
-import stream.feeds.app as app
+import simstream.feeds.app as app
 async def undying():
     while True:
         try:
@@ -41,7 +41,7 @@ def broken(*_):
     broken.task = asyncio.get_running_loop().create_task(undying())
     raise ValueError("a defect")
 app.take_page = broken
-from stream.cli.main import main
+from simstream.cli.main import main
 sys.exit(main())
 """
 
@@ -73,7 +73,7 @@ def message(value: bytes, offset: int) -> Any:
 
 
 def test_a_page_that_raises_costs_its_own_title_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    feed = Feed(Limits())
+    feed = Feed(FoldLimits())
     feed.begin({})
 
     def raises(*_: object) -> None:
@@ -100,7 +100,7 @@ def test_a_page_that_raises_costs_its_own_title_alone(monkeypatch: pytest.Monkey
             policy="p",
             ordinal=offset,
             time=1,
-            source=Source("t", 0, offset),
+            source=PageSource("t", 0, offset),
         )
         app.take_verdict(feed, message(wire.encode(verdict), 9))
     titles = {page: (version.title, version.cluster) for page, version in feed.fold.versions.items()}
@@ -109,7 +109,10 @@ def test_a_page_that_raises_costs_its_own_title_alone(monkeypatch: pytest.Monkey
 
 def test_a_feed_hears_of_the_crash_of_its_app(tmp_path: Path) -> None:
     async def play() -> list[bool]:
-        feed, topics = Feed(Limits()), app.Topics(TopicInfo("t.verdicts", "v", 1), TopicInfo("t.pages", "p", 1), 1)
+        feed, topics = (
+            Feed(FoldLimits()),
+            app.FeedTopics(TopicInfo("t.verdicts", "v", 1), TopicInfo("t.pages", "p", 1), 1),
+        )
         faust = app.make_app(Settings(log="kafka://127.0.0.1:1"), topics, feed, str(tmp_path))
         before = feed.is_crashed()
         await faust.crash(ValueError("a defect"))
@@ -119,7 +122,7 @@ def test_a_feed_hears_of_the_crash_of_its_app(tmp_path: Path) -> None:
 
 
 def test_a_crashed_feed_is_neither_live_nor_ready() -> None:
-    feed = Feed(Limits())
+    feed = Feed(FoldLimits())
     feed.begin({})
     asyncio.run(feed.settle())
     feed.condition.hear({})

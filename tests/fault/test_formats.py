@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from stream.log.base import FINGERPRINTS
-from stream.wire import frame as frames
-from stream.wire.frame_format import FORMAT
+from simstream.log.base import FINGERPRINTS
+from simstream.wire import frame as frames
+from simstream.wire.frame_format import FORMAT
 from tests.e2e import pages
 from tests.e2e.harness import Program, all_verdicts, bare, naive_verdicts, read_topic, watching
 from tests.fault.test_state import last_line

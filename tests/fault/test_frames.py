@@ -7,8 +7,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from stream.log.base import FINGERPRINTS, Log
-from stream.wire import frame as frames
+from simstream.log.base import FINGERPRINTS, Log
+from simstream.wire import frame as frames
 from tests.e2e import pages
 from tests.e2e.harness import Program, all_verdicts, naive_verdicts, read_topic, watching
 

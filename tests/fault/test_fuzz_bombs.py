@@ -19,9 +19,9 @@ ROOM_BYTES = 300 << 20
 """Of address space, beyond what the process has once all is imported."""
 CHILD = """
 import resource, sys
-from stream.errors import InputError
-from stream.sources.read import read_pages
-from stream.wire.page import PageLimits, decode
+from simstream.errors import InputError
+from simstream.sources.read import read_pages
+from simstream.wire.page import PageLimits, decode
 import lzma, gzip, zstandard  # before memory is short
 has = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
 room = has + int(sys.argv[1])

@@ -11,8 +11,8 @@ import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from stream.errors import LogLocked
-from stream.log.base import PAGES
+from simstream.errors import LogLocked
+from simstream.log.base import PAGES
 from tests.e2e import pages
 from tests.e2e.harness import Program, by_ordinal, read_topic, watching
 

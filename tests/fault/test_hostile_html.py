@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from stream.text.decode import charset_of, decode
-from stream.text.extract import extract_one
-from stream.text.extraction_pool import ExtractionPool
-from stream.text.markup import LIMITS, count, refusal
+from simstream.text.decode import charset_of, decode
+from simstream.text.extraction.extract import extract_one
+from simstream.text.extraction.markup import LIMITS, count, refusal
+from simstream.text.extraction.pool import ExtractionPool
 from tests import corpora
 from tests.hostile_html import LINEAR, QUADRATIC, ordinary
 

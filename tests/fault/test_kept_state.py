@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from stream.log.base import FINGERPRINTS, Log
+from simstream.log.base import FINGERPRINTS, Log
 from tests.disks import fill, small_disk
 from tests.e2e import pages
 from tests.e2e.harness import Program, Service, by_ordinal, naive_verdicts, read_topic, watching

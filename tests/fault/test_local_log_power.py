@@ -15,21 +15,13 @@ from pathlib import Path
 
 import pytest
 
-from stream.errors import DeliveryFailed, LogDamaged, LogError
-from stream.log import local_files
-from stream.log.base import (
-    DEAD_LETTERS,
-    FINGERPRINTS,
-    PAGES,
-    POSITIONS,
-    VERDICTS,
-    LogOptions,
-    Outgoing,
-)
-from stream.log.local import LocalLog
-from stream.log.local_files import LogFiles
-from stream.wire import position as positions
-from stream.wire.position import Position
+from simstream.errors import DeliveryFailed, LogDamaged, LogError
+from simstream.log.base import DEAD_LETTERS, FINGERPRINTS, PAGES, POSITIONS, VERDICTS, LogOptions, Outgoing
+from simstream.log.local import topic_file as local_files
+from simstream.log.local.log import LocalLog
+from simstream.log.local.topic_file import LogFiles
+from simstream.wire import position as positions
+from simstream.wire.position import Position
 from tests.contract.helpers import read_all
 from tests.power import Disk, RecordingFiles
 
@@ -217,7 +209,7 @@ def judged_log(tmp_path: Path) -> Path:
 def lose(folder: Path, topic: str, kept: int) -> None:
     """Cut a file as a lying disk would: only the first records are left."""
     path = folder / f"simstream.{topic}.log"
-    tally = local_files.Tally(path)
+    tally = local_files.RecordCounts(path)
     tally.advance(kept)
     with path.open("r+b") as file:
         file.truncate(tally.at)

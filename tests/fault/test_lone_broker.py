@@ -11,9 +11,9 @@ from typing import NamedTuple
 import pytest
 
 from deploy.kafka.broker import Broker
-from stream.log.base import FINGERPRINTS, PAGES, POSITIONS
-from stream.model import Record
-from stream.wire import verdict as wire
+from simstream.log.base import FINGERPRINTS, PAGES, POSITIONS
+from simstream.model import Record
+from simstream.wire import verdict as wire
 from tests.e2e import pages
 from tests.e2e.harness import Program, by_ordinal, read_topic, watching
 from tests.fault.test_state import last_line

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from stream.cli.main import invoke
-from stream.log.base import FINGERPRINTS, POSITIONS, Log
+from simstream.cli.main import invoke
+from simstream.log.base import FINGERPRINTS, POSITIONS, Log
 from tests.e2e import pages
 from tests.e2e.harness import Program, all_verdicts, environment, naive_verdicts, read_topic, watching
 
@@ -23,12 +23,12 @@ MORE = 40
 SMALL = {"SIMSTREAM_FRAME_MAX_PAGES": "4"}
 KILLED = """
 import os, signal, sys
-from stream.cli.main import invoke
-from stream.roles.outbox import Outbox
-from stream.roles.room import TransactionRoom
+from simstream.cli.main import invoke
+from simstream.roles.judge.outbox import VerdictOutbox
+from simstream.roles.judge.transaction_room import TransactionRoom
 
 TransactionRoom.fitting = lambda self, sizes: min(5, len(sizes))  # many transactions, so that one can be the third
-publish, number = Outbox._publish, 0
+publish, number = VerdictOutbox._publish, 0
 
 def dying(self, frames):
     global number
@@ -39,7 +39,7 @@ def dying(self, frames):
     if number == 3:
         os.kill(os.getpid(), signal.SIGKILL)
 
-Outbox._publish = dying
+VerdictOutbox._publish = dying
 sys.exit(invoke(sys.argv[1:]))
 """
 

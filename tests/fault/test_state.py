@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from stream.log.base import FINGERPRINTS, PAGES, POSITIONS, VERDICTS
+from simstream.log.base import FINGERPRINTS, PAGES, POSITIONS, VERDICTS
 from tests.e2e import pages
 from tests.e2e.harness import Program, Service, all_verdicts, by_ordinal, read_topic, watching
 

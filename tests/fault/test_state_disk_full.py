@@ -7,17 +7,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from stream.errors import StateFull
-from stream.files.folder import StateFolder
-from stream.files.part import Part
+from simstream.errors import StateFull
+from simstream.files.folder import StateFolder
+from simstream.files.part import SnapshotPart
 from tests.disks import fill, run_limited, small_disk
 from tests.states import found, same, take
 
 LIMITED = """
 import sys
 from pathlib import Path
-from stream.errors import StateFull
-from stream.files.folder import StateFolder
+from simstream.errors import StateFull
+from simstream.files.folder import StateFolder
 from tests.states import facts, state, take
 with StateFolder(Path(sys.argv[1])) as folder:
     take(folder, 1)
@@ -49,8 +49,8 @@ def test_a_snapshot_without_room_is_written_when_there_is_some(tmp_path: Path) -
     assert found(tmp_path) == [3, 2]
 
 
-def large(number: int) -> list[Part]:
-    return [Part("rows", "rows", {}, {"a": np.full(100_000, number, np.uint8)}, changes=True)]
+def large(number: int) -> list[SnapshotPart]:
+    return [SnapshotPart("rows", "rows", {}, {"a": np.full(100_000, number, np.uint8)}, changes=True)]
 
 
 def test_a_full_disk_keeps_both_snapshots_and_takes_the_next_one_when_there_is_room(tmp_path: Path) -> None:

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from stream.errors import StateDamaged, StateError, StateFull, StateUnwritable
-from stream.files import blocks
-from stream.files.folder import StateFolder
-from stream.files.layer import Files
+from simstream.errors import StateDamaged, StateError, StateFull, StateUnwritable
+from simstream.files import blocks
+from simstream.files.folder import StateFolder
+from simstream.files.layer import FileSystem
 from tests.faulty_files import Dead, FailingFiles, LosingFiles
 from tests.states import facts, found, state, take
 
@@ -42,7 +42,7 @@ def copy(before: Path, tmp_path: Path, name: object) -> Path:
     return Path(shutil.copytree(before, tmp_path / str(name)))
 
 
-def run(path: Path, files: Files) -> None:
+def run(path: Path, files: FileSystem) -> None:
     """What a judge does from its start to its next snapshot."""
     with StateFolder(path, files) as folder:
         folder.load()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from stream.log.base import FINGERPRINTS
+from simstream.log.base import FINGERPRINTS
 from tests.e2e import pages
 from tests.e2e.harness import Program, by_ordinal, read_topic, watching
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from stream.log.base import FINGERPRINTS, Election, Log
-from stream.wire import frame as frames
+from simstream.log.base import FINGERPRINTS, Election, Log
+from simstream.wire import frame as frames
 from tests.e2e import pages
 from tests.e2e.harness import Program, Service, by_ordinal, naive_verdicts, read_topic, watching
 

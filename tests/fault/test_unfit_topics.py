@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
-from stream.log.base import FINGERPRINTS, POSITIONS, VERDICTS
+from simstream.log.base import FINGERPRINTS, POSITIONS, VERDICTS
 from tests.contract.test_kafka_topics import make
 from tests.e2e.harness import Program
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from stream.files.folder import StateFolder
-from stream.judge.state import JudgeState
-from stream.model import Columns, Source
+from simstream.files.folder import StateFolder
+from simstream.judge.state import JudgeState
+from simstream.model import FingerprintColumns, PageSource
 from tests.bench.made_pages import Made, columns_of, policy
 
 PAGES = 250
@@ -17,10 +17,10 @@ WINDOW_MS = 8 * PAGES // 10
 """Eight batches long: a page is a tenth of a ms after the one before."""
 
 
-def judge(state: JudgeState, columns: Columns) -> None:
+def judge(state: JudgeState, columns: FingerprintColumns) -> None:
     ordinal = state.acceptor.ordinal
     state.acceptor.ordinal += len(columns)
-    sources = [Source("p", 0, offset) for offset in columns.offset.tolist()]
+    sources = [PageSource("p", 0, offset) for offset in columns.offset.tolist()]
     state.resolver.judge(columns, columns.time, ordinal, sources)
 
 

@@ -13,9 +13,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from stream.text import probes
-from stream.text.fingerprinter import Fingerprinter
-from stream.text.recipe import PRESETS, Recipe
+from simstream.text import probes
+from simstream.text.fingerprinter import Fingerprinter
+from simstream.text.recipe import PRESETS, Recipe
 
 GOLDEN = Path(__file__).parent / "fingerprints.json"
 

@@ -12,13 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba.misc.quicksort import make_py_quicksort
 
-from stream.kernels.fingerprint import make_work
-from stream.kernels.simhash import count_words
-from stream.kernels.variants import _weigh_windows
-from stream.model import U64
-from stream.secret import Secret, make_secret, process_secret
-from stream.text.fingerprinter import Fingerprinter
-from stream.text.recipe import PRESETS
+from simstream.kernels.text.fingerprint import make_work
+from simstream.kernels.text.simhash import count_words
+from simstream.kernels.text.variants import _weigh_windows
+from simstream.model import U64
+from simstream.secret import Secret, make_secret, process_secret
+from simstream.text.fingerprinter import Fingerprinter
+from simstream.text.recipe import PRESETS
 from tests.colliding import SECRETS, any_words, crowding, low_bits_agree, patterns
 from tests.short import examples
 

@@ -10,12 +10,12 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from stream.errors import StateDamaged
-from stream.files import Part
-from stream.judge import directory as module
-from stream.judge.directory import MAX_ROW, PLACED, Directory
-from stream.model import U64
-from stream.secret import Secret
+from simstream.errors import StateDamaged
+from simstream.files import SnapshotPart
+from simstream.judge import directory as module
+from simstream.judge.directory import MAX_ROW, PLACED, Directory
+from simstream.model import U64
+from simstream.secret import Secret
 from tests.colliding import SECRET, SECRETS, crowding, placed
 from tests.short import examples
 
@@ -42,7 +42,7 @@ def answers(directory: Directory, wanted: U64) -> list[list[int]]:
     return [rows[starts[i] : starts[i + 1]].tolist() for i in range(len(wanted))]
 
 
-def copied(part: Part) -> Part:
+def copied(part: SnapshotPart) -> SnapshotPart:
     """As a snapshot keeps it: nothing of the directory's own memory."""
     return part._replace(arrays={name: array.copy() for name, array in part.arrays.items()})
 

@@ -11,13 +11,13 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream.feeds import cards as cards_module
-from stream.feeds import fold as fold_module
-from stream.feeds.cards import ORDERS, Asked, Cards
-from stream.feeds.fold import Fold, Limits
-from stream.feeds.records import Sheet, place
-from stream.feeds.shelves import Card
-from stream.model import Source, Verdict
+from simstream.feeds import cards as cards_module
+from simstream.feeds import fold as fold_module
+from simstream.feeds.cards import ORDERS, CardQuery, Cards
+from simstream.feeds.fold import Fold, FoldLimits
+from simstream.feeds.records import PageSheet, place
+from simstream.feeds.shelves import Card
+from simstream.model import PageSource, Verdict
 from tests import naive_feed
 from tests.naive_feed import stories
 
@@ -37,7 +37,7 @@ class World:
     def add(self, page_id: str, kind: str, time: int, picks: list[int], gone: bool, is_list: bool = False) -> None:
         ordinal = len(self.verdicts)
         # A page's versions are in one partition of `verdicts`; its record may lie anywhere in `pages`.
-        source = Source("pages", picks[0] % 2, ordinal)
+        source = PageSource("pages", picks[0] % 2, ordinal)
         clusters = sorted(set(self.home.values()))
         chosen = sorted({clusters[pick % len(clusters)] for pick in picks}) if clusters else []
         if kind == "unchanged" and page_id not in self.home:
@@ -121,7 +121,7 @@ def shown(fold: Fold) -> dict[int, list[tuple[Any, ...]]]:
     return dict(found)
 
 
-def found_by(cards: Cards, asked: Asked, start: int = 0, stop: int = 10**6) -> tuple[list[Card], int]:
+def found_by(cards: Cards, asked: CardQuery, start: int = 0, stop: int = 10**6) -> tuple[list[Card], int]:
     work = cards.find(asked, start, stop)
     while True:
         try:
@@ -144,7 +144,7 @@ def told(cards: Cards, cluster: int) -> dict[str, Any]:
 
 
 ASKED = st.builds(
-    Asked,
+    CardQuery,
     order=st.sampled_from(ORDERS),
     since=st.none() | st.integers(60, 200),
     until=st.none() | st.integers(60, 200),
@@ -162,9 +162,9 @@ ASKED = st.builds(
     st.data(),
 )
 def test_cards_kept_as_pages_come_and_go_are_those_made_from_all_pages_anew(
-    steps: list[Any], window_ms: int, questions: list[Asked], a_slice: int, data: st.DataObject
+    steps: list[Any], window_ms: int, questions: list[CardQuery], a_slice: int, data: st.DataObject
 ) -> None:
-    world, fold = world_of(steps), Fold({}, Limits(window_ms))
+    world, fold = world_of(steps), Fold({}, FoldLimits(window_ms))
     cards = Cards(fold)
     few = data.draw(st.sampled_from([0, 2, 32]))
     with patch.multiple(cards_module, A_SLICE=a_slice, FEW=few), patch.object(fold_module, "MAX_AGED", a_slice):
@@ -193,7 +193,7 @@ def test_cards_kept_as_pages_come_and_go_are_those_made_from_all_pages_anew(
 
 @given(st.lists(STEP, max_size=60), st.integers(1, 5))
 def test_of_a_long_story_the_founder_and_the_newest_are_listed(steps: list[Any], most: int) -> None:
-    world, fold = world_of(steps), Fold({}, Limits(ENDLESS))
+    world, fold = world_of(steps), Fold({}, FoldLimits(ENDLESS))
     for verdict in world.verdicts:
         fold.apply(verdict)
     cards = Cards(fold)
@@ -206,9 +206,9 @@ def test_of_a_long_story_the_founder_and_the_newest_are_listed(steps: list[Any],
         assert [page_id for page_id, _ in cards.spread(card, most)] == expected
 
 
-def sheet(world: World, verdict: Verdict) -> tuple[str, Sheet]:
+def sheet(world: World, verdict: Verdict) -> tuple[str, PageSheet]:
     title, gone, is_list = world.sheets[verdict.source.partition, verdict.source.offset]
-    return place(verdict.source.partition, verdict.source.offset), Sheet(title, verdict.time, gone, is_list)
+    return place(verdict.source.partition, verdict.source.offset), PageSheet(title, verdict.time, gone, is_list)
 
 
 @given(st.lists(STEP, max_size=40), st.data())
@@ -221,7 +221,7 @@ def test_any_order_of_partitions_with_repeats_and_restarts_gives_the_cards_of_th
         queues[ord(verdict.id) % PARTITIONS].append(("verdict", verdict))
         queues[PARTITIONS + verdict.source.partition].append(("page", verdict))
     table: dict[str, bytes] = {}
-    limits = Limits(window_ms=ENDLESS)
+    limits = FoldLimits(window_ms=ENDLESS)
     fold, done = Fold(table, limits), dict.fromkeys(queues, 0)
     while left := [name for name in queues if done[name] < len(queues[name])]:
         name = data.draw(st.sampled_from(left))
@@ -251,7 +251,7 @@ def test_pages_age_out_and_take_with_them_what_was_kept_for_them(
 ) -> None:
     world = world_of(steps)
     table: dict[str, bytes] = {}
-    fold = Fold(table, Limits(window_ms))
+    fold = Fold(table, FoldLimits(window_ms))
     cards = Cards(fold)
     for number, verdict in enumerate(world.verdicts):
         first, second = (fold.read, fold.apply) if pages_first else (fold.apply, fold.read)
@@ -265,10 +265,10 @@ def test_pages_age_out_and_take_with_them_what_was_kept_for_them(
         }
         assert all(fold.versions[name].time > fold.stream_time - window_ms for name in fold.versions)
     catch_up(cards)
-    assert {card.cluster: card.pages for card in found_by(cards, Asked())[0]} == {
+    assert {card.cluster: card.pages for card in found_by(cards, CardQuery())[0]} == {
         cluster: len(pages) for cluster, pages in shown(fold).items()
     }
-    assert shown(Fold(dict(table), Limits(window_ms))) == shown(fold)
+    assert shown(Fold(dict(table), FoldLimits(window_ms))) == shown(fold)
 
 
 def test_no_more_is_kept_than_the_limit_and_the_oldest_go_first() -> None:
@@ -276,14 +276,14 @@ def test_no_more_is_kept_than_the_limit_and_the_oldest_go_first() -> None:
     for number in range(50):
         world.add(f"page{number}", "new", 1000 + number, [0], False)
     table: dict[str, bytes] = {}
-    fold = Fold(table, Limits(ENDLESS, most_pages=10))
+    fold = Fold(table, FoldLimits(ENDLESS, most_pages=10))
     for verdict in world.verdicts:
-        fold.read(place(7, verdict.ordinal), Sheet("never judged", verdict.time))
+        fold.read(place(7, verdict.ordinal), PageSheet("never judged", verdict.time))
         fold.apply(verdict)
     assert sorted(fold.versions) == [f"page{number}" for number in range(40, 50)]
     assert len(table) == 21
     assert (fold.counts.too_many, fold.counts.too_old) == (40, 0)
-    assert Fold(table, Limits(ENDLESS, most_pages=10)).counts == fold.counts
+    assert Fold(table, FoldLimits(ENDLESS, most_pages=10)).counts == fold.counts
 
 
 def test_pages_older_than_the_window_are_counted_once_however_often_they_come() -> None:
@@ -292,12 +292,12 @@ def test_pages_older_than_the_window_are_counted_once_however_often_they_come() 
     for page_id in "bcdefg":
         world.add(page_id, "new", 5, [0], False)
     table: dict[str, bytes] = {}
-    fold = Fold(table, Limits(100))
+    fold = Fold(table, FoldLimits(100))
     for partition in (0, 1, 0, 1):
         for verdict in world.verdicts[partition::2]:
             fold.apply(verdict, partition)
     assert (fold.counts.too_old, list(fold.versions)) == (6, ["a"])
-    again = Fold(table, Limits(100))
+    again = Fold(table, FoldLimits(100))
     again.apply(world.verdicts[3], 1)
     assert again.counts.too_old == 6
     again.apply(msgspec.structs.replace(world.verdicts[3], id="h", ordinal=9), 1)
@@ -311,7 +311,7 @@ def test_a_page_that_comes_after_two_merges_in_a_row_is_in_the_cluster_that_surv
     world.add("d", "near_duplicate", 5, [1, 2], False)  # 2 goes into 1
     world.add("e", "near_duplicate", 5, [0, 1], False)  # and 1 into 0
     table: dict[str, bytes] = {}
-    fold = Fold(table, Limits(ENDLESS))
+    fold = Fold(table, FoldLimits(ENDLESS))
     for number in (3, 4, 2, 1, 0):
         fold.apply(world.verdicts[number])
     assert [[page[0] for page in pages] for pages in shown(fold).values()] == [["a", "b", "c", "d", "e"]]

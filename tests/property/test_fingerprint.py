@@ -16,13 +16,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stream.kernels.fold import fold_utf8
-from stream.kernels.hashing import place
-from stream.kernels.words import Lexicon
-from stream.text import probes, tables
-from stream.text.fingerprinter import Fingerprinter, _join
-from stream.text.recipe import PRESETS, Recipe
-from stream.text.weights import Weights
+from simstream.kernels.hashing import place
+from simstream.kernels.text.fold import fold_utf8
+from simstream.kernels.text.words import Lexicon
+from simstream.text import probes
+from simstream.text import unicode_tables as tables
+from simstream.text.fingerprinter import Fingerprinter, _join
+from simstream.text.recipe import PRESETS, Recipe
+from simstream.text.weights import Weights
 from tests import corpora
 from tests.naive_text import Naive, decode, fold, traits
 from tests.short import examples

@@ -8,12 +8,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from stream.errors import SettingsError
-from stream.index import SCAN, Plan, choose
-from stream.index.index import Index, join
-from stream.index.keys import Keys
-from stream.index.plan import MAX_DISTANCE, plans_for
-from stream.model import U64, Limits
+from simstream.errors import SettingsError
+from simstream.index import SCAN, Plan, choose
+from simstream.index.index import Index, join
+from simstream.index.keys import KeyColumns
+from simstream.index.plan import MAX_DISTANCE, plans_for
+from simstream.model import U64, MatchLimits
 from tests.naive_index import Answer, NaiveIndex
 from tests.property.test_index_states import answers
 from tests.short import examples
@@ -216,7 +216,7 @@ def test_entries_with_equal_keys_are_all_found(plan: Plan) -> None:
 @pytest.mark.parametrize("memtable", [1, 100])
 def test_a_pair_of_which_either_is_short_must_keep_to_the_strict_limits(memtable: int) -> None:
     known = np.array([0, 0b111, 0b1, 0b10], np.uint64), np.array([[0], [0], [0b11111], [0]], np.uint64)
-    index = Index(None, 1, 3, 40, memtable_limit=memtable, short=Limits(1, 60))
+    index = Index(None, 1, 3, 40, memtable_limit=memtable, short=MatchLimits(1, 60))
     index.add(np.array([3, 0, 2, 1]), *known, np.array([False, False, False, True]), None)
     zero = np.zeros(1, np.uint64), np.zeros((1, 1), np.uint64)
     assert [e for e, _, _ in answers(index.query(*zero))[0]] == [0, 1, 2, 3]
@@ -239,14 +239,14 @@ def test_joining_two_batches_is_asking_an_index_of_one_of_them(
     rng = np.random.default_rng(seed)
     few = random_words(seed + 1, 1, words) ^ np.array([[0], [1], [0x1F]], np.uint64)
 
-    def batch(size: int) -> Keys:
+    def batch(size: int) -> KeyColumns:
         pages = [flipped(7, rng.integers(0, 64, rng.integers(0, 7))) for _ in range(size)]
-        return Keys(
+        return KeyColumns(
             np.array(pages, np.uint64), few[rng.integers(0, 3, size)], rng.integers(0, 2, size).astype(np.uint8)
         )
 
     queries, others = batch(15), batch(count)
-    limits, strict = Limits(8, 60 * words), Limits(5, 62 * words) if told_apart else None
+    limits, strict = MatchLimits(8, 60 * words), MatchLimits(5, 62 * words) if told_apart else None
     naive = NaiveIndex(*limits, strict)
     naive.add(list(range(count)), others.fingerprints, others.sketches, others.short.astype(bool))
     expected = naive.query(queries.fingerprints, queries.sketches, queries.short.astype(bool))
@@ -291,8 +291,10 @@ def test_an_index_that_could_not_be_exact_is_refused(
         Index(plan, words, distance, agreement, memtable_limit=limit)
 
 
-@pytest.mark.parametrize("short", [Limits(9, 100), Limits(-1, 100), Limits(8, 99), Limits(8, 129)])
-def test_limits_for_short_pages_that_are_less_strict_are_refused(short: Limits) -> None:
+@pytest.mark.parametrize(
+    "short", [MatchLimits(9, 100), MatchLimits(-1, 100), MatchLimits(8, 99), MatchLimits(8, 129)]
+)
+def test_limits_for_short_pages_that_are_less_strict_are_refused(short: MatchLimits) -> None:
     with pytest.raises(SettingsError):
         Index(None, 2, 8, 100, short=short)
 
@@ -309,7 +311,7 @@ def test_limits_for_short_pages_that_are_less_strict_are_refused(short: Limits) 
 def test_columns_of_other_shapes_are_refused(
     count: int, words: int, flags: int, buckets: int, message: str
 ) -> None:
-    index = Index(None, 2, 8, 0, short=Limits(1, 100))
+    index = Index(None, 2, 8, 0, short=MatchLimits(1, 100))
     with pytest.raises(ValueError, match=message):
         index.add(
             np.arange(count),

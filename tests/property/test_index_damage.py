@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from stream.errors import StateDamaged
-from stream.files import Part
-from stream.index import Plan
-from stream.index.index import Index
+from simstream.errors import StateDamaged
+from simstream.files import SnapshotPart
+from simstream.index import Plan
+from simstream.index.index import Index
 from tests.property.test_index import random_words
 
 
-def saved(plan: Plan | None = None) -> list[Part]:
+def saved(plan: Plan | None = None) -> list[SnapshotPart]:
     """An index with two segments, a memtable, released entries and some to be given back."""
     index = Index(plan, 1, 8, 0, memtable_limit=40)
     pages, sketches = random_words(1, 400), random_words(2, 400, 1)
@@ -27,7 +27,7 @@ def saved(plan: Plan | None = None) -> list[Part]:
 TABLES = Plan(4, (9, 10, 16, 9), 2)
 
 
-def restored(parts: list[Part], plan: Plan | None = None) -> Index:
+def restored(parts: list[SnapshotPart], plan: Plan | None = None) -> Index:
     index = Index(plan, 1, 8, 0, memtable_limit=10)
     index.restore(parts)
     return index

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from stream.index.index import Index
-from stream.index.merge import Merge
-from stream.index.shelf import MAX_UNMERGED
-from stream.index.worker import Background
-from stream.model import U64
+from simstream.index.index import Index
+from simstream.index.merge import SegmentMerger
+from simstream.index.shelf import MAX_UNMERGED
+from simstream.index.worker import BackgroundWorker
+from simstream.model import U64
 from tests.property.test_index import random_words
 from tests.property.test_index_states import answers
 
@@ -152,14 +152,14 @@ class Held:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.begun, self.go_on = threading.Event(), threading.Event()
-        run = Merge.run
+        run = SegmentMerger.run
 
-        def held(merge: Merge, pause: Callable[[], None]) -> None:
+        def held(merge: SegmentMerger, pause: Callable[[], None]) -> None:
             self.begun.set()
             assert self.go_on.wait(PATIENCE_S)
             run(merge, pause)
 
-        monkeypatch.setattr(Merge, "run", held)
+        monkeypatch.setattr(SegmentMerger, "run", held)
 
 
 @pytest.fixture
@@ -208,13 +208,13 @@ def test_too_many_segments_that_wait_for_a_merge_hold_the_caller_up(
     merges: Held, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waits = threading.Event()
-    wait = Background.wait
+    wait = BackgroundWorker.wait
 
-    def noticed(worker: Background) -> None:
+    def noticed(worker: BackgroundWorker) -> None:
         waits.set()
         wait(worker)
 
-    monkeypatch.setattr(Background, "wait", noticed)
+    monkeypatch.setattr(BackgroundWorker, "wait", noticed)
     with closing(Index(None, 0, 3, 0, memtable_limit=10, background=True)) as index:
         added(index, 0, 11 * MAX_UNMERGED, step=11)
         assert merges.begun.wait(PATIENCE_S)
@@ -240,15 +240,15 @@ def merged(index: Index) -> None:
 def test_what_a_merge_raises_comes_up_once_and_the_segments_are_merged_later(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    run, failed = Merge.run, threading.Event()
+    run, failed = SegmentMerger.run, threading.Event()
 
-    def fails(merge: Merge, pause: Callable[[], None]) -> None:
+    def fails(merge: SegmentMerger, pause: Callable[[], None]) -> None:
         if not failed.is_set():
             failed.set()
             raise MemoryError("no room")
         run(merge, pause)
 
-    monkeypatch.setattr(Merge, "run", fails)
+    monkeypatch.setattr(SegmentMerger, "run", fails)
     with closing(Index(None, 0, 3, 0, memtable_limit=50, background=True)) as index:
         with pytest.raises(MemoryError):
             merged(index)
@@ -260,20 +260,20 @@ def test_what_a_merge_raises_comes_up_once_and_the_segments_are_merged_later(
 
 def test_closing_ends_the_thread_in_the_middle_of_a_merge(monkeypatch: pytest.MonkeyPatch) -> None:
     paused, closes = threading.Event(), threading.Event()
-    run, stop = Merge.run, Background.stop
+    run, stop = SegmentMerger.run, BackgroundWorker.stop
 
-    def in_the_middle(merge: Merge, pause: Callable[[], None]) -> None:
+    def in_the_middle(merge: SegmentMerger, pause: Callable[[], None]) -> None:
         paused.set()
         assert closes.wait(PATIENCE_S)
         pause()
         run(merge, pause)
 
-    def stopping(worker: Background) -> None:
+    def stopping(worker: BackgroundWorker) -> None:
         stop(worker)
         closes.set()
 
-    monkeypatch.setattr(Merge, "run", in_the_middle)
-    monkeypatch.setattr(Background, "stop", stopping)
+    monkeypatch.setattr(SegmentMerger, "run", in_the_middle)
+    monkeypatch.setattr(BackgroundWorker, "stop", stopping)
     before = threading.active_count()
     index = Index(None, 0, 3, 0, memtable_limit=50, background=True)
     added(index, 0, 150, step=60)
@@ -304,7 +304,7 @@ def test_small_work_goes_first_between_two_steps_of_large_work() -> None:
         begun.set()
         assert submitted.wait(PATIENCE_S)
 
-    with closing(Background()) as worker:
+    with closing(BackgroundWorker()) as worker:
         works: list[Any] = [Step(100, notes, during), Step(90, notes), Step(10, notes)]
         worker.submit(works[0])
         assert begun.wait(PATIENCE_S)

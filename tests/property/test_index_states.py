@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from numpy.typing import NDArray
 
-from stream.files import Part
-from stream.index import SCAN, Plan
-from stream.index.index import Index
-from stream.index.matches import Matches
-from stream.model import U64, Limits
+from simstream.files import SnapshotPart
+from simstream.index import SCAN, Plan
+from simstream.index.index import Index
+from simstream.index.matches import Matches
+from simstream.model import U64, MatchLimits
 from tests.naive_index import Answer, NaiveIndex
 from tests.short import examples
 
@@ -33,7 +33,7 @@ def answers(found: Matches) -> list[Answer]:
     return [rows[a:b] for a, b in pairwise(found.starts.tolist())]
 
 
-def on_disk(folder: Path, part: Part) -> Part:
+def on_disk(folder: Path, part: SnapshotPart) -> SnapshotPart:
     """A part whose arrays are mapped from files."""
     arrays: dict[str, NDArray[Any]] = {}
     for name, array in part.arrays.items():
@@ -51,7 +51,7 @@ class Life(RuleBasedStateMachine):
         rng = np.random.default_rng(seed)
         self.words, self.folder = words, tempfile.TemporaryDirectory()
         self.least = 62 * words
-        self.short = Limits(int(rng.integers(0, 6)), 63 * words) if short else None
+        self.short = MatchLimits(int(rng.integers(0, 6)), 63 * words) if short else None
         self.naive = NaiveIndex(DISTANCE, self.least, self.short)
         self.centres = rng.integers(0, 2**64, 3, dtype=np.uint64)
         self.index = self.make(rng)

@@ -18,20 +18,20 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from stream.files import Part
-from stream.files.folder import StateFolder
-from stream.index import crowds
-from stream.index.index import Index
-from stream.judge import closest, expiry, store
-from stream.judge.acceptor import Accepted, Acceptor, Ignored
-from stream.judge.directory import PLACED
-from stream.judge.pages import Pages
-from stream.judge.resolver import Resolver
-from stream.judge.state import JudgeState
-from stream.model import REASONS, Columns, Kind, Record, Source, Verdict
-from stream.text.policy import Policy
-from stream.wire import frame as frames
-from stream.wire import verdict as wire
+from simstream.files import SnapshotPart
+from simstream.files.folder import StateFolder
+from simstream.index import crowds
+from simstream.index.index import Index
+from simstream.judge import closest, expiry, store
+from simstream.judge.acceptor import AcceptedPages, Acceptor, IgnoreReason
+from simstream.judge.directory import PLACED
+from simstream.judge.pages.store import PageStore
+from simstream.judge.policy import Policy
+from simstream.judge.resolver import Resolver
+from simstream.judge.state import JudgeState
+from simstream.model import REASONS, FingerprintColumns, PageKind, PageSource, Record, Verdict
+from simstream.wire import frame as frames
+from simstream.wire import verdict as wire
 from tests.naive import NaiveJudge, NaivePage, pages_of
 from tests.short import examples
 
@@ -43,24 +43,26 @@ bits = st.sets(st.integers(0, 63), max_size=5).map(lambda s: sum(1 << b for b in
 sketch_bits = st.sets(st.integers(0, 127), max_size=40).map(lambda s: sum(1 << b for b in s))
 pages = st.tuples(
     st.integers(0, 7),  # id
-    st.sampled_from([Kind.READABLE] * 8 + [Kind.TOO_SHORT, Kind.FAILED, Kind.UNREADABLE, Kind.WITHDRAWN]),
+    st.sampled_from(
+        [PageKind.READABLE] * 8 + [PageKind.TOO_SHORT, PageKind.FAILED, PageKind.UNREADABLE, PageKind.WITHDRAWN]
+    ),
     st.builds(lambda base, flips: base ^ flips, st.sampled_from(BASES), st.one_of(st.just(0), bits)),
     st.builds(lambda base, flips: base ^ flips, st.sampled_from(SKETCH_BASES), st.one_of(st.just(0), sketch_bits)),
     st.integers(-12, 4),  # time against the newest
     st.sampled_from([9, 19, 20, 300]),  # distinct words
 )
-REASON = {Kind.TOO_SHORT: "few_words", Kind.FAILED: "http_status", Kind.UNREADABLE: "bad_json"}
+REASON = {PageKind.TOO_SHORT: "few_words", PageKind.FAILED: "http_status", PageKind.UNREADABLE: "bad_json"}
 
 
-def columns_of(rows: list[tuple[int, tuple]], words: int) -> Columns:
+def columns_of(rows: list[tuple[int, tuple]], words: int) -> FingerprintColumns:
     """(offset, (id, kind, fingerprint, sketch, time, words)) as the columns of a frame."""
     ids = [f"https://例.example/{row[0]}".encode() for _, row in rows]
     ends = np.cumsum([len(i) for i in ids], dtype=np.uint32)
-    readable = [row[1] is Kind.READABLE for _, row in rows]
+    readable = [row[1] is PageKind.READABLE for _, row in rows]
     sketches = b"".join(
         (row[3] * r).to_bytes(16, "little")[: 8 * words] for r, (_, row) in zip(readable, rows, strict=True)
     )
-    return Columns(
+    return FingerprintColumns(
         offset=np.array([offset for offset, _ in rows], np.int64),
         kind=np.array([row[1] for _, row in rows], np.uint8),
         reason=np.array([REASONS.index(REASON.get(row[1], "")) for _, row in rows], np.uint8),
@@ -85,7 +87,7 @@ def small_state(policy: Policy) -> JudgeState:
     return JudgeState(policy, memtable_limit=8)
 
 
-def without_secret(part: Part) -> Part:
+def without_secret(part: SnapshotPart) -> SnapshotPart:
     """A part as versions wrote it that knew no secret; their directory's slots are of no use any more."""
     if part.name != "directory":
         return part
@@ -162,7 +164,7 @@ class JudgeMachine(RuleBasedStateMachine):
 
     def send(self, partition: int, begin: int, end: int, damage: str = "") -> None:
         source = self.sources[partition]
-        header = frames.Header(
+        header = frames.FrameHeader(
             recipe="deadbeef" if damage == "recipe" else RECIPE,
             topic="t.pages",
             topic_id="T",
@@ -186,12 +188,12 @@ class JudgeMachine(RuleBasedStateMachine):
         acceptor, resolver = self.fast.acceptor, self.fast.resolver
         result = acceptor.accept(offset, payload, append_time)
         twin = self.slow_acceptor.accept(offset, payload, append_time)
-        if isinstance(result, Ignored):
+        if isinstance(result, IgnoreReason):
             assert result == twin
             return
         assert not damage
-        assert isinstance(twin, Accepted)
-        sources = [Source("t.pages", partition, int(o)) for o in result.columns.offset]
+        assert isinstance(twin, AcceptedPages)
+        sources = [PageSource("t.pages", partition, int(o)) for o in result.columns.offset]
         coming = pages_of(twin)
         self.explain(result, coming)
         verdicts = resolver.judge(result.columns, result.time, result.ordinal, sources)
@@ -208,14 +210,14 @@ class JudgeMachine(RuleBasedStateMachine):
         state, verdicts = small_state(self.policy), []
         for group in (self.records[at : at + together] for at in range(0, len(self.records), together)):
             taken = [state.accept(record) for record in group]
-            verdicts += state.resolve([each for each in taken if isinstance(each, Accepted)])
+            verdicts += state.resolve([each for each in taken if isinstance(each, AcceptedPages)])
         assert verdicts == self.verdicts
 
-    def explain(self, result: Accepted, coming: list[NaivePage]) -> None:
+    def explain(self, result: AcceptedPages, coming: list[NaivePage]) -> None:
         """The candidates of the first page, before it is judged."""
         if coming:
             found = self.fast.resolver.meets(frames.take(result.columns, 0, 1), result.time[:1], 5).candidates
-            readable = coming[0].kind is Kind.READABLE
+            readable = coming[0].kind is PageKind.READABLE
             expected = self.slow.candidates(coming[0], 5) if readable else []
             assert [(c.id, c.distance, c.agreement, c.accepted) for c in found] == expected
 
@@ -236,7 +238,7 @@ class JudgeMachine(RuleBasedStateMachine):
         self.fast.close()
         self.fast = small_state(self.policy)
         with StateFolder(Path(self.folder.name)) as folder:
-            loaded = folder.load(trusted=Pages.KINDS)
+            loaded = folder.load(trusted=PageStore.KINDS)
             parts = [without_secret(part) if old else part for part in loaded.parts]
             self.fast.restore(parts, loaded.facts, "L")
             self.fast.on_disk(folder.files, loaded.sealed.values())
@@ -336,7 +338,7 @@ def random_pages(count: int, seed: int) -> list[tuple[int, tuple]]:
     for offset in range(count):
         flips = sum(1 << int(b) for b in set(rng.integers(0, 64, rng.integers(0, 4)).tolist()))
         noise = sum(1 << int(b) for b in set(rng.integers(0, 128, rng.integers(0, 30)).tolist()))
-        kind = Kind.READABLE if rng.random() < 0.9 else Kind(int(rng.integers(0, 5)))
+        kind = PageKind.READABLE if rng.random() < 0.9 else PageKind(int(rng.integers(0, 5)))
         base = int(rng.integers(0, 40)) * 0x0101_0408_1021_4285 % 2**64
         words = int(rng.choice([9, 19, 20, 300]))
         rows.append((offset, (int(rng.integers(0, 300)), kind, base ^ flips, noise, 1000 + offset // 4, words)))
@@ -348,8 +350,8 @@ def naive_verdicts(policy: Policy) -> list[wire.Verdict]:
     """What the quadratic judge says of 1,500 random pages, which takes it seconds."""
     rows, naive = random_pages(1500, seed=7), NaiveJudge(policy)
     columns = columns_of(rows, 2)
-    header = frames.Header(RECIPE, "t.pages", "T", 0, 0, len(rows), 2)
-    return [naive.judge(page) for page in pages_of(Accepted(header, columns, columns.time, 0))]
+    header = frames.FrameHeader(RECIPE, "t.pages", "T", 0, 0, len(rows), 2)
+    return [naive.judge(page) for page in pages_of(AcceptedPages(header, columns, columns.time, 0))]
 
 
 @pytest.mark.parametrize("link", ["any", "canonical"])
@@ -372,7 +374,7 @@ def test_a_long_log_is_judged_as_the_quadratic_judge_does_whatever_the_batches(
     verdicts = []
     for at in range(0, len(rows), batch):
         columns = columns_of(rows[at : at + batch], 2)
-        sources = [Source("t.pages", 0, int(o)) for o in columns.offset]
+        sources = [PageSource("t.pages", 0, int(o)) for o in columns.offset]
         verdicts += resolver.judge(columns, columns.time, at, sources)
     assert verdicts == naive_verdicts(policy)
     assert {v.verdict for v in verdicts} >= {"new", "near_duplicate", "unchanged", "withdrawn", "unreadable"}

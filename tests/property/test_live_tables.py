@@ -7,13 +7,13 @@ import random
 import numpy as np
 import pytest
 
-from stream.judge.clusters import Clusters
-from stream.judge.rows import FOUNDER, INDEXED, LIVE, Rows
-from stream.judge.table import Table
+from simstream.judge.clusters import Clusters
+from simstream.judge.rows import FOUNDER, INDEXED, LIVE, Rows
+from simstream.judge.table import RecordTable
 
 
 def test_a_table_gives_numbers_again_and_keeps_what_is_in_use() -> None:
-    table = Table("t", {"a": np.uint32, "b": np.int64})
+    table = RecordTable("t", {"a": np.uint32, "b": np.int64})
     numbers = table.take(5000).tolist()
     assert sorted(numbers) == list(range(1, 5001))
     for number in numbers:
@@ -28,14 +28,14 @@ def test_a_table_gives_numbers_again_and_keeps_what_is_in_use() -> None:
 
 
 def test_a_table_comes_back_as_it_was() -> None:
-    table = Table("t", {"a": np.uint32, "b": np.int64})
+    table = RecordTable("t", {"a": np.uint32, "b": np.int64})
     numbers = table.take(3000).tolist()
     for number in numbers:
         table.a[number], table.b[number] = number, 7 * number
     for number in numbers[100:200]:
         table.free(number)
     part = table.part()
-    other = Table("t", {"a": np.uint32, "b": np.int64})
+    other = RecordTable("t", {"a": np.uint32, "b": np.int64})
     other.restore(part)
     assert len(other) == 2900
     assert sorted(other.free_numbers().tolist()) == numbers[100:200]

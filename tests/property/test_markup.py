@@ -9,8 +9,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from resiliparse.parse.html import HTMLTree
 
-from stream.kernels.element_names import traits_by_name
-from stream.text.markup import Counts, count
+from simstream.kernels.html.element_names import traits_by_name
+from simstream.text.extraction.markup import MarkupCounts, count
 from tests import naive_html
 
 NAMES = sorted(traits_by_name())
@@ -72,7 +72,7 @@ def test_what_closes_itself_is_no_depth(html: str, depth: int) -> None:
 
 def test_formatting_is_counted_each_time_it_is_opened_again() -> None:
     html = "<p>" + "".join(f"<b id={i}>" for i in range(20)) + "<p>x" * 30
-    assert count(html.encode()) == Counts(651, 21, 0, 600, 1, 0)
+    assert count(html.encode()) == MarkupCounts(651, 21, 0, 600, 1, 0)
 
 
 def depth_of(html: str) -> int:

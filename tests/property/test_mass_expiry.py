@@ -11,14 +11,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from stream.judge import changes, expiry, store, store_check
-from stream.judge.acceptor import Accepted
-from stream.judge.pages import Pages
-from stream.judge.resolver import Resolver
-from stream.judge.state import JudgeState
-from stream.model import Kind, Source
-from stream.text.policy import Policy
-from stream.wire import frame as frames
+from simstream.judge import changes, expiry, store, store_check
+from simstream.judge.acceptor import AcceptedPages
+from simstream.judge.pages.store import PageStore
+from simstream.judge.policy import Policy
+from simstream.judge.resolver import Resolver
+from simstream.judge.state import JudgeState
+from simstream.model import PageKind, PageSource
+from simstream.wire import frame as frames
 from tests.naive import NaiveJudge, pages_of
 from tests.property.test_judge import RECIPE, columns_of, index_for, pages, random_pages
 from tests.short import examples
@@ -26,7 +26,7 @@ from tests.short import examples
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from stream.model import Verdict
+    from simstream.model import Verdict
 
     Rows = list[tuple[int, tuple]]
 
@@ -64,7 +64,7 @@ def taking(way: Way) -> Iterator[None]:
         patch.setattr(expiry, "AT_ONCE", way.at_once)
         patch.setattr(changes, "KEEP_SHARE", way.keep_share)
         patch.setattr(changes, "MAX_APART", way.most_apart)
-        patch.setattr(store, "Pages", partial(Pages, capacity=way.chunk))
+        patch.setattr(store, "PageStore", partial(PageStore, capacity=way.chunk))
         yield
 
 
@@ -78,7 +78,7 @@ def judged(policy: Policy, rows: Rows, batches: list[int], way: Way) -> tuple[li
         for size in [*batches, len(rows)]:
             part = rows[at : at + size]
             columns = columns_of(part, policy.sketch_bits // 64)
-            sources = [Source("t.pages", 0, offset) for offset, _ in part]
+            sources = [PageSource("t.pages", 0, offset) for offset, _ in part]
             verdicts += resolver.judge(columns, columns.time, at, sources)
             at += len(part)
             resolver.check()
@@ -89,8 +89,8 @@ def judged(policy: Policy, rows: Rows, batches: list[int], way: Way) -> tuple[li
 
 def naive_verdicts(policy: Policy, rows: Rows) -> list[Verdict]:
     naive, columns = NaiveJudge(policy), columns_of(rows, policy.sketch_bits // 64)
-    header = frames.Header(RECIPE, "t.pages", "T", 0, 0, len(rows), policy.sketch_bits // 64)
-    return [naive.judge(page) for page in pages_of(Accepted(header, columns, columns.time, 0))]
+    header = frames.FrameHeader(RECIPE, "t.pages", "T", 0, 0, len(rows), policy.sketch_bits // 64)
+    return [naive.judge(page) for page in pages_of(AcceptedPages(header, columns, columns.time, 0))]
 
 
 @st.composite
@@ -126,7 +126,7 @@ def with_pauses(count: int, seed: int) -> Rows:
     return [
         (offset, (*row[:4], 1000 + offset // 8 + 70 * (offset // 400), row[5]))
         for offset, row in rows
-        if row[1] is not Kind.WITHDRAWN
+        if row[1] is not PageKind.WITHDRAWN
     ]
 
 
@@ -143,8 +143,8 @@ def test_waves_of_pages_leave_as_the_quadratic_judge_says(link, window, batches)
 @pytest.mark.parametrize("way", WAYS)
 def test_copies_of_which_one_was_withdrawn_in_the_same_batch_leave_once(way) -> None:
     policy = Policy(RECIPE, 128, 4, 100, 60, "any")
-    copies = [(number, (number, Kind.READABLE, 7, 7, 1000, 300)) for number in range(5)]
-    then = [(5, (0, Kind.WITHDRAWN, 0, 0, 1001, 300)), (6, (9, Kind.READABLE, 7, 7, 5000, 300))]
+    copies = [(number, (number, PageKind.READABLE, 7, 7, 1000, 300)) for number in range(5)]
+    then = [(5, (0, PageKind.WITHDRAWN, 0, 0, 1001, 300)), (6, (9, PageKind.READABLE, 7, 7, 5000, 300))]
     rows = copies + then
     verdicts, states = judged(policy, rows, [5], way)
     assert verdicts == naive_verdicts(policy, rows)
@@ -162,7 +162,7 @@ def test_a_judge_that_was_restarted_before_the_step_goes_on_as_one_that_was_not(
         for at in range(0, len(rows), 130):
             part = rows[at : at + 130]
             columns = columns_of(part, 2)
-            sources = [Source("t.pages", 0, offset) for offset, _ in part]
+            sources = [PageSource("t.pages", 0, offset) for offset, _ in part]
             verdicts += state.resolver.judge(columns, columns.time, at, sources)
             parts, facts = state.parts(), state.facts("L")
             state.close()
@@ -178,12 +178,12 @@ def test_no_more_than_a_slice_of_pages_leaves_between_two_beats() -> None:
     with taking(Way(few=4, most_ahead=10, at_once=32, chunk=16)):
         state = JudgeState(policy, memtable_limit=8, beat=lambda: beats.append(state.resolver.live_pages))
         columns = columns_of(rows, 2)
-        sources = [Source("t.pages", 0, offset) for offset, _ in rows]
+        sources = [PageSource("t.pages", 0, offset) for offset, _ in rows]
         state.resolver.judge(columns, columns.time, 0, sources)
         live = state.resolver.live_pages
         beats.clear()
-        last = columns_of([(400, (0, Kind.READABLE, 0, 0, 10**6, 300))], 2)
-        state.resolver.judge(last, last.time, len(rows), [Source("t.pages", 0, 400)])
+        last = columns_of([(400, (0, PageKind.READABLE, 0, 0, 10**6, 300))], 2)
+        state.resolver.judge(last, last.time, len(rows), [PageSource("t.pages", 0, 400)])
     assert live > 150
     steps = [before - after for before, after in zip([live, *beats], beats, strict=False)]
     assert max(steps) <= 32

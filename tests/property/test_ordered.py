@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream.feeds.ordered import Ordered
+from simstream.feeds.ordered import OrderedTuples
 
 KEY = st.tuples(st.integers(0, 6), st.integers(0, 30))
 
@@ -30,8 +30,8 @@ def test_keys_come_and_go_and_are_found_as_in_a_sorted_list(
     start: int,
     length: int,
 ) -> None:
-    with patch.object(Ordered, "MAX_KEYS", most):
-        ordered, known = Ordered(begin), sorted(begin)
+    with patch.object(OrderedTuples, "MAX_KEYS", most):
+        ordered, known = OrderedTuples(begin), sorted(begin)
         for key in steps:
             if key in known:
                 ordered.remove(key)
@@ -50,7 +50,7 @@ def test_keys_come_and_go_and_are_found_as_in_a_sorted_list(
 
 
 def test_what_is_not_there_cannot_be_removed() -> None:
-    ordered = Ordered([(1,), (3,)])
+    ordered = OrderedTuples([(1,), (3,)])
     for key in ((0,), (2,), (4,)):
         with pytest.raises(KeyError):
             ordered.remove(key)

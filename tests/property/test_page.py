@@ -7,9 +7,9 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream.model import REASONS, Kind, Record
-from stream.wire.identity import identity_of
-from stream.wire.page import PageLimits, decode, own_name
+from simstream.model import REASONS, PageKind, Record
+from simstream.wire.identity import identity_of
+from simstream.wire.page import PageLimits, decode, own_name
 
 LIMITS = PageLimits(max_record_bytes=4096)
 any_text = st.text(st.characters(), max_size=40)
@@ -52,14 +52,14 @@ def test_every_record_gives_a_page_that_can_be_written(record: Record) -> None:
     assert len(page.identity) == 16
     assert page.reason in REASONS
     assert 0 <= page.time <= max(record.timestamp, 253_402_300_799_999)
-    if page.kind is Kind.READABLE:
+    if page.kind is PageKind.READABLE:
         assert (page.text is None) != (page.raw is None)
         assert not page.reason
     else:
         assert page.text is None
         assert page.raw is None
-        assert (page.kind is Kind.WITHDRAWN) == (not page.reason)
-    assert (page.kind is Kind.UNREADABLE) <= bool(page.detail)
+        assert (page.kind is PageKind.WITHDRAWN) == (not page.reason)
+    assert (page.kind is PageKind.UNREADABLE) <= bool(page.detail)
 
 
 @given(st.binary(min_size=1, max_size=5000), encoded)

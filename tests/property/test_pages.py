@@ -10,11 +10,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from stream.files import Part
-from stream.files.folder import StateFolder
-from stream.judge.page_record import PageRecord
-from stream.judge.pages import Pages
-from stream.model import U64
+from simstream.files import SnapshotPart
+from simstream.files.folder import StateFolder
+from simstream.judge.pages.record import PageRecord
+from simstream.judge.pages.store import PageStore
+from simstream.model import U64
 from tests.short import examples
 
 
@@ -26,7 +26,7 @@ class Twins(RuleBasedStateMachine):
         self.capacity, self.words = capacity, words
         self.folder = tempfile.TemporaryDirectory()
         self.state = StateFolder(Path(self.folder.name))
-        self.pages = Pages(words, capacity)
+        self.pages = PageStore(words, capacity)
         self.live: dict[int, PageRecord] = {}
         self.colds: dict[int, int] = {}
         self.dead: list[tuple[int, int, int]] = []
@@ -163,7 +163,7 @@ class Twins(RuleBasedStateMachine):
         self.state = StateFolder(Path(self.folder.name))
         loaded = self.state.load(trusted={"pages"})
         assert loaded is not None
-        self.pages = Pages(self.words, self.capacity)
+        self.pages = PageStore(self.words, self.capacity)
         self.pages.restore(loaded.parts)
         for file in loaded.sealed.values() if on_disk else ():
             self.pages.on_disk(file)
@@ -176,7 +176,7 @@ class Twins(RuleBasedStateMachine):
         if any(not part.arrays for part in parts):
             return
         self.pages.close()
-        self.pages = Pages(self.words, self.capacity)
+        self.pages = PageStore(self.words, self.capacity)
         self.pages.restore(parts)
 
     @invariant()
@@ -212,7 +212,7 @@ class Twins(RuleBasedStateMachine):
         assert found == {row: (r.ordinal, r.age, r.fingerprint) for row, r in self.live.items()}
 
 
-def copied(part: Part) -> Part:
+def copied(part: SnapshotPart) -> SnapshotPart:
     return part._replace(arrays={name: array.copy() for name, array in part.arrays.items()})
 
 

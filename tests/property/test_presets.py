@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from jieba import analyse
 from opencc import OpenCC
 
-from stream.sources.demo import demo_records
-from stream.text import probes
-from stream.text.fingerprinter import Fingerprinter
-from stream.text.recipe import PRESETS
-from stream.wire.page import PageLimits, decode
+from simstream.sources.demo import demo_records
+from simstream.text import probes
+from simstream.text.fingerprinter import Fingerprinter
+from simstream.text.recipe import PRESETS
+from simstream.wire.page import PageLimits, decode
 from tests import corpora
 from tests.naive_text import java_signature
 from tests.property.test_fingerprint import MIXED

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from stream.kernels.tokenize import cut, find, make_scratch
-from stream.text.dictionary import Dictionary, tokens
+from simstream.kernels.text.tokenize import cut, find, make_scratch
+from simstream.text.dictionary import Dictionary, tokens
 from tests import corpora
 from tests.short import examples
 
@@ -180,8 +180,8 @@ def test_the_pages_of_the_corpora_give_the_tokens_of_jieba(
 
 
 def test_the_demos_pages_give_the_tokens_of_jieba(dictionary: Dictionary, oracle: jieba.Tokenizer) -> None:
-    from stream.sources.demo import demo_records
-    from stream.wire.page import PageLimits, decode
+    from simstream.sources.demo import demo_records
+    from simstream.wire.page import PageLimits, decode
 
     texts = [page.text or str(page.raw or "") for page in (decode(r, PageLimits()) for r in demo_records())]
     assert sum(map(len, texts)) > 20_000

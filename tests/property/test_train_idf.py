@@ -20,19 +20,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stream.kernels.frequencies import BYTES, LONGEST_WORD, WORDS, Counts, make_counts
-from stream.kernels.hashing import place_bytes
-from stream.model import Record
-from stream.secret import Secret
-from stream.text.fingerprinter import Fingerprinter
-from stream.text.recipe import PRESETS
-from stream.tools.train_idf import table as tables
-from stream.tools.train_idf import training as trainings
-from stream.tools.train_idf.state import Folder
-from stream.tools.train_idf.table import Table
-from stream.tools.train_idf.training import Options, Training
-from stream.tools.train_idf.weights import lines
-from stream.wire.page import NO_TIME, PageLimits
+from simstream.kernels.hashing import place_bytes
+from simstream.kernels.text.frequencies import BYTES, LONGEST_WORD, WORDS, WordCounts, make_counts
+from simstream.model import Record
+from simstream.secret import Secret
+from simstream.text.fingerprinter import Fingerprinter
+from simstream.text.recipe import PRESETS
+from simstream.tools.train_idf import table as tables
+from simstream.tools.train_idf import training as trainings
+from simstream.tools.train_idf.state import TrainingFolder
+from simstream.tools.train_idf.table import WordTable
+from simstream.tools.train_idf.training import Training, TrainingOptions
+from simstream.tools.train_idf.weights import lines
+from simstream.wire.page import NO_TIME, PageLimits
 from tests.colliding import SECRET, SECRETS, crowding, placed, same_hash
 from tests.naive_text import Naive
 from tests.short import examples
@@ -69,8 +69,10 @@ def expected(naive: Naive, texts: Iterable[str]) -> tuple[int, dict[str, int]]:
     return pages, dict(counts)
 
 
-def trained(fingerprinter: Fingerprinter, output: Path, pages: Iterable[Record], options: Options) -> Training:
-    with Folder(output, resume=True) as folder:
+def trained(
+    fingerprinter: Fingerprinter, output: Path, pages: Iterable[Record], options: TrainingOptions
+) -> Training:
+    with TrainingFolder(output, resume=True) as folder:
         training = Training(fingerprinter, folder, PageLimits(), options)
         training.run(pages)
         return training
@@ -90,7 +92,7 @@ def test_a_batch_counts_each_word_once_a_page(
     texts: list[str], naive: Naive, fingerprinter: Fingerprinter, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     output = tmp_path_factory.mktemp("idf") / "out"
-    assert counted(trained(fingerprinter, output, records(texts), Options())) == expected(naive, texts)
+    assert counted(trained(fingerprinter, output, records(texts), TrainingOptions())) == expected(naive, texts)
 
 
 @pytest.mark.parametrize(
@@ -107,7 +109,7 @@ def test_words_are_the_recipes(changes: dict[str, Any], cache: Path, tmp_path: P
     recipe = replace(RECIPE, min_words=1, **changes)
     texts = ["中国人民研究生命起源的大学", "圖書館 library 3.14，清华大学研究所", "研究生命 abc"] * 2
     with Fingerprinter(recipe, cache, workers=0) as made:
-        training = trained(made, tmp_path / "out", records(texts), Options())
+        training = trained(made, tmp_path / "out", records(texts), TrainingOptions())
         expected_pages: dict[str, int] = {}
         for text in texts:
             for word, _, _ in made.weighted(text):
@@ -121,7 +123,7 @@ def test_a_word_too_long_to_be_one_is_passed_over(
     texts = [
         f"one two three four five six seven eight {'a' * size} {'é' * (size // 2)}" for size in (255, 256, 900)
     ]
-    found = counted(trained(fingerprinter, tmp_path / "out", records(texts), Options()))
+    found = counted(trained(fingerprinter, tmp_path / "out", records(texts), TrainingOptions()))
     assert found == expected(naive, texts)
     assert "a" * 255 in found[1]
     assert max(len(word.encode()) for word in found[1]) == 255
@@ -131,7 +133,7 @@ def test_a_page_of_more_words_than_there_was_room_for_counts_whole(
     naive: Naive, fingerprinter: Fingerprinter, tmp_path: Path
 ) -> None:
     texts = [" ".join(chr(0x4E00 + at) for at in range(start, start + 4_000)) for start in (0, 2_000)]
-    found = counted(trained(fingerprinter, tmp_path / "out", records(texts), Options()))
+    found = counted(trained(fingerprinter, tmp_path / "out", records(texts), TrainingOptions()))
     assert found == expected(naive, texts)
     assert len(found[1]) == 6_000
 
@@ -177,7 +179,7 @@ def test_interruptions_memory_and_threads_change_nothing(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     output, pages = tmp_path_factory.mktemp("idf") / "out", records(many)
-    options = Options(memory, threads, save_every)
+    options = TrainingOptions(memory, threads, save_every)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(trainings, "MAX_RUNS", 3)
         patch.setattr(trainings, "batches", lambda items: groups(items, batch))
@@ -219,7 +221,7 @@ def twin(word: bytes) -> bytes:
     return struct.pack("<QQ", first ^ 1, second ^ undone)
 
 
-def counts_of(words: dict[bytes, int]) -> Counts:
+def counts_of(words: dict[bytes, int]) -> WordCounts:
     """A batch with these words."""
     made = make_counts(len(words), sum(map(len, words)), 1 << max(1, (2 * len(words)).bit_length()), SECRET)
     end = 0
@@ -246,7 +248,7 @@ def test_words_that_share_a_hash_or_their_beginning_stay_apart_and_in_order(
     total = Counter[bytes]()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tables, "_FIRST_PLACES", 4)
-        table = Table(0, secret)
+        table = WordTable(0, secret)
     for words in batches:
         batch = words | {twin(word): pages + 1 for word, pages in words.items()}
         total.update(batch)
@@ -265,7 +267,7 @@ def test_the_twins_of_these_tests_share_a_hash() -> None:
 def test_words_that_share_their_published_hash_do_not_crowd(secret: Secret) -> None:
     words = same_hash(5_000)
     assert len({mmh3.hash64(word, 0, x64arch=True)[0] for word in words}) == 1
-    table = Table(1 << 20, secret)
+    table = WordTable(1 << 20, secret)
     assert table.add(counts_of(dict.fromkeys(words, 1)), 0) == len(set(words)) == 5_000
     assert crowding(table._counts.places >= 0) < 12  # at most half of the places are taken
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stream.tools.evaluate import truth
-from stream.tools.evaluate.truth import jaccard, shingle_sets, similarity
+from simstream.evaluate import truth
+from simstream.evaluate.truth import jaccard, shingle_sets, similarity
 from tests import corpora, naive_truth
 from tests.colliding import SECRETS
 

@@ -17,9 +17,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stream.errors import InputError, InputMissing, SettingsError
-from stream.text.dictionary import Dictionary, _read_words, load, tokens
-from stream.text.user_words import Change, apply, read_changes
+from simstream.errors import InputError, InputMissing, SettingsError
+from simstream.text.dictionary import Dictionary, _read_words, load, tokens
+from simstream.text.user_words import WordChange, apply, read_changes
 from tests.short import examples
 
 ORACLE = r"""
@@ -148,12 +148,19 @@ def test_every_frequency_and_the_total_are_those_of_jieba(
 
 def test_changes_stand_in_the_order_files_added_removed(tmp_path: Path) -> None:
     changes = read_changes(written(tmp_path, ["甲 5 n\n\n乙\n"]), ["丙", "丁 7"], ["乙"])
-    assert changes == (Change("甲", 5), Change("乙", None), Change("丙", None), Change("丁", 7), Change("乙", 0))
+    assert changes == (
+        WordChange("甲", 5),
+        WordChange("乙", None),
+        WordChange("丙", None),
+        WordChange("丁", 7),
+        WordChange("乙", 0),
+    )
 
 
 def test_each_change_makes_another_dictionary(dictionary: Dictionary, cache: Path) -> None:
     keys = {
-        load(cache, changes).key for changes in ((), (Change("乙", 3),), (Change("乙", 4),), (Change("乙", None),))
+        load(cache, changes).key
+        for changes in ((), (WordChange("乙", 3),), (WordChange("乙", 4),), (WordChange("乙", None),))
     }
     assert len(keys) == 4
     assert dictionary.key in keys
@@ -162,7 +169,7 @@ def test_each_change_makes_another_dictionary(dictionary: Dictionary, cache: Pat
 def test_a_word_that_was_removed_and_added_again_is_a_word(own_jieba: Oracle, cache: Path) -> None:
     content = "杭研 0\n杭研 90000\n"
     expected = own_jieba.ask([content], [], [], TEXTS)
-    again = load(cache, (Change("杭研", 0), Change("杭研", 90000)))
+    again = load(cache, (WordChange("杭研", 0), WordChange("杭研", 90000)))
     assert [tokens(text, again) for text in TEXTS] == [cut[0] for cut in expected["cut"]]
 
 

@@ -11,9 +11,9 @@ from typing import Any
 import click
 from rich.console import Console
 
-from stream.errors import SimstreamError
-from stream.settings import default_cache
-from stream.text.recipe_file import load_recipe
+from simstream.errors import SimstreamError
+from simstream.settings import default_cache
+from simstream.text.recipe_file import load_recipe
 from tests import corpora
 from tests.studies import report
 from tests.studies.context import Context

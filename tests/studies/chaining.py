@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from stream.model import Verdict
-from stream.text.policy import Link
+from simstream.judge.policy import Link
+from simstream.model import Verdict
 from tests import corpora
 from tests.studies.context import LCTT, MSDOCS, NEWS, Context, Doc
 from tests.studies.measure import BIN_NAMES, Table, Tally, bin_of, cell, pair_jaccards, share

@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stream.deduper import Deduper
-from stream.model import U64
-from stream.text.fingerprinter import Fingerprinter
-from stream.text.policy import Link, Policy, make_policy
-from stream.text.recipe import Recipe
-from stream.text.recipe_file import load_recipe
+from simstream.deduper import Deduper
+from simstream.judge.policy import Link, Policy, make_policy
+from simstream.model import U64
+from simstream.text.fingerprinter import Fingerprinter
+from simstream.text.recipe import Recipe
+from simstream.text.recipe_file import load_recipe
 from tests import corpora
 
 NEWS, LCTT, MSDOCS = corpora.REVISIONS

@@ -17,8 +17,8 @@ import numpy as np
 from fastwarc.warc import ArchiveIterator, WarcRecordType
 from numpy.typing import NDArray
 
-from stream.text.extract import extract_one
-from stream.text.recipe import Recipe
+from simstream.text.extraction.extract import extract_one
+from simstream.text.recipe import Recipe
 from tests import corpora
 from tests.studies.context import NEWS, Context, Gap, Prints, gap, rows
 from tests.studies.edits import KINDS, Near, near_copies, sentences

@@ -24,17 +24,17 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from stream.model import Record
-from stream.text.fingerprinter import Fingerprinter
-from stream.text.policy import Policy, make_policy
-from stream.text.recipe import Recipe
-from stream.tools.evaluate.intervals import student
-from stream.tools.evaluate.near import within
-from stream.tools.evaluate.truth import Sets, jaccard, shingle_sets
-from stream.tools.train_idf.state import Folder
-from stream.tools.train_idf.training import Options, Training
-from stream.tools.train_idf.weights import lines
-from stream.wire.page import NO_TIME, PageLimits
+from simstream.evaluate.intervals import student
+from simstream.evaluate.near import within
+from simstream.evaluate.truth import ShingleSets, jaccard, shingle_sets
+from simstream.judge.policy import Policy, make_policy
+from simstream.model import Record
+from simstream.text.fingerprinter import Fingerprinter
+from simstream.text.recipe import Recipe
+from simstream.tools.train_idf.state import TrainingFolder
+from simstream.tools.train_idf.training import Training, TrainingOptions
+from simstream.tools.train_idf.weights import lines
+from simstream.wire.page import NO_TIME, PageLimits
 from tests import corpora
 from tests.studies.context import LCTT, MSDOCS, NEWS, Context, Prints, gap, rows
 from tests.studies.measure import BIN_NAMES, Table, bin_of, cell
@@ -58,7 +58,7 @@ class Half(NamedTuple):
     group: Integers  # (n,)
     pairs: Integers  # (pairs, 2) places
     alike: NDArray[np.float64]  # (pairs,) J
-    shingles: Sets
+    shingles: ShingleSets
 
 
 class Found(NamedTuple):
@@ -144,8 +144,8 @@ def _train(words: Fingerprinter, texts: Sequence[str], path: Path) -> None:
     """The table that `train-idf` makes of these texts."""
     values = (msgspec.json.encode({"text": text}) for text in texts)
     records = (Record("pages", 0, number, None, value, (), NO_TIME) for number, value in enumerate(values))
-    with Folder(path, resume=False) as folder:
-        training = Training(words, folder, PageLimits(), Options(threads=CORES))
+    with TrainingFolder(path, resume=False) as folder:
+        training = Training(words, folder, PageLimits(), TrainingOptions(threads=CORES))
         training.run(records)
         path.write_bytes(b"".join(lines(training.rows(), training.pages, MIN_PAGES)))
 

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stream.model import U64
-from stream.tools.evaluate import truth
-from stream.tools.evaluate.truth import shingle_sets
+from simstream.evaluate import truth
+from simstream.evaluate.truth import shingle_sets
+from simstream.model import U64
 
 BINS = ((0.9, 1.01), (0.8, 0.9), (0.7, 0.8), (0.6, 0.7), (0.5, 0.6), (0.3, 0.5), (-0.01, 0.3))
 BIN_NAMES = (">= .9", ".8-.9", ".7-.8", ".6-.7", ".5-.6", ".3-.5", "< .3")

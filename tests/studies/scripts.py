@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import fields, replace
 from typing import Any
 
-from stream.text.recipe import Recipe
+from simstream.text.recipe import Recipe
 from tests.studies.context import LCTT, NEWS, Context, gap
 from tests.studies.measure import Table, cell, share
 

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stream.text.policy import least_agreement
-from stream.text.recipe import Recipe
+from simstream.judge.policy import least_agreement
+from simstream.text.recipe import Recipe
 from tests.studies.context import LCTT, MSDOCS, NEWS, Context, Gap, Prints, gap, rows
 from tests.studies.edits import KINDS, near_copies, sentences
 from tests.studies.measure import Table, cell, pair_jaccards, share

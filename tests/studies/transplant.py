@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 
 from resiliparse.extract.html2text import extract_plain_text
 
-from stream.model import U64
-from stream.text.extract import extract_one
-from stream.text.prose import prose
+from simstream.model import U64
+from simstream.text.extraction.extract import extract_one
+from simstream.text.extraction.prose import prose
 from tests import corpora
 from tests.studies import sites
 from tests.studies.context import Context, Prints, rows

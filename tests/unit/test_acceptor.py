@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from stream.judge.acceptor import Accepted, Acceptor, Ignored
-from stream.judge.state import JudgeState, accepted_by
-from stream.model import Columns
-from stream.text.policy import make_policy
-from stream.text.recipe import preset
-from stream.wire import frame as frames
+from simstream.judge.acceptor import AcceptedPages, Acceptor, IgnoreReason
+from simstream.judge.policy import make_policy
+from simstream.judge.state import JudgeState, accepted_by
+from simstream.model import FingerprintColumns
+from simstream.text.recipe import preset
+from simstream.wire import frame as frames
 
 RECIPE = "0badcafe"
 NOW = 10_000
@@ -18,7 +18,7 @@ NOW = 10_000
 
 def frame(start: int, offsets: list[int], to: int | None = None, **more: object) -> bytes:
     n = len(offsets)
-    header = frames.Header(
+    header = frames.FrameHeader(
         **{
             "recipe": RECIPE,
             "topic": "t.pages",
@@ -31,7 +31,7 @@ def frame(start: int, offsets: list[int], to: int | None = None, **more: object)
         }
     )
     names = [f"page{offset}".encode() for offset in offsets]
-    columns = Columns(
+    columns = FingerprintColumns(
         offset=np.array(offsets, np.int64),
         kind=np.zeros(n, np.uint8),
         reason=np.zeros(n, np.uint8),
@@ -51,12 +51,12 @@ def frame(start: int, offsets: list[int], to: int | None = None, **more: object)
 @pytest.fixture
 def acceptor() -> Acceptor:
     made = Acceptor(RECIPE, 0)
-    assert isinstance(made.accept(0, frame(5, [5, 6, 8], first=True), NOW), Accepted)
+    assert isinstance(made.accept(0, frame(5, [5, 6, 8], first=True), NOW), AcceptedPages)
     return made
 
 
-def offsets_of(result: Accepted | Ignored) -> list[int]:
-    assert isinstance(result, Accepted)
+def offsets_of(result: AcceptedPages | IgnoreReason) -> list[int]:
+    assert isinstance(result, AcceptedPages)
     return result.columns.offset.tolist()
 
 
@@ -74,20 +74,20 @@ def test_pages_below_the_position_are_passed_over_and_the_rest_counts(acceptor) 
 
 def test_a_frame_written_twice_changes_nothing_but_the_next_frame(acceptor) -> None:
     before = (acceptor.ordinal, acceptor.digest, dict(acceptor.positions))
-    assert acceptor.accept(1, frame(5, [5, 6, 8], first=True), NOW) is Ignored.REPEATED
+    assert acceptor.accept(1, frame(5, [5, 6, 8], first=True), NOW) is IgnoreReason.REPEATED
     assert (acceptor.ordinal, acceptor.digest, dict(acceptor.positions)) == before
     assert acceptor.next_frame == 2
 
 
 def test_a_frame_behind_a_gap_is_ignored_whole_until_the_gap_is_filled(acceptor) -> None:
-    assert acceptor.accept(1, frame(20, [20]), NOW) is Ignored.GAP
+    assert acceptor.accept(1, frame(20, [20]), NOW) is IgnoreReason.GAP
     assert acceptor.gaps == {("T", 0): 20}
     assert offsets_of(acceptor.accept(2, frame(9, [9, 20]), NOW)) == [9, 20]
     assert acceptor.gaps == {}
 
 
 def test_a_partition_without_a_position_begins_only_with_a_first_frame_and_is_a_gap_till_then(acceptor) -> None:
-    assert acceptor.accept(1, frame(0, [0], partition=1), NOW) is Ignored.UNBEGUN
+    assert acceptor.accept(1, frame(0, [0], partition=1), NOW) is IgnoreReason.UNBEGUN
     assert acceptor.gaps == {("T", 1): 0}
     assert offsets_of(acceptor.accept(2, frame(0, [0, 1], partition=1, first=True), NOW)) == [0, 1]
     assert acceptor.gaps == {}
@@ -109,9 +109,9 @@ def test_page_time_is_capped_by_the_frames_append_time(acceptor) -> None:
 
 
 def test_frames_of_another_recipe_and_damaged_frames_are_ignored(acceptor) -> None:
-    assert acceptor.accept(1, frame(9, [9], recipe="ffffffff"), NOW) is Ignored.RECIPE
-    assert acceptor.accept(2, frame(9, [9])[:-1], NOW) is Ignored.DAMAGED
-    assert acceptor.accept(3, b"", NOW) is Ignored.DAMAGED
+    assert acceptor.accept(1, frame(9, [9], recipe="ffffffff"), NOW) is IgnoreReason.RECIPE
+    assert acceptor.accept(2, frame(9, [9])[:-1], NOW) is IgnoreReason.DAMAGED
+    assert acceptor.accept(3, b"", NOW) is IgnoreReason.DAMAGED
 
 
 def test_the_digest_tells_two_logs_apart(acceptor) -> None:
@@ -121,8 +121,8 @@ def test_the_digest_tells_two_logs_apart(acceptor) -> None:
 
 
 def test_a_gap_of_a_topic_that_was_made_anew_is_over_once_the_new_one_begins(acceptor) -> None:
-    assert acceptor.accept(1, frame(20, [20]), NOW) is Ignored.GAP
-    assert acceptor.accept(2, frame(7, [7], topic_id="U"), NOW) is Ignored.UNBEGUN
+    assert acceptor.accept(1, frame(20, [20]), NOW) is IgnoreReason.GAP
+    assert acceptor.accept(2, frame(7, [7], topic_id="U"), NOW) is IgnoreReason.UNBEGUN
     assert acceptor.gaps == {("T", 0): 20, ("U", 0): 7}
     assert offsets_of(acceptor.accept(3, frame(0, [0, 1], topic_id="U", first=True), NOW)) == [0, 1]
     assert acceptor.gaps == {("U", 0): 7}
@@ -130,18 +130,18 @@ def test_a_gap_of_a_topic_that_was_made_anew_is_over_once_the_new_one_begins(acc
 
 def test_late_frames_of_a_deleted_topic_open_no_gap_but_frames_of_the_new_topic_do(acceptor) -> None:
     acceptor.accept(1, frame(0, [0, 1], topic_id="U", first=True), NOW)
-    assert acceptor.accept(2, frame(20, [20]), NOW) is Ignored.GAP
+    assert acceptor.accept(2, frame(20, [20]), NOW) is IgnoreReason.GAP
     assert acceptor.gaps == {}
-    assert acceptor.accept(3, frame(9, [9], topic_id="U"), NOW) is Ignored.GAP
+    assert acceptor.accept(3, frame(9, [9], topic_id="U"), NOW) is IgnoreReason.GAP
     assert acceptor.gaps == {("U", 0): 9}
 
 
 def test_a_late_whole_frame_of_a_deleted_topic_hides_no_gap_of_the_new_one(acceptor) -> None:
     acceptor.accept(1, frame(0, [0, 1], topic_id="U", first=True), NOW)
     assert offsets_of(acceptor.accept(2, frame(9, [9, 10]), NOW)) == [9, 10]
-    assert acceptor.accept(3, frame(20, [20], topic_id="U"), NOW) is Ignored.GAP
+    assert acceptor.accept(3, frame(20, [20], topic_id="U"), NOW) is IgnoreReason.GAP
     assert acceptor.gaps == {("U", 0): 20}
-    assert acceptor.accept(4, frame(30, [30]), NOW) is Ignored.GAP
+    assert acceptor.accept(4, frame(30, [30]), NOW) is IgnoreReason.GAP
     assert acceptor.gaps == {("U", 0): 20}
 
 

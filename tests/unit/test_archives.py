@@ -19,13 +19,13 @@ from fastwarc.warc import ArchiveIterator, WarcRecordType
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from stream.errors import InputError
-from stream.model import Kind, Page, Record
-from stream.sources.archives.flow import MAX_BEGINS, Flow
-from stream.sources.archives.http import response
-from stream.sources.archives.packed import MemberBegin
-from stream.sources.read import read_pages
-from stream.wire.page import PageLimits, decode
+from simstream.errors import InputError
+from simstream.model import Page, PageKind, Record
+from simstream.sources.archives.flow import MAX_BEGINS, ArchiveFlow
+from simstream.sources.archives.http import response
+from simstream.sources.archives.packed import MemberBegin
+from simstream.sources.read import read_pages
+from simstream.wire.page import PageLimits, decode
 from tests import archives, corpora
 from tests.archives import PACKINGS, answer, arc, body, warc
 from tests.short import examples
@@ -48,7 +48,7 @@ def written(folder: Path, data: bytes, name: str = "crawl.warc") -> Path:
 
 def numbers(pages: list[Page]) -> list[int]:
     """The numbers of the pages that came whole."""
-    whole = [page for page in pages if page.kind is Kind.READABLE]
+    whole = [page for page in pages if page.kind is PageKind.READABLE]
     for page in whole:
         assert page.raw == body(int(page.id.rsplit("/", 1)[1]))
     return [int(page.id.rsplit("/", 1)[1]) for page in whole]
@@ -133,8 +133,8 @@ def test_error_pages_say_so_also_without_a_body(tmp_path: Path) -> None:
     path = written(tmp_path, warc(answer(b"", status=302), 0) + warc(answer(b"<p>", status=404), 1))
     pages, _ = read(path)
     assert [(page.kind, page.reason) for page in pages] == [
-        (Kind.FAILED, "http_status"),
-        (Kind.TOO_SHORT, "http_status"),
+        (PageKind.FAILED, "http_status"),
+        (PageKind.TOO_SHORT, "http_status"),
     ]
 
 
@@ -222,7 +222,7 @@ def test_a_wrong_length_costs_one_page(tmp_path: Path, wrong: int, packing: str,
     records[5] = make(block, 5, length=max(3, len(block) + wrong))
     pages, said = read(written(tmp_path, PACKINGS[packing](records)))
     assert numbers(pages) == [number for number in range(20) if number != 5]
-    assert [page.reason for page in pages if page.kind is not Kind.READABLE] == ["damaged"]
+    assert [page.reason for page in pages if page.kind is not PageKind.READABLE] == ["damaged"]
     assert "length" in said or "breaks off" in said
 
 
@@ -239,7 +239,7 @@ def test_behind_a_length_beyond_the_end_only_records_with_a_member_of_their_own_
     records[5] = record(answer(body(5)), 5, length=10**7)
     pages, said = read(written(tmp_path, PACKINGS[packing](records)), limit)
     assert numbers(pages) == [number for number in range(600) if number < last and number != 5]
-    assert [page.reason for page in pages if page.kind is not Kind.READABLE] == ["damaged"]
+    assert [page.reason for page in pages if page.kind is not PageKind.READABLE] == ["damaged"]
     assert "breaks off" in said
 
 
@@ -335,7 +335,7 @@ def test_damage_costs_what_it_touches(
             data[at:at] = b"\x07" * size
     path = written(tmp_path_factory.mktemp("archive"), bytes(data))
     pages, _ = read(path)
-    texts = {page.raw for page in pages if page.kind is Kind.READABLE}
+    texts = {page.raw for page in pages if page.kind is PageKind.READABLE}
     whole = {number for number in range(12) if body(number) in texts}
     assert whole >= set(range(12)) - touched
 
@@ -392,7 +392,7 @@ def test_records_within_a_long_wrong_length_are_found_again(tmp_path: Path, pack
         records[number] = warc(answer(body(number)), number, length=800_000 + number)
     pages, said = read(written(tmp_path, PACKINGS[packing](records)), 1_000)
     assert numbers(pages) == [number for number in range(3_000) if number not in wrong]
-    assert [page.reason for page in pages if page.kind is not Kind.READABLE] == ["damaged"] * len(wrong)
+    assert [page.reason for page in pages if page.kind is not PageKind.READABLE] == ["damaged"] * len(wrong)
     assert f"at {len(wrong) - 1} more places" in said
 
 
@@ -416,6 +416,6 @@ def test_any_number_of_interim_answers_may_come_before_the_answer(tmp_path: Path
 @pytest.mark.parametrize("between", [b"", b"x"], ids=["empty members", "tiny members"])
 def test_members_without_number_take_bounded_memory(between: bytes) -> None:
     count = MAX_BEGINS + 1_000
-    flow = Flow(piece for _ in range(count) for piece in (MemberBegin(), between))
+    flow = ArchiveFlow(piece for _ in range(count) for piece in (MemberBegin(), between))
     assert len(flow.take(count)) == count * len(between)
     assert len(flow._begins) == (1 if not between else MAX_BEGINS)

@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from stream.errors import SettingsError
-from stream.feeds.app import Feed
-from stream.feeds.fold import Limits
-from stream.feeds.web import FeedWeb
-from stream.queries.server import QueryServer
-from stream.telemetry.callers import CallerRules, callers_of, read_token
+from simstream.errors import SettingsError
+from simstream.feeds.app import Feed
+from simstream.feeds.fold import FoldLimits
+from simstream.feeds.web import FeedWeb
+from simstream.queries.server import QueryServer
+from simstream.telemetry.callers import CallerRules, callers_of, read_token
 
 TOKEN = "correct-horse-battery"
 Asking = Callable[..., tuple[int, Any, dict[str, str]]]
@@ -142,7 +142,7 @@ def over_the_feed(callers: CallerRules, play: Callable[[Asking], None]) -> None:
         return {}
 
     async def serve() -> None:
-        feed = Feed(Limits())
+        feed = Feed(FoldLimits())
         feed.begin({})
         await feed.settle()
         app = web.Application()

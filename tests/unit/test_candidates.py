@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from stream.judge.candidates import Candidate, Rule
-from stream.judge.resolver import Resolver
-from stream.judge.state import make_index
-from stream.model import Columns, Kind, Source, Verdict
-from stream.text.policy import Policy
+from simstream.judge.candidates import Candidate, RejectionRule
+from simstream.judge.policy import Policy
+from simstream.judge.resolver import Resolver
+from simstream.judge.state import make_index
+from simstream.model import FingerprintColumns, PageKind, PageSource, Verdict
 
 Row = tuple[str, int, int, int]
 """(id, fingerprint, sketch, distinct words)."""
@@ -19,9 +19,9 @@ ANY = Policy("00000000", 64, 3, 50, None, "any", short_words=20, short_distance=
 CANONICAL = Policy("00000000", 64, 3, 50, None, "canonical")
 
 
-def columns(rows: Sequence[Row], time: int = 0, kind: Kind = Kind.READABLE) -> Columns:
+def columns(rows: Sequence[Row], time: int = 0, kind: PageKind = PageKind.READABLE) -> FingerprintColumns:
     n, ids = len(rows), [row[0].encode() for row in rows]
-    return Columns(
+    return FingerprintColumns(
         offset=np.arange(n),
         kind=np.full(n, kind, np.uint8),
         reason=np.zeros(n, np.uint8),
@@ -46,7 +46,7 @@ def judged(policy: Policy, rows: Sequence[Row]) -> Resolver:
 
 def judge(resolver: Resolver, row: Row, ordinal: int) -> Verdict:
     batch = columns([row])
-    [verdict] = resolver.judge(batch, batch.time, ordinal, [Source("pages", 0, ordinal)])
+    [verdict] = resolver.judge(batch, batch.time, ordinal, [PageSource("pages", 0, ordinal)])
     return verdict
 
 
@@ -55,7 +55,7 @@ def beside(resolver: Resolver, row: Row, distance: int = 16) -> list[Candidate]:
     return resolver.meets(batch, batch.time, distance).candidates
 
 
-def rules(found: list[Candidate]) -> dict[str, Rule | None]:
+def rules(found: list[Candidate]) -> dict[str, RejectionRule | None]:
     return {candidate.id: candidate.rejected_by for candidate in found}
 
 
@@ -74,10 +74,10 @@ def test_each_limit_that_a_pair_does_not_keep_to_is_named() -> None:
     found = beside(resolver, ("page", 0, 0, 300))
     assert rules(found) == {
         "match": None,
-        "short": Rule.SHORT,
-        "distance": Rule.DISTANCE,
+        "short": RejectionRule.SHORT,
+        "distance": RejectionRule.DISTANCE,
         "both": None,
-        "sketch": Rule.SKETCH,
+        "sketch": RejectionRule.SKETCH,
     }
     assert [candidate.id for candidate in found] == ["match", "short", "distance", "both", "sketch"]
     assert [candidate.short for candidate in found] == [False, True, False, True, False]
@@ -102,43 +102,46 @@ def test_match_names_those_that_are_accepted(words: int) -> None:
     assert len(found) == (2 if words == 19 else 3)
 
 
-@pytest.mark.parametrize(("fingerprint", "fails"), [(0b1, None), (0b1111, Rule.DISTANCE)])
+@pytest.mark.parametrize(("fingerprint", "fails"), [(0b1, None), (0b1111, RejectionRule.DISTANCE)])
 def test_the_own_earlier_version_is_set_aside_whether_it_matches_or_not(
-    fingerprint: int, fails: Rule | None
+    fingerprint: int, fails: RejectionRule | None
 ) -> None:
     [own] = beside(judged(ANY, [("page", fingerprint, 0, 300)]), ("page", 0, 0, 300))
-    assert (own.rejected_by, own.fails, own.accepted) == (Rule.OWN, fails, False)
+    assert (own.rejected_by, own.fails, own.accepted) == (RejectionRule.OWN, fails, False)
 
 
 def test_under_canonical_the_oldest_of_a_cluster_stands_for_it() -> None:
     resolver = judged(CANONICAL, [("a", 0, 0, 300), ("b", 0b1, 0, 300), ("c", 0b11, 0, 300)])
     assert rules(beside(resolver, ("page", 0, 0, 300))) == {
         "a": None,
-        "b": Rule.NOT_CANONICAL,
-        "c": Rule.NOT_CANONICAL,
+        "b": RejectionRule.NOT_CANONICAL,
+        "c": RejectionRule.NOT_CANONICAL,
     }
 
 
 def test_under_canonical_the_oldest_stays_so_when_it_is_fetched_again_unchanged() -> None:
     resolver = judged(CANONICAL, [("a", 0, 0, 300), ("b", 0b1, 0, 300), ("a", 0, 0b1, 300)])
-    assert rules(beside(resolver, ("page", 0, 0, 300))) == {"a": None, "b": Rule.NOT_CANONICAL}
+    assert rules(beside(resolver, ("page", 0, 0, 300))) == {"a": None, "b": RejectionRule.NOT_CANONICAL}
     assert judge(resolver, ("page", 0, 0, 300), 3).near_duplicate_of == "a"
 
 
 def test_under_canonical_the_heir_is_compared_once_the_page_itself_has_left_its_cluster() -> None:
     resolver = judged(CANONICAL, [("page", 0b11111000, 0, 300), ("b", 0b111000, 0, 300)])
     found = beside(resolver, ("page", 0b1000, 0, 300))
-    assert rules(found) == {"page": Rule.OWN, "b": None}
+    assert rules(found) == {"page": RejectionRule.OWN, "b": None}
     assert judge(resolver, ("page", 0b1000, 0, 300), 2).near_duplicate_of == "b"
 
 
 def test_under_canonical_an_unchanged_page_is_compared_no_further() -> None:
     resolver = judged(CANONICAL, [("a", 0b111, 0, 300), ("page", 0b110000, 0, 300)])
     found = beside(resolver, ("page", 0b10000, 0, 300))
-    assert rules(found) == {"page": Rule.OWN, "a": Rule.DISTANCE}
-    assert rules(beside(resolver, ("page", 0b110001, 0, 300), 8)) == {"page": Rule.OWN, "a": Rule.DISTANCE}
+    assert rules(found) == {"page": RejectionRule.OWN, "a": RejectionRule.DISTANCE}
+    assert rules(beside(resolver, ("page", 0b110001, 0, 300), 8)) == {
+        "page": RejectionRule.OWN,
+        "a": RejectionRule.DISTANCE,
+    }
     near = judged(CANONICAL, [("a", 0, 0, 300), ("page", 0b1111, 0, 300)])
-    assert rules(beside(near, ("page", 0b11, 0, 300))) == {"a": Rule.UNCHANGED, "page": Rule.OWN}
+    assert rules(beside(near, ("page", 0b11, 0, 300))) == {"a": RejectionRule.UNCHANGED, "page": RejectionRule.OWN}
 
 
 def test_pages_that_the_window_would_leave_behind_are_no_candidates() -> None:
@@ -146,7 +149,7 @@ def test_pages_that_the_window_would_leave_behind_are_no_candidates() -> None:
     resolver = Resolver(policy, make_index(policy))
     for ordinal, (name, time) in enumerate([("old", 0), ("late", 5), ("new", 8)]):
         batch = columns([(name, 0, 0, 300)], time)
-        resolver.judge(batch, batch.time, ordinal, [Source("pages", 0, ordinal)])
+        resolver.judge(batch, batch.time, ordinal, [PageSource("pages", 0, ordinal)])
     batch = columns([("page", 0, 0, 300)], 12)
     assert [c.id for c in resolver.meets(batch, batch.time).candidates] == ["late", "new"]
     assert resolver.stream_time == 8
@@ -160,5 +163,5 @@ def test_every_page_within_the_policys_distance_is_there_whatever_is_asked_for()
 
 def test_a_page_that_is_not_readable_has_no_candidates() -> None:
     resolver = judged(ANY, [("a", 0, 0, 300)])
-    batch = columns([("page", 0, 0, 3)], kind=Kind.TOO_SHORT)
+    batch = columns([("page", 0, 0, 3)], kind=PageKind.TOO_SHORT)
     assert resolver.meets(batch, batch.time).candidates == []

@@ -6,11 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from stream.cli.main import invoke
-from stream.errors import SettingsError, SimstreamError
-from stream.kafka_settings import OWN
-from stream.log import kafka_election, kafka_reader, open_log
-from stream.settings import misspelt_variables, resolve
+from simstream.cli.main import invoke
+from simstream.errors import SettingsError, SimstreamError
+from simstream.kafka_settings import OWN
+from simstream.log import open_log
+from simstream.log.kafka import election as kafka_election
+from simstream.log.kafka import reader as kafka_reader
+from simstream.settings import misspelt_variables, resolve
 
 KAFKA = 'log = "kafka://127.0.0.1:1"\n'
 
@@ -117,7 +119,7 @@ def test_serve_refuses_before_it_starts_what_config_refuses(
     def start(*_: object) -> None:
         raise AssertionError("serve has started")
 
-    monkeypatch.setattr("stream.cli.serve.serve", start)
+    monkeypatch.setattr("simstream.cli.serve.serve", start)
     (folder / "simstream.toml").write_text(settings)
     code, said = told(capsys)
     assert (code, len(said)) == (2, 1)

@@ -8,11 +8,11 @@ import sys
 import click
 import pytest
 
-from stream.cli import main, table
-from stream.cli.main import COMMANDS, invoke
-from stream.cli.progress import say
-from stream.errors import BrokerUnreachable, SettingsError
-from stream.wire import verdict as wire
+from simstream.cli import main, table
+from simstream.cli.main import COMMANDS, invoke
+from simstream.cli.progress import say
+from simstream.errors import BrokerUnreachable, SettingsError
+from simstream.wire import verdict as wire
 from tests.unit.test_verdict import EXAMPLE, verdict
 
 
@@ -71,7 +71,7 @@ def test_every_command_has_a_help_page(name: str, capsys: pytest.CaptureFixture[
 @pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["dedup", "--help"], ["config", "--help"]])
 def test_nothing_heavy_is_imported_for_little(arguments: list[str]) -> None:
     code = (
-        "import sys\nfrom stream.cli.main import invoke\n"
+        "import sys\nfrom simstream.cli.main import invoke\n"
         f"assert invoke({arguments!r}) == 0\n"
         "heavy = {'numba', 'numpy', 'jieba', 'confluent_kafka', 'resiliparse', 'prometheus_client'}\n"
         "print(sorted(heavy & set(sys.modules)), file=sys.stderr)\n"

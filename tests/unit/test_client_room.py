@@ -7,24 +7,38 @@ from typing import Any
 
 import pytest
 
-from stream.client.pages import RawPage, sendable
-from stream.client.pending import Entry, Pending
-from stream.client.room import Room
-from stream.client.sending import Sender
-from stream.errors import BrokerUnreachable, ClientClosed, DeliveryFailed, LogError, UsageError, VerdictLate
-from stream.model import Record, Source, Verdict
-from stream.wire import verdict as wire
+from simstream.client.pages import RawPage, sendable
+from simstream.client.pending import PendingPage, PendingPages
+from simstream.client.room import PageRoom
+from simstream.client.sending import Sender
+from simstream.errors import BrokerUnreachable, ClientClosed, DeliveryFailed, LogError, UsageError, VerdictLate
+from simstream.model import PageSource, Record, Verdict
+from simstream.wire import verdict as wire
 
 TOPIC = "simstream.pages"
 
 
-def entry(name: str = "a", seconds: float = 60.0) -> Entry:
-    return Entry(sendable({"id": name, "text": "…"}), time.monotonic() + seconds)
+def entry(name: str = "a", seconds: float = 60.0) -> PendingPage:
+    return PendingPage(sendable({"id": name, "text": "…"}), time.monotonic() + seconds)
 
 
 def verdict(offset: int, name: str = "a", topic: str = TOPIC) -> Record:
     kind = Verdict(
-        name, None, "new", None, None, None, None, "1", name, (), "0" * 16, "0" * 8, 1, 1, Source(topic, 0, offset)
+        name,
+        None,
+        "new",
+        None,
+        None,
+        None,
+        None,
+        "1",
+        name,
+        (),
+        "0" * 16,
+        "0" * 8,
+        1,
+        1,
+        PageSource(topic, 0, offset),
     )
     return Record("simstream.verdicts", 0, 7, name.encode(), wire.encode(kind))
 
@@ -34,14 +48,14 @@ class Held:
 
     def __init__(self) -> None:
         self.left = 0
-        self.pending = Pending(TOPIC, self._leave)
+        self.pending = PendingPages(TOPIC, self._leave)
 
     def _leave(self) -> None:
         self.left += 1
 
 
 def test_who_finds_no_room_waits_in_line_and_may_give_up() -> None:
-    room = Room(1)
+    room = PageRoom(1)
     assert room.enter().done()
     second, third, fourth = room.enter(), room.enter(), room.enter()
     room.withdraw(third)
@@ -55,7 +69,7 @@ def test_who_finds_no_room_waits_in_line_and_may_give_up() -> None:
 
 
 def test_a_place_that_was_cancelled_goes_to_the_next() -> None:
-    room = Room(1)
+    room = PageRoom(1)
     room.enter()
     second, third = room.enter(), room.enter()
     second.cancel()
@@ -64,7 +78,7 @@ def test_a_place_that_was_cancelled_goes_to_the_next() -> None:
 
 
 def test_closing_tells_those_in_line() -> None:
-    room = Room(1)
+    room = PageRoom(1)
     room.enter()
     waiting = room.enter()
     room.close(ClientClosed("closed"))

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from stream.text import fingerprinter
+from simstream.text import fingerprinter
 
 
 def test_a_second_installation_with_the_same_cache_folder_has_to_compile(

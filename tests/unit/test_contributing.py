@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from stream.cli.main import COMMANDS
+from simstream.cli.main import COMMANDS
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 
 
 def test_every_file_and_folder_that_it_names_is_there() -> None:
-    named = set(re.findall(r"(?:stream|tests|deploy|\.ci)/[\w./]*\w", TEXT)) - {"stream/cli/NAME.py"}
+    named = set(re.findall(r"(?:stream|tests|deploy|\.ci)/[\w./]*\w", TEXT)) - {"stream/simstream/cli/NAME.py"}
     assert len(named) > 15
     assert [name for name in sorted(named) if not (ROOT / name).exists()] == []
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from stream.index import crowds
-from stream.index.index import Index
-from stream.judge.state import JudgeState
-from stream.kernels.numbers import NUMBER_MASK
+from simstream.index import crowds
+from simstream.index.index import Index
+from simstream.judge.state import JudgeState
+from simstream.kernels.index.numbers import NUMBER_MASK
 from tests.bench.made_pages import columns_of, policy
 from tests.bench.state import judge
 

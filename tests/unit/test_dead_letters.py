@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from stream.errors import RecordTooLarge
-from stream.log import open_log
-from stream.log.base import DEAD_LETTERS, PAGES, LogOptions
-from stream.model import Page, Record
-from stream.roles import dead_letters
-from stream.tools.dead_letters import MARK, Wanted, letters, read
-from stream.tools.dead_letters_replay import replay
+from simstream.errors import RecordTooLarge
+from simstream.log import open_log
+from simstream.log.base import DEAD_LETTERS, PAGES, LogOptions
+from simstream.model import Page, Record
+from simstream.roles.fingerprint import dead_letters
+from simstream.tools.dead_letters.letters import MARK, LetterFilter, letters, read
+from simstream.tools.dead_letters.replay import replay
 
 
 def bad(record: Record, reason: str = "bad_json") -> Page:
@@ -27,10 +27,10 @@ def test_a_letter_that_was_cut_is_listed_with_its_size_and_never_sent(tmp_path: 
             dead_letters.append(dead, large, bad(large))
             dead_letters.append(dead, small, bad(small))
             dead.append(b"of somebody else", b"k")
-        [cut, whole] = letters(log, Wanted())
+        [cut, whole] = letters(log, LetterFilter())
         assert (cut.cut, cut.size, cut.headers, cut.name) == (True, 9 << 20, (), "large")
         assert (whole.cut, whole.size, whole.headers, whole.error) == (False, 1, own, "it is broken")
-        report = replay(log, Wanted())
+        report = replay(log, LetterFilter())
         assert (report.sent, report.cut, dict(report.reasons)) == (1, 1, {"bad_json": 1})
         with log.reader(PAGES) as reader:
             [sent] = reader.poll(10, 0)
@@ -45,7 +45,7 @@ def test_headers_of_a_page_are_never_taken_for_ours(tmp_path: Path) -> None:
         page = Record("simstream.pages", 0, 7, b"k", b"{", own)
         with log.appender(DEAD_LETTERS) as dead:
             dead_letters.append(dead, page, bad(page))
-        [letter] = letters(log, Wanted())
+        [letter] = letters(log, LetterFilter())
     ours = letter.record.headers[len(own) :]
     assert len(ours) == 5
     assert all(name.startswith("simstream-") for name, _ in ours)
@@ -62,7 +62,7 @@ def test_letters_and_marks_from_before_the_prefix_are_read(tmp_path: Path) -> No
             dead.append(b"{", b"a", old)
             dead.append(b"{", b"b", (*old, ("cut", b"99")))
             dead.append(None, b"a", (("replayed", b"0/0"),))
-        [replayed, cut] = letters(log, Wanted())
+        [replayed, cut] = letters(log, LetterFilter())
     assert (replayed.replayed, replayed.reason, replayed.source_offset) == (True, "bad_json", 7)
     assert (cut.cut, cut.size, cut.replayed) == (True, 99, False)
 
@@ -96,6 +96,6 @@ def test_what_the_topic_does_not_admit_is_counted_and_the_others_are_sent(tmp_pa
                 raise AssertionError("the topic admits it")
             except RecordTooLarge:
                 pass
-        report = replay(log, Wanted())
+        report = replay(log, LetterFilter())
         assert (report.sent, report.refused) == (2, 1)
-        assert [letter.replayed for letter in letters(log, Wanted())] == [True, False, True]
+        assert [letter.replayed for letter in letters(log, LetterFilter())] == [True, False, True]

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from stream.text.decode import charset_of, codec_of, decode
-from stream.text.extract import extract_one
+from simstream.text.decode import charset_of, codec_of, decode
+from simstream.text.extraction.extract import extract_one
 from tests import corpora
 
 HAN = "近日，气象台发布大风蓝色预警，沿海地区阵风可达八级，请市民注意安全，减少外出。"

@@ -8,21 +8,21 @@ from typing import Any
 
 import pytest
 
-from stream import Deduper
-from stream.model import REASONS, Kind, Record
-from stream.tools.dedup_groups import Groups
-from stream.wire.page import NO_TIME
+from simstream import Deduper
+from simstream.model import REASONS, PageKind, Record
+from simstream.tools.dedup.groups import DuplicateGroups
+from simstream.wire.page import NO_TIME
 from tests.e2e import pages
 from tests.naive import NaiveJudge, NaivePage
 
 
 def test_without_any_page_there_is_nothing() -> None:
-    assert list(Groups().groups()) == []
+    assert list(DuplicateGroups().groups()) == []
 
 
 @pytest.mark.parametrize(("seed", "link", "first"), [(1, "any", 0), (2, "canonical", 0), (3, "any", 200)])
 def test_they_are_the_live_pages_of_the_quadratic_judge(seed: int, link: Any, first: int, cache: Path) -> None:
-    groups = Groups()
+    groups = DuplicateGroups()
     with Deduper(cache=cache, workers=0, link=link, distance=12, similarity=0.3) as deduper:
         judge = NaiveJudge(deduper.policy)
         lines = pages.lines(500, seed)
@@ -31,7 +31,7 @@ def test_they_are_the_live_pages_of_the_quadratic_judge(seed: int, link: Any, fi
         told = [page for batch in deduper.fingerprinted(records, 1) for page in naive_pages(batch)]
         for page, verdict in zip(told, deduper.stream(records), strict=True):
             judge.judge(page)
-            groups.take(verdict, page.kind is Kind.TOO_SHORT)
+            groups.take(verdict, page.kind is PageKind.TOO_SHORT)
     by_cluster = sorted(judge.live, key=lambda page: (page.cluster, page.age))
     expected = [list(members) for _, members in groupby(by_cluster, key=lambda page: page.cluster)]
     large = [m for m in expected if len(m) > 1 and any(page.ordinal >= first for page in m)]
@@ -46,7 +46,7 @@ def naive_pages(batch: Any) -> list[NaivePage]:
             id=page_id,
             url=None,
             identity=c.identity[i].tobytes(),
-            kind=Kind(int(c.kind[i])),
+            kind=PageKind(int(c.kind[i])),
             reason=REASONS[c.reason[i]],
             time=int(c.time[i]),
             fingerprint=int(c.fingerprint[i]),

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from stream import Deduper
-from stream.deduper import Fingerprinted
-from stream.model import Kind, Record, Verdict
-from stream.text.policy import Policy
-from stream.tools.dedup_keep import KeepSelector
-from stream.wire.page import NO_TIME
+from simstream import Deduper
+from simstream.deduper import FingerprintedPages
+from simstream.judge.policy import Policy
+from simstream.model import PageKind, Record, Verdict
+from simstream.tools.dedup.keep import KeepSelector
+from simstream.wire.page import NO_TIME
 from tests.e2e import pages
 from tests.naive import NaivePage, match
 from tests.unit.test_dedup_groups import naive_pages
@@ -23,7 +23,7 @@ def run(deduper: Deduper, records: list[Record]) -> tuple[KeepSelector, list[Nai
     keeping = KeepSelector(deduper.policy)
     told: list[NaivePage] = []
 
-    def seen(batch: Fingerprinted) -> None:
+    def seen(batch: FingerprintedPages) -> None:
         keeping.seen(batch.columns)
         told.extend(naive_pages(batch))
 
@@ -37,10 +37,10 @@ def final(told: list[NaivePage], verdicts: list[Verdict]) -> list[tuple[int, int
     """Age and ordinal of each page that is there in the end, the oldest first."""
     live: dict[bytes, tuple[int, int]] = {}
     for number, (page, verdict) in enumerate(zip(told, verdicts, strict=True)):
-        if page.kind is Kind.READABLE:
+        if page.kind is PageKind.READABLE:
             age = live[page.identity][0] if verdict.verdict == "unchanged" else number
             live[page.identity] = age, number
-        elif page.kind in (Kind.TOO_SHORT, Kind.WITHDRAWN):
+        elif page.kind in (PageKind.TOO_SHORT, PageKind.WITHDRAWN):
             live.pop(page.identity, None)
     return sorted(live.values())
 
@@ -48,7 +48,7 @@ def final(told: list[NaivePage], verdicts: list[Verdict]) -> list[tuple[int, int
 def naive(told: list[NaivePage], verdicts: list[Verdict], policy: Policy, first: int) -> list[int]:
     stream_time, now = [], -1
     for page in told:
-        now = max(now, page.time if page.kind is Kind.READABLE else -1)
+        now = max(now, page.time if page.kind is PageKind.READABLE else -1)
         stream_time.append(now)
     kept: list[int] = []
     chosen = []

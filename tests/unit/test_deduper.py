@@ -12,21 +12,21 @@ import msgspec
 import numpy as np
 import pytest
 
-import stream
-from stream import Deduper, fingerprint
-from stream.deduper import warm_index
-from stream.errors import SettingsError, StateLocked, StateUnwritable, UsageError, WrongPolicy
-from stream.files.pace import SavePace
-from stream.judge.state import make_index
-from stream.kernels.confirm import confirm_rows
-from stream.kernels.gather import gather
-from stream.kernels.hamming import scan
-from stream.kernels.numbers import merge_live
-from stream.kernels.packed import locate_packed, pack, probe_packed, unpack
-from stream.kernels.permute import rotate
-from stream.model import Record, Source, Verdict
-from stream.text.policy import Policy
-from stream.text.recipe import preset
+import simstream
+from simstream import Deduper, fingerprint
+from simstream.deduper import warm_index
+from simstream.errors import SettingsError, StateLocked, StateUnwritable, UsageError, WrongPolicy
+from simstream.files.pace import SavePace
+from simstream.judge.policy import Policy
+from simstream.judge.state import make_index
+from simstream.kernels.index.confirm import confirm_rows
+from simstream.kernels.index.gather import gather
+from simstream.kernels.index.hamming import scan
+from simstream.kernels.index.numbers import merge_live
+from simstream.kernels.index.packed import locate_packed, pack, probe_packed, unpack
+from simstream.kernels.index.permute import rotate
+from simstream.model import PageSource, Record, Verdict
+from simstream.text.recipe import preset
 
 STORY = "江边的老图书馆周六重新开放，馆员把修补好的地方志摆上书架，居民排队办理借书证，孩子们在院子里听故事。"
 EDITED = STORY.replace("周六", "周日")
@@ -42,9 +42,9 @@ def deduper(cache):
 
 
 def test_nothing_else_is_public() -> None:
-    assert stream.__all__ == ["Deduper", "fingerprint"]
+    assert simstream.__all__ == ["Deduper", "fingerprint"]
     with pytest.raises(AttributeError):
-        stream.anything_else  # noqa: B018  # the access is the test
+        simstream.anything_else  # noqa: B018  # the access is the test
 
 
 def test_a_copy_is_named_with_its_original_and_both_share_a_cluster(deduper) -> None:
@@ -162,7 +162,7 @@ def test_what_is_out_of_range_is_refused_by_name(cache) -> None:
 
 
 def test_any_number_of_threads_gives_the_same_verdicts(cache) -> None:
-    from stream.sources.demo import demo_records
+    from simstream.sources.demo import demo_records
 
     runs = []
     for threads in (1, 3):
@@ -188,8 +188,8 @@ def test_many_pages_over_several_calls_keep_their_numbers(deduper) -> None:
 
 
 def test_a_damaged_input_is_raised_after_the_verdicts_of_what_came_before(deduper) -> None:
-    from stream.errors import InputError
-    from stream.sources.demo import demo_records
+    from simstream.errors import InputError
+    from simstream.sources.demo import demo_records
 
     def damaged():
         yield from demo_records()
@@ -318,7 +318,7 @@ def test_saving_is_due_by_pages_or_seconds_and_takes_a_share_of_the_time() -> No
 
 
 def replace_source(verdict: Verdict) -> Verdict:
-    return msgspec.structs.replace(verdict, source=Source("python", 0, 0))
+    return msgspec.structs.replace(verdict, source=PageSource("python", 0, 0))
 
 
 def test_what_was_not_saved_is_unknown_to_the_next_one(cache, tmp_path) -> None:

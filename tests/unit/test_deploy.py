@@ -26,11 +26,11 @@ import yaml
 from compose_spec import PyCompose
 
 from deploy.kafka.acls import GRANTS
-from stream.cli import main
-from stream.settings import ExtractSettings, Settings, resolve, unknown_variables
-from stream.telemetry.health import Health
-from stream.telemetry.http import HttpServer
-from stream.telemetry.metrics import Metrics
+from simstream.cli import main
+from simstream.settings import ExtractSettings, Settings, resolve, unknown_variables
+from simstream.telemetry.health import Health
+from simstream.telemetry.http import HttpServer
+from simstream.telemetry.metrics import Metrics
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"

@@ -15,11 +15,11 @@ import numpy as np
 import pytest
 from jieba import finalseg
 
-from stream.errors import InputError
-from stream.kernels import trie as trie_kernels
-from stream.kernels.trie import NO_WORD, build, find, slots_of
-from stream.text import dictionary as module
-from stream.text.dictionary import Dictionary, load, tokens
+from simstream.errors import InputError
+from simstream.kernels.text import trie as trie_kernels
+from simstream.kernels.text.trie import NO_WORD, build, find, slots_of
+from simstream.text import dictionary as module
+from simstream.text.dictionary import Dictionary, load, tokens
 
 
 def flat(words: list[str]) -> tuple[np.ndarray, np.ndarray]:
@@ -90,7 +90,7 @@ def test_a_nul_inside_the_text_is_a_token(dictionary: Dictionary) -> None:
 
 def test_loading_does_not_import_jieba(tmp_path: Path, own_cache: Path) -> None:
     code = (
-        "import sys; from pathlib import Path; from stream.text.dictionary import load; "
+        "import sys; from pathlib import Path; from simstream.text.dictionary import load; "
         "load(Path(sys.argv[1])); load(Path(sys.argv[2])); print('jieba' in sys.modules)"
     )
     arguments = [sys.executable, "-c", code, str(tmp_path / "empty"), str(own_cache)]

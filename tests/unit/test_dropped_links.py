@@ -6,9 +6,9 @@ import pytest
 from scrapy import Request, signals
 from scrapy.http import HtmlResponse
 
-from stream.crawlers import dropped
-from stream.crawlers.dropped import FetchedAddresses
-from stream.crawlers.router import LinkRouter
+from simstream.crawlers import dropped
+from simstream.crawlers.dropped import FetchedAddresses
+from simstream.crawlers.router import LinkRouter
 from tests.unit.test_link_kinds import followed, page, router
 
 

@@ -12,25 +12,25 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stream.errors import InputError, UsageError
-from stream.kernels.minhash import similar
-from stream.model import Record
-from stream.text.fingerprinter import Fingerprinter
-from stream.text.recipe import preset
-from stream.tools.evaluate import minhash, prints
-from stream.tools.evaluate.clusters import compare
-from stream.tools.evaluate.corpus import Corpus, Reading, components, corpus_names, read_corpus
-from stream.tools.evaluate.intervals import mean, share, student, wilson
-from stream.tools.evaluate.measure import bin_of, class_of
-from stream.tools.evaluate.near import Near, sample, within
-from stream.tools.evaluate.pairs import Pair, assign, complete, placed, read_pairs
-from stream.tools.evaluate.rule import Rule
-from stream.tools.evaluate.run import distances_of
-from stream.tools.evaluate.truth import jaccard, shingle_sets
-from stream.wire.page import PageLimits, decode
+from simstream.errors import InputError, UsageError
+from simstream.evaluate import minhash, prints
+from simstream.evaluate.clusters import compare
+from simstream.evaluate.corpus import Corpus, InputReading, components, corpus_names, read_corpus
+from simstream.evaluate.intervals import mean, share, student, wilson
+from simstream.evaluate.measure import bin_of, class_of
+from simstream.evaluate.near import NearPlaces, sample, within
+from simstream.evaluate.pairs import LabelledPair, assign, complete, placed, read_pairs
+from simstream.evaluate.rule import PolicyThresholds
+from simstream.evaluate.run import distances_of
+from simstream.evaluate.truth import jaccard, shingle_sets
+from simstream.kernels.text.minhash import similar
+from simstream.model import Record
+from simstream.text.fingerprinter import Fingerprinter
+from simstream.text.recipe import preset
+from simstream.wire.page import PageLimits, decode
 from tests import naive_truth
 
-READING = Reading(PageLimits())
+READING = InputReading(PageLimits())
 
 
 def corpus(*ids: str, name: str = "news", **fields: object) -> Corpus:
@@ -110,7 +110,8 @@ def test_more_hits_than_there_is_room_for_are_all_found() -> None:
 def test_a_sample_counts_all_pairs_and_keeps_some_of_each_kind() -> None:
     pairs = np.arange(5000)
     parts = [
-        Near(pairs[at : at + 100], pairs[at : at + 100], pairs[at : at + 100] % 3) for at in range(0, 5000, 100)
+        NearPlaces(pairs[at : at + 100], pairs[at : at + 100], pairs[at : at + 100] % 3)
+        for at in range(0, 5000, 100)
     ]
     found = sample(iter(parts), 4, lambda near: near.distance, most=10)
     assert found.counts.tolist() == [1667, 1667, 1666, 0]
@@ -126,7 +127,7 @@ def test_bins_and_classes_begin_at_their_lower_ends() -> None:
 
 
 def test_a_pair_with_a_short_page_keeps_to_the_stricter_thresholds() -> None:
-    rule = Rule(distance=8, agreement=70, short_words=20, short_distance=4, short_agreement=90)
+    rule = PolicyThresholds(distance=8, agreement=70, short_words=20, short_distance=4, short_agreement=90)
     distance, agreement = np.array([3, 3, 6, 6, 3]), np.array([95, 80, 95, 80, 60])
     assert rule.confirms(distance, agreement, np.full(5, 19, np.uint32)).tolist() == [
         True,
@@ -140,7 +141,16 @@ def test_a_pair_with_a_short_page_keeps_to_the_stricter_thresholds() -> None:
 
 def test_a_pair_belongs_to_the_corpus_that_has_both_pages() -> None:
     corpora = [corpus("a", "b", "x"), corpus("a", "c", name="blogs")]
-    found = assign([Pair("a", "b"), Pair("c", "a"), Pair("b", "c"), Pair("b", "nowhere"), Pair("b", "b")], corpora)
+    found = assign(
+        [
+            LabelledPair("a", "b"),
+            LabelledPair("c", "a"),
+            LabelledPair("b", "c"),
+            LabelledPair("b", "nowhere"),
+            LabelledPair("b", "b"),
+        ],
+        corpora,
+    )
     assert [[(pair.a, pair.b) for pair in one] for one in found.pairs] == [[("a", "b")], [("c", "a")]]
     assert (found.across, found.unknown, found.example) == (1, 1, "nowhere")
 
@@ -149,12 +159,12 @@ def test_a_pair_belongs_to_the_corpus_that_has_both_pages() -> None:
 def test_a_pair_of_an_id_that_two_corpora_have_is_refused(ids: tuple[str, str]) -> None:
     corpora = [corpus("a", "b"), corpus("a", "b", name="blogs")]
     with pytest.raises(UsageError, match="news and blogs"):
-        assign([Pair(*ids)], corpora)
+        assign([LabelledPair(*ids)], corpora)
 
 
 def test_missing_similarities_are_computed_and_wrong_ones_counted() -> None:
     pages = corpus("a", "b", "c")
-    pairs = [Pair("a", "b", 1, 0.123), Pair("a", "c")]
+    pairs = [LabelledPair("a", "b", 1, 0.123), LabelledPair("a", "c")]
     given = complete(pairs, pages, shingle_sets(pages.texts()), 1)
     found = placed(pairs, pages, given)
     assert found.jaccard.tolist() == [0.123, naive_truth.jaccard("the text of a", "the text of c")]
@@ -174,7 +184,7 @@ def test_front_matter_is_left_out_only_where_that_is_asked_for() -> None:
     value = json.dumps({"id": "a", "text": "---\ntitle: x\n---\nbody\n---\nrest"}).encode()
     records = [Record("news", 0, 0, None, value)]
     assert read_corpus("news", records, READING).texts() == ["---\ntitle: x\n---\nbody\n---\nrest"]
-    stripped = read_corpus("news", records, Reading(PageLimits(), strip_front_matter=True))
+    stripped = read_corpus("news", records, InputReading(PageLimits(), strip_front_matter=True))
     assert stripped.texts() == ["body\n---\nrest"]
 
 
@@ -199,7 +209,7 @@ def test_other_distances_are_refused(text: str) -> None:
 def test_a_pair_may_name_its_pages_by_whole_numbers(tmp_path: Path) -> None:
     path = tmp_path / "pairs.jsonl"
     path.write_text('{"a": 7, "b": "x"}\n{"a": "y", "b": 0, "label": 1}\n')
-    assert read_pairs([str(path)]) == [Pair("7", "x"), Pair("y", "0", 1)]
+    assert read_pairs([str(path)]) == [LabelledPair("7", "x"), LabelledPair("y", "0", 1)]
 
 
 def test_a_line_that_is_no_pair_is_named(tmp_path: Path) -> None:
@@ -240,7 +250,7 @@ def test_html_is_extracted_once_and_fingerprinted_as_each_recipe_has_it(cache: P
     body = f"<article><p>{story}</p><p>Short line</p><p>Another one</p></article>"
     pages = [{"id": "h", "html": f"<html><body>{body}</body></html>"}, {"id": "t", "text": f"{story}\nShort line"}]
     records = [Record("news", 0, n, None, json.dumps(page).encode()) for n, page in enumerate(pages)]
-    found = read_corpus("news", records, Reading(PageLimits(), workers=0))
+    found = read_corpus("news", records, InputReading(PageLimits(), workers=0))
     with Fingerprinter(replace(preset("default"), extract=extract), cache, workers=0) as fingerprinter:
         expected = fingerprinter.columns([decode(record, PageLimits()) for record in records])
         made = prints.make(fingerprinter, found, 1, lambda _: None)

@@ -8,16 +8,16 @@ from types import SimpleNamespace
 
 import pytest
 
-from stream.errors import SettingsError
-from stream.index.plan import MAX_DISTANCE
-from stream.sources.read import read_pages
-from stream.text.recipe import Recipe
-from stream.text.recipe_file import load_recipe
-from stream.tools.evaluate.corpus import Corpus, Reading, read_corpus
-from stream.tools.evaluate.intervals import share
-from stream.tools.evaluate.pairs import SAME, Pair, of_groups
-from stream.tools.evaluate.reading import _bits
-from stream.wire.page import PageLimits
+from simstream.errors import SettingsError
+from simstream.evaluate.corpus import Corpus, InputReading, read_corpus
+from simstream.evaluate.intervals import share
+from simstream.evaluate.pairs import SAME, LabelledPair, of_groups
+from simstream.evaluate.reading import _bits
+from simstream.index.plan import MAX_DISTANCE
+from simstream.sources.read import read_pages
+from simstream.text.recipe import Recipe
+from simstream.text.recipe_file import load_recipe
+from simstream.wire.page import PageLimits
 
 ROWS = [
     {"id": "a", "group": "hill", "text": "one"},
@@ -32,11 +32,11 @@ def corpus(folder: Path, rows: list[dict[str, object]]) -> Corpus:
     path = folder / "own.jsonl"
     path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
     limits = PageLimits(max_record_bytes=1 << 20)
-    return read_corpus("own", read_pages([str(path)], 1 << 20), Reading(limits))
+    return read_corpus("own", read_pages([str(path)], 1 << 20), InputReading(limits))
 
 
 def test_successive_pages_of_one_group_are_a_pair(tmp_path: Path) -> None:
-    assert of_groups(corpus(tmp_path, ROWS)) == [Pair("a", "d", SAME), Pair("d", "e", SAME)]
+    assert of_groups(corpus(tmp_path, ROWS)) == [LabelledPair("a", "d", SAME), LabelledPair("d", "e", SAME)]
 
 
 def test_a_page_that_comes_twice_is_no_pair_with_itself(tmp_path: Path) -> None:

@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 
-from stream import Deduper
-from stream.cli.main import invoke
-from stream.errors import SimstreamError
-from stream.model import Kind, Page, Record
-from stream.tools import exact_pairs
-from stream.tools.exact_pairs import ExactPairs, Rows
-from stream.wire.page import NO_TIME
+from simstream import Deduper
+from simstream.cli.main import invoke
+from simstream.errors import SimstreamError
+from simstream.model import Page, PageKind, Record
+from simstream.tools.dedup import exact_pairs
+from simstream.tools.dedup.exact_pairs import ExactPairs, TextRows
+from simstream.wire.page import NO_TIME
 from tests.e2e import pages
 from tests.e2e.harness import ROOT, command_line, environment
 from tests.naive_truth import jaccard
@@ -62,7 +62,7 @@ def test_j_is_that_of_the_versions_which_were_live(
 
 def test_without_pairs_there_are_no_lines() -> None:
     with ExactPairs() as exact:
-        exact.seen([Page("a", b"0" * 16, 0, 0, kind=Kind.TOO_SHORT, text="few")])
+        exact.seen([Page("a", b"0" * 16, 0, 0, kind=PageKind.TOO_SHORT, text="few")])
         assert list(exact.lines()) == []
 
 
@@ -84,11 +84,11 @@ def test_long_texts_are_compared_in_smaller_parts(monkeypatch: pytest.MonkeyPatc
 def test_a_full_disk_is_said_with_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     full = Path("/dev/full").open("r+b", buffering=0)  # noqa: SIM115  # closed by the rows
     monkeypatch.setattr(tempfile, "TemporaryFile", lambda: full)
-    with Rows() as rows, pytest.raises(SimstreamError, match=r"No space left.*TMPDIR"):
+    with TextRows() as rows, pytest.raises(SimstreamError, match=r"No space left.*TMPDIR"):
         rows.add(b"x" * 100)
 
 
-DEMO = ROOT / "stream" / "sources" / "demo_pages.jsonl"
+DEMO = ROOT / "stream" / "simstream" / "sources" / "demo_pages.jsonl"
 
 
 def test_pairs_get_a_field_more_and_verdicts_stay_as_they_are(

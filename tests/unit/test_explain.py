@@ -11,16 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream.deduper import Deduper
-from stream.judge.candidates import Rule
-from stream.model import REASONS, Kind, Record, Source
-from stream.sources.demo import demo_records
-from stream.sources.read import read_pages
-from stream.tools.explain import rules_of
-from stream.tools.explain_files import judged
-from stream.tools.explain_judging import Case, Judging, Origins
-from stream.tools.explain_reasons import MEANINGS, rejection, sentences
-from stream.wire import verdict as wire
+from simstream.deduper import Deduper
+from simstream.judge.candidates import RejectionRule
+from simstream.model import REASONS, PageKind, PageSource, Record
+from simstream.sources.demo import demo_records
+from simstream.sources.read import read_pages
+from simstream.tools.explain.explainer import rules_of
+from simstream.tools.explain.from_files import judged
+from simstream.tools.explain.reasons import MEANINGS, rejection, sentences
+from simstream.tools.explain.rejudge import PageOrigins, Rejudge, VerdictCase
+from simstream.wire import verdict as wire
 from tests.e2e import pages
 
 POLICIES = [{}, {"link": "canonical"}, {"window": "2h"}, {"window": "2h", "link": "canonical", "distance": 4}]
@@ -47,8 +47,8 @@ def test_every_reason_has_a_meaning() -> None:
 
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 2), st.integers(0, 2**62)), max_size=50))
 def test_every_page_is_found_where_it_came_from(rows: list[tuple[str, int, int]]) -> None:
-    origins = Origins()
-    sources = [Source(topic, partition, offset) for topic, partition, offset in rows]
+    origins = PageOrigins()
+    sources = [PageSource(topic, partition, offset) for topic, partition, offset in rows]
     for source in sources:
         origins.add("id of " + source.topic, [source])
     assert [origins[i].source for i in range(len(rows))] == sources
@@ -60,14 +60,14 @@ def test_every_page_is_found_where_it_came_from(rows: list[tuple[str, int, int]]
 def test_judging_stops_at_any_page_and_gives_the_verdicts_of_dedup(deduper: Deduper, records: list[Record]) -> None:
     expected = [wire.encode(verdict) for verdict in deduper.stream(records)]
     for wanted in (range(len(records)), range(0, len(records), 7), [0], [len(records) - 1], [511, 512]):
-        judging = Judging(deduper.policy, wanted)
+        judging = Rejudge(deduper.policy, wanted)
         cases = list(judged(deduper, lambda _: records, judging, threads=2))
         assert [wire.encode(case.verdict) for case in cases] == [expected[i] for i in sorted(wanted)]
 
 
 def test_candidates_and_earlier_version_account_for_every_verdict(deduper: Deduper, records: list[Record]) -> None:
     rules = rules_of(deduper.fingerprinter.recipe, deduper.policy)
-    judging = Judging(deduper.policy, range(len(records)))
+    judging = Rejudge(deduper.policy, range(len(records)))
     seen = set()
     for case in judged(deduper, lambda _: records, judging, threads=1):
         account(case)
@@ -79,7 +79,7 @@ def test_candidates_and_earlier_version_account_for_every_verdict(deduper: Dedup
     assert seen == {"new", "near_duplicate", "unchanged", "too_short", "unreadable"}
 
 
-def account(case: Case) -> None:
+def account(case: VerdictCase) -> None:
     verdict, earlier = case.verdict, case.before.earlier
     matches = [one for one in case.candidates if one.accepted]
     if verdict.verdict == "near_duplicate":
@@ -94,7 +94,7 @@ def account(case: Case) -> None:
         assert (earlier.distance, earlier.similarity) == (verdict.distance, verdict.similarity)
     else:
         assert not matches
-    if case.kind == Kind.READABLE and earlier is not None:
+    if case.kind == PageKind.READABLE and earlier is not None:
         assert (earlier.rejected_by is None) == (verdict.verdict == "unchanged")
     if verdict.verdict in ("near_duplicate", "unchanged"):
         tied = {one.cluster_id for one in matches}
@@ -119,22 +119,28 @@ def test_a_page_that_the_window_takes_with_it_is_no_earlier_version(cache: Path)
         assert "older than the window" in sentences(late[1], rules_of(deduper.fingerprinter.recipe, deduper.policy))
 
 
-def cases(deduper: Deduper, made: list[dict[str, object]]) -> list[Case]:
+def cases(deduper: Deduper, made: list[dict[str, object]]) -> list[VerdictCase]:
     records = [Record("t", 0, i, None, msgspec.json.encode(page)) for i, page in enumerate(made)]
-    return list(judged(deduper, lambda _: records, Judging(deduper.policy, range(len(made))), threads=1))
+    return list(judged(deduper, lambda _: records, Rejudge(deduper.policy, range(len(made))), threads=1))
 
 
 def test_the_rules_that_reject_are_told_apart(cache: Path) -> None:
     with Deduper(cache=cache, workers=0, link="canonical") as deduper:
         records = list(demo_records())
-        judging = Judging(deduper.policy, range(len(records)))
+        judging = Rejudge(deduper.policy, range(len(records)))
         found = list(judged(deduper, lambda _: records, judging, threads=1))
     rules = {one.rejected_by for case in found for one in case.candidates}
-    assert rules == {None, Rule.DISTANCE, Rule.OWN, Rule.NOT_CANONICAL, Rule.UNCHANGED}
+    assert rules == {
+        None,
+        RejectionRule.DISTANCE,
+        RejectionRule.OWN,
+        RejectionRule.NOT_CANONICAL,
+        RejectionRule.UNCHANGED,
+    }
 
 
 def test_an_endless_input_is_read_no_further_than_the_last_wanted_page(cache: Path) -> None:
     records = cycle(demo_records())
     with Deduper(cache=cache, workers=0) as deduper:
-        [case] = judged(deduper, lambda _: records, Judging(deduper.policy, [600]), threads=1)
+        [case] = judged(deduper, lambda _: records, Rejudge(deduper.policy, [600]), threads=1)
     assert case.verdict.ordinal == 600

@@ -8,28 +8,28 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream.tools.explain_diff import (
+from simstream.tools.explain.difference import (
     CONTEXT,
     MAX_SHOWN,
     MAX_WORDS,
-    Unit,
+    TextUnit,
     counts,
     passages,
     readable,
     runs,
     units,
 )
-from stream.tools.explain_model import Piece
+from simstream.tools.explain.explanation import TextPiece
 
 WORDS = st.lists(st.sampled_from(["red", "Red", "tea", "kettle", "。", ".", "茶", "壶", "the"]), max_size=60)
 
 
-def cut(text: str) -> list[Unit]:
+def cut(text: str) -> list[TextUnit]:
     """Units of a text, its tokens being words, runs of space, and all else character by character."""
     return units(text, re.findall(r"\w+|\s+|.", text))
 
 
-def shown(other: str, page: str) -> list[tuple[tuple[Piece, ...], tuple[Piece, ...]]]:
+def shown(other: str, page: str) -> list[tuple[tuple[TextPiece, ...], tuple[TextPiece, ...]]]:
     left, right = cut(other), cut(page)
     return [(one.other, one.page) for one in passages(left, right, readable(runs(left, right)))]
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from stream.errors import WrongPolicy
-from stream.settings import duration_ms
-from stream.text.policy import make_policy
-from stream.text.recipe import PRESETS, preset
-from stream.tools.explain_policy import check_policy, flags_of
+from simstream.errors import WrongPolicy
+from simstream.judge.policy import make_policy
+from simstream.settings import duration_ms
+from simstream.text.recipe import PRESETS, preset
+from simstream.tools.explain.policy import check_policy, flags_of
 
 RECIPE_ID = "00000000"
 

@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from stream.cli.options import make_deduper
-from stream.errors import ExtractionNotStarted
-from stream.settings import ExtractSettings, Settings
-from stream.text import extraction_process
-from stream.text.extract import Extracted, extract_one
-from stream.text.extraction_pool import ExtractionPool
-from stream.text.markup import refusal
+from simstream.cli.options import make_deduper
+from simstream.errors import ExtractionNotStarted
+from simstream.settings import ExtractSettings, Settings
+from simstream.text.extraction import process as extraction_process
+from simstream.text.extraction.extract import ExtractedText, extract_one
+from simstream.text.extraction.markup import refusal
+from simstream.text.extraction.pool import ExtractionPool
 
 STORY = "The river rose in the night and carried the old ferry as far as the mill, where it stayed. " * 3
 PAGE = (
@@ -264,7 +264,7 @@ def no_descriptor_for_a_socket() -> Iterator[None]:
 
 
 def test_pages_wait_for_a_process_that_cannot_start_yet() -> None:
-    items, found = [(PAGE, HTML)] * 3, list[Extracted]()
+    items, found = [(PAGE, HTML)] * 3, list[ExtractedText]()
     with ExtractionPool(1) as pool:
         thread = threading.Thread(target=lambda: found.extend(pool.extract(items)))
         with no_descriptor_for_a_socket():
@@ -294,7 +294,7 @@ def test_a_process_that_ends_before_it_is_asked_is_not_the_pages_fault(monkeypat
 
 
 def test_closing_ends_the_wait_for_a_process_at_once() -> None:
-    found: list[Extracted] = []
+    found: list[ExtractedText] = []
     pool = ExtractionPool(1)
     thread = threading.Thread(target=lambda: found.extend(pool.extract([(PAGE, HTML)] * 3)))
     with no_descriptor_for_a_socket():
@@ -303,7 +303,7 @@ def test_closing_ends_the_wait_for_a_process_at_once() -> None:
         pool.close()
         thread.join(0.5)
         assert not thread.is_alive()
-    assert found == [Extracted(None, "extract_failed", "the extraction was stopped")] * 3
+    assert found == [ExtractedText(None, "extract_failed", "the extraction was stopped")] * 3
 
 
 def test_several_threads_may_share_a_pool() -> None:

@@ -9,13 +9,13 @@ from unittest.mock import patch
 
 import pytest
 
-from stream.cli.main import main
-from stream.cli.serve import service
-from stream.feeds import run as feeds
-from stream.log import open_log
-from stream.roles.context import Context
-from stream.settings import ExtractSettings, Settings
-from stream.text.extraction_pool import ExtractionPool
+from simstream.cli.main import main
+from simstream.cli.serve import service
+from simstream.feeds import run as feeds
+from simstream.log import open_log
+from simstream.roles.context import RoleContext
+from simstream.settings import ExtractSettings, Settings
+from simstream.text.extraction.pool import ExtractionPool
 
 EXTRACT = ExtractSettings(1, 20.0, 96 << 20)
 
@@ -26,7 +26,7 @@ class _SeenError(Exception):
 
 def serve(folder: Path, cache: Path) -> None:
     settings = Settings(cache=str(cache), extract=EXTRACT)
-    with open_log(str(folder / "log")) as log, service(log, settings, Context(settings), ("fingerprint",)):
+    with open_log(str(folder / "log")) as log, service(log, settings, RoleContext(settings), ("fingerprint",)):
         pass
 
 

@@ -10,14 +10,14 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
-from stream.errors import BrokerUnreachable
-from stream.feeds import web as feed_web
-from stream.feeds.condition import FeedCondition, Partition
-from stream.feeds.watch import FeedWatch, ends_of
-from stream.feeds.web import FeedWeb
+from simstream.errors import BrokerUnreachable
+from simstream.feeds import web as feed_web
+from simstream.feeds.condition import FeedCondition, FeedPartition
+from simstream.feeds.watch import FeedWatch, ends_of
+from simstream.feeds.web import FeedWeb
 from tests.unit.test_feed_costs import feed_of
 
-PAGES, VERDICTS = Partition("t.pages", 0), Partition("t.verdicts", 0)
+PAGES, VERDICTS = FeedPartition("t.pages", 0), FeedPartition("t.verdicts", 0)
 
 
 class Clock:
@@ -149,9 +149,9 @@ def test_the_last_committed_offset_of_verdicts_is_a_marker() -> None:
     names = {"verdicts": "t.verdicts", "pages": "t.pages"}
     assert ends_of(log, names) == {
         VERDICTS: 6,
-        Partition("t.verdicts", 1): 0,
+        FeedPartition("t.verdicts", 1): 0,
         PAGES: 7,
-        Partition("t.pages", 1): 0,
+        FeedPartition("t.pages", 1): 0,
     }
 
 

@@ -12,14 +12,14 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
-from stream.errors import LogError
-from stream.feeds.app import Feed
-from stream.feeds.cards import Asked
-from stream.feeds.fold import Limits
-from stream.feeds.pace import MAX_WAITING, Searches
-from stream.feeds.records import Sheet, place
-from stream.feeds.web import FeedWeb
-from stream.model import Source, Verdict
+from simstream.errors import LogError
+from simstream.feeds.app import Feed
+from simstream.feeds.cards import CardQuery
+from simstream.feeds.fold import FoldLimits
+from simstream.feeds.pace import MAX_WAITING, SearchRunner
+from simstream.feeds.records import PageSheet, place
+from simstream.feeds.web import FeedWeb
+from simstream.model import PageSource, Verdict
 
 FEW, MANY = 2_000, 20_000
 TIME = 1_795_000_000_000
@@ -46,24 +46,24 @@ def verdict(number: int, cluster: int, merged: tuple[int, ...] = (), ahead: int 
         policy="p",
         ordinal=number,
         time=TIME + number + ahead,
-        source=Source("pages", 0, number),
+        source=PageSource("pages", 0, number),
     )
 
 
 def feed_of(pages: int, cluster_of: Callable[[int], int]) -> Feed:
     """A feed that has read so many pages, and has cards of all."""
-    feed = Feed(Limits())
+    feed = Feed(FoldLimits())
     feed.begin({})
     assert feed.fold is not None
     for number in range(pages):
-        feed.fold.read(place(0, number), Sheet(f"title {number}", TIME))
+        feed.fold.read(place(0, number), PageSheet(f"title {number}", TIME))
         feed.fold.apply(verdict(number, cluster_of(number)))
     asyncio.run(feed.settle())
     return feed
 
 
 class Calls:
-    """Counts calls that code of `stream/feeds` makes or that come into it."""
+    """Counts calls that code of `stream/simstream/feeds` makes or that come into it."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -76,7 +76,7 @@ class Calls:
         sys.setprofile(None)
 
     def _note(self, frame: Any, event: str, _: Any) -> None:
-        self.count += event in ("call", "c_call") and "/stream/feeds/" in frame.f_code.co_filename
+        self.count += event in ("call", "c_call") and "/simstream/feeds/" in frame.f_code.co_filename
 
 
 def largest_step(work: Coroutine[Any, Any, Any] | Generator[Any, Any, Any]) -> int:
@@ -189,7 +189,7 @@ def test_many_merges_of_a_long_story_into_short_ones_move_few_pages() -> None:
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_search_looks_at_all_stories_in_slices_of_one_size(shape: str) -> None:
-    questions = Asked(words="nowhere"), Asked(words="title"), Asked(at_least=10**6)
+    questions = CardQuery(words="nowhere"), CardQuery(words="title"), CardQuery(at_least=10**6)
     steps = []
     for pages in (FEW, MANY):
         feed = feed_of(pages, SHAPES[shape])
@@ -222,7 +222,7 @@ def test_searches_take_turns_leave_half_of_the_time_to_others_and_are_refused_wh
             order.append("other")
 
     async def run() -> None:
-        searches = Searches()
+        searches = SearchRunner()
         done = await asyncio.gather(searches.run(work("a", 5)), searches.run(work("b", 2)), others())
         assert done == ["a", "b", None]
         assert order.index("other") < 4

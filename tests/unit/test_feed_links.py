@@ -7,15 +7,15 @@ import time
 import msgspec
 import pytest
 
-from stream.feeds.cards import Asked, Cards
-from stream.feeds.fold import Fold, Limits
-from stream.feeds.links import SKIPPED, is_list_of_links
-from stream.feeds.records import Sheet, place
-from stream.feeds.sites import owner_of
-from stream.feeds.titles import sheet_of
-from stream.model import Record
-from stream.text.decode import decode
-from stream.wire.page import PageLimits
+from simstream.feeds.cards import CardQuery, Cards
+from simstream.feeds.fold import Fold, FoldLimits
+from simstream.feeds.links import SKIPPED, is_list_of_links
+from simstream.feeds.records import PageSheet, place
+from simstream.feeds.sites import owner_of
+from simstream.feeds.titles import sheet_of
+from simstream.model import Record
+from simstream.text.decode import decode
+from simstream.wire.page import PageLimits
 from tests import corpora
 from tests.property.test_feed import catch_up, found_by
 from tests.unit.test_feed_costs import TIME, verdict
@@ -53,12 +53,12 @@ def test_an_element_that_no_reader_sees_is_skipped_to_its_end_or_to_the_end_of_t
 
 
 def test_a_page_s_record_says_whether_it_is_a_list() -> None:
-    def sheet(value: str, content_type: str) -> Sheet | None:
+    def sheet(value: str, content_type: str) -> PageSheet | None:
         headers = (("content-type", content_type.encode()),)
         return sheet_of(Record("pages", 0, 7, b"id", value.encode(), headers, 5), PageLimits(1 << 20))
 
     page = f"<title>News</title><body>{headlines(40)}"
-    assert sheet(page, "text/html") == Sheet("News", 5, is_list=True)
+    assert sheet(page, "text/html") == PageSheet("News", 5, is_list=True)
     found = sheet(page, "text/plain")
     assert found is not None
     assert not found.is_list
@@ -108,7 +108,7 @@ def test_hosts_of_one_registered_domain_are_one_site(site: str, owner: str) -> N
 
 
 def test_the_largest_story_has_the_most_sites_and_a_list_of_links_is_no_story() -> None:
-    fold = Fold({}, Limits())
+    fold = Fold({}, FoldLimits())
     mirrored, spread, listed = 0, 4, 6
     hosts = [
         "a.one.example",
@@ -121,11 +121,11 @@ def test_the_largest_story_has_the_most_sites_and_a_list_of_links_is_no_story() 
     ]
     for number, host in enumerate(hosts):
         url = f"https://{host}/"
-        fold.read(place(0, number), Sheet("A title", TIME, is_list=number == listed))
+        fold.read(place(0, number), PageSheet("A title", TIME, is_list=number == listed))
         cluster = max(one for one in (mirrored, spread, listed) if one <= number)
         fold.apply(msgspec.structs.replace(verdict(number, cluster), id=url, url=url))
     cards = Cards(fold)
     catch_up(cards)
-    found, _ = found_by(cards, Asked(order="largest"))
+    found, _ = found_by(cards, CardQuery(order="largest"))
     assert [(card.cluster, card.sites, card.pages) for card in found] == [(spread, 2, 2), (mirrored, 1, 4)]
     assert fold.lists == 1

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream.errors import LogError
-from stream.feeds import texts
-from stream.feeds.texts import Texts, side_by_side
-from stream.wire.page import PageLimits
+from simstream.errors import LogError
+from simstream.feeds import texts
+from simstream.feeds.texts import PageTexts, side_by_side
+from simstream.wire.page import PageLimits
 
 TEXT = st.lists(
     st.sampled_from(["One is here. ", "Two! ", "三。", "四，五。", "six 6.5 ", "\n", "Seven;", "eight "]),
@@ -75,4 +75,4 @@ def test_a_text_that_no_broker_gives_is_given_up(monkeypatch: pytest.MonkeyPatch
     pool: Any = SimpleNamespace()
     version: Any = SimpleNamespace(source="0/3")
     with pytest.raises(LogError, match="in time"):
-        Texts(log, pool, PageLimits(1 << 20)).compare(("a", version), ("b", version))
+        PageTexts(log, pool, PageLimits(1 << 20)).compare(("a", version), ("b", version))

@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from stream.feeds.records import Sheet
-from stream.feeds.titles import MAX_CHARACTERS, sheet_of, tidy
-from stream.model import Record
-from stream.wire.page import PageLimits
+from simstream.feeds.records import PageSheet
+from simstream.feeds.titles import MAX_CHARACTERS, sheet_of, tidy
+from simstream.model import Record
+from simstream.wire.page import PageLimits
 
 LIMITS = PageLimits(1 << 20)
 NOW = 1_750_000_000_000
 
 
-def sheet(value: Any, content_type: str = "", **headers: str) -> Sheet | None:
+def sheet(value: Any, content_type: str = "", **headers: str) -> PageSheet | None:
     raw = value if isinstance(value, bytes | None) else json.dumps(value).encode()
     pairs = [(name, text.encode()) for name, text in headers.items()]
     pairs += [("content-type", content_type.encode())] if content_type else []
@@ -84,8 +84,8 @@ def test_markup_in_a_title_stays_the_text_that_it_is() -> None:
 
 def test_error_pages_say_whether_the_page_is_gone() -> None:
     for status, gone in ((404, True), (410, True), (500, False), (301, False)):
-        assert sheet({"text": "x", "status": status}) == Sheet("", NOW, gone)
-        assert sheet(b"<p>x", "text/html", status=str(status)) == Sheet("", NOW, gone)
+        assert sheet({"text": "x", "status": status}) == PageSheet("", NOW, gone)
+        assert sheet(b"<p>x", "text/html", status=str(status)) == PageSheet("", NOW, gone)
 
 
 def test_what_has_no_text_has_no_sheet() -> None:
@@ -94,8 +94,8 @@ def test_what_has_no_text_has_no_sheet() -> None:
 
 
 def test_a_time_in_the_future_counts_as_the_record_s() -> None:
-    assert sheet({"text": "x", "time": NOW + 10**9}) == Sheet("x", NOW)
-    assert sheet({"text": "x", "time": 5}) == Sheet("x", 5)
+    assert sheet({"text": "x", "time": NOW + 10**9}) == PageSheet("x", NOW)
+    assert sheet({"text": "x", "time": 5}) == PageSheet("x", 5)
 
 
 @pytest.mark.parametrize("piece", ["<", "<title", "<meta ", "<!--", "<script", "&", "<meta content='", "<a\n"])

@@ -4,25 +4,25 @@ from __future__ import annotations
 
 import asyncio
 
-from stream.feeds.app import Feed
-from stream.feeds.condition import FeedCondition
-from stream.feeds.fold import Fold, Limits
-from stream.feeds.records import Sheet, place
-from stream.feeds.untitled import TitleDeadline
+from simstream.feeds.app import Feed
+from simstream.feeds.condition import FeedCondition
+from simstream.feeds.fold import Fold, FoldLimits
+from simstream.feeds.records import PageSheet, place
+from simstream.feeds.untitled import TitleDeadline
 from tests.unit.test_feed_condition import PAGES, Clock
 from tests.unit.test_feed_costs import TIME, verdict
 
 
 def waiting(clock: Clock, table: dict[str, bytes]) -> tuple[Feed, TitleDeadline]:
     """A ready feed of four pages; the records of two of them have not come."""
-    feed = Feed(Limits())
+    feed = Feed(FoldLimits())
     feed.begin(table)
     feed.condition = FeedCondition(clock)
     feed.condition.has_read_table = True
     assert feed.fold is not None
     for number in range(4):
         if number % 2:
-            feed.fold.read(place(0, number), Sheet(f"title {number}", TIME))
+            feed.fold.read(place(0, number), PageSheet(f"title {number}", TIME))
         feed.fold.apply(verdict(number, number))
     return feed, TitleDeadline(feed, clock)
 
@@ -42,7 +42,7 @@ def test_a_page_that_waits_for_a_whole_round_of_a_ready_feed_is_shown_by_its_add
     feed.condition.hear({PAGES: 0})
     assert after_a_round(feed, deadline, clock) == {"0": "", "1": "title 1", "2": "", "3": "title 3"}
     assert feed.fold is not None
-    feed.fold.read(place(0, 2), Sheet("title 2", TIME))  # in time
+    feed.fold.read(place(0, 2), PageSheet("title 2", TIME))  # in time
     found = after_a_round(feed, deadline, clock)
     assert found == {"0": "https://s0.example/0", "1": "title 1", "2": "title 2", "3": "title 3"}
     assert feed.fold.counts.untitled == 1

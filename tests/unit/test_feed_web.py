@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from deploy.kafka.certificates import Authority
-from stream.errors import (
+from simstream.errors import (
     BrokerUnreachable,
     ExtractionNotStarted,
     LogError,
@@ -19,14 +19,14 @@ from stream.errors import (
     Unavailable,
     UsageError,
 )
-from stream.feeds.access import credentials
-from stream.feeds.app import Feed
-from stream.feeds.cards import Asked
-from stream.feeds.fold import Limits
-from stream.feeds.reasons import CODES, FAILED, REASONS, code_of, code_of_status
-from stream.feeds.shelves import site_of
-from stream.feeds.shown import asked_of, safe_url
-from stream.feeds.web import FILES, HEADERS
+from simstream.feeds.access import credentials
+from simstream.feeds.app import Feed
+from simstream.feeds.cards import CardQuery
+from simstream.feeds.fold import FoldLimits
+from simstream.feeds.reasons import CODES, FAILED, REASONS, code_of, code_of_status
+from simstream.feeds.shelves import site_of
+from simstream.feeds.shown import asked_of, safe_url
+from simstream.feeds.web import FILES, HEADERS
 
 
 def test_faust_logs_in_as_the_settings_of_the_client_say(tmp_path: Path) -> None:
@@ -60,7 +60,7 @@ def test_what_faust_cannot_use_is_refused_by_name(tmp_path: Path) -> None:
 
 
 def test_a_question_without_limits_asks_for_the_newest() -> None:
-    assert asked_of({}, 200) == (Asked(), 1, 30)
+    assert asked_of({}, 200) == (CardQuery(), 1, 30)
     asked, number, size = asked_of(
         {"since": "2026-03-02T00:00:00Z", "until": "5", "page": "3", "per_page": "200"}, 200
     )
@@ -109,7 +109,7 @@ def test_the_site_is_the_host_of_the_url_or_of_an_id_that_is_one() -> None:
 
 
 def test_the_page_names_no_other_host_and_makes_no_html_of_text() -> None:
-    folder = resources.files("stream.feeds") / "static"
+    folder = resources.files("simstream.feeds") / "static"
     assert {name for name, _ in FILES.values()} == {file.name for file in folder.iterdir()}
     for name, _ in FILES.values():
         text = (folder / name).read_text(encoding="utf-8")
@@ -120,7 +120,7 @@ def test_the_page_names_no_other_host_and_makes_no_html_of_text() -> None:
 
 
 def test_the_page_says_every_reason_in_chinese() -> None:
-    words = (resources.files("stream.feeds") / "static" / "words.js").read_text(encoding="utf-8")
+    words = (resources.files("simstream.feeds") / "static" / "words.js").read_text(encoding="utf-8")
     chinese = words[words.index("  zh: {") :]
     reasons = chinese[chinese.index("reasons: {") : chinese.index("    },", chinese.index("reasons: {"))]
     assert set(re.findall(r"\b(\w+): \"", reasons)) == set(CODES)
@@ -145,4 +145,4 @@ def test_a_reason_has_the_code_of_its_sentence_or_else_of_its_kind() -> None:
 )
 def test_a_table_with_something_else_in_it_is_refused_by_name(entry: tuple[str, bytes]) -> None:
     with pytest.raises(StateDamaged, match="reads all again"):
-        Feed(Limits()).begin(dict([entry]))
+        Feed(FoldLimits()).begin(dict([entry]))

@@ -13,19 +13,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream.cli.main import invoke
-from stream.errors import InputError, UsageError
-from stream.model import Kind, Page
-from stream.sources.csv_rows import csv_pages
-from stream.sources.fields import Fields
-from stream.sources.read import read_pages
-from stream.wire.page import PageLimits, decode
+from simstream.cli.main import invoke
+from simstream.errors import InputError, UsageError
+from simstream.model import Page, PageKind
+from simstream.sources.csv_rows import csv_pages
+from simstream.sources.fields import PageFields
+from simstream.sources.read import read_pages
+from simstream.wire.page import PageLimits, decode
 
 LIMIT = 1000
-MAPPED = Fields(text="body", id="doc")
+MAPPED = PageFields(text="body", id="doc")
 
 
-def pages_of(path: Path, data: bytes, fields: Fields | None = None) -> list[Page]:
+def pages_of(path: Path, data: bytes, fields: PageFields | None = None) -> list[Page]:
     path.write_bytes(data)
     return [decode(record, PageLimits(LIMIT)) for record in read_pages([str(path)], LIMIT, fields)]
 
@@ -77,8 +77,8 @@ def test_a_file_that_breaks_off_gives_the_lines_that_were_held_back(tmp_path: Pa
         next(reader)
 
 
-@pytest.mark.parametrize("missing", [Fields(id="doc"), Fields(text="body")])
-def test_a_named_field_that_no_page_has_is_an_error(tmp_path: Path, missing: Fields) -> None:
+@pytest.mark.parametrize("missing", [PageFields(id="doc"), PageFields(text="body")])
+def test_a_named_field_that_no_page_has_is_an_error(tmp_path: Path, missing: PageFields) -> None:
     with pytest.raises(
         UsageError, match=r"has a field (doc|body): name it with --(id|text)-field; there are id, text"
     ):
@@ -109,7 +109,7 @@ def test_a_row_is_a_page_whatever_its_quotes_hold(tmp_path: Path, ending: str) -
     ]
     assert pages[0].text == 'one, "two"\r\n\r\nthree'
     assert (pages[0].url, pages[0].time) == ("u", 1_772_323_200_000)
-    assert (pages[1].kind, pages[1].time) == (Kind.TOO_SHORT, 5)
+    assert (pages[1].kind, pages[1].time) == (PageKind.TOO_SHORT, 5)
     assert pages[2].reason == "no_text"
     assert [page.reason for page in pages[3:5]] == ["bad_json", "bad_json"]
 
@@ -123,7 +123,7 @@ def test_what_the_standard_library_writes_is_read_again(rows: list[tuple[str, st
     writer = csv.writer(written, lineterminator=end, quoting=csv.QUOTE_ALL)
     writer.writerows([("id", "text"), *rows])
     stream = io.BufferedReader(io.BytesIO(written.getvalue().encode()))  # type: ignore[arg-type]
-    found = [json.loads(value) for _, value in csv_pages(stream, "p.csv", LIMIT, Fields())]
+    found = [json.loads(value) for _, value in csv_pages(stream, "p.csv", LIMIT, PageFields())]
     assert found == [{"id": page_id, "text": text} for page_id, text in rows]
 
 
@@ -135,14 +135,14 @@ def test_columns_have_other_names_where_they_are_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("first", "fields", "option"),
     [
-        (b"id,body", Fields(), "--text-field"),
-        (b"", Fields(), "--text-field"),
-        (b"id,text", Fields(text="body"), "--text-field"),
-        (b"id,text", Fields(id="doc"), "--id-field"),
+        (b"id,body", PageFields(), "--text-field"),
+        (b"", PageFields(), "--text-field"),
+        (b"id,text", PageFields(text="body"), "--text-field"),
+        (b"id,text", PageFields(id="doc"), "--id-field"),
     ],
 )
 def test_a_column_that_is_missing_is_named_before_any_page(
-    tmp_path: Path, first: bytes, fields: Fields, option: str
+    tmp_path: Path, first: bytes, fields: PageFields, option: str
 ) -> None:
     with pytest.raises(UsageError, match=option):
         pages_of(tmp_path / "p.csv", first + b"\na,b\n", fields)

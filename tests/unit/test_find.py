@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stream.cli.main import invoke
-from stream.tools import find_pairs
-from stream.tools.find_clusters import clusters
-from stream.tools.find_pairs import Pairs, distinct, near_pairs
-from stream.tools.find_reading import read_fingerprints
+from simstream.cli.main import invoke
+from simstream.tools.find import pairs as find_pairs
+from simstream.tools.find.clusters import clusters
+from simstream.tools.find.lists import read_fingerprints
+from simstream.tools.find.pairs import FingerprintPairs, distinct, near_pairs
 from tests import naive_find
 from tests.short import examples
 
@@ -107,7 +107,7 @@ def test_clusters_are_connected_however_the_pairs_come(count: int, data: st.Data
     tied = data.draw(st.lists(st.tuples(place, place).filter(lambda pair: pair[0] != pair[1])))
     cut = data.draw(st.integers(0, len(tied)))
     columns = [np.array(part, np.int64).reshape(-1, 2) for part in (tied[:cut], tied[cut:])]
-    found = clusters(count, (Pairs(part.min(1), part.max(1)) for part in columns if len(part)))
+    found = clusters(count, (FingerprintPairs(part.min(1), part.max(1)) for part in columns if len(part)))
     label = list(range(count))
     for a, b in tied:
         label = [min(label[a], label[b]) if own in (label[a], label[b]) else own for own in label]

@@ -13,12 +13,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from stream.cli.main import invoke
-from stream.errors import InputError
-from stream.model import U64
-from stream.tools import find_near
-from stream.tools.find_near import NO_MATCH, nearest
-from stream.tools.find_pairs import distinct
+from simstream.cli.main import invoke
+from simstream.errors import InputError
+from simstream.model import U64
+from simstream.tools.find import near as find_near
+from simstream.tools.find.near import NO_MATCH, nearest
+from simstream.tools.find.pairs import distinct
 from tests import naive_find
 from tests.unit.test_find import as_lines, crowd
 
@@ -109,7 +109,7 @@ def test_where_nothing_is_near_the_output_is_empty(queries: list[int], corpus: l
 def test_it_reads_a_pipe_and_writes_one(tmp_path: Path) -> None:
     near, _ = files(tmp_path, [9, 0xFF << 40], [])
     done = subprocess.run(
-        [sys.executable, "-m", "stream.cli", "find-near", "--near", near, "-i", "-", "-d", "2"],
+        [sys.executable, "-m", "simstream", "find-near", "--near", near, "-i", "-", "-d", "2"],
         input=b"8\n11\n",
         capture_output=True,
         check=True,

@@ -12,18 +12,18 @@ from typing import Any
 
 import pytest
 
-from stream.log import open_log
-from stream.log.base import PAGES, Appender, LogOptions, Polled
-from stream.log.local_source import LocalSource
-from stream.log.local_writing import LocalAppender
-from stream.model import Columns, Page
-from stream.roles.context import Context
-from stream.roles.fingerprint import MAX_BYTES, FingerprintRole
-from stream.settings import FrameSettings, Settings, default_cache
-from stream.telemetry.health import Health
-from stream.telemetry.metrics import Metrics
-from stream.text.fingerprinter import Fingerprinter
-from stream.text.recipe import preset
+from simstream.log import open_log
+from simstream.log.base import PAGES, Appender, LogOptions, PollResult
+from simstream.log.local.page_consumer import LocalPageConsumer
+from simstream.log.local.writing import LocalAppender
+from simstream.model import FingerprintColumns, Page
+from simstream.roles.context import RoleContext
+from simstream.roles.fingerprint.role import MAX_BYTES, FingerprintRole
+from simstream.settings import FrameSettings, Settings, default_cache
+from simstream.telemetry.health import Health
+from simstream.telemetry.metrics import Metrics
+from simstream.text.fingerprinter import Fingerprinter
+from simstream.text.recipe import preset
 
 PARTITIONS = 8
 AT_ONCE = 20
@@ -38,7 +38,7 @@ class Slow(Fingerprinter):
     def watch(self, metrics: Metrics) -> None:
         self.metrics, self.done, self.most = metrics, 0, 0
 
-    def columns(self, pages: Sequence[Page]) -> Columns:
+    def columns(self, pages: Sequence[Page]) -> FingerprintColumns:
         self.most = max(self.most, int(self.metrics.pages._value.get()) - self.done)
         time.sleep(0.01)
         self.done += len(pages)
@@ -55,7 +55,7 @@ def run_over(
     role: type[FingerprintRole] = FingerprintRole,
 ) -> Slow:
     """One fingerprinter over a backlog, until it has seen all of it."""
-    context = Context(Settings(frame=frame, threads=threads))
+    context = RoleContext(Settings(frame=frame, threads=threads))
     with (
         open_log(str(folder), LogOptions(max_record_bytes=8 << 20)) as log,
         kind(preset("default"), default_cache(), workers=0) as slow,
@@ -92,7 +92,7 @@ def test_a_backlog_of_large_pages_is_bounded_in_bytes(tmp_path: Path) -> None:
 class Stuck(Slow):
     """Takes long over one page, and says when it begins and ends."""
 
-    def columns(self, pages: Sequence[Page]) -> Columns:
+    def columns(self, pages: Sequence[Page]) -> FingerprintColumns:
         if any(page.raw == SLOW_HTML for page in pages):
             self.began = time.monotonic()
             time.sleep(SLOW_S)
@@ -103,22 +103,22 @@ class Stuck(Slow):
 def test_the_consumer_is_polled_and_finished_pages_are_committed_while_one_page_takes_long(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("stream.roles.fingerprint.KEEP_EVERY_S", 0.1)
-    monkeypatch.setattr("stream.roles.fingerprint.COMMIT_EVERY_S", 0.0)
+    monkeypatch.setattr("simstream.roles.fingerprint.role.KEEP_EVERY_S", 0.1)
+    monkeypatch.setattr("simstream.roles.fingerprint.role.COMMIT_EVERY_S", 0.0)
     polled: list[float] = []
     commits: list[tuple[float, dict[int, int]]] = []
-    poll, commit = LocalSource.poll, LocalSource.commit
+    poll, commit = LocalPageConsumer.poll, LocalPageConsumer.commit
 
-    def noted(self: LocalSource, limit: int, timeout: float) -> Polled:
+    def noted(self: LocalPageConsumer, limit: int, timeout: float) -> PollResult:
         polled.append(time.monotonic())
         return poll(self, limit, timeout)
 
-    def noted_commit(self: LocalSource, offsets: dict[int, int]) -> None:
+    def noted_commit(self: LocalPageConsumer, offsets: dict[int, int]) -> None:
         commits.append((time.monotonic(), dict(offsets)))
         commit(self, offsets)
 
-    monkeypatch.setattr(LocalSource, "poll", noted)
-    monkeypatch.setattr(LocalSource, "commit", noted_commit)
+    monkeypatch.setattr(LocalPageConsumer, "poll", noted)
+    monkeypatch.setattr(LocalPageConsumer, "commit", noted_commit)
     pages = [b'{"text":"short"}'] * 5 + [b'{"html":"%s"}' % SLOW_HTML.encode()] + [b'{"text":"short"}'] * 60
     slow = run_over(tmp_path / "log", FrameSettings(max_pages=5), pages, 1, Stuck)
     assert isinstance(slow, Stuck)
@@ -145,9 +145,9 @@ def test_a_slow_page_does_not_hold_up_a_stop_and_what_was_done_before_it_is_comm
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     commits: list[dict[int, int]] = []
-    monkeypatch.setattr(LocalSource, "commit", lambda self, offsets: commits.append(dict(offsets)))
-    monkeypatch.setattr("stream.roles.fingerprint.COMMIT_EVERY_S", 3600.0)
-    context = Context(Settings(frame=FrameSettings(max_pages=5), threads=1, stop_timeout="500ms"))
+    monkeypatch.setattr(LocalPageConsumer, "commit", lambda self, offsets: commits.append(dict(offsets)))
+    monkeypatch.setattr("simstream.roles.fingerprint.role.COMMIT_EVERY_S", 3600.0)
+    context = RoleContext(Settings(frame=FrameSettings(max_pages=5), threads=1, stop_timeout="500ms"))
     with (
         open_log(str(tmp_path / "log"), LogOptions()) as log,
         Stuck(preset("default"), default_cache(), workers=0) as stuck,
@@ -173,12 +173,12 @@ def test_a_slow_page_does_not_hold_up_a_stop_and_what_was_done_before_it_is_comm
 def test_while_the_log_has_no_room_the_consumer_is_polled_and_health_says_why(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("stream.roles.fingerprint.KEEP_EVERY_S", 0.1)
+    monkeypatch.setattr("simstream.roles.fingerprint.role.KEEP_EVERY_S", 0.1)
     polled: list[float] = []
     said: list[tuple[float, str]] = []
-    poll, append, ready = LocalSource.poll, LocalAppender.append, Health.ready
+    poll, append, ready = LocalPageConsumer.poll, LocalAppender.append, Health.ready
 
-    def noted(self: LocalSource, limit: int, timeout: float) -> Polled:
+    def noted(self: LocalPageConsumer, limit: int, timeout: float) -> PollResult:
         polled.append(time.monotonic())
         return poll(self, limit, timeout)
 
@@ -199,7 +199,7 @@ def test_while_the_log_has_no_room_the_consumer_is_polled_and_health_says_why(
         begin(self, role, patience_s)
 
     monkeypatch.setattr(Health, "starting", starting)
-    monkeypatch.setattr(LocalSource, "poll", noted)
+    monkeypatch.setattr(LocalPageConsumer, "poll", noted)
     monkeypatch.setattr(LocalAppender, "append", slow)
     run_over(tmp_path / "log", FrameSettings(), [b'{"text":"short"}'], 1)
     assert {why for _, why in said} == {"fingerprint: the log takes no frames: its queue is full"}
@@ -210,7 +210,7 @@ def test_while_the_log_has_no_room_the_consumer_is_polled_and_health_says_why(
 
 
 def test_unacknowledged_frames_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("stream.roles.fingerprint.MAX_SENT_BYTES", 20_000)
+    monkeypatch.setattr("simstream.roles.fingerprint.role.MAX_SENT_BYTES", 20_000)
     sent: list[int] = []
     append, acknowledged = LocalAppender.append, LocalAppender.acknowledged
     held = threading.Event()
@@ -240,23 +240,23 @@ def test_pages_that_a_rebalance_makes_read_again_are_counted_once(
     class Held(Fingerprinter):
         """Takes its time over the first batch, which meanwhile belongs to nobody any more."""
 
-        def columns(self, pages: Sequence[Page]) -> Columns:
+        def columns(self, pages: Sequence[Page]) -> FingerprintColumns:
             if not began.is_set():
                 began.set()
                 time.sleep(0.5)
             return super().columns(pages)
 
-    poll, moved = LocalSource.poll, threading.Event()
+    poll, moved = LocalPageConsumer.poll, threading.Event()
 
-    def noted(self: LocalSource, limit: int, timeout: float) -> Polled:
+    def noted(self: LocalPageConsumer, limit: int, timeout: float) -> PollResult:
         if began.is_set() and not moved.is_set():
             moved.set()
             self.restart()
         return poll(self, limit, timeout)
 
-    monkeypatch.setattr(LocalSource, "poll", noted)
+    monkeypatch.setattr(LocalPageConsumer, "poll", noted)
     bad = 4
-    context = Context(Settings(frame=FrameSettings(max_pages=bad + 1), threads=1))
+    context = RoleContext(Settings(frame=FrameSettings(max_pages=bad + 1), threads=1))
     sample = context.metrics.registry.get_sample_value
     with (
         open_log(str(tmp_path / "log"), LogOptions()) as log,

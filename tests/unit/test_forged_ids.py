@@ -9,9 +9,9 @@ from pathlib import Path
 import mmh3
 import pytest
 
-from stream import Deduper
-from stream.cli.main import invoke
-from stream.wire.identity import identity_of
+from simstream import Deduper
+from simstream.cli.main import invoke
+from simstream.wire.identity import identity_of
 
 VICTIM = "https://victim.example/news/2026/03/02/bridge-reopens"
 FORGED = "https://evil.example/p?q=aaaaaaabJ_k4T@O8uYa+IVk@ETT8Q~~'24ZwAo:"

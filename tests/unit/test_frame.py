@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream.errors import FrameDamaged, FrameFormat
-from stream.model import REASONS, Columns, Kind
-from stream.wire import frame as frames
-from stream.wire.frame_format import FORMAT
+from simstream.errors import FrameDamaged, FrameFormat
+from simstream.model import REASONS, FingerprintColumns, PageKind
+from simstream.wire import frame as frames
+from simstream.wire.frame_format import FORMAT
 from tests.old_format import as_format
 
 names = st.text(st.characters(codec="utf-8"), max_size=12)
@@ -24,7 +24,7 @@ words64 = st.integers(0, 2**64 - 1)
 
 
 @st.composite
-def all_columns(draw: st.DrawFn, sketch_words: int = 2, most: int = 8) -> Columns:
+def all_columns(draw: st.DrawFn, sketch_words: int = 2, most: int = 8) -> FingerprintColumns:
     n = draw(st.integers(0, most))
 
     def column(values: st.SearchStrategy[int], dtype: type, width: int = 0) -> np.ndarray:
@@ -35,9 +35,9 @@ def all_columns(draw: st.DrawFn, sketch_words: int = 2, most: int = 8) -> Column
     offsets = sorted(draw(st.sets(st.integers(0, 2**40), min_size=n, max_size=n)))
     ids = [draw(names).encode() for _ in range(n)]
     urls = [draw(names).encode() for _ in range(n)]
-    return Columns(
+    return FingerprintColumns(
         offset=np.array(offsets, np.int64),
-        kind=column(st.integers(0, max(Kind)), np.uint8),
+        kind=column(st.integers(0, max(PageKind)), np.uint8),
         reason=column(st.integers(0, len(REASONS) - 1), np.uint8),
         time=column(st.integers(0, 2**62), np.int64),
         identity=column(words64, np.uint64, 2),
@@ -51,21 +51,22 @@ def all_columns(draw: st.DrawFn, sketch_words: int = 2, most: int = 8) -> Column
     )
 
 
-def header_for(columns: Columns, sketch_words: int = 2, **changes: object) -> frames.Header:
+def header_for(columns: FingerprintColumns, sketch_words: int = 2, **changes: object) -> frames.FrameHeader:
     to = int(columns.offset[-1]) + 1 if len(columns) else 0
-    header = frames.Header("1234abcd", "simstream.pages", "topic-id", 3, 0, to, sketch_words)
+    header = frames.FrameHeader("1234abcd", "simstream.pages", "topic-id", 3, 0, to, sketch_words)
     return msgspec.structs.replace(header, **changes)
 
 
-def same(a: Columns, b: Columns) -> bool:
+def same(a: FingerprintColumns, b: FingerprintColumns) -> bool:
     return all(
-        np.array_equal(getattr(a, field.name), getattr(b, field.name)) for field in dataclasses.fields(Columns)
+        np.array_equal(getattr(a, field.name), getattr(b, field.name))
+        for field in dataclasses.fields(FingerprintColumns)
     )
 
 
-def small() -> tuple[frames.Header, Columns]:
+def small() -> tuple[frames.FrameHeader, FingerprintColumns]:
     """Two pages, always the same."""
-    columns = Columns(
+    columns = FingerprintColumns(
         offset=np.array([5, 9], np.int64),
         kind=np.array([0, 3], np.uint8),
         reason=np.array([0, 3], np.uint8),
@@ -80,7 +81,7 @@ def small() -> tuple[frames.Header, Columns]:
         urls=b"u",
     )
     columns = dataclasses.replace(columns, id_ends=np.array([5, 6], np.uint32))
-    return frames.Header("1234abcd", "p", "t", 0, 4, 10, 2, first=True), columns
+    return frames.FrameHeader("1234abcd", "p", "t", 0, 4, 10, 2, first=True), columns
 
 
 @given(st.data(), st.sampled_from([0, 1, 2, 4]), st.booleans())
@@ -182,7 +183,7 @@ def test_contents_that_cannot_be_are_refused(changes: dict[str, object]) -> None
 
 @given(all_columns(most=12), st.integers(1, 5), st.integers(1, 600))
 def test_cuts_cover_all_pages_in_order_within_both_limits_and_one_page_always_fits(
-    columns: Columns, max_pages: int, max_bytes: int
+    columns: FingerprintColumns, max_pages: int, max_bytes: int
 ) -> None:
     ranges = list(frames.cuts(columns, max_pages, max_bytes))
     assert [page for start, stop in ranges for page in range(start, stop)] == list(range(len(columns)))
@@ -194,7 +195,7 @@ def test_cuts_cover_all_pages_in_order_within_both_limits_and_one_page_always_fi
 
 
 @given(all_columns(most=12), st.data())
-def test_what_is_taken_encodes_as_the_pages_alone(columns: Columns, data: st.DataObject) -> None:
+def test_what_is_taken_encodes_as_the_pages_alone(columns: FingerprintColumns, data: st.DataObject) -> None:
     start = data.draw(st.integers(0, len(columns)))
     stop = data.draw(st.integers(start, len(columns)))
     part = frames.take(columns, start, stop)

@@ -10,11 +10,11 @@ import msgspec
 import numpy as np
 import pytest
 
-from stream.errors import FrameDamaged, FrameFormat
-from stream.judge.acceptor import Accepted, Acceptor, Ignored
-from stream.model import REASONS, Columns, Kind
-from stream.wire import frame as frames
-from stream.wire.frame_format import FORMAT
+from simstream.errors import FrameDamaged, FrameFormat
+from simstream.judge.acceptor import AcceptedPages, Acceptor, IgnoreReason
+from simstream.model import REASONS, FingerprintColumns, PageKind
+from simstream.wire import frame as frames
+from simstream.wire.frame_format import FORMAT
 from tests.old_format import as_format, as_format_1
 from tests.unit.test_frame import same, small
 
@@ -67,11 +67,11 @@ def test_each_bit_of_a_newer_frame_is_under_its_checksum() -> None:
             frames.decode(bytes(broken))
 
 
-def newer(header: frames.Header, columns: Columns, what: str) -> bytes:
+def newer(header: frames.FrameHeader, columns: FingerprintColumns, what: str) -> bytes:
     """A frame of two pages as a version to come might write it."""
     if what == "format":
         return as_format(FORMAT + 1, frames.encode(header, columns))
-    least = {"kind": max(Kind) + 1, "reason": len(REASONS)}[what]
+    least = {"kind": max(PageKind) + 1, "reason": len(REASONS)}[what]
     return frames.encode(header, replace(columns, **{what: np.full(2, least, np.uint8)}))
 
 
@@ -84,5 +84,5 @@ def test_the_acceptor_stops_before_a_frame_that_only_a_newer_version_understands
     with pytest.raises(FrameFormat, match="newer simstream"):
         acceptor.accept(0, newer(header, columns, what), 10**12)
     assert vars(acceptor) == before, "nothing is accepted, passed over or left open"
-    assert acceptor.accept(0, b"smfr", 10**12) is Ignored.DAMAGED
-    assert isinstance(acceptor.accept(1, frames.encode(header, columns), 10**12), Accepted)
+    assert acceptor.accept(0, b"smfr", 10**12) is IgnoreReason.DAMAGED
+    assert isinstance(acceptor.accept(1, frames.encode(header, columns), 10**12), AcceptedPages)

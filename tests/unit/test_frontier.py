@@ -16,58 +16,58 @@ from scrapy.settings import Settings
 from scrapy.statscollectors import MemoryStatsCollector
 from scrapy.utils.request import RequestFingerprinter
 
-from stream.crawlers.frontier import Decision, decide
-from stream.crawlers.held import Held
-from stream.crawlers.middleware import page_of
-from stream.crawlers.options import Options, options_of
-from stream.errors import SettingsError
-from stream.model import Source, Verdict
+from simstream.crawlers.frontier import LinkDecision, decide
+from simstream.crawlers.held import WaitingLinks
+from simstream.crawlers.middleware import page_of
+from simstream.crawlers.options import CrawlOptions, options_of
+from simstream.errors import SettingsError
+from simstream.model import PageSource, Verdict
 
 
 def verdict(kind: str, canonical: str | None = "a") -> Verdict:
     return Verdict(
-        "b", None, kind, None, None, None, None, "1", canonical, (), None, "0" * 8, 1, 1, Source("pages", 0, 0)
+        "b", None, kind, None, None, None, None, "1", canonical, (), None, "0" * 8, 1, 1, PageSource("pages", 0, 0)
     )
 
 
 def test_links_of_a_near_duplicate_wait_or_are_dropped() -> None:
-    assert decide(verdict("near_duplicate"), 0, Options()) == Decision(True, 1, priority=-100)
-    assert decide(verdict("near_duplicate"), 0, Options(links="drop")) == Decision(True, 1, drop=True)
+    assert decide(verdict("near_duplicate"), 0, CrawlOptions()) == LinkDecision(True, 1, priority=-100)
+    assert decide(verdict("near_duplicate"), 0, CrawlOptions(links="drop")) == LinkDecision(True, 1, drop=True)
 
 
 def test_a_page_without_a_verdict_is_kept() -> None:
-    assert decide(None, 2, Options()) == Decision(False, 2)
+    assert decide(None, 2, CrawlOptions()) == LinkDecision(False, 2)
 
 
 def test_a_page_fetched_again_is_a_duplicate_only_where_it_was_one() -> None:
-    assert not decide(verdict("unchanged", canonical="b"), 0, Options()).duplicate
-    assert decide(verdict("unchanged", canonical="a"), 0, Options()).duplicate
+    assert not decide(verdict("unchanged", canonical="b"), 0, CrawlOptions()).duplicate
+    assert decide(verdict("unchanged", canonical="a"), 0, CrawlOptions()).duplicate
 
 
 def test_a_new_page_ends_a_chain_and_one_with_nothing_to_compare_does_not() -> None:
-    assert decide(verdict("new"), 3, Options()).chain == 0
-    assert decide(verdict("too_short"), 3, Options()).chain == 3
+    assert decide(verdict("new"), 3, CrawlOptions()).chain == 0
+    assert decide(verdict("too_short"), 3, CrawlOptions()).chain == 3
 
 
 def test_a_chain_may_be_followed_to_a_depth() -> None:
-    options = Options(links="drop", duplicate_depth=2)
+    options = CrawlOptions(links="drop", duplicate_depth=2)
     drops = [decide(verdict("near_duplicate"), chain, options).drop for chain in range(4)]
     assert drops == [False, False, True, True]
 
 
 def test_links_may_lose_priority_with_each_duplicate_in_a_row() -> None:
-    options = Options(links="deprioritize", priority=-10, duplicate_depth=1)
+    options = CrawlOptions(links="deprioritize", priority=-10, duplicate_depth=1)
     found = [decide(verdict("near_duplicate"), chain, options) for chain in range(3)]
     assert [(decision.drop, decision.priority) for decision in found] == [(False, 0), (False, -10), (False, -20)]
 
 
 def test_links_may_be_followed_all_the_same() -> None:
-    assert decide(verdict("near_duplicate"), 5, Options(links="follow")) == Decision(True, 6)
+    assert decide(verdict("near_duplicate"), 5, CrawlOptions(links="follow")) == LinkDecision(True, 6)
 
 
 def test_settings_are_read_with_their_types() -> None:
     settings = Settings({"SIMSTREAM_WAIT": "0.5", "SIMSTREAM_DROP_ITEMS": "1", "SIMSTREAM_LINKS": "follow"})
-    assert options_of(settings) == Options(wait=0.5, drop_items=True, links="follow")
+    assert options_of(settings) == CrawlOptions(wait=0.5, drop_items=True, links="follow")
 
 
 @pytest.mark.parametrize(
@@ -101,18 +101,18 @@ def test_what_is_no_text_or_empty_is_not_sent() -> None:
     assert page_of(HtmlResponse("https://a.example/1", body=b"")) is None
 
 
-def held(most: int = 10, trials: Callable[[str], int] = lambda _: 10) -> Held:
+def held(most: int = 10, trials: Callable[[str], int] = lambda _: 10) -> WaitingLinks:
     crawler = Crawler(Spider)
     crawler.stats = MemoryStatsCollector(crawler)
     crawler.request_fingerprinter = RequestFingerprinter(crawler)
-    return Held(crawler, most, trials)
+    return WaitingLinks(crawler, most, trials)
 
 
 def link(number: int, **more: bool) -> Request:
     return Request(f"https://a.example/{number}", **more)  # type: ignore[arg-type]
 
 
-def taken(links: Held) -> list[str]:
+def taken(links: WaitingLinks) -> list[str]:
     return [request.url.rpartition("/")[2] for request in links.take(10)]
 
 
@@ -145,7 +145,7 @@ import scrapy
 class Small(scrapy.Spider):
     name = "small"
     start_urls = ["data:text/html,x"]
-    custom_settings = {"SPIDER_MIDDLEWARES": {"stream.crawlers.FrontierMiddleware": 500}}
+    custom_settings = {"SPIDER_MIDDLEWARES": {"simstream.crawlers.FrontierMiddleware": 500}}
 """
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from stream.model import Page, Record
-from stream.roles.gathering import MAX_HTML_PAGES, ShareGatherer
-from stream.roles.shares import Flow, Share, ShareMaker
-from stream.wire.frame import Header
+from simstream.model import Page, Record
+from simstream.roles.fingerprint.gathering import MAX_HTML_PAGES, ShareGatherer
+from simstream.roles.fingerprint.shares import PageShare, PartitionFlow, ShareMaker
+from simstream.wire.frame import FrameHeader
 
 
 class Maker(ShareMaker):
@@ -25,18 +25,18 @@ class Maker(ShareMaker):
             page.text = value.decode()
         return page
 
-    def share(self, flow: Flow, records: Sequence[Record], pages: Sequence[Page]) -> Share:
-        header = Header("recipe", "pages", "id", flow.partition, flow.next, records[-1].offset + 1, 3)
+    def share(self, flow: PartitionFlow, records: Sequence[Record], pages: Sequence[Page]) -> PageShare:
+        header = FrameHeader("recipe", "pages", "id", flow.partition, flow.next, records[-1].offset + 1, 3)
         flow.next = header.to
-        return Share(flow, header, records, pages)
+        return PageShare(flow, header, records, pages)
 
 
 def record(partition: int, offset: int, value: bytes = b"text") -> Record:
     return Record("pages", partition, offset, None, value)
 
 
-def flows(count: int) -> dict[int, Flow]:
-    return {partition: Flow(partition, 0, True) for partition in range(count)}
+def flows(count: int) -> dict[int, PartitionFlow]:
+    return {partition: PartitionFlow(partition, 0, True) for partition in range(count)}
 
 
 def test_what_comes_within_the_linger_is_one_batch_over_all_partitions() -> None:
@@ -76,7 +76,7 @@ def test_records_of_a_partition_that_went_are_dropped_and_it_begins_anew_when_it
     gatherer, running = ShareGatherer(Maker(), 2_000, 1.0), flows(2)
     gatherer.add([record(0, 0), record(1, 0), record(1, 1)], running)
     running[1].running = False
-    running[1] = Flow(1, 1, False)
+    running[1] = PartitionFlow(1, 1, False)
     gatherer.add([record(1, 1), record(1, 2)], running)
     spans = [
         (share.flow.partition, share.header.start, share.header.to)

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from stream.errors import LogDamaged
-from stream.files.layer import Files
-from stream.log.base import TopicInfo
-from stream.log.local_files import GroupFile
-from stream.log.local_groups import FILE_HEADER, FILE_MAGIC, HEADER_SIZE, encode_group
+from simstream.errors import LogDamaged
+from simstream.files.layer import FileSystem
+from simstream.log.base import TopicInfo
+from simstream.log.local.record_groups import FILE_HEADER, FILE_MAGIC, HEADER_SIZE, encode_group
+from simstream.log.local.topic_file import GroupFile
 
 TOPIC = TopicInfo("t.pages", str(uuid.UUID(int=7)), 1)
 FIRM = encode_group([b"a record"], 0, 0, 1)
@@ -66,7 +66,7 @@ def test_a_group_that_appears_between_two_reads_is_no_damage(
     with path.open("r+b", buffering=0) as writer:
         writer.seek(FILE_HEADER)
         writer.write(tail)
-        file = GroupFile(path, TOPIC, Files())
+        file = GroupFile(path, TOPIC, FileSystem())
 
         def cut_off() -> None:
             writer.truncate(FILE_HEADER)
@@ -87,7 +87,7 @@ def test_a_valid_group_behind_a_broken_one_is_damage(path: Path, broken: int) ->
     data = bytearray(GROUP + FIRM)
     data[broken] ^= 1
     path.write_bytes(path.read_bytes() + data)
-    file = GroupFile(path, TOPIC, Files())
+    file = GroupFile(path, TOPIC, FileSystem())
     with pytest.raises(LogDamaged, match=rf"at byte {FILE_HEADER}"):
         file.next()
     file.close()
@@ -95,6 +95,6 @@ def test_a_valid_group_behind_a_broken_one_is_damage(path: Path, broken: int) ->
 
 def test_a_valid_group_in_the_bytes_of_a_broken_one_is_a_torn_tail(path: Path) -> None:
     path.write_bytes(path.read_bytes() + GROUP[:-1])
-    file = GroupFile(path, TOPIC, Files())
+    file = GroupFile(path, TOPIC, FileSystem())
     assert file.next() is None
     file.close()

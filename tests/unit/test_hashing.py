@@ -7,9 +7,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stream.kernels.hashing import hash_words, mix, murmur
-from stream.kernels.sketch import sketch
-from stream.text import tables
+from simstream.kernels.hashing import hash_words, mix, murmur
+from simstream.kernels.text.sketch import sketch
+from simstream.text import unicode_tables as tables
 from tests import naive_text
 from tests.short import examples
 

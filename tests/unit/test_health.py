@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from stream.telemetry import health as module
-from stream.telemetry.health import Health
+from simstream.telemetry import health as module
+from simstream.telemetry.health import Health
 
 
 class Clock:

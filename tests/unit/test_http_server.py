@@ -10,9 +10,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from stream.telemetry.health import Health
-from stream.telemetry.http import HttpLimits, HttpServer
-from stream.telemetry.metrics import Metrics
+from simstream.telemetry.health import Health
+from simstream.telemetry.http import HttpLimits, HttpServer
+from simstream.telemetry.metrics import Metrics
 
 LIMITS = HttpLimits(connections=8, seconds=0.5, request_bytes=4096)
 PATIENT = HttpLimits(connections=8, seconds=60.0)

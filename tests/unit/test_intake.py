@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from stream.log import open_log
-from stream.log.base import PAGES, LogOptions, Source
-from stream.roles import intake as module
-from stream.roles.intake import Intake
-from stream.telemetry.metrics import Metrics
+from simstream.log import open_log
+from simstream.log.base import PAGES, LogOptions, PageConsumer
+from simstream.roles.fingerprint import intake as module
+from simstream.roles.fingerprint.intake import IntakeMetrics
+from simstream.telemetry.metrics import Metrics
 
 AGE_S = 100.0
 
 
-def read(intake: Intake, source: Source, count: int) -> None:
+def read(intake: IntakeMetrics, source: PageConsumer, count: int) -> None:
     """Read so many pages, as the role does."""
     records = source.poll(count, 1.0).records or source.poll(count, 1.0).records
     assert len(records) == count
@@ -29,7 +29,7 @@ def test_lag_in_seconds_is_the_age_of_what_waits_and_0_where_nothing_waits(
 ) -> None:
     monkeypatch.setattr(module, "EVERY_S", 0.0)
     metrics = Metrics()
-    intake = Intake(metrics)
+    intake = IntakeMetrics(metrics)
 
     def lag(unit: str) -> float:
         found = metrics.registry.get_sample_value(f"simstream_source_lag_{unit}", {"partition": "0"})

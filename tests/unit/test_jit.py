@@ -10,8 +10,8 @@ from numba.core import caching
 
 for kind in (caching.CompileResultCacheImpl, caching.CacheImpl):
     kind._locator_classes = []
-import stream.kernels.hamming
-from stream.kernels.jit import kernel
+import simstream.kernels.index.hamming
+from simstream.kernels.jit import kernel
 
 def double(number):
     return 2 * number

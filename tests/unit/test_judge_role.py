@@ -11,18 +11,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from stream.log import open_log
-from stream.log.base import FINGERPRINTS, PAGES, VERDICTS, Election, Log
-from stream.model import Columns
-from stream.roles.context import Context
-from stream.roles.following import CLOSE_BY, Following
-from stream.roles.judge import Candidacy, JudgeRole
-from stream.roles.keeper import Keeper
-from stream.settings import Settings
-from stream.text.policy import Policy, make_policy
-from stream.text.recipe import preset
-from stream.wire import frame as frames
-from stream.wire.position import Position
+from simstream.judge.policy import Policy, make_policy
+from simstream.log import open_log
+from simstream.log.base import FINGERPRINTS, PAGES, VERDICTS, Election, Log
+from simstream.model import FingerprintColumns
+from simstream.roles.context import RoleContext
+from simstream.roles.judge.following import CLOSE_BY, LogFollower
+from simstream.roles.judge.role import Candidacy, JudgeRole
+from simstream.roles.judge.snapshots import SnapshotKeeper
+from simstream.settings import Settings
+from simstream.text.recipe import preset
+from simstream.wire import frame as frames
+from simstream.wire.position import Position
 
 RECIPE = "0badcafe"
 PATIENCE = 30.0
@@ -47,7 +47,7 @@ def append_frames(log: Log, policy: Policy, begin: int, end: int) -> None:
     with log.appender(FINGERPRINTS) as appender:
         for offset in range(begin, end):
             name = b"page%d" % offset
-            columns = Columns(
+            columns = FingerprintColumns(
                 offset=np.array([offset], np.int64),
                 kind=np.zeros(1, np.uint8),
                 reason=np.zeros(1, np.uint8),
@@ -61,16 +61,16 @@ def append_frames(log: Log, policy: Policy, begin: int, end: int) -> None:
                 ids=name,
                 urls=b"",
             )
-            header = frames.Header(
+            header = frames.FrameHeader(
                 RECIPE, source.name, source.id, 0, offset, offset + 1, sketch_words, first=offset == 0
             )
             appender.append(frames.encode(header, columns), partition=0)
 
 
 @contextmanager
-def judging(log: Log, policy: Policy, state: Path | None = None) -> Iterator[Context]:
+def judging(log: Log, policy: Policy, state: Path | None = None) -> Iterator[RoleContext]:
     """A judge in a thread, which is asked to end at the end."""
-    context = Context(Settings(state=str(state) if state else None))
+    context = RoleContext(Settings(state=str(state) if state else None))
     thread = threading.Thread(target=JudgeRole(log, policy, context).run)
     thread.start()
     try:
@@ -88,7 +88,7 @@ def until(condition: Callable[[], bool], what: str) -> None:
         time.sleep(0.01)
 
 
-def why(context: Context) -> str:
+def why(context: RoleContext) -> str:
     told = context.health.told().get("judge")
     return told["why"] if told else ""
 
@@ -100,15 +100,15 @@ def test_a_judge_that_is_far_behind_leaves_the_election_to_one_that_is_close(
     append_frames(log, policy, 0, count)
     with judging(log, policy, tmp_path / "close"):
         until(lambda: sum(log.end_offsets(VERDICTS).values()) == count, "all is published")
-    step, held = Following._step, threading.Event()
+    step, held = LogFollower._step, threading.Event()
 
-    def slow(self: Following, published: Position | None) -> int:
+    def slow(self: LogFollower, published: Position | None) -> int:
         """No step further as long as `held` says so, in the judge without a state."""
         if self._context.settings.state is None and not held.wait(0.05):
             return self._behind(published)
         return step(self, published)
 
-    monkeypatch.setattr(Following, "_step", slow)
+    monkeypatch.setattr(LogFollower, "_step", slow)
     append_frames(log, policy, count, count + 1)
     with judging(log, policy) as far:
         until(lambda: f"{count} frames behind" in why(far), "it follows")
@@ -122,7 +122,7 @@ def test_a_judge_that_is_far_behind_leaves_the_election_to_one_that_is_close(
 
 
 def test_a_judge_stands_once_it_is_close_and_goes_on_standing(log: Log) -> None:
-    context = Context(Settings())
+    context = RoleContext(Settings())
     with Candidacy(log, context) as candidacy:
         assert not candidacy.is_elected(CLOSE_BY + 1)
         assert log.running().judges == ()
@@ -135,11 +135,11 @@ def test_the_last_snapshot_does_not_hold_the_election_and_is_named_in_health(
 ) -> None:
     begun, may = threading.Event(), threading.Event()
 
-    def slow(self: Keeper, frame: int, ordinal: int, published: int) -> None:
+    def slow(self: SnapshotKeeper, frame: int, ordinal: int, published: int) -> None:
         begun.set()
         assert may.wait(PATIENCE)
 
-    monkeypatch.setattr(Keeper, "finish", slow)
+    monkeypatch.setattr(SnapshotKeeper, "finish", slow)
     with judging(log, policy, tmp_path / "state") as context:
         until(lambda: bool(log.running().judges), "it is elected")
         context.stop.set()

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from stream.errors import BrokerUnreachable, VerdictLate
-from stream.queries import judging
-from stream.queries.judging import Judge
-from stream.queries.models import JudgedPage
+from simstream.errors import BrokerUnreachable, VerdictLate
+from simstream.queries import judging
+from simstream.queries.judging import VerdictCaller
+from simstream.queries.models import PageToJudge
 
 
 class SlowClient:
@@ -52,7 +52,7 @@ def test_no_verdict_comes_after_the_time_that_was_given(client: type[SlowClient]
     setattr(client, slow, 0.5)
 
     async def play() -> None:
-        judge = Judge("log", "prefix", None)
+        judge = VerdictCaller("log", "prefix", None)
         began = time.monotonic()
         with pytest.raises(VerdictLate, match=r"within 0\.0001 s"):
             await judge.judge({"id": "a"}, 0.0001)
@@ -68,7 +68,7 @@ def test_a_client_that_did_not_open_is_opened_again(client: type[SlowClient]) ->
     client.fails = BrokerUnreachable("no broker", "start it")
 
     async def play() -> None:
-        judge = Judge("log", "prefix", None)
+        judge = VerdictCaller("log", "prefix", None)
         with pytest.raises(BrokerUnreachable):
             await judge.judge({"id": "a"}, 5.0)
         client.fails = None
@@ -83,7 +83,7 @@ def test_closing_while_the_client_opens_waits_for_nothing(client: type[SlowClien
     client.opens_in = 60.0
 
     async def play() -> None:
-        judge = Judge("log", "prefix", None)
+        judge = VerdictCaller("log", "prefix", None)
         with pytest.raises(VerdictLate):
             await judge.judge({"id": "a"}, 0.01)
         await judge.close()
@@ -94,7 +94,7 @@ def test_closing_while_the_client_opens_waits_for_nothing(client: type[SlowClien
 
 
 def test_a_whole_number_is_the_id_of_a_page_and_no_other_number_is() -> None:
-    assert JudgedPage.model_validate_json('{"id": 7, "text": "x"}').id == 7
+    assert PageToJudge.model_validate_json('{"id": 7, "text": "x"}').id == 7
     for wrong in ("7.5", "true", "[7]"):
         with pytest.raises(ValidationError):
-            JudgedPage.model_validate_json(f'{{"id": {wrong}, "text": "x"}}')
+            PageToJudge.model_validate_json(f'{{"id": {wrong}, "text": "x"}}')

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaException
 
-from stream.log import kafka_cluster
-from stream.log.base import LogOptions
-from stream.log.kafka_cluster import Cluster
+from simstream.log.base import LogOptions
+from simstream.log.kafka import cluster as kafka_cluster
+from simstream.log.kafka.cluster import KafkaCluster
 
 END_S = 30.0
 
@@ -33,4 +33,4 @@ class Unanswered(Future[Any]):
 def test_an_answer_that_never_comes_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kafka_cluster, "GRACE_S", 0.1)
     with pytest.raises(KafkaException, match="did not end a question in time"):
-        Cluster("127.0.0.1:1", LogOptions()).answer(Unanswered(), 0.1)
+        KafkaCluster("127.0.0.1:1", LogOptions()).answer(Unanswered(), 0.1)

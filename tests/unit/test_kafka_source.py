@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from stream.log import kafka_source
-from stream.log.base import LogOptions, TopicInfo
-from stream.log.kafka_cluster import Cluster
-from stream.log.kafka_reader import DEFAULTS
-from stream.log.kafka_source import GATHERED_BYTES, KafkaSource
+from simstream.log.base import LogOptions, TopicInfo
+from simstream.log.kafka import page_consumer as kafka_source
+from simstream.log.kafka.cluster import KafkaCluster
+from simstream.log.kafka.page_consumer import GATHERED_BYTES, KafkaPageConsumer
+from simstream.log.kafka.reader import DEFAULTS
 
 LINGER_MS = 15
 
 
-class Known(Cluster):
+class Known(KafkaCluster):
     """A cluster that knows its topics without a broker."""
 
     def describe(self, topics: Sequence[str]) -> dict[str, TopicInfo]:
@@ -33,7 +33,7 @@ def fetches(client: Mapping[str, int], monkeypatch: pytest.MonkeyPatch) -> tuple
         return make(kind, config)
 
     monkeypatch.setattr(kafka_source, "make", noted)
-    KafkaSource(Known("127.0.0.1:1", LogOptions(client=client)), LINGER_MS).close()
+    KafkaPageConsumer(Known("127.0.0.1:1", LogOptions(client=client)), LINGER_MS).close()
     return made[0].get("fetch.min.bytes"), made[0].get("fetch.wait.max.ms")
 
 

@@ -16,16 +16,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from stream.errors import StateDamaged, StateFull, StateLocked, WrongLog
-from stream.files.layer import Files
-from stream.files.part import Fact, Part
-from stream.files.sealed import Sealed
-from stream.roles import keeper as module
-from stream.roles import rot
-from stream.roles.context import Context
-from stream.roles.keeper import Keeper
-from stream.settings import Settings
-from stream.wire.position import Position
+from simstream.errors import StateDamaged, StateFull, StateLocked, WrongLog
+from simstream.files.layer import FileSystem
+from simstream.files.part import Fact, SnapshotPart
+from simstream.files.sealed import SealedFile
+from simstream.roles.context import RoleContext
+from simstream.roles.judge import rot
+from simstream.roles.judge import snapshots as module
+from simstream.roles.judge.snapshots import SnapshotKeeper
+from simstream.settings import Settings
+from simstream.wire.position import Position
 
 LOG = "the log"
 ALWAYS = Settings(snapshot_pages=1)
@@ -45,20 +45,20 @@ class Pages:
             self.frame += 1
         return self
 
-    def parts(self) -> list[Part]:
-        sealed = Part(f"seen-{self.frame}", "seen", {}, {"frame": np.array([self.frame])})
-        return [Part("frames", "frames", {}, {"frames": self.frames}, changes=True), sealed]
+    def parts(self) -> list[SnapshotPart]:
+        sealed = SnapshotPart(f"seen-{self.frame}", "seen", {}, {"frame": np.array([self.frame])})
+        return [SnapshotPart("frames", "frames", {}, {"frames": self.frames}, changes=True), sealed]
 
     def facts(self, log_id: str) -> dict[str, Fact]:
         return {"log_id": log_id, "frame": self.frame, "ordinal": 10 * self.frame}
 
-    def restore(self, parts: Sequence[Part], facts: Mapping[str, Any], log_id: str) -> None:
+    def restore(self, parts: Sequence[SnapshotPart], facts: Mapping[str, Any], log_id: str) -> None:
         if facts["log_id"] != log_id:
             raise WrongLog("the state was made from another log", "choose another folder")
         self.frames = next(part for part in parts if part.name == "frames").arrays["frames"]
         self.frame = facts["frame"]
 
-    def on_disk(self, files: Files, found: Iterable[Sealed]) -> None:
+    def on_disk(self, files: FileSystem, found: Iterable[SealedFile]) -> None:
         self.on_files += [each.name for each in found]
 
 
@@ -69,17 +69,17 @@ def folder(tmp_path: Path) -> Path:
 
 @contextmanager
 def keeping(
-    folder: Path, state: Pages, settings: Settings = ALWAYS, files: Files | None = None, log: str = LOG
-) -> Iterator[Keeper]:
-    with Keeper(str(folder), state, log, Context(settings), files) as keeper:
+    folder: Path, state: Pages, settings: Settings = ALWAYS, files: FileSystem | None = None, log: str = LOG
+) -> Iterator[SnapshotKeeper]:
+    with SnapshotKeeper(str(folder), state, log, RoleContext(settings), files) as keeper:
         yield keeper
 
 
-def turn(keeper: Keeper, state: Pages, published: int) -> None:
+def turn(keeper: SnapshotKeeper, state: Pages, published: int) -> None:
     keeper.turn(state.frame, 10 * state.frame, published)
 
 
-def until(keeper: Keeper, state: Pages, published: int, condition: Callable[[], object]) -> None:
+def until(keeper: SnapshotKeeper, state: Pages, published: int, condition: Callable[[], object]) -> None:
     end = time.monotonic() + 20
     while not condition():
         assert time.monotonic() < end
@@ -138,7 +138,7 @@ def test_it_is_what_the_state_was_when_it_was_taken(folder: Path) -> None:
 
 
 def test_the_judge_goes_on_while_a_snapshot_is_written(folder: Path) -> None:
-    class Held(Files):
+    class Held(FileSystem):
         may = threading.Event()
 
         def fsync(self, descriptor: int) -> None:
@@ -226,7 +226,7 @@ def test_a_folder_is_for_one(folder: Path) -> None:
         pass
 
 
-class Full(Files):
+class Full(FileSystem):
     """No room as long as it is so."""
 
     full = True
@@ -274,7 +274,7 @@ def test_a_full_disk_at_the_end_is_no_error(folder: Path) -> None:
 
 
 def test_a_failing_commit_is_tried_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Stuck(Files):
+    class Stuck(FileSystem):
         stuck = True
 
         def rename(self, old: Path, new: Path) -> None:
@@ -298,9 +298,9 @@ def test_a_folder_that_is_gone_is_judged_anew(folder: Path) -> None:
 
 
 def test_the_age_of_the_snapshot_is_a_metric(folder: Path) -> None:
-    context = Context(ALWAYS)
+    context = RoleContext(ALWAYS)
     state = Pages().judge(5)
-    with Keeper(str(folder), state, LOG, context) as keeper:
+    with SnapshotKeeper(str(folder), state, LOG, context) as keeper:
         assert math.isnan(context.metrics.registry.get_sample_value("simstream_snapshot_age_seconds") or 0)
         keeper.finish(5, 50, 5)
         assert 0 <= (context.metrics.registry.get_sample_value("simstream_snapshot_age_seconds") or 0) < 60
@@ -336,8 +336,8 @@ def test_where_the_newest_snapshot_is_damaged_the_one_before_goes_on(
     else:
         turn_over(bad)
     state = Pages()
-    context = Context(ALWAYS)
-    with Keeper(str(folder), state, LOG, context) as keeper:
+    context = RoleContext(ALWAYS)
+    with SnapshotKeeper(str(folder), state, LOG, context) as keeper:
         assert keeper.load(published(7), log_begins=2)
         assert state.frame == 3
         assert "is damaged" in caplog.text
@@ -386,10 +386,10 @@ def test_where_neither_snapshots_nor_log_are_whole_the_start_is_refused_and_no_f
 def test_a_file_found_damaged_in_use_is_verified_at_the_next_start(folder: Path) -> None:
     """Chunks of pages are verified when they are read; here the fake's parts are such."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module.Pages, "KINDS", frozenset({"seen"}))
+        patch.setattr(module.PageStore, "KINDS", frozenset({"seen"}))
         saved(folder, 3, 6)
         turn_over(newest(folder)["sealed"], at=64)
-        keeper = Keeper(str(folder), Pages(), LOG, Context(ALWAYS))
+        keeper = SnapshotKeeper(str(folder), Pages(), LOG, RoleContext(ALWAYS))
         assert keeper.load(published(6), 0)
         keeper.__exit__(StateDamaged, StateDamaged("a record is damaged", ""), None)
         assert loaded(folder, 6) == 3
@@ -399,7 +399,7 @@ def test_a_file_found_damaged_in_use_is_verified_at_the_next_start(folder: Path)
 class NotFitting(Pages):
     """A state whose parts do not fit together, which shows only when it is taken up."""
 
-    def restore(self, parts: Sequence[Part], facts: Mapping[str, Any], log_id: str) -> None:
+    def restore(self, parts: Sequence[SnapshotPart], facts: Mapping[str, Any], log_id: str) -> None:
         raise StateDamaged("counts do not agree", "delete it")
 
 
@@ -412,11 +412,11 @@ def test_a_snapshot_that_does_not_fit_together_ends_one_run_only(folder: Path) -
 
 def test_a_file_that_rots_while_the_judge_runs_ends_it_by_name_and_the_next_start_goes_on(folder: Path) -> None:
     state = Pages().judge(3)
-    context = Context(ALWAYS)
+    context = RoleContext(ALWAYS)
     read = context.metrics.registry.get_sample_value
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(rot, "REST_S", 0.01)
-        with Keeper(str(folder), state, LOG, context) as keeper:
+        with SnapshotKeeper(str(folder), state, LOG, context) as keeper:
             keeper.finish(3, 30, 3)
             turn(keeper, state, 3)
             until(keeper, state, 3, lambda: read("simstream_state_verified_timestamp_seconds"))
@@ -430,10 +430,10 @@ def test_a_file_that_rots_while_the_judge_runs_ends_it_by_name_and_the_next_star
 
 def test_a_file_that_is_given_up_while_it_is_verified_is_no_damage(folder: Path) -> None:
     state = Pages()
-    context = Context(ALWAYS)
+    context = RoleContext(ALWAYS)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(rot, "REST_S", 0.0)
-        with Keeper(str(folder), state, LOG, context) as keeper:
+        with SnapshotKeeper(str(folder), state, LOG, context) as keeper:
             for frame in range(1, 60):
                 state.judge(1)
                 keeper.finish(frame, 10 * frame, frame)

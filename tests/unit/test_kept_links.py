@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from scrapy import Request
 
-from stream.crawlers import jobdir
-from stream.crawlers.jobdir import FILE
-from stream.crawlers.router import LinkRouter
+from simstream.crawlers import jobdir
+from simstream.crawlers.jobdir import FILE
+from simstream.crawlers.router import LinkRouter
 from tests.unit.test_link_kinds import TRIALS, followed, page, router, verdict, visited
 
 

@@ -11,14 +11,14 @@ from scrapy.http import HtmlResponse
 from scrapy.statscollectors import MemoryStatsCollector
 from scrapy.utils.request import RequestFingerprinter
 
-from stream.crawlers import kinds
-from stream.crawlers import router as router_module
-from stream.crawlers.copies import is_named_after
-from stream.crawlers.kinds import FAMILY_TRIALS, KindYields, kind_of
-from stream.crawlers.options import Options
-from stream.crawlers.origin import UNJUDGED, origin_of
-from stream.crawlers.router import LinkRouter
-from stream.model import Source, Verdict
+from simstream.crawlers import kinds
+from simstream.crawlers import router as router_module
+from simstream.crawlers.copies import is_named_after
+from simstream.crawlers.kinds import FAMILY_TRIALS, KindYields, kind_of
+from simstream.crawlers.options import CrawlOptions
+from simstream.crawlers.origin import UNJUDGED, origin_of
+from simstream.crawlers.router import LinkRouter
+from simstream.model import PageSource, Verdict
 
 TRIALS = 3
 
@@ -89,7 +89,7 @@ def test_the_number_of_known_kinds_is_bounded(monkeypatch: pytest.MonkeyPatch) -
 class StubChannel:
     """What a router needs of a channel."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: CrawlOptions) -> None:
         self.options = options
         self.counted: dict[str, int] = {}
 
@@ -101,11 +101,11 @@ def router(**options: Any) -> LinkRouter:
     crawler = Crawler(Spider)
     crawler.stats = MemoryStatsCollector(crawler)
     crawler.request_fingerprinter = RequestFingerprinter(crawler)
-    return LinkRouter(crawler, StubChannel(Options(**({"trials": TRIALS} | options))))  # type: ignore[arg-type]
+    return LinkRouter(crawler, StubChannel(CrawlOptions(**({"trials": TRIALS} | options))))  # type: ignore[arg-type]
 
 
 def verdict(kind: str) -> Verdict:
-    place = Source("pages", 0, 0)
+    place = PageSource("pages", 0, 0)
     return Verdict("b", None, kind, None, None, None, None, "1", "a", (), None, "0" * 8, 1, 1, place)
 
 

@@ -10,9 +10,9 @@ import pytest
 from scrapy import Request
 from scrapy.http import HtmlResponse
 
-from stream.crawlers.held import AT_ONCE
-from stream.crawlers.options import Options
-from stream.crawlers.router import LinkRouter
+from simstream.crawlers.held import AT_ONCE
+from simstream.crawlers.options import CrawlOptions
+from simstream.crawlers.router import LinkRouter
 from tests.bench.crawl_site import Page, Site, Size
 from tests.unit.test_link_kinds import router, verdict
 
@@ -80,7 +80,7 @@ def take_up(requests: list[Request], taken_up: set[str]) -> list[Request]:
 @pytest.mark.parametrize("seed", range(4))
 def test_no_article_is_missed_and_most_useless_fetches_are_saved(seed: int) -> None:
     without = walk(Site(SIZE, HOSTS), None, seed)
-    found = walk(Site(SIZE, HOSTS), router(trials=Options().trials), seed)
+    found = walk(Site(SIZE, HOSTS), router(trials=CrawlOptions().trials), seed)
     assert without.missed == found.missed == set()
     assert found.useless < 0.4 * without.useless
 
@@ -89,7 +89,7 @@ def test_no_article_is_missed_and_most_useless_fetches_are_saved(seed: int) -> N
 def test_print_and_share_pages_of_articles_are_held_back_and_no_article_is_missed(seed: int) -> None:
     size = Size(articles=100, archived=60, mirrors=0, sessions=0, months=0, days=1, tags=2)
     without = walk(Site(size, HOSTS[:1]), None, seed)
-    found = walk(Site(size, HOSTS[:1]), router(trials=Options().trials), seed)
+    found = walk(Site(size, HOSTS[:1]), router(trials=CrawlOptions().trials), seed)
     print(without, found, f"{1 - found.useless / without.useless:.1%} saved")
     assert without.missed == found.missed == set()
     assert found.useless < 0.4 * without.useless

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from stream.judge.resolver import Resolver
-from stream.judge.state import make_index
-from stream.model import Columns, Kind, Source
-from stream.text.policy import Policy, make_policy
-from stream.text.recipe import preset
+from simstream.judge.policy import Policy, make_policy
+from simstream.judge.resolver import Resolver
+from simstream.judge.state import make_index
+from simstream.model import FingerprintColumns, PageKind, PageSource
+from simstream.text.recipe import preset
 
 PAGES = 400
 
@@ -20,14 +20,14 @@ def policy(link: str, window_ms: int | None) -> Policy:
     )
 
 
-def columns(first: int, identities: int) -> Columns:
+def columns(first: int, identities: int) -> FingerprintColumns:
     """Pages one ms apart under `identities` different ids; every other one is alone in its cluster."""
     numbers = np.arange(first, first + PAGES)
     alone = np.random.default_rng(first).integers(0, 2**63, PAGES, dtype=np.uint64)
     names = [f"{number % identities:06}" for number in numbers]
-    return Columns(
+    return FingerprintColumns(
         offset=numbers,
-        kind=np.full(PAGES, Kind.READABLE, np.uint8),
+        kind=np.full(PAGES, PageKind.READABLE, np.uint8),
         reason=np.zeros(PAGES, np.uint8),
         time=numbers,
         identity=np.stack([numbers % identities, numbers % identities], 1).astype(np.uint64),
@@ -53,7 +53,7 @@ def test_pages_that_left_take_no_room(link: str, window_ms: int | None, identiti
     resolver = Resolver(chosen, make_index(chosen))
     for turn in range(40):
         batch = columns(turn * PAGES, identities)
-        sources = [Source("pages", 0, int(offset)) for offset in batch.offset]
+        sources = [PageSource("pages", 0, int(offset)) for offset in batch.offset]
         resolver.judge(batch, batch.time, turn * PAGES, sources)
         assert resolver.live_pages == 50
         if turn == 4:

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from stream.telemetry import logging as module
-from stream.telemetry.logging import JsonLines, OneLine, Repeated
+from simstream.telemetry import logging as module
+from simstream.telemetry.logging import JsonFormatter, OneLineFormatter, RepetitionFilter
 
 
 class Clock:
@@ -42,7 +42,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[Clock]:
 
 
 def test_an_event_is_one_line_of_json_with_the_fields_that_apply() -> None:
-    log, out = logger(JsonLines())
+    log, out = logger(JsonFormatter())
     log.warning("frame %d was ignored: %s", 7, "gap", extra={"frame": 7, "reason": "gap"})
     log.info("第一页 %r", "line\nbreak")
     first, second = (json.loads(line) for line in out.getvalue().splitlines())
@@ -54,7 +54,7 @@ def test_an_event_is_one_line_of_json_with_the_fields_that_apply() -> None:
 
 
 def test_an_error_keeps_its_traceback_in_one_line_of_json() -> None:
-    log, out = logger(JsonLines())
+    log, out = logger(JsonFormatter())
     try:
         raise ValueError("broken")
     except ValueError:
@@ -64,14 +64,14 @@ def test_an_error_keeps_its_traceback_in_one_line_of_json() -> None:
 
 
 def test_text_stays_one_line_whatever_a_page_is_called() -> None:
-    log, out = logger(OneLine("%(levelname)s %(message)s"))
+    log, out = logger(OneLineFormatter("%(levelname)s %(message)s"))
     log.warning("the oldest is %s", "a\nERROR b")
     log.warning("the oldest is %s", "\x1b]0;owned\x07\r")
     assert out.getvalue() == "WARNING the oldest is a\\nERROR b\nWARNING the oldest is \ufffd]0;owned\ufffd\ufffd\n"
 
 
 def test_a_flood_of_one_fault_is_bounded_and_counted_and_hides_no_other(clock: Clock) -> None:
-    log, out = logger(OneLine("%(message)s"), Repeated(most=3, seconds=60))
+    log, out = logger(OneLineFormatter("%(message)s"), RepetitionFilter(most=3, seconds=60))
     for number in range(500):
         log.warning("frame %d was ignored", number)
     log.warning("another fault")
@@ -85,8 +85,8 @@ def test_a_flood_of_one_fault_is_bounded_and_counted_and_hides_no_other(clock: C
 
 
 def test_kinds_without_number_take_no_memory_without_bound(clock: Clock) -> None:
-    quiet = Repeated(most=1, seconds=60)
-    log, out = logger(OneLine("%(message)s"), quiet)
+    quiet = RepetitionFilter(most=1, seconds=60)
+    log, out = logger(OneLineFormatter("%(message)s"), quiet)
     for number in range(3 * module.MAX_KINDS):
         log.warning(f"kind {number}")
     assert len(quiet._kinds) <= module.MAX_KINDS

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from stream.telemetry import memory
+from simstream.telemetry import memory
 
 GIB = 1 << 30
 

@@ -10,16 +10,16 @@ from typing import cast
 import pytest
 from prometheus_client import Counter
 
-from stream.telemetry import table
-from stream.telemetry.histogram import Histogram
-from stream.telemetry.metrics import PARTITION, SIZE, Metrics, Rising, cluster_sizes
+from simstream.telemetry import table
+from simstream.telemetry.histogram import Histogram
+from simstream.telemetry.metrics import PARTITION, SIZE, Metrics, RisingCounter, cluster_sizes
 
 README = Path(__file__).parents[2] / "README.md"
 
 
 def test_the_readme_has_the_table_of_the_code() -> None:
     text = README.read_text(encoding="utf-8")
-    assert table.put_into(text) == text, "run: python -m stream.telemetry.table --write README.md"
+    assert table.put_into(text) == text, "run: python -m simstream.telemetry.table --write README.md"
 
 
 def test_a_document_without_the_marks_is_refused() -> None:
@@ -86,7 +86,7 @@ def test_a_histogram_in_bulk_is_the_same_as_one_by_one() -> None:
 
 def test_totals_that_others_count_are_carried_over_once() -> None:
     metrics = Metrics()
-    rising = Rising(metrics.transactions)
+    rising = RisingCounter(metrics.transactions)
     for totals in ({"committed": 2}, {"committed": 2, "fenced": 1}, {"committed": 7, "fenced": 1}):
         rising.follow(totals)
     read = metrics.registry.get_sample_value
@@ -106,7 +106,7 @@ def test_totals_may_gain_a_label_while_they_are_carried_over() -> None:
             totals["fenced"] = 1
             return metrics.transactions.labels(value)
 
-    rising = Rising(cast(Counter, Publishing()))
+    rising = RisingCounter(cast(Counter, Publishing()))
     rising.follow(totals)
     rising.follow(totals)
     read = metrics.registry.get_sample_value

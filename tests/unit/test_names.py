@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream.model import MAX_ID_BYTES, Kind, Record
-from stream.sources import names as module
-from stream.sources.names import PageNames
-from stream.wire.page import PageLimits, decode
+from simstream.model import MAX_ID_BYTES, PageKind, Record
+from simstream.sources import names as module
+from simstream.sources.names import PageNames
+from simstream.wire.page import PageLimits, decode
 
 
 def record(topic: str, offset: int, key: str, text: str) -> Record:
@@ -60,7 +60,7 @@ def test_pages_of_a_long_name_stay_readable_and_apart(size: int, topic: str) -> 
     pages = [record(where, number, key, where) for where in ("a", topic) for number, key in enumerate(keys)]
     pages += [record(topic, 7, keys[0], "another text"), record(topic, 7, keys[0], "a third one")]
     decoded = [decode(page, PageLimits()) for page in PageNames().separate(pages)]
-    assert [page.kind for page in decoded] == [Kind.READABLE] * len(pages)
+    assert [page.kind for page in decoded] == [PageKind.READABLE] * len(pages)
     assert len({page.identity for page in decoded}) == len({page.id for page in decoded}) == len(pages)
     assert all(page.id.rstrip("+").endswith((":1", ":2", ":3", ":8")) for page in decoded[3:])
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from stream.cli import options
-from stream.cli.options import settle, settle_on_all_cores
+from simstream.cli import options
+from simstream.cli.options import settle, settle_on_all_cores
 
 
 @pytest.fixture(autouse=True)

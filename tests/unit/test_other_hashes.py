@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stream.kernels.other_hashes import cyclic, fnv1, jenkins
-from stream.kernels.simhash import simhash
-from stream.text import tables
+from simstream.kernels.text.other_hashes import cyclic, fnv1, jenkins
+from simstream.kernels.text.simhash import simhash
+from simstream.text import unicode_tables as tables
 from tests.naive_text import M64, casefold, fold, java_fnv1, one_at_a_time, window_hash
 from tests.short import examples
 

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from stream.errors import DiskFull, TakenOver, TransactionOutlived
-from stream.log.base import Outgoing, Publisher
-from stream.roles.outbox import CommittedBatch, Outbox, PendingFrame
+from simstream.errors import DiskFull, TakenOver, TransactionOutlived
+from simstream.log.base import Outgoing, Publisher
+from simstream.roles.judge.outbox import CommittedBatch, PendingFrame, VerdictOutbox
 
 
 class Slow(Publisher):
@@ -50,7 +50,7 @@ def frame(number: int, verdict_bytes: int = 10) -> PendingFrame:
 def test_frames_are_published_in_order_and_told_after_their_commit() -> None:
     publisher, told = Slow(), []
     publisher.may.release(100)
-    with Outbox(publisher, lambda done: told.append((done.frame, list(publisher.published)))) as outbox:
+    with VerdictOutbox(publisher, lambda done: told.append((done.frame, list(publisher.published)))) as outbox:
         for number in range(0, 20, 2):
             outbox.put([frame(number), frame(number + 1)])
         outbox.finish()
@@ -62,7 +62,7 @@ def test_frames_are_published_in_order_and_told_after_their_commit() -> None:
 
 def test_what_waits_while_a_transaction_is_under_way_goes_with_the_next_one() -> None:
     publisher, told = Slow(), []
-    with Outbox(publisher, told.append) as outbox:
+    with VerdictOutbox(publisher, told.append) as outbox:
         outbox.put([frame(0)])
         while not outbox.busy_s:
             time.sleep(0.001)
@@ -79,14 +79,14 @@ def test_what_waits_while_a_transaction_is_under_way_goes_with_the_next_one() ->
 
 
 def test_a_full_outbox_makes_the_judge_wait_and_says_how_long(monkeypatch) -> None:
-    monkeypatch.setattr("stream.roles.outbox.MAX_BYTES", 1_000)
+    monkeypatch.setattr("simstream.roles.judge.outbox.MAX_BYTES", 1_000)
     publisher, waits = Slow(), []
 
-    def waiting(full: Outbox) -> None:
+    def waiting(full: VerdictOutbox) -> None:
         waits.append(full.busy_s)
         publisher.may.release(1)
 
-    with Outbox(publisher, lambda done: None, waiting) as outbox:
+    with VerdictOutbox(publisher, lambda done: None, waiting) as outbox:
         outbox.put([frame(0, 1_000)])
         outbox.put([frame(1)])
         assert waits
@@ -98,14 +98,14 @@ def test_a_full_outbox_makes_the_judge_wait_and_says_how_long(monkeypatch) -> No
 
 
 def test_frames_without_verdicts_are_bounded_too(monkeypatch) -> None:
-    monkeypatch.setattr("stream.roles.outbox.MAX_FRAMES", 3)
+    monkeypatch.setattr("simstream.roles.judge.outbox.MAX_FRAMES", 3)
     publisher, waits = Slow(), []
 
-    def waiting(full: Outbox) -> None:
+    def waiting(full: VerdictOutbox) -> None:
         waits.append(1)
         publisher.may.release(1)
 
-    with Outbox(publisher, lambda done: None, waiting) as outbox:
+    with VerdictOutbox(publisher, lambda done: None, waiting) as outbox:
         for number in range(4):
             outbox.put([PendingFrame((), b"%d" % number, {}, 0, {}, number)])
         assert waits
@@ -134,7 +134,7 @@ class Narrow(Slow):
 def test_a_transaction_that_outlived_its_time_is_split_between_frames() -> None:
     publisher, told = Narrow(200_000), list[CommittedBatch]()
     made = [frame(number, 40_000) for number in range(40)]
-    with Outbox(publisher, told.append, give_up_s=60) as outbox:
+    with VerdictOutbox(publisher, told.append, give_up_s=60) as outbox:
         outbox.put(made)
         outbox.finish()
     assert max(publisher.sizes) > publisher.room  # it did outlive its time
@@ -146,18 +146,18 @@ def test_a_transaction_that_outlived_its_time_is_split_between_frames() -> None:
 
 def test_a_frame_that_alone_outlives_its_transaction_ends_the_judge_with_the_cause() -> None:
     publisher = Narrow(10)
-    with Outbox(publisher, lambda done: None, give_up_s=0.05) as outbox:
+    with VerdictOutbox(publisher, lambda done: None, give_up_s=0.05) as outbox:
         outbox.put([frame(0, 40_000)])
         with pytest.raises(TransactionOutlived):
             outbox.finish()
 
 
 def test_a_full_disk_is_waited_for_and_the_same_batch_published_once_there_is_room(monkeypatch) -> None:
-    monkeypatch.setattr("stream.roles.outbox.PAUSE_S", 0.01)
+    monkeypatch.setattr("simstream.roles.judge.outbox.PAUSE_S", 0.01)
     publisher = Slow()
     publisher.error = DiskFull("no room", "make some")
     publisher.may.release(3)
-    with Outbox(publisher, lambda done: None, give_up_s=60) as outbox:
+    with VerdictOutbox(publisher, lambda done: None, give_up_s=60) as outbox:
         outbox.put([frame(7)])
         while publisher.tries < 3:
             time.sleep(0.001)
@@ -168,11 +168,11 @@ def test_a_full_disk_is_waited_for_and_the_same_batch_published_once_there_is_ro
 
 
 def test_a_disk_that_stays_full_ends_the_judge(monkeypatch) -> None:
-    monkeypatch.setattr("stream.roles.outbox.PAUSE_S", 0.01)
+    monkeypatch.setattr("simstream.roles.judge.outbox.PAUSE_S", 0.01)
     publisher = Slow()
     publisher.error = DiskFull("no room", "make some")
     publisher.may.release(1000)
-    with Outbox(publisher, lambda done: None, give_up_s=0.05) as outbox:
+    with VerdictOutbox(publisher, lambda done: None, give_up_s=0.05) as outbox:
         outbox.put([frame(7)])
         with pytest.raises(DiskFull):
             outbox.finish()
@@ -182,7 +182,7 @@ def test_a_disk_that_stays_full_ends_the_judge(monkeypatch) -> None:
 def test_an_error_of_the_publisher_is_raised_by_the_next_call(call: str) -> None:
     publisher = Slow()
     publisher.error = TakenOver("another judge publishes now", "stop")
-    with Outbox(publisher, lambda done: None) as outbox:
+    with VerdictOutbox(publisher, lambda done: None) as outbox:
         outbox.put([frame(1)])
         publisher.may.release(1)
         outbox._thread.join(5)
@@ -195,7 +195,7 @@ def test_what_is_queued_is_not_published_after_the_judge_failed() -> None:
     publisher = Slow()
 
     def fail() -> None:
-        with Outbox(publisher, lambda done: None) as outbox:
+        with VerdictOutbox(publisher, lambda done: None) as outbox:
             outbox.put([frame(1)])
             while not outbox.busy_s:
                 time.sleep(0.001)
@@ -210,7 +210,7 @@ def test_what_is_queued_is_not_published_after_the_judge_failed() -> None:
 
 def test_finish_waits_for_the_last_commit() -> None:
     publisher = Slow()
-    with Outbox(publisher, lambda done: None) as outbox:
+    with VerdictOutbox(publisher, lambda done: None) as outbox:
         outbox.put([frame(1)])
         threading.Timer(0.2, publisher.may.release, [1]).start()
         outbox.finish()

@@ -7,8 +7,8 @@ from hashlib import blake2b
 
 import pytest
 
-from stream.model import REASONS, Kind, Page, Record
-from stream.wire.page import PageLimits, decode, own_name, time_ms
+from simstream.model import REASONS, Page, PageKind, Record
+from simstream.wire.page import PageLimits, decode, own_name, time_ms
 
 LIMITS = PageLimits(max_record_bytes=1 << 20)
 STAMP = 1_700_000_000_000
@@ -64,12 +64,12 @@ def test_a_page_knows_where_it_came_from() -> None:
 
 def test_text_counts_where_html_is_there_too() -> None:
     page = page_of({"text": "", "html": "<p>x"})
-    assert (page.kind, page.text, page.raw) == (Kind.READABLE, "", None)
+    assert (page.kind, page.text, page.raw) == (PageKind.READABLE, "", None)
 
 
 def test_html_from_json_stays_text_for_the_extraction() -> None:
     page = page_of({"html": "<p>x"})
-    assert (page.kind, page.text, page.raw, page.content_type) == (Kind.READABLE, None, "<p>x", "text/html")
+    assert (page.kind, page.text, page.raw, page.content_type) == (PageKind.READABLE, None, "<p>x", "text/html")
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_html_from_json_stays_text_for_the_extraction() -> None:
 )
 def test_a_broken_value_is_unreadable_for_a_named_reason(value: bytes, reason: str) -> None:
     page = decode(record(value, b"k"), LIMITS)
-    assert (page.kind, page.reason, page.id) == (Kind.UNREADABLE, reason, "k")
+    assert (page.kind, page.reason, page.id) == (PageKind.UNREADABLE, reason, "k")
     assert page.detail
     assert page.text is page.raw is None
     assert reason in REASONS
@@ -117,7 +117,7 @@ def test_a_page_of_a_wrong_type_keeps_its_id_url_and_time() -> None:
 def test_a_whole_number_is_an_id_in_decimal(digits: bytes, rest: bytes) -> None:
     value = b'{"id":%s,"url":"u",%s}' % (digits, rest)
     page = decode(record(value), LIMITS)
-    assert (page.kind, page.id) == (Kind.READABLE, digits.decode())
+    assert (page.kind, page.id) == (PageKind.READABLE, digits.decode())
     assert own_name(value) == digits
 
 
@@ -131,23 +131,23 @@ def test_lone_surrogates_in_the_text_pass_on() -> None:
 
 def test_a_lone_surrogate_in_the_id_makes_a_bad_id() -> None:
     page = decode(record(b'{"id":"i\\udc00","text":"a"}'), LIMITS)
-    assert (page.kind, page.reason) == (Kind.UNREADABLE, "bad_id")
+    assert (page.kind, page.reason) == (PageKind.UNREADABLE, "bad_id")
     page.id.encode()
 
 
 def test_a_record_over_the_limit_is_not_looked_at() -> None:
     page = decode(record(b'{"id":"i","text":"' + b"x" * 5_000 + b'"}', b"k"), PageLimits(4_096))
-    assert (page.kind, page.reason, page.id) == (Kind.UNREADABLE, "too_large", "k")
+    assert (page.kind, page.reason, page.id) == (PageKind.UNREADABLE, "too_large", "k")
 
 
 def test_a_record_of_just_the_limit_is_read() -> None:
     value = b'{"text":"a"}'
-    assert decode(record(value), PageLimits(len(value))).kind is Kind.READABLE
+    assert decode(record(value), PageLimits(len(value))).kind is PageKind.READABLE
 
 
 def test_a_null_value_withdraws_the_page() -> None:
     page = decode(record(None, b"k"), LIMITS)
-    assert (page.kind, page.id, page.reason, page.time) == (Kind.WITHDRAWN, "k", "", STAMP)
+    assert (page.kind, page.id, page.reason, page.time) == (PageKind.WITHDRAWN, "k", "", STAMP)
 
 
 def test_null_key_and_null_value_withdraw_the_position() -> None:
@@ -155,23 +155,24 @@ def test_null_key_and_null_value_withdraw_the_position() -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "kind"), [(404, Kind.TOO_SHORT), (410, Kind.TOO_SHORT), (500, Kind.FAILED), (301, Kind.FAILED)]
+    ("status", "kind"),
+    [(404, PageKind.TOO_SHORT), (410, PageKind.TOO_SHORT), (500, PageKind.FAILED), (301, PageKind.FAILED)],
 )
-def test_an_error_page_is_too_short_even_without_text(status: int, kind: Kind) -> None:
+def test_an_error_page_is_too_short_even_without_text(status: int, kind: PageKind) -> None:
     page = page_of({"id": "i", "status": status})
     assert (page.kind, page.reason, page.text) == (kind, "http_status", None)
 
 
 @pytest.mark.parametrize("status", [200, 204, 299, None])
 def test_a_page_of_a_good_status_is_read(status: int | None) -> None:
-    assert page_of({"text": "a", "status": status}).kind is Kind.READABLE
+    assert page_of({"text": "a", "status": status}).kind is PageKind.READABLE
 
 
 def test_an_id_of_2048_bytes_is_good_and_one_more_is_bad() -> None:
-    assert decode(record(b'{"text":"a"}', b"x" * 2048), LIMITS).kind is Kind.READABLE
+    assert decode(record(b'{"text":"a"}', b"x" * 2048), LIMITS).kind is PageKind.READABLE
     raw = "字".encode() * 683
     page = decode(record(b'{"text":"a"}', raw), LIMITS)
-    assert (page.kind, page.reason) == (Kind.UNREADABLE, "bad_id")
+    assert (page.kind, page.reason) == (PageKind.UNREADABLE, "bad_id")
     assert page.id == "字" * 341 + "~" + blake2b(raw, digest_size=16).hexdigest()
     assert page.identity == blake2b(raw, digest_size=16).digest()
 
@@ -187,8 +188,8 @@ def test_a_withdrawal_with_a_bad_id_is_unreadable() -> None:
 
 def test_a_long_url_is_told_and_left_out() -> None:
     page = page_of({"id": "i", "url": "u" * 8193, "text": "a"})
-    assert (page.kind, page.reason, page.url, page.id) == (Kind.UNREADABLE, "long_url", None, "i")
-    assert page_of({"id": "i", "url": "u" * 8192, "text": "a"}).kind is Kind.READABLE
+    assert (page.kind, page.reason, page.url, page.id) == (PageKind.UNREADABLE, "long_url", None, "i")
+    assert page_of({"id": "i", "url": "u" * 8192, "text": "a"}).kind is PageKind.READABLE
 
 
 def test_a_url_too_long_for_an_id_stays_as_url() -> None:
@@ -224,7 +225,7 @@ def test_time_is_iso_8601_or_milliseconds_or_absent(time: object, expected: int 
 @pytest.mark.parametrize("time", [b"1e999", b"9" * 5000, b'"soon"', b"-5", b"null"])
 def test_a_time_that_cannot_be_read_gives_way_to_the_records(time: bytes) -> None:
     page = decode(record(b'{"text":"a","time":' + time + b"}"), LIMITS)
-    assert (page.kind, page.time) == (Kind.READABLE, STAMP)
+    assert (page.kind, page.time) == (PageKind.READABLE, STAMP)
 
 
 def test_raw_html_keeps_its_bytes_and_charset() -> None:
@@ -236,18 +237,18 @@ def test_raw_html_keeps_its_bytes_and_charset() -> None:
 
 def test_raw_pages_may_bring_time_and_status_in_headers() -> None:
     page = html_of(b"<p>x", ("time", b"2026-03-02"), ("status", b"410"))
-    assert (page.kind, page.time) == (Kind.TOO_SHORT, 1_772_409_600_000)
+    assert (page.kind, page.time) == (PageKind.TOO_SHORT, 1_772_409_600_000)
     assert html_of(b"<p>x", ("time", b"1772409600000")).time == 1_772_409_600_000
 
 
 def test_a_header_url_that_is_not_utf8_makes_the_page_unreadable() -> None:
     page = html_of(b"<p>x", ("url", b"\xff"))
-    assert (page.kind, page.reason, page.url) == (Kind.UNREADABLE, "long_url", None)
+    assert (page.kind, page.reason, page.url) == (PageKind.UNREADABLE, "long_url", None)
 
 
 def test_any_other_content_type_is_unreadable() -> None:
     page = decode(record(b"x", b"k", (("content-type", b"image/png"),)), LIMITS)
-    assert (page.kind, page.reason) == (Kind.UNREADABLE, "bad_content_type")
+    assert (page.kind, page.reason) == (PageKind.UNREADABLE, "bad_content_type")
 
 
 def test_json_with_a_charset_parameter_is_json() -> None:

@@ -9,19 +9,19 @@ import mmh3
 import numpy as np
 import pytest
 
-from stream.errors import StateDamaged, StateUnwritable
-from stream.files import Part
-from stream.files.layer import Files
-from stream.files.sealed import Sealed
-from stream.files.sealed import write as write_sealed
-from stream.judge.page_record import PageRecord
-from stream.judge.pages import CHUNK, Pages
+from simstream.errors import StateDamaged, StateUnwritable
+from simstream.files import SnapshotPart
+from simstream.files.layer import FileSystem
+from simstream.files.sealed import SealedFile
+from simstream.files.sealed import write as write_sealed
+from simstream.judge.pages.record import PageRecord
+from simstream.judge.pages.store import CHUNK, PageStore
 
 
 class Filler:
     """Appends pages of made-up content and remembers them by number."""
 
-    def __init__(self, pages: Pages, sketch_words: int = 3) -> None:
+    def __init__(self, pages: PageStore, sketch_words: int = 3) -> None:
         self.pages = pages
         self.words = sketch_words
         self.known: dict[int, PageRecord] = {}
@@ -92,19 +92,19 @@ class Filler:
             assert self.pages.read(cold) == record
 
 
-def store(pages: Pages, folder: Path, number: int = 0) -> list[Sealed]:
+def store(pages: PageStore, folder: Path, number: int = 0) -> list[SealedFile]:
     """Write all sealed chunks that are not on disk yet, as a snapshot does, and say so."""
     written = []
     for part in pages.parts():
         if not part.changes and part.arrays:
-            written.append(write_sealed(Files(), folder / f"{part.name}.{number}.sealed", part))
+            written.append(write_sealed(FileSystem(), folder / f"{part.name}.{number}.sealed", part))
             pages.on_disk(written[-1])
     return written
 
 
 @pytest.fixture
 def small() -> Iterator[Filler]:
-    pages = Pages(3, capacity=64)
+    pages = PageStore(3, capacity=64)
     yield Filler(pages)
     pages.close()
 
@@ -121,7 +121,7 @@ def test_records_read_as_they_were_appended_in_memory_and_on_disk(small: Filler,
 
 @pytest.mark.parametrize("words", [0, 2, 3, 4])
 def test_recipes_of_any_sketch_have_their_records(words: int, tmp_path: Path):
-    filler = Filler(Pages(words, capacity=16), words)
+    filler = Filler(PageStore(words, capacity=16), words)
     filler.append(40)
     store(filler.pages, tmp_path)
     filler.check()
@@ -189,7 +189,7 @@ def test_nothing_is_looked_at_where_nothing_is_to_do(small: Filler):
 
 def test_a_million_recrawls_of_a_thousand_pages_take_bounded_memory_and_disk(tmp_path: Path):
     """Each batch crawls some pages again; now and then chunks go to the disk, and files that no chunk needs go."""
-    pages = Pages(3, capacity=4096)
+    pages = PageStore(3, capacity=4096)
     rng = np.random.default_rng(2)
     live = np.full(1000, -1, np.int64)
     crawled = most = most_disk = number = 0
@@ -284,7 +284,7 @@ def test_a_file_may_be_unlinked_while_it_is_open(small: Filler, tmp_path: Path):
 
 
 def test_no_more_files_are_open_than_the_limit(tmp_path: Path):
-    class Counting(Files):
+    class Counting(FileSystem):
         now = most = 0
 
         def open(self, path: Path) -> int:
@@ -297,7 +297,7 @@ def test_no_more_files_are_open_than_the_limit(tmp_path: Path):
             super().close(descriptor)
 
     files = Counting()
-    pages = Pages(0, capacity=4, files=files)
+    pages = PageStore(0, capacity=4, files=files)
     filler = Filler(pages, 0)
     filler.append(4 * 300 + 1)
     store(pages, tmp_path)
@@ -309,7 +309,7 @@ def test_no_more_files_are_open_than_the_limit(tmp_path: Path):
 
 
 def test_a_disk_that_cannot_be_read_is_named(tmp_path: Path):
-    class Broken(Files):
+    class Broken(FileSystem):
         number = 5
 
         def pread_into(self, descriptor: int, target: memoryview, offset: int) -> int:
@@ -319,7 +319,7 @@ def test_a_disk_that_cannot_be_read_is_named(tmp_path: Path):
             raise OSError(self.number, "broken")
 
     files = Broken()
-    pages = Pages(3, capacity=64, files=files)
+    pages = PageStore(3, capacity=64, files=files)
     colds = Filler(pages).append(65)
     [file] = store(pages, tmp_path)
     with pytest.raises(StateDamaged, match=str(file.path)):
@@ -331,7 +331,7 @@ def test_a_disk_that_cannot_be_read_is_named(tmp_path: Path):
 
 def test_every_byte_that_is_flipped_in_a_sealed_file_is_noticed_when_it_is_read(tmp_path: Path):
     """By what reads it, and by `check`; no byte leads to another answer."""
-    pages = Pages(1, capacity=6)
+    pages = PageStore(1, capacity=6)
     filler = Filler(pages, 1)
     filler.append(7)
     [file] = store(pages, tmp_path)
@@ -393,7 +393,7 @@ def test_parts_that_do_not_fit_together_are_refused(small: Filler, what: str):
     elif what == "chunk":
         parts[1] = second
     elif what == "name":
-        parts[1] = Part(first.name, first.kind, second.facts, second.arrays)
+        parts[1] = SnapshotPart(first.name, first.kind, second.facts, second.arrays)
     elif what == "shape":
         parts[1] = first._replace(arrays={**first.arrays, "due": first.arrays["due"][:-1]})
     elif what == "record":
@@ -409,7 +409,7 @@ def test_parts_that_do_not_fit_together_are_refused(small: Filler, what: str):
     if what not in ("open", "two"):
         parts[0] = changing._replace(arrays=arrays, facts=facts)
     with pytest.raises(StateDamaged):
-        Pages(3, capacity=64).restore(parts)
+        PageStore(3, capacity=64).restore(parts)
 
 
 def test_columns_that_do_not_fit_are_refused_before_anything_changes(small: Filler):
@@ -443,7 +443,7 @@ def test_columns_that_do_not_fit_are_refused_before_anything_changes(small: Fill
 
 
 def test_memory_is_let_go_when_a_chunk_is_on_disk(tmp_path: Path):
-    pages = Pages(3)
+    pages = PageStore(3)
     Filler(pages).append(CHUNK + 1)
     before = pages.nbytes()
     [file] = store(pages, tmp_path)

@@ -7,8 +7,8 @@ from itertools import product
 import numpy as np
 import pytest
 
-from stream.errors import SettingsError
-from stream.index.plan import MAX_DISTANCE, SCAN, SPARING, Plan, choose, plans_for
+from simstream.errors import SettingsError
+from simstream.index.plan import MAX_DISTANCE, SCAN, SPARING, Plan, choose, plans_for
 
 
 def spreads(distance: int, tables: int) -> list[tuple[int, ...]]:

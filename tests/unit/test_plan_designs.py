@@ -8,20 +8,20 @@ import msgspec
 import numpy as np
 import pytest
 
-from stream.cli.amounts import count, nbytes
-from stream.cli.main import invoke
-from stream.errors import SettingsError, UsageError
-from stream.index.packed import build
-from stream.index.plan import MAX_DISTANCE, choose
-from stream.tools.plan.costs import STATE_BYTES, Found, weigh
-from stream.tools.plan.designs import ALL, Design, cut_into, designs, least_flips, paper_designs
-from stream.tools.plan.speed import AtSize, Speed
+from simstream.cli.amounts import count, nbytes
+from simstream.cli.main import invoke
+from simstream.errors import SettingsError, UsageError
+from simstream.index.packed import build
+from simstream.index.plan import MAX_DISTANCE, choose
+from simstream.tools.plan.costs import STATE_BYTES, PlanReport, weigh
+from simstream.tools.plan.designs import ALL, TableDesign, cut_into, designs, least_flips, paper_designs
+from simstream.tools.plan.speed import MachineSpeed, SizeCosts
 
-SPEED = Speed(0.1, 10.0, (AtSize(1 << 20, 10.0, 8.0, 0.1), AtSize(1 << 26, 100.0, 32.0, 0.4)))
+SPEED = MachineSpeed(0.1, 10.0, (SizeCosts(1 << 20, 10.0, 8.0, 0.1), SizeCosts(1 << 26, 100.0, 32.0, 0.4)))
 PAPER = {"paper's 4": 4, "paper's 10": 10, "paper's 16": 16, "paper's 20": 20}
 
 
-def meets(design: Design, difference: np.ndarray) -> np.ndarray:  # type: ignore[type-arg]
+def meets(design: TableDesign, difference: np.ndarray) -> np.ndarray:  # type: ignore[type-arg]
     """Per table (t, n) whether it meets pairs with these differing bits (n,)."""
     masks = np.array(design.masks, np.uint64)[:, None]
     return np.bitwise_count(difference & masks) <= np.array(design.flips)[:, None]
@@ -129,7 +129,7 @@ def test_a_distance_out_of_range_is_refused() -> None:
 
 def test_between_two_sizes_costs_lie_between() -> None:
     assert SPEED.at(1 << 10).probe_ns == 8
-    assert SPEED.at(1 << 23) == AtSize(1 << 23, 55.0, 20.0, 0.25)
+    assert SPEED.at(1 << 23) == SizeCosts(1 << 23, 55.0, 20.0, 0.25)
     assert SPEED.at(1 << 40).probe_ns == 32
 
 
@@ -159,7 +159,7 @@ def test_bytes_are_read_with_their_units() -> None:
 
 def test_the_command_measures_and_marks_what_the_service_takes(capsys: pytest.CaptureFixture[str]) -> None:
     assert invoke(["plan", "--pages", "1M", "--distance", "3", "--memory", "64GB", "--json"]) == 0
-    found = msgspec.json.decode(capsys.readouterr().out, type=Found)
+    found = msgspec.json.decode(capsys.readouterr().out, type=PlanReport)
     assert found.served.prefix_bits == choose(3, 10**6).prefix_bits
     assert found.measured.scanned_ns > 0
     assert all(row.microseconds > 0 and row.fits for row in found.designs)

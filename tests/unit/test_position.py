@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream.errors import WrongLog
-from stream.wire import position as positions
-from stream.wire.position import Position
+from simstream.errors import WrongLog
+from simstream.wire import position as positions
+from simstream.wire.position import Position
 
 counts = st.integers(0, 2**62)
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream.model import Kind, Page
-from stream.text.fingerprinter import Fingerprinter
-from stream.text.prose import MIN_PROSE, prose
-from stream.text.recipe import preset
+from simstream.model import Page, PageKind
+from simstream.text.extraction.prose import MIN_PROSE, prose
+from simstream.text.fingerprinter import Fingerprinter
+from simstream.text.recipe import preset
 
 STORY = [
     "河边的磨坊昨天重新开张，面包师天不亮就生了火，镇上的人都来看热闹。",
@@ -67,5 +67,5 @@ def test_the_recipe_decides_and_plain_text_is_left_alone(cache: Path) -> None:
 
 def _page(content: str, content_type: str) -> Page:
     page = Page(id="a", identity=bytes(16), offset=0, time=0, raw=content.encode(), content_type=content_type)
-    assert page.kind == Kind.READABLE
+    assert page.kind == PageKind.READABLE
     return page

@@ -7,12 +7,12 @@ import threading
 from collections.abc import MutableMapping
 from typing import Any
 
-from stream.queries.limits import Bounded, QueryLimits
-from stream.roles.turns import Turns
+from simstream.queries.limits import BodyLimiter, QueryLimits
+from simstream.roles.turns import TurnLock
 
 
 def test_turns_exclude_each_other() -> None:
-    turns, inside, most = Turns(), 0, 0
+    turns, inside, most = TurnLock(), 0, 0
 
     def work() -> None:
         nonlocal inside, most
@@ -31,7 +31,7 @@ def test_turns_exclude_each_other() -> None:
 
 
 def test_one_that_waits_comes_next_however_often_another_takes_a_turn() -> None:
-    turns, stop, taken, waits = Turns(), threading.Event(), 0, threading.Event()
+    turns, stop, taken, waits = TurnLock(), threading.Event(), 0, threading.Event()
 
     def greedy() -> None:
         nonlocal taken
@@ -74,7 +74,7 @@ def test_a_body_that_is_too_large_or_too_slow_never_reaches_the_application() ->
             sent.append(message)
 
         limits = QueryLimits(other_body=10, body_s=0.05)
-        await Bounded(app, limits)({"type": "http", "path": "/"}, receive, send)
+        await BodyLimiter(app, limits)({"type": "http", "path": "/"}, receive, send)
         return int(sent[0]["status"])
 
     assert asyncio.run(asked([b"12345", b"67890"])) == 200

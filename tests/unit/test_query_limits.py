@@ -18,16 +18,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream.judge.lookups import Match
-from stream.queries import shape, words
-from stream.queries.app import make_app
-from stream.queries.connection import FREE_PIECES, MIN_PIECE_BYTES
-from stream.queries.limits import MAX_TOKEN_BYTES, Bounded, QueryLimits
-from stream.queries.server import QueryServer
-from stream.queries.shape import has_few_values
-from stream.telemetry.metrics import Metrics
-from stream.text.fingerprinter import Fingerprinter
-from stream.text.recipe import PRESETS
+from simstream.judge.lookups import Match
+from simstream.queries import shape, words
+from simstream.queries.app import make_app
+from simstream.queries.connection import FREE_PIECES, MIN_PIECE_BYTES
+from simstream.queries.limits import MAX_TOKEN_BYTES, BodyLimiter, QueryLimits
+from simstream.queries.server import QueryServer
+from simstream.queries.shape import has_few_values
+from simstream.telemetry.metrics import Metrics
+from simstream.text.fingerprinter import Fingerprinter
+from simstream.text.recipe import PRESETS
 
 Message = MutableMapping[str, Any]
 Taking = Callable[[], Coroutine[Any, Any, None]]
@@ -191,10 +191,10 @@ def test_a_body_in_very_many_small_pieces_is_refused_before_it_is_whole(port: in
 
 
 class Stage:
-    """An application that answers when it is told to, behind `Bounded`."""
+    """An application that answers when it is told to, behind `BodyLimiter`."""
 
     def __init__(self, limits: QueryLimits) -> None:
-        self.bounded = Bounded(self._app, limits)
+        self.bounded = BodyLimiter(self._app, limits)
         self.go = asyncio.Event()
         self.inside = 0
 

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from stream.errors import SettingsError
-from stream.model import Kind, Page
-from stream.text import probes
-from stream.text.fingerprinter import Fingerprinter
-from stream.text.policy import least_agreement, make_policy
-from stream.text.recipe import PRESETS, Recipe, preset, recipe_id
+from simstream.errors import SettingsError
+from simstream.judge.policy import least_agreement, make_policy
+from simstream.model import Page, PageKind
+from simstream.text import probes
+from simstream.text.fingerprinter import Fingerprinter
+from simstream.text.recipe import PRESETS, Recipe, preset, recipe_id
 from tests.golden import write_fingerprints as golden
 
 DEFAULT = PRESETS["default"]
@@ -259,11 +259,18 @@ def test_pages_become_columns_in_their_order(fingerprinter: Fingerprinter) -> No
         page(1, raw=probes.HTML, content_type="text/html"),
         page(2, text="太短"),
         page(3, raw=b"%PDF-1.7", content_type="text/html"),
-        page(4, kind=Kind.WITHDRAWN),
-        page(5, kind=Kind.FAILED, reason="http_status", text=probes.TEXTS[0]),
+        page(4, kind=PageKind.WITHDRAWN),
+        page(5, kind=PageKind.FAILED, reason="http_status", text=probes.TEXTS[0]),
     ]
     columns = fingerprinter.columns(pages)
-    assert columns.kind.tolist() == [Kind.READABLE, Kind.READABLE, Kind.TOO_SHORT, Kind.UNREADABLE, 4, 2]
+    assert columns.kind.tolist() == [
+        PageKind.READABLE,
+        PageKind.READABLE,
+        PageKind.TOO_SHORT,
+        PageKind.UNREADABLE,
+        4,
+        2,
+    ]
     assert [one.reason for one in pages] == ["", "", "few_words", "binary", "", "http_status"]
     assert columns.reason.tolist() == [0, 0, 1, 11, 0, 2]
     assert columns.offset.tolist() == [10, 11, 12, 13, 14, 15]
@@ -309,7 +316,7 @@ def test_a_page_over_which_the_kernel_fails_costs_only_itself(cache: Path) -> No
         expected, sketches, _ = made.texts(probes.TEXTS[:3])
         made._kernel = failing
         columns = made.columns(pages)
-    assert columns.kind.tolist() == [Kind.READABLE, Kind.UNREADABLE, Kind.READABLE]
+    assert columns.kind.tolist() == [PageKind.READABLE, PageKind.UNREADABLE, PageKind.READABLE]
     assert pages[1].reason == "kernel_error"
     assert "broken on purpose" in pages[1].detail
     assert columns.fingerprint.tolist() == [int(expected[0]), 0, int(expected[2])]

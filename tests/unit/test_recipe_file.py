@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from stream import Deduper, fingerprint
-from stream.errors import InputError, InputMissing, SettingsError
-from stream.text import word_lists
-from stream.text.fingerprinter import Fingerprinter
-from stream.text.recipe import PRESETS, Recipe, recipe_id
-from stream.text.recipe_file import load_recipe
+from simstream import Deduper, fingerprint
+from simstream.errors import InputError, InputMissing, SettingsError
+from simstream.text import word_lists
+from simstream.text.fingerprinter import Fingerprinter
+from simstream.text.recipe import PRESETS, Recipe, recipe_id
+from simstream.text.recipe_file import load_recipe
 
 TEXT = "山里的邮差每天清晨骑车出门，把信送到十二个村子，傍晚才回到渡口旁边的小屋。"
 

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from stream.cli.main import invoke
-from stream.errors import UsageError, WrongLog
-from stream.log import open_log
-from stream.log.base import FINGERPRINTS, Log, LogOptions, Outgoing
-from stream.tools.replay_compare import compare
-from stream.wire import position as positions
-from stream.wire import verdict as wire
-from stream.wire.position import Position
+from simstream.cli.main import invoke
+from simstream.errors import UsageError, WrongLog
+from simstream.log import open_log
+from simstream.log.base import FINGERPRINTS, Log, LogOptions, Outgoing
+from simstream.tools.replay.compare import compare
+from simstream.wire import position as positions
+from simstream.wire import verdict as wire
+from simstream.wire.position import Position
 from tests.unit.test_verdict import verdict
 
 

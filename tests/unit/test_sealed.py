@@ -12,21 +12,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from stream.errors import StateDamaged, StateFormat
-from stream.files import checksum, header, sealed
-from stream.files.layer import Files
-from stream.files.part import Part
+from simstream.errors import StateDamaged, StateFormat
+from simstream.files import checksum, header, sealed
+from simstream.files.layer import FileSystem
+from simstream.files.part import SnapshotPart
 from tests.states import immutable, same
 
 RECORD = np.dtype([("time", "<i8"), ("identity", "<u8", (2,)), ("short", "u1")], align=True)
 
 
-def part(**arrays: Any) -> Part:
-    return Part("pages-1", "pages", {"count": 3, "bucket": None, "limits": [1, "two", {"a": True}]}, arrays)
+def part(**arrays: Any) -> SnapshotPart:
+    return SnapshotPart("pages-1", "pages", {"count": 3, "bucket": None, "limits": [1, "two", {"a": True}]}, arrays)
 
 
-def write(path: Path, what: Part) -> Path:
-    sealed.write(Files(), path, what)
+def write(path: Path, what: SnapshotPart) -> Path:
+    sealed.write(FileSystem(), path, what)
     return path
 
 
@@ -43,7 +43,7 @@ def test_a_part_comes_back_as_it_was(tmp_path: Path) -> None:
     )
     path = write(tmp_path / "a", what)
     for verify in (True, False):
-        assert same([sealed.open(Files(), path, verify)], [what])
+        assert same([sealed.open(FileSystem(), path, verify)], [what])
 
 
 @given(
@@ -55,7 +55,7 @@ def test_a_part_comes_back_as_it_was(tmp_path: Path) -> None:
 def test_any_array_comes_back_as_it_was(tmp_path_factory: pytest.TempPathFactory, array: Any, size: int) -> None:
     what = part(array=array, blob=np.arange(size, dtype=np.uint8))
     path = write(tmp_path_factory.mktemp("any") / "a", what)
-    assert same([sealed.open(Files(), path)], [what])
+    assert same([sealed.open(FileSystem(), path)], [what])
 
 
 def test_a_reader_without_a_map_finds_each_array_where_the_layout_says(tmp_path: Path) -> None:
@@ -71,14 +71,14 @@ def test_a_reader_without_a_map_finds_each_array_where_the_layout_says(tmp_path:
 
 def test_what_write_says_is_what_the_file_says(tmp_path: Path) -> None:
     path = tmp_path / "a"
-    written = sealed.write(Files(), path, part(a=np.arange(1000)))
+    written = sealed.write(FileSystem(), path, part(a=np.arange(1000)))
     assert written == sealed.describe(path)
     assert written.size == path.stat().st_size
 
 
 def test_arrays_are_read_only_and_outlive_the_file(tmp_path: Path) -> None:
     path = write(tmp_path / "a", part(a=np.arange(100_000)))
-    array = sealed.open(Files(), path).arrays["a"]
+    array = sealed.open(FileSystem(), path).arrays["a"]
     path.unlink()
     assert array.sum() == 99_999 * 50_000
     with pytest.raises(ValueError, match="read-only"):
@@ -97,7 +97,7 @@ def test_every_byte_of_a_file_is_under_a_checksum(tmp_path: Path) -> None:
         for flip in (0x01, 0x80, 0xFF):
             path.write_bytes(good[:at] + bytes([good[at] ^ flip]) + good[at + 1 :])
             with pytest.raises(StateDamaged, match=str(path)):
-                sealed.open(Files(), path)
+                sealed.open(FileSystem(), path)
 
 
 def test_a_file_of_any_other_length_is_refused(tmp_path: Path) -> None:
@@ -106,16 +106,16 @@ def test_a_file_of_any_other_length_is_refused(tmp_path: Path) -> None:
     for length in range(len(good)):
         path.write_bytes(good[:length])
         with pytest.raises(StateDamaged):
-            sealed.open(Files(), path, verify=False)
+            sealed.open(FileSystem(), path, verify=False)
     for more in (b"\0", bytes(64), good):
         path.write_bytes(good + more)
         with pytest.raises(StateDamaged):
-            sealed.open(Files(), path, verify=False)
+            sealed.open(FileSystem(), path, verify=False)
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(StateDamaged, match="it is missing"):
-        sealed.open(Files(), tmp_path / "gone")
+        sealed.open(FileSystem(), tmp_path / "gone")
 
 
 def in_format(good: bytes, version: int, writer: str) -> bytes:
@@ -132,15 +132,15 @@ def test_another_format_is_refused_with_the_version_that_reads_it(tmp_path: Path
     good = path.read_bytes()
     path.write_bytes(in_format(good, version, "9.8.7"))
     with pytest.raises(StateFormat, match=rf"simstream 9\.8\.7 in format {version};.* start simstream 9\.8\.7"):
-        sealed.open(Files(), path)
+        sealed.open(FileSystem(), path)
     path.write_bytes(in_format(good, header.FORMAT, "9.8.7"))
-    assert same([sealed.open(Files(), path)], [immutable("segment-1", 1)])
+    assert same([sealed.open(FileSystem(), path)], [immutable("segment-1", 1)])
 
 
 def test_a_large_array_is_verified_piece_by_piece(tmp_path: Path) -> None:
     array = np.random.default_rng(1).integers(0, 256, 9 * checksum.BLOCK + 5, np.uint8)
     path = write(tmp_path / "a", part(a=array, b=array[: checksum.BLOCK]))
-    assert same([sealed.open(Files(), path)], [part(a=array, b=array[: checksum.BLOCK])])
+    assert same([sealed.open(FileSystem(), path)], [part(a=array, b=array[: checksum.BLOCK])])
     for at in (64, 64 + 8 * checksum.BLOCK, 64 + len(array) - 1):
         with path.open("r+b") as file:
             file.seek(at)
@@ -148,8 +148,8 @@ def test_a_large_array_is_verified_piece_by_piece(tmp_path: Path) -> None:
             file.seek(at)
             file.write(bytes([byte[0] ^ 4]))
         with pytest.raises(StateDamaged, match="array a"):
-            sealed.open(Files(), path)
+            sealed.open(FileSystem(), path)
         with path.open("r+b") as file:
             file.seek(at)
             file.write(byte)
-    assert same([sealed.open(Files(), path)], [part(a=array, b=array[: checksum.BLOCK])])
+    assert same([sealed.open(FileSystem(), path)], [part(a=array, b=array[: checksum.BLOCK])])

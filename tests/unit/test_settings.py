@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from stream.errors import InputMissing, SettingsError
-from stream.kafka_settings import Given, shown, without_secrets
-from stream.settings import Settings, duration_ms, names, resolve, unknown_variables
+from simstream.errors import InputMissing, SettingsError
+from simstream.kafka_settings import GivenSetting, shown, without_secrets
+from simstream.settings import Settings, duration_ms, names, resolve, unknown_variables
 
 
 @pytest.fixture
@@ -243,6 +243,6 @@ def test_what_is_printed_of_settings_has_no_secret() -> None:
     assert SECRET not in repr(settings)
     assert SECRET not in without_secrets(f"no such value {SECRET}", settings.kafka)
     for name in ("sasl.password", "ssl.key.password", "ssl.key.pem", "sasl.oauthbearer.client.secret"):
-        assert shown(name, Given(SECRET, "")) == "(hidden)"
-    assert shown("sasl.username", Given("a", "file f, from g")) == "(hidden)"
-    assert shown("ssl.key.location", Given("/a", "")) == "/a"
+        assert shown(name, GivenSetting(SECRET, "")) == "(hidden)"
+    assert shown("sasl.username", GivenSetting("a", "file f, from g")) == "(hidden)"
+    assert shown("ssl.key.location", GivenSetting("/a", "")) == "/a"

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from stream.judge.resolver import Resolver
-from stream.judge.sizes import Alert, Grown
-from stream.judge.state import make_index
-from stream.model import Source
-from stream.text.policy import Policy
+from simstream.judge.policy import Policy
+from simstream.judge.resolver import Resolver
+from simstream.judge.sizes import GrownCluster, SizeAlert
+from simstream.judge.state import make_index
+from simstream.model import PageSource
 from tests.unit.test_candidates import columns
 
 ERROR_PAGE = 0x0F0F
@@ -21,15 +21,15 @@ ORDINARY = np.random.default_rng(5).integers(0, 2**64, 5000, dtype=np.uint64).to
 class Stream:
     """Pages judged one after another, with what is noticed after each."""
 
-    def __init__(self, alert: Alert, link: str = "any", window_ms: int | None = None) -> None:
+    def __init__(self, alert: SizeAlert, link: str = "any", window_ms: int | None = None) -> None:
         policy = Policy("00000000", 64, 3, 50, window_ms, link)  # type: ignore[arg-type]
         self.resolver = Resolver(policy, make_index(policy), alert)
         self.count = 0
-        self.noticed: list[Grown] = []
+        self.noticed: list[GrownCluster] = []
 
     def page(self, fingerprint: int, name: str | None = None, time: int = 0, read: bool = True) -> None:
         batch = columns([(name or f"p{self.count}", fingerprint, 0, 300)], time)
-        self.resolver.judge(batch, batch.time, self.count, [Source("pages", 0, self.count)])
+        self.resolver.judge(batch, batch.time, self.count, [PageSource("pages", 0, self.count)])
         self.count += 1
         if read:
             self.noticed += self.resolver.outgrown()
@@ -37,16 +37,16 @@ class Stream:
 
 @pytest.mark.parametrize("link", ["any", "canonical"])
 def test_a_spike_of_identical_pages_is_noticed_once_and_at_each_doubling(link: str) -> None:
-    stream = Stream(Alert(10, 0.01), link)
+    stream = Stream(SizeAlert(10, 0.01), link)
     for number in range(100):
         stream.page(ORDINARY[number])
         stream.page(ERROR_PAGE)
-    assert stream.noticed == [Grown(1, size, "p1") for size in (10, 20, 40, 80)]
+    assert stream.noticed == [GrownCluster(1, size, "p1") for size in (10, 20, 40, 80)]
     assert stream.resolver.largest_cluster == 100
 
 
 def test_ordinary_pages_are_not_noticed() -> None:
-    stream = Stream(Alert(10, 0.01))
+    stream = Stream(SizeAlert(10, 0.01))
     for number in range(500):
         stream.page(ORDINARY[number // 4])
     assert stream.noticed == []
@@ -54,18 +54,18 @@ def test_ordinary_pages_are_not_noticed() -> None:
 
 
 def test_a_large_cluster_that_is_a_small_share_of_all_is_not_noticed_until_its_share_is_large() -> None:
-    stream = Stream(Alert(10, 0.5))
+    stream = Stream(SizeAlert(10, 0.5))
     for number in range(40):
         stream.page(ORDINARY[number])
     for _ in range(39):
         stream.page(ERROR_PAGE)
     assert stream.noticed == []
     stream.page(ERROR_PAGE)
-    assert stream.noticed == [Grown(40, 40, "p40")]
+    assert stream.noticed == [GrownCluster(40, 40, "p40")]
 
 
 def test_a_page_that_is_fetched_again_and_again_makes_no_cluster_grow() -> None:
-    stream = Stream(Alert(2, 0))
+    stream = Stream(SizeAlert(2, 0))
     for _ in range(50):
         stream.page(ERROR_PAGE, "same")
     assert stream.noticed == []
@@ -73,30 +73,30 @@ def test_a_page_that_is_fetched_again_and_again_makes_no_cluster_grow() -> None:
 
 
 def test_clusters_that_are_tied_together_count_as_one_and_are_not_told_twice() -> None:
-    stream = Stream(Alert(10, 0))
+    stream = Stream(SizeAlert(10, 0))
     for _ in range(5):
         stream.page(ERROR_PAGE)
     for _ in range(12):
         stream.page(OTHER_ERROR_PAGE)
-    assert stream.noticed == [Grown(5, 10, "p5")]
+    assert stream.noticed == [GrownCluster(5, 10, "p5")]
     stream.page(BETWEEN)
     assert stream.resolver.largest_cluster == 18
     for _ in range(2):
         stream.page(BETWEEN)
-    assert stream.noticed[1:] == [Grown(0, 20, "p0")]
+    assert stream.noticed[1:] == [GrownCluster(0, 20, "p0")]
 
 
 def test_a_cluster_noticed_in_the_batch_in_which_it_is_taken_in_is_told_under_its_new_id() -> None:
-    stream = Stream(Alert(10, 0))
+    stream = Stream(SizeAlert(10, 0))
     stream.page(ERROR_PAGE)
     for _ in range(10):
         stream.page(OTHER_ERROR_PAGE, read=False)
     stream.page(BETWEEN)
-    assert stream.noticed == [Grown(0, 12, "p0")]
+    assert stream.noticed == [GrownCluster(0, 12, "p0")]
 
 
 def test_a_cluster_that_the_window_has_shrunk_is_noticed_anew_and_one_that_is_gone_is_not_told() -> None:
-    stream = Stream(Alert(10, 0), window_ms=100)
+    stream = Stream(SizeAlert(10, 0), window_ms=100)
     for _ in range(12):
         stream.page(ERROR_PAGE, time=0)
     stream.page(ORDINARY[0], time=200)
@@ -104,14 +104,14 @@ def test_a_cluster_that_the_window_has_shrunk_is_noticed_anew_and_one_that_is_go
     for _ in range(10):
         stream.page(ERROR_PAGE, time=200, read=False)
     stream.page(ORDINARY[1], time=400)
-    assert stream.noticed == [Grown(0, 10, "p0")]
+    assert stream.noticed == [GrownCluster(0, 10, "p0")]
     for _ in range(10):
         stream.page(ERROR_PAGE, time=400)
     assert [grown.pages for grown in stream.noticed] == [10, 10]
 
 
 def test_pages_that_leave_make_the_largest_smaller() -> None:
-    stream = Stream(Alert(10, 0))
+    stream = Stream(SizeAlert(10, 0))
     for number in range(3):
         stream.page(ERROR_PAGE, f"error{number}")
     stream.page(ORDINARY[0], "alone")

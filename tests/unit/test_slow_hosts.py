@@ -7,10 +7,10 @@ import signal
 
 import pytest
 
-from stream.text import slow_hosts
-from stream.text.extract import extract_one
-from stream.text.extraction_pool import ExtractionPool
-from stream.text.slow_hosts import FAILURES, REST_S, WITHIN_S, SlowHosts, host_of
+from simstream.text.extraction import slow_hosts
+from simstream.text.extraction.extract import extract_one
+from simstream.text.extraction.pool import ExtractionPool
+from simstream.text.extraction.slow_hosts import FAILURES, REST_S, WITHIN_S, SlowHosts, host_of
 from tests.unit.test_extract import HTML, PAGE, SLOW
 
 

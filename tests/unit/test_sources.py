@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from stream.errors import InputError, InputMissing, UsageError
-from stream.model import Kind, Page, Record
-from stream.sources.demo import demo_records
-from stream.sources.read import read_pages, size_of
-from stream.wire.page import NO_TIME, PageLimits, decode
+from simstream.errors import InputError, InputMissing, UsageError
+from simstream.model import Page, PageKind, Record
+from simstream.sources.demo import demo_records
+from simstream.sources.read import read_pages, size_of
+from simstream.wire.page import NO_TIME, PageLimits, decode
 
 LINES = b'{"id":"a","text":"x"}\n\n{"url":"u","text":"x"}\r\n   \n{"text":"no name"}\n{broken\n{"text":"last"}'
 LIMITS = PageLimits(1 << 20)
@@ -113,7 +113,7 @@ def test_text_files_are_pages_and_a_folder_without_html_is_one_of_text(tmp_path:
 def test_an_empty_html_file_is_unreadable(tmp_path: Path) -> None:
     (tmp_path / "a.html").touch()
     (page,) = pages_of(str(tmp_path / "a.html"))
-    assert (page.kind, page.reason) == (Kind.UNREADABLE, "empty_value")
+    assert (page.kind, page.reason) == (PageKind.UNREADABLE, "empty_value")
 
 
 WARC = b"WARC/1.0\r\nWARC-Type: conversion\r\nContent-Type: text/plain\r\nContent-Length: 5\r\n\r\nwords\r\n\r\n"
@@ -139,7 +139,7 @@ def test_bytes_of_a_path_that_are_not_utf8_are_escaped_in_names(
         path = os.fsdecode(folder + b"/" + name + ending)
         (record,) = read_pages([path])
         page, shown = decode(record, LIMITS), f"{tmp_path}/中\\xff/\\x{name.hex()}{ending.decode()}"
-        assert (page.kind, page.id, record.topic) == (Kind.READABLE, shown + place, shown)
+        assert (page.kind, page.id, record.topic) == (PageKind.READABLE, shown + place, shown)
 
 
 def test_pages_of_a_long_path_are_named_by_its_beginning_and_a_hash(
@@ -149,7 +149,7 @@ def test_pages_of_a_long_path_are_named_by_its_beginning_and_a_hash(
     path = "./" * 1_020 + "a.jsonl"
     Path(path).write_bytes(b'{"text":"x"}\n' * 2)
     pages = pages_of(path, "a.jsonl")
-    assert [page.kind for page in pages] == [Kind.READABLE] * 4
+    assert [page.kind for page in pages] == [PageKind.READABLE] * 4
     assert len({page.id for page in pages}) == 4
     assert pages[1].id.endswith(":2")
 
@@ -246,7 +246,12 @@ def test_the_demo_has_about_a_hundred_pages_of_both_languages_and_some_that_fail
     assert 90 <= len(pages) <= 120
     assert 40 <= chinese <= 65
     assert {page.reason for page in pages} == {"", "bad_json", "wrong_type", "no_text", "http_status"}
-    assert {page.kind for page in pages} == {Kind.READABLE, Kind.TOO_SHORT, Kind.FAILED, Kind.UNREADABLE}
+    assert {page.kind for page in pages} == {
+        PageKind.READABLE,
+        PageKind.TOO_SHORT,
+        PageKind.FAILED,
+        PageKind.UNREADABLE,
+    }
     assert any(page.text == "" for page in pages)
     assert sum(page.raw is not None for page in pages) >= 5
     assert len({page.id for page in pages}) < len(pages)

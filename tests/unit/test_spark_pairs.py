@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stream.model import Kind
-from stream.text.policy import Policy
+from simstream.judge.policy import Policy
+from simstream.model import PageKind
 
 pytest.importorskip("pyspark")
-from stream.spark.forest import forest
-from stream.spark.pairs import Blocks, Entry, Match, blocked, matches
-from stream.spark.versions import newest
+from simstream.spark.forest import forest
+from simstream.spark.pairs import Entry, FingerprintBlocks, Match, blocked, matches
+from simstream.spark.versions import newest
 from tests.short import examples
 
 POLICY = Policy("12345678", 128, 8, 90, None, "any", short_words=20, short_distance=5, short_agreement=100)
@@ -39,7 +39,7 @@ def entries(seed: int, count: int) -> list[Entry]:
 
 
 def by_blocks(rows: list[Entry], policy: Policy) -> list[Match]:
-    blocks = Blocks.of(policy.distance)
+    blocks = FingerprintBlocks.of(policy.distance)
     groups = defaultdict(list)
     for key, part in blocked(rows, blocks, policy):
         groups[key].append(part)
@@ -94,13 +94,15 @@ def test_forests_of_parts_tie_what_all_ties_do(ties: list[tuple[int, int]], part
 def test_a_page_is_its_last_version_as_old_as_it_is_unchanged() -> None:
     policy = Policy("12345678", 0, 3, 0, None, "any")
 
-    def version(number: int, fingerprint: int, kind: Kind = Kind.READABLE) -> tuple[int, int, int, bytes, bool]:
+    def version(
+        number: int, fingerprint: int, kind: PageKind = PageKind.READABLE
+    ) -> tuple[int, int, int, bytes, bool]:
         return number, int(kind), fingerprint, b"", False
 
     one, near, nearer, other = (
         version(number, bits) for number, bits in ((1, 0), (2, 0b11), (3, 0b11111), (4, -1))
     )
-    gone = version(5, 0, Kind.WITHDRAWN)
+    gone = version(5, 0, PageKind.WITHDRAWN)
     assert list(newest([one, near, nearer], policy)) == [(1, 0b11111, b"", False)]
     assert list(newest([one, nearer], policy)) == [(3, 0b11111, b"", False)]
     assert list(newest([one, other], policy)) == [(4, -1, b"", False)]

@@ -13,12 +13,12 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from stream.errors import StateDamaged, StateFormat, StateLocked, UsageError
-from stream.files import blocks, checksum, header, manifest
-from stream.files.blocks import BLOCK
-from stream.files.folder import StateFolder
-from stream.files.layer import Files
-from stream.files.part import Part
+from simstream.errors import StateDamaged, StateFormat, StateLocked, UsageError
+from simstream.files import blocks, checksum, header, manifest
+from simstream.files.blocks import BLOCK
+from simstream.files.folder import StateFolder
+from simstream.files.layer import FileSystem
+from simstream.files.part import SnapshotPart
 from tests.faulty_files import FailingFiles
 from tests.short import examples
 from tests.states import facts, found, immutable, number_of, same, state, take
@@ -26,18 +26,18 @@ from tests.states import facts, found, immutable, number_of, same, state, take
 MEGABYTE = 1 << 20
 HOLD = """
 import sys
-from stream.files.folder import StateFolder
+from simstream.files.folder import StateFolder
 folder = StateFolder(sys.argv[1])
 print(1, flush=True)
 input()
 """
 
 
-def changing(name: str, **arrays: Any) -> Part:
-    return Part(name, "rows", {}, arrays, changes=True)
+def changing(name: str, **arrays: Any) -> SnapshotPart:
+    return SnapshotPart(name, "rows", {}, arrays, changes=True)
 
 
-def save(folder: StateFolder, *parts: Part) -> int:
+def save(folder: StateFolder, *parts: SnapshotPart) -> int:
     """Take a snapshot; how many bytes of changing parts went to the disk."""
     prepared = folder.prepare(parts, {})
     prepared.write()
@@ -319,7 +319,7 @@ def test_a_reader_finds_two_whole_snapshots_whenever_it_looks(tmp_path: Path) ->
         def _step(self, name: str) -> None:
             super()._step(name)
             if name.startswith(("rename", "sync_folder", "unlink")):
-                seen.append([each.manifest.facts["ordinal"] for each in manifest.read_all(Files(), tmp_path)])
+                seen.append([each.manifest.facts["ordinal"] for each in manifest.read_all(FileSystem(), tmp_path)])
 
     with StateFolder(tmp_path, Watched()) as folder:
         for number in range(1, 5):
@@ -341,9 +341,9 @@ class Folders(RuleBasedStateMachine):
         self.arrays = {"a": np.zeros(100, np.uint8), "b": np.zeros((5, 3), np.uint32)}
         self.segments: list[int] = []
         self.next = 0
-        self.saved: list[list[Part]] = []
+        self.saved: list[list[SnapshotPart]] = []
 
-    def parts(self) -> list[Part]:
+    def parts(self) -> list[SnapshotPart]:
         copies = {name: array.copy() for name, array in self.arrays.items()}
         return [immutable(f"segment-{n}", n) for n in self.segments] + [changing("rows", **copies)]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from stream.kernels import words
-from stream.text import tables
+from simstream.kernels.text import words
+from simstream.text import unicode_tables as tables
 
 TABLE = tables.unicode_table()
 CLASSES = (TABLE.traits >> 24) & 7

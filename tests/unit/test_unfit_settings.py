@@ -6,9 +6,9 @@ from unittest.mock import create_autospec
 
 import pytest
 
-from stream.log.base import FINGERPRINTS, VERDICTS, Log, TopicDifference
-from stream.roles.topics import unfit_settings
-from stream.settings import Settings
+from simstream.log.base import FINGERPRINTS, VERDICTS, Log, TopicDifference
+from simstream.roles.topics import unfit_settings
+from simstream.settings import Settings
 
 WEEK = str(7 * 86_400_000)
 KEPT = Settings(state="folder", window="6d")

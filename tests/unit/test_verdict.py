@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream.model import Source, Verdict
-from stream.wire import verdict as wire
+from simstream.model import PageSource, Verdict
+from simstream.wire import verdict as wire
 
 EXAMPLE = (
     b'{"id":"https://b.example/7","url":"https://b.example/7","verdict":"near_duplicate","reason":null,'
@@ -42,7 +42,7 @@ def test_the_designs_example_comes_out_byte_for_byte() -> None:
         policy="5be0c2d1",
         ordinal=42,
         time=1_795_000_000_000,
-        source=Source("simstream.pages", 3, 1288),
+        source=PageSource("simstream.pages", 3, 1288),
     )
     assert wire.encode(made) == EXAMPLE
     assert wire.decode(EXAMPLE) == made
@@ -97,7 +97,7 @@ texts = st.text(st.characters(codec="utf-8"), max_size=20)
     merged_clusters=st.lists(st.integers(0, 2**63).map(str), max_size=3).map(tuple),
     fingerprint=st.none() | st.integers(0, 2**64 - 1).map("{:016x}".format), policy=st.just("5be0c2d1"),
     ordinal=st.integers(0, 2**62), time=st.integers(0, 2**62),
-    source=st.builds(Source, texts, st.integers(0, 9), st.integers(0, 2**62)),
+    source=st.builds(PageSource, texts, st.integers(0, 9), st.integers(0, 2**62)),
 ))  # fmt: skip
 def test_every_verdict_comes_back_in_the_designs_order_and_without_spaces(made: Verdict) -> None:
     data = wire.encode(made)

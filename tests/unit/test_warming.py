@@ -9,12 +9,13 @@ import pytest
 
 SCRIPT = """
 import sys
-from stream.deduper import warm_index
-from stream.kernels import crowd, directory, leaving, packed
+from simstream.deduper import warm_index
+from simstream.kernels.index import packed
+from simstream.kernels.judge import crowd, directory, leaving
 from tests.bench import expiry
 from tests.bench.made_pages import policy, template
 from tests.bench.state import judge
-from stream.judge.state import JudgeState
+from simstream.judge.state import JudgeState
 
 KERNELS = [crowd.search, leaving.leave_chains, leaving.leave_nodes, leaving.tidy, directory.clear_others]
 link = sys.argv[1]

@@ -10,13 +10,13 @@ import mmh3
 import numpy as np
 import pytest
 
-from stream.kernels.simhash import word_weight
-from stream.kernels.tokenize import slots_of
-from stream.kernels.words import UNKNOWN_HAN, UNKNOWN_NUMBER, UNKNOWN_OTHER
-from stream.text import weights
-from stream.text.dictionary import Dictionary
-from stream.text.recipe import PRESETS, Recipe
-from stream.text.weights import Weights
+from simstream.kernels.text.simhash import word_weight
+from simstream.kernels.text.tokenize import slots_of
+from simstream.kernels.text.words import UNKNOWN_HAN, UNKNOWN_NUMBER, UNKNOWN_OTHER
+from simstream.text import weights
+from simstream.text.dictionary import Dictionary
+from simstream.text.recipe import PRESETS, Recipe
+from simstream.text.weights import Weights
 
 PLAIN = Recipe(name="plain", weights="dictionary", seed=0)
 

@@ -9,7 +9,7 @@ from confluent_kafka import KafkaException
 
 from deploy.kafka.broker import Broker
 from deploy.kafka.brokers import Brokers
-from stream.log.base import FINGERPRINTS, POSITIONS, VERDICTS
+from simstream.log.base import FINGERPRINTS, POSITIONS, VERDICTS
 from tests.chaos.arena import Arena, Scale
 
 LED = (FINGERPRINTS, VERDICTS, POSITIONS, "__transaction_state", "__consumer_offsets")

@@ -11,10 +11,10 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from stream.judge.acceptor import Acceptor, Ignored
-from stream.log.base import FINGERPRINTS
-from stream.model import Columns
-from stream.wire import frame as frames
+from simstream.judge.acceptor import Acceptor, IgnoreReason
+from simstream.log.base import FINGERPRINTS
+from simstream.model import FingerprintColumns
+from simstream.wire import frame as frames
 from tests.chaos.arena import Arena, Scale
 from tests.e2e.harness import Service, read_topic
 
@@ -26,15 +26,15 @@ LIMIT = 15_500
 USUAL = 16 << 20
 
 
-def ignored(arena: Arena) -> dict[Ignored, int]:
+def ignored(arena: Arena) -> dict[IgnoreReason, int]:
     """How many frames of the log do not count, by reason."""
-    found: dict[Ignored, int] = {}
+    found: dict[IgnoreReason, int] = {}
     acceptor = None
     for record in read_topic(arena.log, FINGERPRINTS):
         header = frames.decode(record.value or b"").header
         acceptor = acceptor or Acceptor(header.recipe, header.sketch_words)
         answer = acceptor.accept(record.offset, record.value or b"", record.timestamp)
-        if isinstance(answer, Ignored):
+        if isinstance(answer, IgnoreReason):
             found[answer] = found.get(answer, 0) + 1
     return found
 
@@ -50,7 +50,7 @@ def one_of_five(arena: Arena, scale: Scale) -> str:
     while turn < scale.faults or (gaps == 0 and turn < scale.faults + 3):
         turn += 1
         _refuse_one(arena, turn)
-        gaps = ignored(arena).get(Ignored.GAP, 0)
+        gaps = ignored(arena).get(IgnoreReason.GAP, 0)
     # The role drops what is in flight within a few ms, often before the client sends it again: seldom in one turn.
     assert gaps > 0 or scale.faults == 1, "no frame was written behind the one that failed"
     return f"{turn} frames refused, {gaps} written behind them, {arena.settle()} pages"
@@ -112,7 +112,7 @@ def doubles(arena: Arena, scale: Scale) -> str:
     arena.serve("fingerprint", frame_max_pages=17)
     arena.feed.burst(scale.burst)
     pages = arena.settle()
-    repeated = ignored(arena).get(Ignored.REPEATED, 0)
+    repeated = ignored(arena).get(IgnoreReason.REPEATED, 0)
     assert repeated >= written
     return f"{written} frames written again, {repeated} frames repeated in all, {pages} pages"
 
@@ -138,12 +138,12 @@ def _write_again(arena: Arena) -> int:
     return len(wanted)
 
 
-def joined(a: Columns, b: Columns) -> Columns:
+def joined(a: FingerprintColumns, b: FingerprintColumns) -> FingerprintColumns:
     """The pages of two frames in one."""
     parts: dict[str, Any] = {}
-    for field in fields(Columns):
+    for field in fields(FingerprintColumns):
         x, y = getattr(a, field.name), getattr(b, field.name)
         if field.name in ("id_ends", "url_ends"):
             y = y + np.uint32(x[-1] if len(x) else 0)
         parts[field.name] = x + y if isinstance(x, bytes) else np.concatenate((x, y))
-    return Columns(**parts)
+    return FingerprintColumns(**parts)

@@ -8,7 +8,7 @@ from typing import Any
 
 from confluent_kafka import Consumer
 
-from stream.log.base import PAGES
+from simstream.log.base import PAGES
 from tests.chaos.arena import QUICK_GROUPS, Arena, Scale
 
 STRANGERS = 2

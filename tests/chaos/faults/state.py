@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-from stream.files.folder import StateFolder
+from simstream.files.folder import StateFolder
 from tests.chaos.arena import QUICK_GROUPS, Arena, Scale
 from tests.e2e.harness import Service
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from confluent_kafka.admin import NewPartitions
 
-from stream.log.base import FINGERPRINTS, PAGES
+from simstream.log.base import FINGERPRINTS, PAGES
 from tests.chaos.arena import Arena, Scale
 from tests.chaos.feed import Feed
 from tests.e2e import pages

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 
-from stream.log.base import POSITIONS, VERDICTS
+from simstream.log.base import POSITIONS, VERDICTS
 from tests.chaos.arena import PATIENCE, Arena, Scale
 from tests.chaos.proxy import END_TRANSACTION, PRODUCE, Fate, Proxy, Request
 from tests.e2e.harness import Service, read_topic, shares

@@ -1,5 +1,0 @@
-"""State on disk, the part that knows nothing of judging: parts, sealed files, the folder with its manifest."""
-
-from stream.files.part import Part
-
-__all__ = ["Part"]

@@ -1,0 +1,5 @@
+"""`python -m simstream`: the command line."""
+
+from simstream.cli.main import run
+
+run()

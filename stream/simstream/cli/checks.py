@@ -1,0 +1,112 @@
+"""Checks of the settings that `serve` makes at its start, all at once and before anything starts."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from simstream.errors import SettingsError, SimstreamError
+from simstream.settings import Settings, misspelt_variables
+
+
+def find_problems(settings: Settings) -> Iterator[SimstreamError]:
+    """Return an error for each setting that would end `serve` with 2 at its start.
+
+    Asks no broker. Takes a few seconds.
+    """
+    yield from misspelt_variables()
+    for check in (_recipe, _log, _callers, _state, _hosts, _ports):
+        yield from check(settings)
+
+
+def refuse_misspelt_variables() -> None:
+    """Raise SettingsError for the first SIMSTREAM_* variable that belongs to no setting."""
+    for error in misspelt_variables():
+        raise error
+
+
+def refuse_shared_port(settings: Settings) -> None:
+    """Raise SettingsError if metrics and the role `query` would ask for one port of one address."""
+    for error in _ports(settings):
+        raise error
+
+
+def _recipe(settings: Settings) -> Iterator[SimstreamError]:
+    """Check the recipe with its files, and the policy that the settings make of it."""
+    from simstream.cli.options import policy_of
+    from simstream.text import dictionary, weights
+    from simstream.text.fingerprinter import changes_of
+    from simstream.text.recipe_file import load_recipe
+
+    def check() -> None:
+        recipe = load_recipe(settings.recipe)
+        policy_of(settings, recipe, "")
+        weights.load(recipe, dictionary.load(settings.cache_folder, changes_of(recipe)), settings.cache_folder)
+
+    yield from _raised(check)
+
+
+def _log(settings: Settings) -> Iterator[SimstreamError]:
+    from simstream.cli.options import open_log
+
+    def check() -> None:
+        with open_log(settings) as log:
+            log.check()
+
+    yield from _raised(check)
+
+
+def _callers(settings: Settings) -> Iterator[SimstreamError]:
+    from simstream.telemetry.callers import callers_of
+
+    yield from _raised(lambda: callers_of(settings.allowed_hosts, settings.query_host, settings.token_file))
+
+
+def _state(settings: Settings) -> Iterator[SimstreamError]:
+    """Check the folder of the state; a missing folder is fine, `serve` makes it.
+
+    The cache is not checked: a cache that cannot be used only costs time.
+    """
+    from simstream.files.names import check_own
+
+    if not settings.state:
+        return
+    folder = Path(settings.state)
+    there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    if not there.is_dir():
+        yield SettingsError(f"state is {folder}, but {there} is no folder", "name a folder")
+    elif not os.access(there, os.W_OK | os.X_OK):
+        yield SettingsError(
+            f"state is {folder}, but {there} cannot be written to", "name a folder that this user can write to"
+        )
+    elif folder.is_dir():
+        yield from _raised(lambda: check_own(folder, os.listdir(folder)))
+
+
+def _hosts(settings: Settings) -> Iterator[SimstreamError]:
+    """Check that this machine can listen on the hosts. Ports are not checked: a running service may use them."""
+    for name, host in (("http_host", settings.http_host), ("query_host", settings.query_host)):
+        try:
+            with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
+                probe.bind((host, 0))
+        except OSError as error:
+            yield SettingsError(f"{name} is {host}: {error.strerror}", "name an address of this machine")
+
+
+def _ports(settings: Settings) -> Iterator[SimstreamError]:
+    """Check that metrics and the role `query` do not ask for one port of one address."""
+    hosts = {settings.http_host, settings.query_host}
+    if settings.http_port == settings.query_port != 0 and (len(hosts) == 1 or hosts & {"0.0.0.0", "::"}):
+        yield SettingsError(
+            f"http_port and query_port are both {settings.http_port}",
+            "give one of them another port, or 0 for a free one",
+        )
+
+
+def _raised(check: Callable[[], object]) -> Iterator[SimstreamError]:
+    try:
+        check()
+    except SimstreamError as error:
+        yield error

@@ -1,0 +1,69 @@
+"""`simstream config`: every setting, its value, where the value came from, and whether `serve` would accept it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from simstream.cli.checks import find_problems
+from simstream.cli.options import judging_options, log_options
+from simstream.errors import SimstreamError
+from simstream.kafka_settings import GivenSetting, shown
+from simstream.settings import ResolvedSettings, default_cache, names, resolve, unknown_variables
+
+Row = tuple[str, str, str]
+
+
+@click.command("config")
+@log_options
+@judging_options
+def command(config: str | None, **flags: Any) -> int:
+    """Show every setting and where its value came from, and check them all as `serve` does before it starts.
+
+    Ends with 2 if `serve` would refuse a setting. Each refused setting is a line on stderr. Asks no broker.
+    """
+    wrong: list[SimstreamError] = []
+    resolved = resolve(flags, file=config, wrong=wrong)
+    wrong += find_problems(resolved.settings)
+    rows = [*_rows(resolved)]
+    rows += [("ignored", variable, "no such setting") for variable in unknown_variables()]
+    widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
+    for name, value, source in rows:
+        click.echo(f"{name:<{widths[0]}}  {value:<{widths[1]}}  {source}")
+    for text in dict.fromkeys(map(str, wrong)):
+        click.echo(f"simstream: {text}", err=True)
+    return 2 if wrong else 0
+
+
+def _rows(resolved: ResolvedSettings) -> list[Row]:
+    settings, origin = resolved
+    fallback = _fallbacks(settings.recipe)
+    rows = []
+    for name in names():
+        value: Any = settings
+        for part in name.split("."):
+            value = getattr(value, part)
+        source = origin[name]
+        if value in (None, "") and name in fallback:
+            value, source = fallback[name]
+        rows.append((name, "-" if value is None else str(value), source))
+    for name, value in settings.kafka.items():
+        given = GivenSetting(value, origin[f"kafka.{name}"])
+        rows.append((f"kafka.{name}", shown(name, given), given.origin))
+    return rows
+
+
+def _fallbacks(recipe: str) -> dict[str, tuple[Any, str]]:
+    """Return the default of each setting that was not given, and where the default comes from."""
+    from simstream.text.recipe_file import load_recipe
+
+    cache = {"cache": (default_cache(), "default")}
+    try:
+        chosen = load_recipe(recipe)
+    except SimstreamError:  # `find_problems` reports it
+        return cache
+    return cache | {
+        "distance": (chosen.distance, "recipe default"),
+        "similarity": (chosen.similarity, "recipe default"),
+    }

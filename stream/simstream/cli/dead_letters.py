@@ -1,0 +1,194 @@
+"""`simstream dead-letters list|replay`: pages that could not be read, and sending them again."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from simstream.cli.options import log_options, open_log, settings_options, settle
+from simstream.errors import SettingsError
+from simstream.model import REASONS
+from simstream.terminal import printable
+
+if TYPE_CHECKING:
+    from simstream.tools.dead_letters.letters import DeadLetter, LetterFilter
+    from simstream.tools.dead_letters.replay import LetterReplay
+
+SHOWN_BYTES = 2000
+
+
+@click.group("dead-letters")
+def command() -> None:
+    """Pages that could not be read: the records of the topic `dead-letters`."""
+
+
+_REASON = click.option(
+    "--reason",
+    type=click.Choice(sorted(set(REASONS) - {"", "few_words", "http_status"})),
+    metavar="WORD",
+    help="Only of this reason, such as bad_json or extract_failed.",
+)
+_SINCE = click.option("--since", metavar="2h|TIME", help="Only newer ones: so long ago, or since an ISO 8601 time.")
+_COUNT = click.IntRange(min=0)
+
+
+@command.command("list")
+@_REASON
+@_SINCE
+@click.option("--limit", type=_COUNT, metavar="N", help="Only the newest N.")
+@click.option("--show", is_flag=True, help="The page's bytes, too (of a long one the beginning).")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+@log_options
+@settings_options
+def list_them(
+    reason: str | None,
+    since: str | None,
+    limit: int | None,
+    show: bool,
+    as_json: bool,
+    config: str | None,
+    **flags: Any,
+) -> None:
+    """Show what failed, when, why, and where it came from; nothing of a page but its key, unless --show asks."""
+    from simstream.tools.dead_letters.letters import letters
+
+    wanted = _wanted(reason, since)
+    with open_log(settle(config, **flags)) as log:
+        shown: Iterable[str] = (_shown(letter, show, as_json) for letter in letters(log, wanted))
+        if limit is not None:
+            shown = deque(shown, maxlen=limit)
+        if not as_json:
+            click.echo(click.style(_HEAD, bold=True))
+        for text in shown:
+            click.echo(text)
+
+
+@command.command("replay")
+@_REASON
+@_SINCE
+@click.option("--limit", type=_COUNT, metavar="N", help="At most N, the oldest first.")
+@click.option("--again", is_flag=True, help="Also what was replayed before, and what failed after a replay.")
+@click.option("--dry-run", "dry", is_flag=True, help="Only say how many would be sent.")
+@log_options
+@settings_options
+def replay(
+    reason: str | None,
+    since: str | None,
+    limit: int | None,
+    again: bool,
+    dry: bool,
+    config: str | None,
+    **flags: Any,
+) -> int:
+    """Send pages that failed into `pages` again, with their key, headers and value, each once.
+
+    For pages that failed for a reason outside of them (a limit since raised, a library since mended). Those of
+    which only the beginning was kept are passed over. On a local log no fingerprinter may run. Ends with 1 where
+    `pages` refused one.
+    """
+    from simstream.tools.dead_letters.replay import replay as send_again
+
+    wanted = _wanted(reason, since)
+    with open_log(settle(config, **flags)) as log:
+        report = send_again(log, wanted, limit=limit, again=again, dry=dry)
+    _say(report, dry)
+    return 1 if report.refused else 0
+
+
+def _wanted(reason: str | None, since: str | None) -> LetterFilter:
+    from simstream.tools.dead_letters.letters import LetterFilter
+
+    return LetterFilter(reason, _since_ms(since) if since else 0)
+
+
+def _since_ms(since: str) -> int:
+    """A duration before now, or a time, in ms since 1970. Raises SettingsError."""
+    from simstream.settings import duration_ms
+    from simstream.wire.page import time_ms
+
+    try:
+        return int(time.time() * 1000) - duration_ms("--since", since)
+    except SettingsError:
+        moment = time_ms(since)
+        if moment is None:
+            raise SettingsError(
+                f"--since {since!r} is no time", "give a duration such as 2h, or 2026-11-21T18:00"
+            ) from None
+        return moment
+
+
+_HEAD = f"{'written (UTC)':<19}  {'reason':<16}  {'place':>8}  {'bytes':>9}  {'from':<24}  page: error"
+
+
+def _when(letter: DeadLetter) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(letter.time / 1000))
+
+
+def _shown(letter: DeadLetter, show: bool, as_json: bool) -> str:
+    if as_json:
+        import msgspec
+
+        return msgspec.json.encode(_fields(letter, show)).decode()
+    return _line(letter) + (f"\n    {printable(_content(letter))}" if show else "")
+
+
+def _line(letter: DeadLetter) -> str:
+    source = f"{letter.source_topic}/{letter.source_partition}/{letter.source_offset}"
+    notes = [
+        note
+        for note, holds in (
+            ("cut", letter.cut),
+            ("replayed", letter.replayed),
+            ("failed after a replay", letter.failed_again),
+        )
+        if holds
+    ]
+    start = f"{_when(letter)}  {letter.reason:<16}  {letter.place:>8}  {letter.size:>9,}  {source:<24}  "
+    end = f"  ({', '.join(notes)})" if notes else ""
+    return printable(f"{start}{letter.name}: {letter.error}{end}")
+
+
+def _fields(letter: DeadLetter, show: bool) -> dict[str, object]:
+    key = letter.record.key
+    fields: dict[str, object] = {
+        "time": letter.time,
+        "key": None if key is None else key.decode("utf-8", "replace"),
+        "reason": letter.reason,
+        "error": letter.error,
+        "source": {
+            "topic": letter.source_topic,
+            "partition": letter.source_partition,
+            "offset": letter.source_offset,
+        },
+        "partition": letter.record.partition,
+        "offset": letter.record.offset,
+        "bytes": letter.size,
+        "cut": letter.cut,
+        "replayed": letter.replayed,
+        "failed_after_replay": letter.failed_again,
+    }
+    if show:
+        fields["value"] = _content(letter)
+    return fields
+
+
+def _content(letter: DeadLetter) -> str:
+    return (letter.record.value or b"")[:SHOWN_BYTES].decode("utf-8", "replace")
+
+
+def _say(report: LetterReplay, dry: bool) -> None:
+    by_reason = ", ".join(f"{number:,} {reason}" for reason, number in report.reasons.most_common())
+    word = "would be sent" if dry else "sent"
+    click.echo(f"{report.sent:,} pages {word} again to {report.topic}" + (f" ({by_reason})" if by_reason else ""))
+    for number, why in (
+        (report.before, "were replayed before: --again sends them once more"),
+        (report.failed_again, "failed after a replay: --again sends them once more"),
+        (report.cut, "are kept only in part, and cannot be sent"),
+        (report.refused, "were refused: they are larger than the topic admits"),
+    ):
+        if number:
+            click.echo(f"{number:,} {why}")

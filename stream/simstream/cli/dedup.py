@@ -1,0 +1,160 @@
+"""`simstream dedup`: one verdict for each page of files, in order, without a broker."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from contextlib import ExitStack
+from math import isnan
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from simstream.cli.names import report_separated, separate
+from simstream.cli.options import field_options, judging_options, make_deduper, settle_on_all_cores, versions_option
+from simstream.cli.output import written
+from simstream.cli.progress import say, with_progress
+from simstream.errors import InputError
+
+if TYPE_CHECKING:
+    from simstream.cli.dedup_outputs import Extras
+    from simstream.deduper import Deduper
+    from simstream.model import Record
+    from simstream.settings import Settings
+    from simstream.tools.dedup.exact_pairs import ExactPairs
+    from simstream.tools.dedup.unread import UnreadPages
+
+
+class _Share(click.FloatRange):
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        share = super().convert(value, param, ctx)
+        return self.fail("nan is no share from 0 to 1", param, ctx) if isnan(share) else share
+
+
+@click.command("dedup")
+@click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")
+@click.option("-o", "--output", metavar="FILE", default="-", help="Where the JSON lines go (default: stdout).")
+@click.option("--keep", metavar="FILE", help="The input lines, as they are, of pages unlike all kept before.")
+@click.option("--pairs", metavar="FILE", help="Each near duplicate and the page it is closest to, as JSON lines.")
+@click.option("--exact", is_flag=True, help="Add to each of --pairs the true J of the two texts, as `jaccard`.")
+@click.option("--clusters", metavar="FILE", help="Each cluster of two pages and more, as JSON lines.")
+@click.option(
+    "--against",
+    metavar="INPUT",
+    multiple=True,
+    help="Pages to compare with, which get no verdict; may be repeated.",
+)
+@click.option("--threads", metavar="N", help="Threads that fingerprint (default: as many as cores).")
+@click.option(
+    "--max-unreadable",
+    metavar="SHARE",
+    type=_Share(0, 1),
+    help="End with 1 if more than this share of the pages, 0 to 1, cannot be read (default: if any is no JSON).",
+)
+@versions_option
+@field_options
+@judging_options
+def command(
+    inputs: tuple[str, ...],
+    output: str,
+    keep: str | None,
+    pairs: str | None,
+    exact: bool,
+    clusters: str | None,
+    against: tuple[str, ...],
+    max_unreadable: float | None,
+    versions: bool,
+    text_field: str | None,
+    id_field: str | None,
+    config: str | None,
+    **flags: Any,
+) -> None:
+    """One JSON verdict for each page of INPUT..., in input order.
+
+    INPUT is JSONL (.jsonl; - is stdin), CSV (.csv) or a web archive (.warc, .arc; all also .gz .xz .zst),
+    Parquet, an HTML or text file, or a folder of them. Threads that fingerprint and processes that extract HTML
+    are as many as cores, unless --threads or the setting extract.workers says otherwise. --exact keeps all texts
+    in a temporary file meanwhile.
+    """
+    settings = settle_on_all_cores(config, **flags)
+    from simstream.cli.dedup_outputs import CLUSTERS, KEEP, PAIRS, Extras, check
+    from simstream.sources.fields import PageFields
+    from simstream.sources.names import PageNames
+    from simstream.sources.noted_lines import NotedLines
+    from simstream.sources.read import size_of
+    from simstream.tools.dedup.unread import UnreadPages
+    from simstream.wire import verdict as wire
+
+    size_of([*inputs, *against])  # an input that cannot be read is said before anything is built
+    named = {KEEP: keep, PAIRS: pairs, CLUSTERS: clusters}
+    places = {option: path for option, path in named.items() if path is not None}
+    check(inputs, against, {"--output": output, **places}, exact)
+    fields, names = PageFields(text_field, id_field), None if versions else PageNames()
+    lines = NotedLines(settings.max_record_bytes, fields)
+    kinds, unread = Counter[str](), UnreadPages()
+    began = perf_counter()
+    with make_deduper(settings) as deduper, ExitStack() as stack:
+        extras = Extras(deduper.policy, places, _exact_pairs(settings, stack) if exact else None)
+        if against:
+            title = "reading the corpus to compare with"
+            corpus = separate(with_progress(against, settings.max_record_bytes, title, fields), names)
+            _compare_with(corpus, deduper, extras, settings.threads)
+        out = stack.enter_context(written(output, inputs))
+        extras.begin({option: stack.enter_context(written(path, inputs)) for option, path in places.items()})
+        broken: InputError | None = None
+        try:
+            read = with_progress(inputs, settings.max_record_bytes, "judging", fields)
+            records = separate(lines.noted(read) if keep is not None else read, names)
+            for verdict in deduper.stream(records, settings.threads, extras.seen):
+                out.write(wire.encode(verdict) + b"\n")
+                kinds[verdict.verdict] += 1
+                unread.take(verdict)
+                extras.take(verdict)
+        except InputError as error:
+            broken = error  # what was read before the damage counts
+        extras.finish(inputs, lines)
+        if broken is not None:
+            if str(unread):
+                say(str(unread))
+            raise broken
+    if output != "-":
+        _sum_up(output, kinds, perf_counter() - began)
+    report_separated(names)
+    _judge_unread(unread, max_unreadable)
+
+
+def _judge_unread(unread: UnreadPages, most: float | None) -> None:
+    """Report the pages that could not be read. Raises InputError where there are too many."""
+    if unread.too_many(most):
+        raise InputError(
+            str(unread), "repair these lines, or allow a share of unreadable pages with --max-unreadable"
+        )
+    if str(unread):
+        say(str(unread))
+
+
+def _exact_pairs(settings: Settings, stack: ExitStack) -> ExactPairs:
+    from simstream.tools.dedup.exact_pairs import ExactPairs
+
+    return stack.enter_context(ExactPairs(settings.threads))
+
+
+def _sum_up(output: str, kinds: Counter[str], seconds: float) -> None:
+    from simstream.telemetry.memory import peak
+
+    counts = ", ".join(f"{number:,} {kind}" for kind, number in kinds.most_common())
+    say(f"{kinds.total():,} verdicts in {output}: {counts or 'no page'}")
+    held = peak()
+    memory = f", peak memory {held / 1e6:,.0f} MB" if held else ""
+    say(f"{seconds:,.1f} s, {kinds.total() / seconds:,.0f} pages/s{memory}")
+
+
+def _compare_with(corpus: Iterable[Record], deduper: Deduper, extras: Extras, threads: int) -> None:
+    """Make the pages of a corpus live."""
+    kinds: Counter[str] = Counter()
+    for verdict in deduper.stream(corpus, threads, extras.seen):
+        kinds[verdict.verdict] += 1
+        extras.take(verdict)
+    left_out = kinds["too_short"] + kinds["unreadable"]
+    say(f"{kinds.total():,} pages to compare with, {left_out:,} of them too short or unreadable")

@@ -1,0 +1,144 @@
+"""What `dedup` writes beside its verdicts: --keep, --pairs and --clusters."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import combinations
+from typing import TYPE_CHECKING, BinaryIO, Final
+
+import msgspec
+
+from simstream.cli.output import places_of, refuse_input
+from simstream.cli.progress import counting, say
+from simstream.errors import UsageError
+from simstream.model import PageKind, Verdict
+from simstream.sources.named import files_of
+from simstream.sources.noted_lines import NotedLines, refuse_unlined
+from simstream.tools.dedup.groups import DuplicateGroups
+from simstream.tools.dedup.keep import KeepSelector
+
+if TYPE_CHECKING:
+    from simstream.deduper import FingerprintedPages
+    from simstream.judge.policy import Policy
+    from simstream.tools.dedup.exact_pairs import ExactPairs
+
+KEEP, PAIRS, CLUSTERS = "--keep", "--pairs", "--clusters"
+_JSON: Final = msgspec.json.Encoder().encode
+
+
+class NearPair(msgspec.Struct):
+    """A near duplicate and the page that it is closest to: a line of JSON, in the order of `evaluate`'s pairs."""
+
+    a: str
+    b: str
+    distance: int | None
+    similarity: float | None
+
+
+_decode_pair: Final = msgspec.json.Decoder(NearPair).decode
+
+
+class ExactPair(NearPair):
+    """With --exact also the true J of both texts, to 4 decimals."""
+
+    jaccard: float
+
+
+class Extras:
+    """Follows a run of verdicts and writes the further outputs that `options` name.
+
+    `exact` sees every page and computes the similarity of the pairs at the end; None: --exact was not given.
+    Memory: that of `KeepSelector` for --keep, and of `DuplicateGroups` for --clusters.
+    """
+
+    def __init__(self, policy: Policy, options: Iterable[str], exact: ExactPairs | None = None) -> None:
+        self._exact = exact
+        self._groups = DuplicateGroups() if CLUSTERS in options else None
+        self._keeping = KeepSelector(policy) if KEEP in options else None
+        self._files: Mapping[str, BinaryIO] = {}
+        self._kinds: deque[int] = deque()
+        """Kinds of the pages that were seen and have no verdict yet."""
+        self._first = self._pages = 0
+
+    def seen(self, batch: FingerprintedPages) -> None:
+        """The pages of the next verdicts, with their texts."""
+        if self._exact is not None:
+            self._exact.seen(batch.pages)
+        if self._groups is not None:
+            self._kinds.extend(batch.columns.kind.tolist())
+        if self._keeping is not None:
+            self._keeping.seen(batch.columns)
+
+    def take(self, verdict: Verdict) -> None:
+        """The next verdict; of a page of the corpus until `begin` is called."""
+        self._pages += 1
+        if self._groups is not None:
+            self._groups.take(verdict, self._kinds.popleft() in (PageKind.TOO_SHORT, PageKind.WITHDRAWN))
+        if self._keeping is not None:
+            self._keeping.take(verdict)
+        line, out = None, self._files.get(PAIRS)
+        if verdict.near_duplicate_of is not None and out is not None:
+            pair = NearPair(verdict.near_duplicate_of, verdict.id, verdict.distance, verdict.similarity)
+            line = _JSON(pair)
+        if self._exact is not None:
+            self._exact.take(verdict, line)
+        elif line is not None and out is not None:
+            out.write(line + b"\n")
+
+    def begin(self, files: Mapping[str, BinaryIO]) -> None:
+        """What comes now is of the inputs, and what came before of a corpus that they are compared with.
+
+        `files`: where each option's lines go.
+        """
+        self._first, self._files = self._pages, files
+
+    def finish(self, inputs: Sequence[str], lines: NotedLines) -> None:
+        """Write the outputs that are known only at the end; `lines` of `inputs` are read again for --keep.
+
+        Raises InputError where a line to keep has changed meanwhile, or an input has become shorter.
+        """
+        if self._exact is not None and (out := self._files.get(PAIRS)):
+            self._write_exact(self._exact, out)
+        if self._groups is not None and (out := self._files.get(CLUSTERS)):
+            out.writelines(_JSON(group) + b"\n" for group in self._groups.groups(self._first))
+        if self._keeping is not None and (out := self._files.get(KEEP)):
+            with counting("choosing the pages to keep", self._pages) as heard:
+                kept = self._keeping.choose(self._first, heard)
+            for line in lines.again(inputs, (kept.ordinals - self._first).tolist()):
+                out.write(line if line.endswith(b"\n") else line + b"\n")
+            out.flush()  # a line that cannot be written must not be reported as kept
+            without = ", ".join(f"{count:,} {reason}" for reason, count in kept.left_out.items())
+            total = self._pages - self._first
+            say(f"{len(kept.ordinals):,} of {total:,} pages kept; left out: {without or 'none'}")
+
+    @staticmethod
+    def _write_exact(exact: ExactPairs, out: BinaryIO) -> None:
+        with counting("comparing texts", exact.pairs) as heard:
+            for number, (line, alike) in enumerate(exact.lines(), 1):
+                pair = _decode_pair(line)
+                whole = ExactPair(pair.a, pair.b, pair.distance, pair.similarity, round(alike, 4))
+                out.write(_JSON(whole) + b"\n")
+                if number % 100 == 0:
+                    heard(number)
+
+
+def check(inputs: Sequence[str], against: Sequence[str], outputs: Mapping[str, str], exact: bool) -> None:
+    """Raise UsageError where inputs and outputs do not go together, before anything is read.
+
+    `outputs`: each option's path, that of the verdicts among them.
+    """
+    if exact and PAIRS not in outputs:
+        raise UsageError(
+            "--exact is about pairs, and --pairs is not given", "name a file with --pairs, or leave it out"
+        )
+    if KEEP in outputs:
+        refuse_unlined(inputs)
+    if "-" in against and "-" in inputs:
+        raise UsageError("stdin is both the input and what it is compared with", "name a file for one of them")
+    files = [file.path for file in files_of([*inputs, *against])]
+    for path in set(outputs.values()):
+        refuse_input(path, files)
+    for (one, first), (other, second) in combinations(outputs.items(), 2):
+        if (places_of(first) & places_of(second)) - {"/dev/null"}:
+            raise UsageError(f"{one} and {other} go to the same place, {second}", "name one for each")

@@ -1,0 +1,158 @@
+"""`simstream demo`: the whole service on a local log, for people who want to see it work."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from simstream.cli import table
+from simstream.cli.names import MAX_WATCHED_NAMES, report_merged
+from simstream.cli.options import judging_options, settle
+from simstream.cli.progress import say
+from simstream.errors import SimstreamError
+from simstream.terminal import printable
+
+if TYPE_CHECKING:
+    from simstream.log.base import Log
+    from simstream.model import Record, Verdict
+    from simstream.settings import Settings
+
+
+@click.command("demo")
+@click.argument("inputs", nargs=-1, metavar="[INPUT]...")
+@click.option("--quiet", is_flag=True, help="Only the summary.")
+@judging_options
+def command(inputs: tuple[str, ...], quiet: bool, config: str | None, **flags: Any) -> None:
+    """Run the whole service on a local log over about a hundred bundled pages, or over INPUT...
+
+    Pages are fed, fingerprinted, judged and published as `serve` does it; every line is a committed verdict.
+    """
+    settings = settle(config, state="", **flags)  # the state of a service is none of the demo's
+    from simstream.log import open_log
+    from simstream.sources.demo import demo_records
+    from simstream.sources.names import PageNames
+    from simstream.sources.read import read_pages
+
+    names = PageNames()
+    records: Iterable[Record] = (
+        names.count_repeated(
+            read_pages(inputs, settings.max_record_bytes, say=say, forgiving=True), MAX_WATCHED_NAMES
+        )
+        if inputs
+        else demo_records(settings.max_record_bytes)
+    )
+    with tempfile.TemporaryDirectory(prefix="simstream-demo-") as folder, open_log(folder) as log:
+        log.create_topics(1)
+        verdicts, seconds = _run(log, settings, records, None if quiet else _show)
+    _summary(verdicts, seconds)
+    report_merged(names)
+
+
+def _show(verdict: Verdict) -> None:
+    click.echo(table.line(verdict))
+
+
+def _run(
+    log: Log, settings: Settings, records: Iterable[Record], show: Callable[[Verdict], None] | None
+) -> tuple[list[Verdict], float]:
+    """Feed and serve side by side until every page that was fed has its verdict; with the seconds it took."""
+    from simstream.cli.serve import service
+    from simstream.log.base import VERDICTS
+    from simstream.roles.context import RoleContext
+    from simstream.tools.feed.feed import feed
+    from simstream.wire import verdict as wire
+
+    context, fed = RoleContext(settings), []
+
+    def feeding() -> None:
+        fed.append(feed(log, records, settings.max_record_bytes, refused=say))
+
+    verdicts: list[Verdict] = []
+    with service(log, settings, context, ("fingerprint", "judge"), {"feed": feeding}) as supervisor:
+        started = time.perf_counter()
+        if show:
+            click.echo(table.header())
+        with log.reader(VERDICTS, 0) as reader:
+            while not fed or len(verdicts) < fed[0].sent:
+                for record in reader.poll(1000, 0.2):
+                    verdict = wire.decode(record.value or b"")
+                    verdicts.append(verdict)
+                    if show:
+                        show(verdict)
+                if context.stop.is_set():
+                    break
+        seconds = time.perf_counter() - started
+        context.stop.set()
+        supervisor.wait()
+    if not fed or len(verdicts) < fed[0].sent:
+        raise SimstreamError("the demo ended before every page had its verdict", "run it with --debug")
+    return verdicts, seconds
+
+
+def _summary(verdicts: list[Verdict], seconds: float) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console(highlight=False, soft_wrap=True)
+    kinds = Counter(verdict.verdict for verdict in verdicts)
+    console.print()
+    pages = Table(box=box.SIMPLE, show_edge=False, pad_edge=False)
+    pages.add_column("verdict")
+    pages.add_column("pages", justify="right")
+    pages.add_column("what it means")
+    for kind, meaning in MEANINGS.items():
+        if kinds[kind]:
+            pages.add_row(f"[{table.COLOURS[kind]}]{kind}[/]", f"{kinds[kind]:,}", meaning)
+    console.print(pages)
+    _largest(verdicts, console)
+    console.print(
+        f"\n{len(verdicts):,} pages, {len(verdicts):,} verdicts, each published once, in {seconds:.1f} s. "
+        f"{_kept(kinds)}"
+    )
+
+
+MEANINGS = {
+    "new": "nothing like it before: founds a cluster",
+    "near_duplicate": "much the same as an earlier page, which is named",
+    "unchanged": "fetched again, and still the same",
+    "too_short": "too few words to compare, or an error page",
+    "unreadable": "broken; its record is kept as a dead letter",
+    "withdrawn": "taken back by its producer",
+}
+
+
+def _kept(kinds: Counter[str]) -> str:
+    spared = kinds["near_duplicate"] + kinds["unchanged"]
+    judged = spared + kinds["new"]
+    return f"A crawler would keep {kinds['new']:,} of {judged:,} readable pages." if judged else ""
+
+
+def _largest(verdicts: list[Verdict], console: Any) -> None:
+    """The largest clusters as they stand at the end."""
+    home: dict[str, str] = {}
+    members: defaultdict[str, set[str]] = defaultdict(set)
+    canonical: dict[str, str] = {}
+    for verdict in verdicts:
+        if verdict.cluster_id is None:
+            continue
+        members[home.pop(verdict.id, verdict.cluster_id)].discard(verdict.id)
+        for merged in verdict.merged_clusters:
+            home.update(dict.fromkeys(members[merged], verdict.cluster_id))
+            members[verdict.cluster_id] |= members.pop(merged, set())
+        members[verdict.cluster_id].add(verdict.id)
+        home[verdict.id] = verdict.cluster_id
+        canonical[verdict.cluster_id] = verdict.canonical or verdict.id
+    largest = sorted(members.items(), key=lambda item: (-len(item[1]), int(item[0])))[:5]
+    largest = [(cluster, pages) for cluster, pages in largest if len(pages) > 1]
+    if largest:
+        console.print("\nLargest clusters")
+    for cluster, pages in largest:
+        console.print(
+            f"  {len(pages):>4} pages  cluster {cluster:>4}  {printable(canonical[cluster])}", markup=False
+        )

@@ -1,0 +1,158 @@
+"""`simstream evaluate`: what recipes find and what they confuse, on pages and labelled pairs."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from simstream.cli.options import RECIPE_HELP, RECIPE_METAVAR, settings_options, settle_on_all_cores
+from simstream.cli.progress import say
+from simstream.errors import UsageError
+
+if TYPE_CHECKING:
+    from simstream.evaluate.results import EvaluationResults
+    from simstream.text.recipe import Recipe
+
+PEERS = ("google2007", "fnv1-tf")
+
+
+@click.command("evaluate")
+@click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")
+@click.option(
+    "--pairs", multiple=True, metavar="FILE", help="JSON lines with `a`, `b`, and optional `label`, `jaccard5`."
+)
+@click.option(
+    "--recipe", "recipes", multiple=True, metavar=RECIPE_METAVAR, help=f"{RECIPE_HELP} Again for each recipe."
+)
+@click.option(
+    "--seeds", type=click.IntRange(1, 1024), metavar="N", help="Seeds 16 to N + 15 (default: the recipe's own)."
+)
+@click.option("--distance", default="1-10", metavar="K-K", help="Distances to measure (default: 1-10).")
+@click.option(
+    "-o", "--output", required=True, metavar="FOLDER", help="For index.html, results.json and the figures."
+)
+@click.option("--peers", is_flag=True, help="Beside Google's rule, term frequencies with FNV, and MinHash.")
+@click.option("--strip-front-matter", is_flag=True, help="Leave out a YAML front matter at the beginning of texts.")
+@click.option("--threads", metavar="N", help="Threads that compute (default: as many as cores).")
+@settings_options
+def command(
+    inputs: tuple[str, ...],
+    pairs: tuple[str, ...],
+    recipes: tuple[str, ...],
+    seeds: int | None,
+    distance: str,
+    output: str,
+    peers: bool,
+    strip_front_matter: bool,
+    config: str | None,
+    threads: str | None,
+) -> None:
+    """Measure recipes on the pages of INPUT..., each of which is a corpus of its own.
+
+    Pages of one corpus that are the same are told by --pairs, or by a field `group` of the pages, of which
+    successive ones are then pairs; without either there are still candidates, verdicts, distributions and costs.
+    What was measured is kept in FOLDER/.cache, so that a run that was broken off goes on where it was.
+    """
+    from simstream.evaluate import report, run
+    from simstream.evaluate.results import schema
+    from simstream.evaluate.store import write_atomically
+
+    report.check_libraries()  # before anything that takes long
+    settings = settle_on_all_cores(config, threads=threads)
+    chosen = _recipes(recipes or ("default",), peers)
+    folder = Path(output)
+    request = run.EvaluationRequest(
+        inputs=inputs,
+        pairs=pairs,
+        recipes=chosen,
+        seeds=seeds,
+        distances=run.distances_of(distance),
+        folder=folder,
+        minhash=peers,
+        strip_front_matter=strip_front_matter,
+        settings=settings,
+    )
+    with _watcher() as watcher:
+        results = run.evaluate(request, watcher)
+        write_atomically(folder / "results.json", run.encode(results))
+        write_atomically(folder / "results.schema.json", schema() + b"\n")
+        report.write(results, folder)
+    _show(results)
+    say(f"all of it is in {folder / 'index.html'}")
+
+
+def _show(results: EvaluationResults) -> None:
+    """The main numbers on stdout, as wide as they are where that is no terminal."""
+    from rich.console import Console
+
+    from simstream.evaluate.report import table
+
+    console = Console(width=None if sys.stdout.isatty() else 100)
+    console.print(table(results))
+
+
+def _recipes(names: tuple[str, ...], peers: bool) -> list[Recipe]:
+    """The recipes that are asked for, then the peers."""
+    from simstream.text.recipe import preset
+    from simstream.text.recipe_file import load_recipe
+
+    found = [load_recipe(name) for name in names]
+    found += [preset(name) for name in (PEERS if peers else ()) if name not in names]
+    called = [recipe.name for recipe in found]
+    for name in called:
+        if called.count(name) > 1:
+            raise UsageError(f"two recipes are called {name}", "give one of them another `name`")
+    return found
+
+
+class _Quiet:
+    """Says what matters and shows no bars."""
+
+    def task(self, title: str, total: int | None) -> Callable[[int], None]:
+        return lambda _done: None
+
+    def say(self, sentence: str) -> None:
+        say(sentence)
+
+
+class _Bars(_Quiet):
+    """A bar on a terminal for each piece of work that is under way."""
+
+    def __init__(self, progress: Any) -> None:
+        self._progress = progress
+        self._endless: int | None = None
+        """The task of unknown size that is under way: it ends when the next begins."""
+
+    def task(self, title: str, total: int | None) -> Callable[[int], None]:
+        task = self._progress.add_task(title, total=total)
+        if self._endless is not None:
+            self._progress.update(self._endless, visible=False)
+        self._endless = task if total is None else None
+
+        def done(number: int) -> None:
+            self._progress.advance(task, number)
+            if self._progress.tasks[task].finished:
+                self._progress.update(task, visible=False)
+
+        return done
+
+    def say(self, sentence: str) -> None:
+        self._progress.console.print(f"simstream: {sentence}", markup=False, highlight=False, soft_wrap=True)
+
+
+@contextmanager
+def _watcher() -> Iterator[_Quiet]:
+    if not sys.stderr.isatty():
+        yield _Quiet()
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True)) as progress:
+        yield _Bars(progress)

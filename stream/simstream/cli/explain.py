@@ -1,0 +1,163 @@
+"""`simstream explain`: why a page got its verdict."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from simstream.cli.names import separate
+from simstream.cli.options import (
+    judging_options,
+    log_options,
+    make_deduper,
+    open_log,
+    settle_on_all_cores,
+    versions_option,
+)
+from simstream.cli.progress import counting, with_progress
+from simstream.errors import PageUnknown, UsageError, WrongVerdict
+
+if TYPE_CHECKING:
+    from simstream.model import Record
+    from simstream.settings import Settings
+    from simstream.tools.explain.explainer import ExplainOptions
+    from simstream.tools.explain.from_files import Records
+    from simstream.tools.explain.request import ExplainAnswer, ExplainRequest
+
+SHOWN = 20
+"""Words and candidates that are printed where no number is given."""
+_COUNT = click.IntRange(min=0)
+_STDIN = "-"
+
+
+class FileInputs(NamedTuple):
+    """The files that are judged instead of a log; `versions`: pages of one id are versions of one page."""
+
+    inputs: Sequence[str]
+    max_record_bytes: int
+    versions: bool
+
+
+@click.command("explain")
+@click.argument("ids", nargs=-1, metavar="ID...")
+@click.option("-i", "--input", "inputs", multiple=True, metavar="INPUT", help="Pages of files, as for `dedup`.")
+@click.option("--ordinal", type=_COUNT, metavar="N", help="The verdict of this ordinal, not a page's newest.")
+@click.option("--diff", is_flag=True, help="The texts of the page and of the one nearest to it, side by side.")
+@click.option("--with", "beside", metavar="ID", help="How it stands to that page, near or not; for --diff, too.")
+@click.option("--words", type=_COUNT, metavar="N", help=f"The N heaviest words (default: {SHOWN}; in JSON all).")
+@click.option("--candidates", type=_COUNT, metavar="N", help=f"The N closest (default: {SHOWN}; in JSON all).")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a page.")
+@click.option("--threads", metavar="N", help="Threads that fingerprint files (default: as many as cores).")
+@log_options
+@versions_option
+@judging_options
+def command(
+    ids: tuple[str, ...], inputs: tuple[str, ...], versions: bool, config: str | None, **flags: Any
+) -> None:
+    """Why the pages ID... got their verdicts: words, candidates, and the rule that decided each.
+
+    Judges the log again, silently, up to each page, and needs the flags that `serve` has; or, with -i, judges
+    files as `dedup` does. It changes nothing and joins no group.
+    """
+    ordinal, diff, beside, as_json = (flags.pop(name) for name in ("ordinal", "diff", "beside", "as_json"))
+    counts = [flags.pop(name) for name in ("words", "candidates")]
+    _check(ids, inputs, ordinal, flags["log"])
+    settings = settle_on_all_cores(config, **flags)
+    from simstream.tools.explain.explainer import ExplainOptions
+    from simstream.tools.explain.request import ExplainRequest
+
+    words, candidates = (SHOWN if count is None and not as_json else count for count in counts)
+    wishes = ExplainOptions(words, candidates, diff, beside)
+    files = FileInputs(inputs, settings.max_record_bytes, versions)
+    answer = _answer(settings, files, ExplainRequest(tuple(dict.fromkeys(ids)), ordinal, beside), wishes)
+    _show(answer, as_json, diff)
+    _complain(answer)
+
+
+def _check(ids: Sequence[str], inputs: Sequence[str], ordinal: int | None, log: str | None) -> None:
+    if not ids and ordinal is None:
+        raise UsageError("no page was named", "give its ID, or --ordinal N")
+    if ordinal is not None and len(ids) > 1:
+        raise UsageError("--ordinal names one page", "give at most one ID with it")
+    if inputs and log is not None:
+        raise UsageError("both --input and --log were given", "give one of them")
+
+
+def _answer(settings: Settings, files: FileInputs, asked: ExplainRequest, wishes: ExplainOptions) -> ExplainAnswer:
+    from simstream.sources.read import size_of
+    from simstream.tools.explain import from_files as explain_files
+    from simstream.tools.explain import from_log as explain_log
+    from simstream.tools.explain.explainer import Explainer
+    from simstream.wire.page import PageLimits
+
+    size_of(
+        [path for path in files.inputs if path != _STDIN]
+    )  # an input that cannot be read is said before anything is built
+    with make_deduper(settings) as deduper:
+        limits = PageLimits(max_record_bytes=settings.max_record_bytes)
+        explainer = Explainer(deduper.fingerprinter, deduper.policy, limits, wishes)
+        if not files.inputs:
+            with open_log(settings) as log:
+                return explain_log.explain(log, explainer, asked, counting)
+        with _again_and_again(files) as records:
+            return explain_files.explain(deduper, explainer, records, asked, settings.threads)
+
+
+@contextmanager
+def _again_and_again(files: FileInputs) -> Iterator[Records]:
+    """Reads the inputs as often as they are asked for; standard input is kept in a temporary file."""
+    from simstream.sources.names import PageNames
+    from simstream.sources.read import jsonl_records, read_pages
+
+    inputs, max_record_bytes, versions = files
+    with tempfile.TemporaryFile(prefix="simstream-stdin-") as kept:
+        if _STDIN in inputs:
+            shutil.copyfileobj(sys.stdin.buffer, kept)
+
+        def with_stdin() -> Iterator[Record]:
+            for path in inputs:
+                if path == _STDIN:
+                    kept.seek(0)
+                    yield from jsonl_records(kept, _STDIN, max_record_bytes)
+                else:
+                    yield from read_pages([path], max_record_bytes, forgiving=True)
+
+        def records(title: str) -> Iterable[Record]:
+            shown = with_progress(inputs, max_record_bytes, title, transient=True, forgiving=True)
+            return separate(with_stdin() if _STDIN in inputs else shown, None if versions else PageNames())
+
+        yield records
+
+
+def _show(answer: ExplainAnswer, as_json: bool, diff: bool) -> None:
+    import msgspec
+
+    from simstream.cli.explained import printed
+
+    for number, explanation in enumerate(answer.explanations):
+        if as_json:
+            sys.stdout.buffer.write(msgspec.json.encode(explanation) + b"\n")
+        else:
+            printed(explanation, first=number == 0, diff=diff)
+    sys.stdout.flush()
+
+
+def _complain(answer: ExplainAnswer) -> None:
+    """Raises WrongVerdict where the log does not give a published verdict, else PageUnknown for missing pages."""
+    wrong = [explanation.id for explanation in answer.explanations if explanation.agrees is False]
+    if wrong:
+        raise WrongVerdict(
+            f"the log does not give the verdict that was published for {', '.join(wrong)}",
+            "this breaks a rule of the design: keep the log, and report both verdicts",
+        )
+    if len(answer.unknown) == 1:
+        raise answer.unknown[0]
+    if answer.unknown:
+        each = "; ".join(f"{error.what} ({error.todo})" for error in answer.unknown)
+        raise PageUnknown(each, "the others are explained above" if answer.explanations else "nothing is explained")

@@ -1,0 +1,66 @@
+"""`simstream feed`: pages from files into the topic `pages`."""
+
+from __future__ import annotations
+
+import signal
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import click
+
+from simstream.cli.names import MAX_WATCHED_NAMES, report_merged
+from simstream.cli.options import field_options, log_options, open_log, settings_options, settle
+from simstream.cli.output import refuse_input
+from simstream.cli.progress import say, with_progress
+
+
+@click.command("feed")
+@click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")
+@click.option("--resume", metavar="FILE", help="Keep in FILE how far it has come, and go on from there.")
+@field_options
+@log_options
+@settings_options
+def command(
+    inputs: tuple[str, ...],
+    resume: str | None,
+    text_field: str | None,
+    id_field: str | None,
+    config: str | None,
+    **flags: Any,
+) -> int:
+    """Send the pages of INPUT... to the topic `pages`, each under its id as key.
+
+    A record that the topic does not admit is reported, and the others are sent; the exit code is then 1.
+
+    With --resume FILE a second run over the same inputs sends what the first one had not sent when it was stopped,
+    however that was, and afterwards what has been added at their end. Every page arrives; a few may arrive twice.
+    """
+    settings = settle(config, **flags)
+    from simstream.log.base import PAGES
+    from simstream.sources.fields import PageFields
+    from simstream.sources.named import files_of
+    from simstream.sources.names import PageNames
+    from simstream.sources.read import size_of
+    from simstream.tools.feed.feed import feed
+    from simstream.tools.feed.position import FeedPosition
+
+    size_of(inputs)
+    with open_log(settings) as log, ExitStack() as stack:
+        fields, names = PageFields(text_field, id_field), PageNames()
+        records = names.count_repeated(
+            with_progress(inputs, settings.max_record_bytes, "feeding", fields), MAX_WATCHED_NAMES
+        )
+        position = None
+        if resume is not None:
+            refuse_input(resume, [file.path for file in files_of(inputs)])
+            signal.signal(signal.SIGTERM, signal.default_int_handler)  # saves as Ctrl-C does
+            position = stack.enter_context(FeedPosition(Path(resume), log.topic(PAGES)))
+            if position.before:
+                say(f"{position.before:,} pages were fed before and are passed over")
+        report = feed(log, records, settings.max_record_bytes, refused=say, position=position)
+    say(f"{report.sent:,} pages sent to {report.topic}")
+    report_merged(names)
+    if report.refused:
+        say(f"{report.refused:,} pages were not sent: they get no verdict")
+    return 1 if report.refused else 0

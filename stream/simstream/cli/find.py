@@ -1,0 +1,205 @@
+"""What `find-all` and `find-clusters` share: simhash-cpp's command line and exit codes, kept to the letter."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from typing import IO, TYPE_CHECKING, Any, Final
+
+import click
+
+from simstream.cli.output import written
+from simstream.cli.progress import counting, say
+from simstream.errors import UsageError
+
+if TYPE_CHECKING:
+    from simstream.model import U64
+
+OPTIONS: Final = ("input", "output", "blocks", "distance", "help")
+BAD_OPTION, NO_BLOCKS, NO_DISTANCE, NO_INPUT, NO_OUTPUT, FEW_BLOCKS, UNREADABLE, UNWRITABLE = range(1, 9)
+"""The exit codes; a line that is no number, and more than 64 blocks, end with 1, too."""
+MAX_BLOCKS: Final = 64
+USAGE: Final = """\
+  -b, --blocks BLOCKS        More than DISTANCE, at most 64; changes no result
+  -d, --distance DISTANCE    Greatest number of bits that differ
+  -i, --input INPUT          A file, or - for stdin
+  -o, --output OUTPUT        A file, or - for stdout
+  -h, --help                 This page
+
+Exit codes: 1 bad option or line, 2 no blocks, 3 no distance, 4 no input, 5 no output, 6 blocks not more than
+distance, 7 input cannot be read, 8 output cannot be written."""
+"""What both commands say of their options, behind what each is for."""
+_UNSIGNED: Final = re.compile(r"\s*\+?([0-9]+)")
+
+Lines = Callable[["U64", int, Callable[[int], None]], Iterable[bytes]]
+"""Makes the output of a distinct ascending column, a distance, and what hears of the progress."""
+
+
+@dataclass(slots=True)
+class FindRequest:
+    """What a command line asks for."""
+
+    input: str = ""
+    output: str = ""
+    blocks: int = 0
+    distance: int = 0
+    help: bool = False
+
+
+class FindCommand(click.Command):
+    """Hands its arguments on as they are: these two commands read them as GNU getopt does."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        ctx.params = {"arguments": tuple(args)}
+        return []
+
+
+def parse(arguments: Sequence[str]) -> FindRequest:
+    """The options of a command line, the last of each kind; other arguments are passed over.
+
+    As with getopt, `--bl 5`, `--blocks=5`, `-b5` and `-b 5` are one. Raises ValueError for an option that is
+    unknown or lacks its value; what comes after --help is not looked at.
+    """
+    wish = FindRequest()
+    for name, value in _options(arguments):
+        if name == "help":
+            wish.help = True
+            break
+        if name in ("blocks", "distance"):
+            found = _UNSIGNED.match(value)
+            setattr(wish, name, int(found[1][:20]) if found else 0)
+        else:
+            setattr(wish, name, value)
+    return wish
+
+
+def refusal(wish: FindRequest) -> tuple[int, str] | None:
+    """The exit code for a wish that cannot be met, and why; None where it can."""
+    if wish.blocks == 0:
+        return NO_BLOCKS, "--blocks must be given, and more than 0"
+    if wish.distance == 0:
+        return NO_DISTANCE, "--distance must be given, and more than 0"
+    if not wish.input:
+        return NO_INPUT, "--input must be given: a file, or - for stdin"
+    if not wish.output:
+        return NO_OUTPUT, "--output must be given: a file, or - for stdout"
+    if wish.blocks <= wish.distance:
+        return FEW_BLOCKS, f"--blocks ({wish.blocks}) must be more than --distance ({wish.distance})"
+    if wish.blocks > MAX_BLOCKS:
+        return BAD_OPTION, f"--blocks ({wish.blocks}) must be at most {MAX_BLOCKS}"
+    return None
+
+
+def find(arguments: Sequence[str], usage: str, title: str, lines: Lines) -> int:
+    """Run one of the two commands, of which `usage` says what it is for; returns its exit code."""
+    try:
+        wish = parse(arguments)
+    except ValueError as error:
+        return _fail(BAD_OPTION, str(error))
+    if wish.help:
+        click.echo(f"{usage}\n{USAGE}")
+        return 0
+    if refused := refusal(wish):
+        return _fail(*refused)
+    try:
+        source = opened(wish.input)
+    except OSError as error:
+        return _fail(UNREADABLE, f"{wish.input} cannot be read ({error.strerror}): check the path")
+    with source as handle:
+        column = _column(handle, wish.input)
+    try:
+        with written(wish.output, ()) as out, counting(title, len(column)) as heard:
+            _write(out, lines(column, wish.distance, heard))
+    except UsageError as error:
+        return _fail(UNWRITABLE, str(error))
+    return 0
+
+
+def _write(out: IO[bytes], lines: Iterable[bytes]) -> None:
+    number = 0
+    for part in lines:
+        out.write(part)
+        number += part.count(b"\n")
+    out.flush()
+    say(f"{number:,} lines written")
+
+
+def _column(handle: IO[bytes], name: str) -> U64:
+    from simstream.tools.find.lists import read_fingerprints
+    from simstream.tools.find.pairs import distinct
+
+    with counting("reading") as heard:
+        values = read_fingerprints(handle, "stdin" if name == "-" else name, heard)
+    column = distinct(values)
+    say(f"{len(values):,} fingerprints read, {len(column):,} of them distinct")
+    return column
+
+
+def opened(name: str) -> AbstractContextManager[IO[bytes]]:
+    """Return a file to read, unpacked by its ending, or stdin for `-`. Raises OSError."""
+    if name == "-":
+        return nullcontext(sys.stdin.buffer)
+    if os.path.isdir(name):
+        raise IsADirectoryError(0, "it is a folder")
+    return _unpacked(open(name, "rb", buffering=0), name)
+
+
+@contextmanager
+def _unpacked(handle: IO[bytes], name: str) -> Iterator[IO[bytes]]:
+    from simstream.sources.lines import CountedFile, unpacked
+
+    with handle, unpacked(CountedFile(handle), name) as source:
+        yield source
+
+
+def _options(arguments: Sequence[str]) -> Iterator[tuple[str, str]]:
+    rest = iter(arguments)
+    for argument in rest:
+        if argument == "--":
+            return
+        if argument.startswith("--"):
+            yield _long(argument, rest)
+        elif argument.startswith("-") and argument != "-":
+            yield from _short(argument, rest)
+
+
+def _long(argument: str, rest: Iterator[str]) -> tuple[str, str]:
+    begun, joined, value = argument[2:].partition("=")
+    name = next((name for name in OPTIONS if begun and name.startswith(begun)), None)
+    if name is None:
+        raise ValueError(f"unrecognized option '{argument}'")
+    if name == "help" and joined:
+        raise ValueError("option '--help' takes no value")
+    return name, value if joined or name == "help" else _value(f"--{name}", rest)
+
+
+def _short(argument: str, rest: Iterator[str]) -> Iterator[tuple[str, str]]:
+    for at, letter in enumerate(argument[1:], 2):
+        name = next((name for name in OPTIONS if name[0] == letter), None)
+        if name is None:
+            raise ValueError(f"invalid option '-{letter}'")
+        if name != "help":
+            yield name, argument[at:] or _value(f"-{letter}", rest)
+            return
+        yield name, ""
+
+
+def _value(option: str, rest: Iterator[str]) -> str:
+    value = next(rest, None)
+    if value is None:
+        raise ValueError(f"option '{option}' needs a value")
+    return value
+
+
+def _fail(code: int, why: str) -> int:
+    say(why)
+    return code
+
+
+def as_command(name: str, **options: Any) -> Callable[[Callable[..., Any]], click.Command]:
+    """`click.command` for one of the two."""
+    return click.command(name, cls=FindCommand, add_help_option=False, **options)

@@ -1,0 +1,32 @@
+"""`simstream find-clusters`: clusters of a list of fingerprints, as simhash-cpp's `simhash-find-clusters`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Final
+
+from simstream.cli.find import as_command, find
+
+if TYPE_CHECKING:
+    from simstream.model import U64
+
+USAGE: Final = """\
+Usage: simstream find-clusters --blocks BLOCKS --distance DISTANCE --input INPUT --output OUTPUT
+
+Read fingerprints, one decimal number a line; write what is connected by pairs that differ in at most DISTANCE
+bits: the members of each cluster of two and more as one JSON array a line, in order. Each fingerprint counts once.
+"""
+
+
+@as_command("find-clusters")
+def command(arguments: tuple[str, ...]) -> int:
+    """Every cluster of fingerprints that near pairs connect."""
+    return find(arguments, USAGE, "finding clusters", _lines)
+
+
+def _lines(column: U64, distance: int, heard: Callable[[int], None]) -> Iterator[bytes]:
+    from simstream.tools.find.clusters import clusters
+    from simstream.tools.find.pairs import near_pairs
+
+    for places in clusters(len(column), near_pairs(column, distance, heard)):
+        yield f"{column[places].tolist()}\n".encode()

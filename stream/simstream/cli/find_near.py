@@ -1,0 +1,93 @@
+"""`simstream find-near`: which fingerprints of one list have a match in another, of any length."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
+from typing import IO, TYPE_CHECKING, Final
+
+import click
+
+from simstream.cli.find import opened
+from simstream.cli.output import refuse_input, written
+from simstream.cli.progress import counting, say
+from simstream.errors import InputMissing, UsageError
+
+if TYPE_CHECKING:
+    from simstream.model import U64
+    from simstream.tools.find.near import Nearest
+
+_LINES: Final = 1 << 16
+"""Lines that are written at a time."""
+
+
+@click.command("find-near")
+@click.option("-n", "--near", "queries", metavar="FILE", required=True, help="The queries, held in memory.")
+@click.option(
+    "-i", "--input", "corpus", metavar="FILE", required=True, help="The corpus, of any length; - is stdin."
+)
+@click.option(
+    "-d", "--distance", metavar="K", type=click.IntRange(0, 64), required=True, help="Bits that may differ."
+)
+@click.option("-o", "--output", metavar="FILE", default="-", help="Where the JSON lines go (default: stdout).")
+def command(queries: str, corpus: str, distance: int, output: str) -> None:
+    """Which fingerprints of one list, the queries, have a match in another, the corpus.
+
+    Both lists have one decimal number a line. Writes for each query that differs from one of the corpus in at most
+    K bits a line [QUERY, NEAREST, DISTANCE], in order of the queries, each once. The queries are held in memory,
+    with tables over them; the corpus is read once, past them.
+    """
+    if queries == corpus:
+        raise UsageError("the queries are the corpus", "use `simstream find-all` for pairs within one list")
+    _check(output, [queries, corpus])
+    from simstream.tools.find.lists import read_fingerprints, read_parts
+    from simstream.tools.find.near import nearest
+    from simstream.tools.find.pairs import distinct
+
+    with _source(queries) as handle, counting("reading queries") as heard:
+        column = distinct(read_fingerprints(handle, _shown(queries), heard))
+    say(f"{len(column):,} distinct queries read")
+    with _source(corpus) as handle, counting("comparing") as heard:
+        found = nearest(column, read_parts(handle, _shown(corpus)), distance, heard)
+    matched = 0
+    with written(output, [queries, corpus]) as out:
+        for number, part in _lines(column, found):
+            out.write(part)
+            matched += number
+        out.flush()
+    say(f"{matched:,} of them have a match among {found.compared:,} fingerprints")
+
+
+def _check(output: str, inputs: Sequence[str]) -> None:
+    """Raise UsageError where the output cannot be written, before anything is compared."""
+    if output == "-":
+        return
+    refuse_input(output, inputs)
+    if not os.access(output if os.path.exists(output) else os.path.dirname(output) or ".", os.W_OK):
+        raise UsageError(f"{output} cannot be written", "name another file with -o")
+
+
+def _lines(column: U64, found: Nearest) -> Iterator[tuple[int, bytes]]:
+    """The output in parts, and how many lines each has."""
+    import numpy as np
+
+    from simstream.tools.find.near import NO_MATCH
+
+    matched = np.flatnonzero(found.distance != NO_MATCH)
+    for first in range(0, len(matched), _LINES):
+        places = matched[first : first + _LINES]
+        columns = (column[places].tolist(), found.fingerprint[places].tolist(), found.distance[places].tolist())
+        lines = [f"[{query}, {near}, {bits}]\n" for query, near, bits in zip(*columns, strict=True)]
+        yield len(lines), "".join(lines).encode()
+
+
+def _source(name: str) -> AbstractContextManager[IO[bytes]]:
+    try:
+        return opened(name)
+    except OSError as error:
+        raise InputMissing(f"{name} cannot be read ({error.strerror})", "check the path") from error
+
+
+def _shown(name: str) -> str:
+    return "stdin" if name == "-" else name

@@ -1,0 +1,53 @@
+"""`simstream fingerprint`: each page's fingerprint and id."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from simstream.cli.options import field_options, make_fingerprinter, recipe_option, settle
+from simstream.cli.progress import say, with_progress
+from simstream.errors import UsageError
+from simstream.terminal import printable
+
+
+@click.command("fingerprint")
+@click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")
+@click.option("--bits", is_flag=True, help="64 characters 0 and 1 instead of 16 hex digits.")
+@click.option("--decimal", is_flag=True, help="Decimal numbers, as find-all reads them; nothing for other pages.")
+@field_options
+@recipe_option
+def command(
+    inputs: tuple[str, ...],
+    bits: bool,
+    decimal: bool,
+    text_field: str | None,
+    id_field: str | None,
+    config: str | None,
+    **flags: Any,
+) -> None:
+    """HEX<TAB>ID for each page of INPUT...; hyphens where there is nothing to compare."""
+    if bits and decimal:
+        raise UsageError("--bits and --decimal are two ways to write one number", "give one of them")
+    settings = settle(config, **flags)
+    from simstream.deduper import batches
+    from simstream.model import PageKind
+    from simstream.sources.fields import PageFields
+    from simstream.sources.read import size_of
+    from simstream.wire.page import PageLimits, decode
+
+    size_of(inputs)
+    limits = PageLimits(max_record_bytes=settings.max_record_bytes)
+    fields = PageFields(text_field, id_field)
+    with make_fingerprinter(settings, say) as fingerprinter:
+        for batch in batches(with_progress(inputs, settings.max_record_bytes, "fingerprinting", fields)):
+            pages = [decode(record, limits) for record in batch]
+            prints = fingerprinter.columns(pages).fingerprint.tolist()
+            for page, value in zip(pages, prints, strict=True):
+                shown = f"{value:064b}" if bits else str(value) if decimal else f"{value:016x}"
+                if page.kind != PageKind.READABLE:
+                    if decimal:
+                        continue  # find-all would take a hyphen for a sign
+                    shown = "-" * len(shown)
+                click.echo(f"{shown}\t{printable(page.id)}")

@@ -1,0 +1,185 @@
+"""Options that mean the same in every command, and the settings that come of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import click
+
+from simstream.settings import Settings, cores, resolve
+
+if TYPE_CHECKING:
+    from simstream.deduper import Deduper
+    from simstream.judge.policy import Policy
+    from simstream.log.base import Log
+    from simstream.text.fingerprinter import Fingerprinter
+    from simstream.text.recipe import Recipe
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+RECIPE_METAVAR: Final = "NAME|FILE.toml"
+RECIPE_HELP: Final = "From bytes to fingerprint: default, google2007, fnv1-tf, shingles, or a file."
+
+_CONFIG = [
+    click.option("--config", metavar="FILE", help="Settings file (default: simstream.toml, if it is there).")
+]
+_JUDGING = [
+    click.option(
+        "--recipe",
+        metavar=RECIPE_METAVAR,
+        help=RECIPE_HELP,
+    ),
+    click.option("--distance", metavar="K", help="Greatest Hamming distance of a match."),
+    click.option("--similarity", metavar="S", help="Least similarity that the sketch must confirm, 0 to 1."),
+    click.option("--window", metavar="72h", help="Forget pages older than this, by stream time."),
+    click.option("--link", metavar="any|canonical", help="What clusters are tied by."),
+]
+_FIELDS = [
+    click.option("--text-field", metavar="NAME", help="Field or column that has the text (default: text)."),
+    click.option("--id-field", metavar="NAME", help="Field or column that has the id (default: id)."),
+]
+_VERSIONS = [
+    click.option("--versions", is_flag=True, help="Take pages of one id for versions of one page; the last counts.")
+]
+_LOG = [
+    click.option("--log", metavar="ADDRESS", help="kafka://HOST:PORT,… or a directory."),
+    click.option("--prefix", metavar="NAME", help="First part of the topics' names."),
+    click.option("--publish-to", metavar="NAME", help="The same of verdicts and positions, where it is another."),
+]
+
+_CALLERS = [
+    click.option(
+        "--allowed-hosts", metavar="NAME,…", help="Host names that the port answers to, beside localhost."
+    ),
+    click.option("--token-file", metavar="FILE", help="A file with the token that callers must send."),
+]
+
+
+def _apply(options: Sequence[Callable[[F], F]], function: F) -> F:
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
+def settings_options(function: F) -> F:
+    """--config."""
+    return _apply(_CONFIG, function)
+
+
+def recipe_option(function: F) -> F:
+    """--recipe and --config."""
+    return _apply([*_JUDGING[:1], *_CONFIG], function)
+
+
+def judging_options(function: F) -> F:
+    """--recipe, --distance, --similarity, --window, --link and --config."""
+    return _apply([*_JUDGING, *_CONFIG], function)
+
+
+def field_options(function: F) -> F:
+    """--text-field and --id-field."""
+    return _apply(_FIELDS, function)
+
+
+def versions_option(function: F) -> F:
+    """--versions."""
+    return _apply(_VERSIONS, function)
+
+
+def log_options(function: F) -> F:
+    """--log, --prefix and --publish-to."""
+    return _apply(_LOG, function)
+
+
+def caller_options(function: F) -> F:
+    """Add the options --allowed-hosts and --token-file."""
+    return _apply(_CALLERS, function)
+
+
+def settle(config: str | None, **flags: Any) -> Settings:
+    """The settings of one command; raises SettingsError."""
+    return resolve(flags, file=config).settings
+
+
+def settle_on_all_cores(config: str | None, **flags: Any) -> Settings:
+    """As `settle`, but threads and extraction processes are as many as cores where nobody says how many."""
+    origin = resolve(flags, file=config).origin
+    unsaid = [name for name in ("threads", "extract.workers") if origin[name] == "default"]
+    return resolve({**flags, **dict.fromkeys(unsaid, cores())}, file=config).settings
+
+
+def make_fingerprinter(
+    settings: Settings,
+    say: Callable[[str], None],
+    workers: int | None = None,
+    clock: Callable[[], float] | None = None,
+) -> Fingerprinter:
+    """Return a fingerprinter under the recipe of the settings. Raises SettingsError.
+
+    `workers`: extraction processes, if not as many as the settings say.
+    """
+    from simstream.text.fingerprinter import Fingerprinter
+    from simstream.text.recipe_file import load_recipe
+
+    extract = settings.extract
+    return Fingerprinter(
+        load_recipe(settings.recipe),
+        settings.cache_folder,
+        workers=extract.workers if workers is None else workers,
+        timeout_s=extract.timeout_s,
+        memory_bytes=extract.memory_bytes,
+        clock=clock,
+        say=say,
+    )
+
+
+def policy_of(settings: Settings, recipe: Recipe, recipe_id: str) -> Policy:
+    """Return the policy that the settings make of a recipe. Raises SettingsError."""
+    from simstream.judge.policy import make_policy
+
+    return make_policy(
+        recipe,
+        recipe_id,
+        distance=settings.distance,
+        similarity=settings.similarity,
+        window_ms=settings.window_ms,
+        link=settings.link,
+    )
+
+
+def make_deduper(settings: Settings) -> Deduper:
+    """A judge in this process, under the recipe and the policy of the settings; raises SettingsError."""
+    from simstream.cli.progress import say
+    from simstream.deduper import Deduper
+
+    return Deduper(
+        recipe=settings.recipe,
+        distance=settings.distance,
+        similarity=settings.similarity,
+        window=settings.window if settings.window_ms else None,
+        link=settings.link,
+        cache=settings.cache_folder,
+        workers=settings.extract.workers,
+        timeout_s=settings.extract.timeout_s,
+        memory_bytes=settings.extract.memory_bytes,
+        max_record_bytes=settings.max_record_bytes,
+        say=say,
+    )
+
+
+def open_log(settings: Settings, patience: float = 15.0) -> Log:
+    """The log that the settings name; an unreachable broker is waited for `patience` seconds."""
+    from simstream.log import open_log as open_address
+    from simstream.log.base import LogOptions
+
+    return open_address(
+        settings.log,
+        LogOptions(
+            prefix=settings.prefix,
+            client=settings.kafka,
+            patience=patience,
+            max_record_bytes=settings.max_record_bytes,
+            publish_to=settings.publish_to,
+        ),
+    )

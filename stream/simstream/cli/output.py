@@ -1,0 +1,121 @@
+"""Output files: written beside their place and put there when they are whole, so that nothing is lost."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import lzma
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from typing import Any, BinaryIO, Protocol, cast
+
+from simstream.errors import InputError, OutputError, UsageError
+
+_BUFFER_BYTES = 1 << 18
+_GZIP_LEVEL = 6
+"""The level of the tool gzip. The libraries for .xz and .zst have the levels of their tools already."""
+
+
+class _Writable(Protocol):
+    def write(self, data: Any, /) -> int: ...
+
+    def flush(self) -> None: ...
+
+
+class _CheckedWriter(io.RawIOBase):
+    """Writes to a handle. Raises OutputError, which names the file, where the system refuses a write."""
+
+    def __init__(self, handle: _Writable, path: str) -> None:
+        self._handle, self._path = handle, path
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        try:
+            written = self._handle.write(data)
+            self._handle.flush()
+            return written
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            shown = "stdout" if self._path == "-" else self._path
+            what = f"{shown} cannot be written on ({error.strerror})"
+            raise OutputError(what, "make room, or name another place") from error
+
+
+@contextmanager
+def written(path: str, inputs: Sequence[str]) -> Iterator[BinaryIO]:
+    """Return a file to write to that becomes `path` at the end.
+
+    `-` is stdout; devices and pipes are written directly. The file is compressed if the name ends in .gz, .xz or
+    .zst. After an InputError the file keeps what was written; after any other error `path` is unchanged.
+    Raises UsageError where `path` cannot be written or is one of the inputs, and OutputError where the system
+    accepts no more bytes.
+    """
+    if path == "-":
+        with io.BufferedWriter(_CheckedWriter(sys.stdout.buffer, path)) as out:
+            yield cast(BinaryIO, out)
+        return
+    refuse_input(path, inputs)
+    beside = _beside(path)
+    direct = beside == path
+    keep, handle = False, _opened(beside, path)
+    try:
+        with handle, _packed(handle, path) as out:
+            try:
+                yield out
+                keep = True
+            except InputError:
+                keep = True
+                raise
+    except OutputError:
+        keep = False
+        raise
+    finally:
+        if not direct:
+            os.replace(beside, path) if keep else os.unlink(beside)
+
+
+def refuse_input(path: str, inputs: Sequence[str]) -> None:
+    """Raise UsageError where an output would be written over one of the inputs; of a folder name its files."""
+    for place in {path, _beside(path)}:
+        if os.path.exists(place) and any(os.path.exists(name) and os.path.samefile(name, place) for name in inputs):
+            raise UsageError(f"{path} is an input, too", "name another file with -o")
+
+
+def places_of(path: str) -> set[str]:
+    """Return the real paths of all files that `written` writes for an output."""
+    return {path} if path == "-" else {os.path.realpath(path), os.path.realpath(_beside(path))}
+
+
+def _beside(path: str) -> str:
+    """Return where an output is written until it is whole; a device or pipe has no such place."""
+    return path if os.path.exists(path) and not os.path.isfile(path) else f"{path}.part"
+
+
+@contextmanager
+def _packed(handle: BinaryIO, path: str) -> Iterator[BinaryIO]:
+    """Return a file whose bytes reach `handle` compressed, by the ending of `path`."""
+    with ExitStack() as stack:
+        plain = stack.enter_context(io.BufferedWriter(_CheckedWriter(handle, path), _BUFFER_BYTES))
+        out: AbstractContextManager[object] = nullcontext(plain)
+        name = path.lower()
+        if name.endswith(".gz"):
+            out = gzip.GzipFile("", "wb", _GZIP_LEVEL, plain, mtime=0)
+        elif name.endswith(".xz"):
+            out = lzma.LZMAFile(plain, "wb")  # noqa: SIM115  # closed by the stack
+        elif name.endswith(".zst"):
+            import zstandard
+
+            out = zstandard.ZstdCompressor().stream_writer(plain, closefd=False)
+        yield cast(BinaryIO, stack.enter_context(out))
+
+
+def _opened(beside: str, path: str) -> BinaryIO:
+    try:
+        return open(beside, "wb", buffering=0)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written ({error.strerror})", "name another file with -o") from error

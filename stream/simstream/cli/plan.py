@@ -1,0 +1,149 @@
+"""`simstream plan`: table designs for a size, a distance and a memory, with the expected cost of each."""
+
+from __future__ import annotations
+
+import sys
+from itertools import groupby
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from simstream.cli.amounts import count, nbytes
+from simstream.cli.progress import say
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from simstream.tools.plan.costs import PlanReport, PlanRow
+
+COLUMNS: Final = ("design", "prefix bits", "flips", "probes", "candidates", "tables", "in all", "a query")
+_PIPED_COLUMNS: Final = 120
+_UNITS: Final = ((1 << 40, "TB"), (1 << 30, "GB"), (1 << 20, "MB"), (1 << 10, "KB"))
+
+
+@click.command("plan")
+@click.option("--pages", metavar="N", required=True, help="How many pages are live at once: 250000, 10M, 8G.")
+@click.option(
+    "--distance", metavar="K", type=int, help="Greatest Hamming distance (default: the default recipe's)."
+)
+@click.option("--memory", metavar="M", help="Memory of the machine, such as 64GB; says which designs fit.")
+@click.option("--json", "as_json", is_flag=True, help="All of it as one JSON object.")
+def command(pages: str, distance: int | None, memory: str | None, as_json: bool) -> None:
+    """Show what tables over N fingerprints cost at distance K: the scan, the index's own designs, the paper's.
+
+    Costs of a scanned value, a table, a probe and a candidate are measured on this machine, on one core, in about a
+    second; the rest is computed of them, for random fingerprints.
+    """
+    entries = count("--pages", pages)
+    memory_bytes = None if memory is None else nbytes("--memory", memory)
+    from simstream.tools.plan.costs import weigh_here
+
+    if distance is None:
+        from simstream.text.recipe_file import load_recipe
+
+        distance = load_recipe("default").distance
+    found = weigh_here(entries, distance, memory_bytes)
+    if as_json:
+        import msgspec
+
+        sys.stdout.buffer.write(msgspec.json.encode(found) + b"\n")
+        sys.stdout.flush()
+    else:
+        _print(found)
+
+
+def _print(found: PlanReport) -> None:
+    from rich.console import Console
+
+    width = None if sys.stdout.isatty() else _PIPED_COLUMNS
+    console = Console(highlight=False, soft_wrap=True, width=width)
+    console.print(f"[bold]{found.pages:,} pages, distance {found.distance}[/]")
+    console.print(_table(found))
+    console.print(f"[green]→[/] {_served(found)}")
+    speed = found.measured
+    if not all(row.fits for row in found.designs):
+        console.print(f"✗ more than {_bytes(found.memory_bytes or 0)} in all")
+    sizes = (f"{size.probe_ns:.0f} ns a probe of {_bytes(size.nbytes)} of tables" for size in speed.sizes)
+    console.print(f"measured on one core here: {speed.scanned_ns:.2f} ns a value scanned, {', '.join(sizes)}")
+    console.print("computed: all else, for random fingerprints; pages that are alike bring more candidates")
+    if speed.sizes[-1].nbytes < max(row.table_bytes for row in found.designs):
+        console.print("larger tables are taken to cost as much as the largest measured; they cost more")
+    for sentence in _warnings(found):
+        say(sentence)
+
+
+def _table(found: PlanReport) -> Table:
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE, show_edge=False, pad_edge=False)
+    table.add_column("")
+    for name in COLUMNS:
+        table.add_column(name, justify="left" if name in ("design", "flips") else "right", no_wrap=True)
+    for row in found.designs:
+        style = None if row.fits else "dim"
+        mark = "[green]→[/]" if row.serves else "" if row.fits else "✗"
+        table.add_row(
+            mark,
+            row.name,
+            _span(row.prefix_bits),
+            _runs(row.flips),
+            f"{row.probes:,}",
+            _number(row.candidates),
+            _bytes(row.table_bytes),
+            _bytes(row.all_bytes),
+            _time(row.microseconds),
+            style=style,
+        )
+    return table
+
+
+def _served(found: PlanReport) -> str:
+    row = found.served
+    return (
+        f"`simstream serve` builds {row.name} for a segment of so many; the tables take {_bytes(row.table_bytes)},"
+        f" with sketches, rows and identities {_bytes(row.all_bytes)}"
+    )
+
+
+def _warnings(found: PlanReport) -> list[str]:
+    from simstream.tools.plan.costs import MAX_PAGES
+
+    said = []
+    if not found.served.fits:
+        best: PlanRow = found.fastest
+        said.append(
+            f"the design that the service builds does not fit into {_bytes(found.memory_bytes or 0)}; of those that"
+            f" do, {best.name} is the quickest, with {_time(best.microseconds)} a query"
+        )
+    if found.pages > MAX_PAGES:
+        said.append(f"one judge numbers at most {MAX_PAGES:,} live pages: divide them among several prefixes")
+    return said
+
+
+def _runs(numbers: tuple[int, ...]) -> str:
+    """Equal neighbours as one: 4 x 16."""
+    runs = [(value, len(list(same))) for value, same in groupby(numbers)]
+    return ", ".join(f"{value}" if times == 1 else f"{times} x {value}" for value, times in runs) or "-"
+
+
+def _span(bits: tuple[int, ...]) -> str:
+    return "-" if not bits else f"{bits[0]}" if min(bits) == max(bits) else f"{min(bits)}-{max(bits)}"
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value >= 10 else f"{value:.2g}"
+
+
+def _time(microseconds: float) -> str:
+    for unit, name in ((1e6, "s"), (1e3, "ms")):
+        if microseconds >= unit:
+            return f"{microseconds / unit:,.1f} {name}"
+    return f"{microseconds:.1f} us"
+
+
+def _bytes(number: int) -> str:
+    for unit, name in _UNITS:
+        if number >= unit:
+            return f"{number / unit:,.1f} {name}"
+    return f"{number} bytes"

@@ -1,0 +1,73 @@
+"""A progress bar on a terminal, nothing in a pipe; and sentences about work that lasts."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+import click
+
+from simstream.terminal import printable
+
+if TYPE_CHECKING:
+    from simstream.model import Record
+    from simstream.sources.fields import PageFields
+
+
+def say(sentence: str) -> None:
+    """Tell the person who waits, on stderr."""
+    click.echo("\n".join(map(printable, f"simstream: {sentence}".split("\n"))), err=True)
+
+
+def with_progress(
+    inputs: Sequence[str],
+    max_record_bytes: int,
+    title: str,
+    fields: PageFields | None = None,
+    *,
+    transient: bool = False,
+    forgiving: bool = False,
+) -> Iterator[Record]:
+    """The records of all inputs, under a bar on stderr where that is a terminal, which stays unless `transient`.
+
+    What web archives held is said on stderr, unless `transient`; `forgiving`: see `read_pages`.
+    """
+    from simstream.sources.read import read_pages, size_of
+
+    reader = read_pages(inputs, max_record_bytes, fields, None if transient else say, forgiving=forgiving)
+    if not sys.stderr.isatty():
+        yield from reader
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    pages = TextColumn("{task.fields[pages]:,} pages, {task.fields[rate]:,.0f}/s")
+    columns = (TextColumn("{task.description}"), BarColumn(), pages, TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=transient) as bar:
+        total = size_of(inputs)
+        task = bar.add_task(title, total=total and total >> 10, pages=0, rate=0)
+        number, began = 0, perf_counter()
+        for number, record in enumerate(reader, 1):
+            yield record
+            if number % 100 == 0:
+                rate = number / max(perf_counter() - began, 1e-9)
+                bar.update(task, completed=reader.consumed >> 10, pages=number, rate=rate)
+        bar.update(task, total=1, completed=1, pages=number, rate=number / max(perf_counter() - began, 1e-9))
+
+
+@contextmanager
+def counting(title: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
+    """Hears how far the work has come, of `total` where that is known, under a bar on stderr on a terminal."""
+    if not sys.stderr.isatty():
+        yield lambda done: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed:,}"))
+    with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(title, total=total)
+        yield lambda done: bar.update(task, completed=done)

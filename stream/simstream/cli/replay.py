@@ -1,0 +1,125 @@
+"""`simstream replay`: the log judged again under another policy, and what that changes."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from simstream.cli.options import judging_options, log_options, make_fingerprinter, open_log, policy_of, settle
+from simstream.cli.progress import counting, say
+from simstream.cli.stopping import stop_on_signals
+from simstream.errors import UsageError
+from simstream.terminal import printable
+
+if TYPE_CHECKING:
+    from simstream.settings import Settings
+    from simstream.tools.replay.compare import ComparedVerdict, ReplayComparison
+
+EXAMPLES = 3
+POLICY = ("recipe", "distance", "similarity", "window", "link", "config")
+"""Flags that `serve` needs too: without them it would judge under another policy."""
+
+
+@click.command("replay")
+@click.option("--to", required=True, metavar="PREFIX", help="First part of the names of the new verdicts' topics.")
+@click.option("--compare", is_flag=True, help="Judge nothing: say how its verdicts differ from those there are.")
+@click.option("--examples", type=click.IntRange(min=0), default=EXAMPLES, show_default=True, metavar="N")
+@click.option("--json", "as_json", is_flag=True, help="The comparison as one JSON object.")
+@click.option("--state", metavar="DIR", help="Where the new judge keeps its state; another folder than the old's.")
+@log_options
+@judging_options
+def command(
+    to: str, compare: bool, examples: int, as_json: bool, state: str | None, config: str | None, **flags: Any
+) -> int:
+    """Judge the log again, up to its end, under another policy of the same recipe; fetches and copies nothing.
+
+    Verdicts go to PREFIX.verdicts, in the log's order and with its ordinals, exactly once also across a kill: run
+    it again, and it goes on. The service is not disturbed. To go on live, with the same flags:
+    `serve --roles judge --publish-to PREFIX`.
+    """
+    old = settle(config, **flags)
+    if to == (old.publish_to or old.prefix):
+        raise UsageError(f"verdicts are published under {to} already", "give another prefix with --to")
+    new = settle(config, **flags | {"publish_to": to, "state": state})
+    if compare:
+        _compare(old, new, examples, as_json)
+        return 0
+    return _replay(
+        new, {name: value for name in POLICY if (value := {**flags, "config": config}.get(name)) is not None}
+    )
+
+
+def _replay(settings: Settings, policy_flags: Mapping[str, object]) -> int:
+    from simstream.log.hints import where
+    from simstream.roles.context import RoleContext
+    from simstream.tools.replay.replay import missing_topics, replay
+
+    context = RoleContext(settings)
+    stop_on_signals(context.stop)
+    with make_fingerprinter(settings, say, workers=0) as fingerprinter:
+        policy = policy_of(settings, fingerprinter.recipe, fingerprinter.recipe_id)
+    with open_log(settings, patience=settings.give_up_s) as log:
+        for report in missing_topics(log):
+            say(f"created {report.name}")
+        with counting("judging frames") as tick:
+            done = replay(log, policy, context, tick)
+    click.echo(f"{done.ordinal:,} verdicts in {done.topic}, policy {policy.id}: {done.frame:,} frames judged")
+    if done.frame < done.frames:
+        say(f"stopped before the end, {done.frames - done.frame:,} frames to go: run it again to go on")
+        return 130
+    kept = f" --state {settings.state}" if settings.state else ""
+    flags = where(settings.log, settings.prefix, settings.publish_to)
+    flags += "".join(f" --{name} {shlex.quote(str(value))}" for name, value in policy_flags.items())
+    say(f"to go on live, with the same policy: simstream serve --roles judge {flags}{kept}")
+    return 0
+
+
+def _compare(old: Settings, new: Settings, examples: int, as_json: bool) -> None:
+    import msgspec
+
+    from simstream.tools.replay.compare import compare
+
+    with open_log(old) as one, open_log(new) as other, counting("reading verdicts") as tick:
+        comparison = compare(one, other, examples, tick)
+    if as_json:
+        sys.stdout.buffer.write(msgspec.json.encode(comparison) + b"\n")
+        sys.stdout.flush()
+    else:
+        _print(comparison)
+
+
+def _print(comparison: ReplayComparison) -> None:
+    c = comparison
+    click.echo(f"old  {c.old}, policy {c.old_policy}")
+    click.echo(f"new  {c.new}, policy {c.new_policy}")
+    share = f" ({100 * c.same / c.compared:.2f} %)" if c.compared else ""
+    click.echo(f"{c.compared:,} pages have a verdict under both; of {c.same:,}{share} it is the same")
+    for number, name in ((c.only_old, c.old), (c.only_new, c.new)):
+        if number:
+            click.echo(f"{number:,} pages have one in {name} alone")
+    click.echo(f"\n{'old':<14}  {'new':<14}  {'pages':>12}  {'share':>8}")
+    for pair in c.pairs:
+        notes = [
+            f"{number:,} {what}"
+            for number, what in ((pair.other_page, "of another page"), (pair.other_cluster, "in another cluster"))
+            if number
+        ]
+        end = f"  ({', '.join(notes)})" if notes else ""
+        click.echo(f"{pair.old:<14}  {pair.new:<14}  {pair.pages:>12,}  {100 * pair.share:>6.2f} %{end}")
+        for example in pair.examples:
+            click.echo(
+                f"    {example.ordinal:>10}  {printable(example.id)}: {_said(example.old)} | {_said(example.new)}"
+            )
+
+
+def _said(said: ComparedVerdict) -> str:
+    if said.near_duplicate_of is None:
+        text = said.verdict
+    else:
+        alike = "" if said.similarity is None else f" {said.similarity:.4f}"
+        text = f"{said.verdict}{alike} of {printable(said.near_duplicate_of)}"
+    return f"{text}, cluster {said.cluster_id}" if said.cluster_id is not None else text

@@ -1,0 +1,180 @@
+"""`simstream serve`: the roles of the service in one process."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from simstream import __version__
+from simstream.cli.checks import refuse_misspelt_variables, refuse_shared_port
+from simstream.cli.options import (
+    caller_options,
+    judging_options,
+    log_options,
+    make_fingerprinter,
+    open_log,
+    policy_of,
+    settle,
+)
+from simstream.cli.progress import say
+from simstream.cli.stopping import stop_on_signals
+from simstream.errors import SimstreamError, Unavailable, UsageError
+from simstream.telemetry.logging import log_to_stderr
+
+if TYPE_CHECKING:
+    from simstream.judge.policy import Policy
+    from simstream.log.base import Log
+    from simstream.roles.context import RoleContext
+    from simstream.roles.supervisor import Supervisor
+    from simstream.settings import Settings
+    from simstream.text.fingerprinter import Fingerprinter
+
+_log = logging.getLogger("simstream")
+ROLES = ("fingerprint", "judge", "query")
+ALL = ROLES[:2]
+SWITCH_S = 0.001
+"""How long a thread may hold the interpreter while another one waits for it. Python's own value is 5 ms."""
+
+
+@click.command("serve")
+@click.option(
+    "--roles",
+    default="all",
+    show_default=True,
+    metavar="all|fingerprint,judge,query",
+    help="all: fingerprint and judge.",
+)
+@click.option("--bytes", "leading", hidden=True)
+@click.option("--http-host", metavar="HOST", help="Where metrics and health listen (default: 127.0.0.1).")
+@click.option("--http-port", metavar="PORT", help="Port of metrics and health (default: 9464; 0 takes a free one).")
+@click.option("--query-host", metavar="HOST", help="Where the role query answers (default: 127.0.0.1).")
+@click.option("--query-port", metavar="PORT", help="Port of the role query (default: 9470; 0 takes a free one).")
+@caller_options
+@click.option("--threads", metavar="N", help="Threads that fingerprint (default: all cores but one).")
+@click.option("--state", metavar="DIR", help="Where the judge keeps its state (default: in memory alone).")
+@log_options
+@judging_options
+def command(roles: str, leading: str | None, config: str | None, **flags: Any) -> int:
+    """Read pages, judge them, publish one verdict each; ends on SIGTERM or Ctrl-C once all is committed."""
+    chosen = _roles(roles, leading)
+    refuse_misspelt_variables()
+    settings = settle(config, **flags)
+    if "query" in chosen:
+        refuse_shared_port(settings)
+    log_to_stderr(settings.log_format)
+    try:
+        serve(settings, chosen, config)
+    except SimstreamError as error:
+        if settings.log_format == "text":
+            raise
+        _log.error("%s: %s", error.what, error.todo)  # so that the last line, too, is an event
+        return error.exit_code
+    return 0
+
+
+def _roles(roles: str, leading: str | None) -> tuple[str, ...]:
+    chosen = ALL if roles == "all" else tuple(dict.fromkeys(roles.split(",")))
+    if "match" in chosen or leading is not None:
+        raise Unavailable("matchers are not part of this version", "use --roles all, fingerprint, judge or query")
+    unknown = set(chosen) - set(ROLES)
+    if unknown:
+        raise UsageError(f"there is no role {sorted(unknown)[0]!r}", "use all, fingerprint, judge or query")
+    return chosen
+
+
+def serve(settings: Settings, chosen: tuple[str, ...], config: str | None = None) -> None:
+    """Run the roles until a signal or an error."""
+    from simstream.roles.context import RoleContext
+    from simstream.telemetry.health import Health
+    from simstream.telemetry.http import HttpServer
+    from simstream.telemetry.metrics import Metrics
+
+    sys.setswitchinterval(SWITCH_S)
+    metrics = Metrics(settings.publish_to or settings.prefix)
+    context = RoleContext(settings, metrics, Health(settings.stuck_after_s))
+    stop_on_signals(context.stop)
+    with (
+        HttpServer(settings.http_host, settings.http_port, context.metrics, context.health) as http,
+        open_log(settings, patience=settings.give_up_s) as log,
+    ):
+        _log.info("metrics and health on http://%s:%d", settings.http_host, http.port)
+        with service(log, settings, context, chosen, config=config) as supervisor:
+            supervisor.wait()
+    _log.info("ended: what was read is committed, or will be read again")
+
+
+@contextmanager
+def service(
+    log: Log,
+    settings: Settings,
+    context: RoleContext,
+    chosen: tuple[str, ...],
+    beside: Mapping[str, Callable[[], None]] = MappingProxyType({}),
+    config: str | None = None,
+) -> Iterator[Supervisor]:
+    """The roles over a log, started; `beside` are loops that end with them, `config` is the settings file."""
+    from simstream.deduper import warm_index
+    from simstream.roles.fingerprint.role import FingerprintRole
+    from simstream.roles.judge.role import JudgeRole
+    from simstream.roles.supervisor import Supervisor
+
+    workers = None if set(chosen) & {"fingerprint", "query"} else 0
+    speak = say if settings.log_format == "text" else _log.info
+    with (
+        ExitStack() as stack,
+        make_fingerprinter(settings, speak, workers, clock=time.monotonic) as fingerprinter,
+    ):
+        recipe = fingerprinter.recipe
+        policy = policy_of(settings, recipe, fingerprinter.recipe_id)
+        context.metrics.describe(__version__, recipe.name, fingerprinter.recipe_id, policy.id, settings.window_ms)
+        roles = dict(beside)
+        if "fingerprint" in chosen:
+            roles["fingerprint"] = FingerprintRole(log, fingerprinter, context).run
+        if "judge" in chosen:
+            warm_index(policy)
+            roles["judge"] = JudgeRole(log, policy, context).run
+        if "query" in chosen:
+            warm_index(policy)
+            roles["query"], port = stack.enter_context(_queries(log, policy, fingerprinter, context, config))
+            _log.info("questions on http://%s:%d, described at /docs", settings.query_host, port)
+        _log.info(
+            "serving %s on %s: recipe %s (%s), policy %s",
+            ", ".join(chosen),
+            settings.log,
+            recipe.name,
+            fingerprinter.recipe_id,
+            policy.id,
+        )
+        supervisor = Supervisor(context, roles)
+        supervisor.start()
+        yield supervisor
+
+
+@contextmanager
+def _queries(
+    log: Log, policy: Policy, fingerprinter: Fingerprinter, context: RoleContext, config: str | None
+) -> Iterator[tuple[Callable[[], None], int]]:
+    """The role `query`, its API being served, and the API's port."""
+    from simstream.roles.query import QueryRole
+    from simstream.telemetry.callers import callers_of
+
+    try:
+        from simstream.queries.app import make_app
+        from simstream.queries.judging import VerdictCaller
+        from simstream.queries.server import QueryServer
+    except ModuleNotFoundError as error:
+        raise Unavailable(f"the role query needs {error.name}", "pip install 'simstream[query]'") from error
+    settings = context.settings
+    role = QueryRole(log, policy, fingerprinter, context)
+    judge = VerdictCaller(settings.log, settings.prefix, config)
+    app = make_app(role, fingerprinter, judge, context.health, context.metrics)
+    callers = callers_of(settings.allowed_hosts, settings.query_host, settings.token_file)
+    with QueryServer(settings.query_host, settings.query_port, app, callers=callers) as server:
+        yield role.run, server.port

@@ -1,0 +1,75 @@
+"""`simstream spark`: matches and clusters of a large collection, by Spark."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from simstream.cli.options import (
+    field_options,
+    make_fingerprinter,
+    policy_of,
+    settings_options,
+    settle,
+    versions_option,
+)
+from simstream.cli.progress import say
+from simstream.errors import InputError
+
+
+@click.command("spark")
+@click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")
+@click.option(
+    "-o", "--output", metavar="FOLDER", required=True, help="Where pages, matches and clusters go, as Parquet."
+)
+@click.option("--master", metavar="URL", help="Spark's master (default: what spark-submit says, else local[*]).")
+@click.option("--recipe", metavar="NAME|FILE.toml", help="From bytes to fingerprint.")
+@click.option("--distance", metavar="K", help="Greatest Hamming distance of a match.")
+@click.option("--similarity", metavar="S", help="Least similarity that the sketch must confirm, 0 to 1.")
+@versions_option
+@field_options
+@settings_options
+def command(
+    inputs: tuple[str, ...],
+    output: str,
+    master: str | None,
+    versions: bool,
+    text_field: str | None,
+    id_field: str | None,
+    config: str | None,
+    **flags: Any,
+) -> None:
+    """Compare all pages of INPUT... with one another on the machines of a Spark cluster, or on this one's cores.
+
+    Inputs are those of dedup, by paths that all machines can open; a file is a task. See deploy/SPARK.md.
+    """
+    settings = settle(config, **flags)
+    from simstream.sources.fields import PageFields
+    from simstream.sources.read import size_of
+    from simstream.spark.job import SparkComparison
+    from simstream.spark.prints import FingerprintTask
+    from simstream.spark.session import session
+
+    size_of(inputs)
+    with make_fingerprinter(settings, say, workers=0) as made:
+        recipe = made.recipe
+        policy = policy_of(settings, recipe, made.recipe_id)
+    printing = FingerprintTask(
+        recipe,
+        policy.short_words,
+        str(settings.cache_folder),
+        settings.max_record_bytes,
+        settings.extract.timeout_s,
+        settings.extract.memory_bytes,
+        PageFields(text_field, id_field),
+        versions,
+    )
+    with session(master) as spark:
+        found = SparkComparison(spark, printing, policy).run(inputs, output)
+    say(
+        f"{found.pages:,} pages, {found.compared:,} of them compared: {found.matches:,} matches, "
+        f"{found.clusters:,} clusters in {output}"
+    )
+    if found.troubles:
+        raise InputError("; ".join(found.troubles[:20]), "get it again; all other pages were compared")

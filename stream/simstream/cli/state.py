@@ -1,0 +1,217 @@
+"""`simstream state inspect|verify|upgrade`: show a state folder, verify it, or upgrade it to the current format."""
+
+from __future__ import annotations
+
+import sys
+from collections import defaultdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from simstream.cli.progress import counting
+from simstream.errors import StateDamaged
+from simstream.terminal import printable
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from simstream.tools.state.inspect import FolderInspection, SnapshotDescription, StatePart
+
+UNITS: Final = ((1 << 30, "GB"), (1 << 20, "MB"), (1 << 10, "KB"))
+_FOLDER = click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+
+
+@click.group("state")
+def command() -> None:
+    """Look into the folder that `--state DIR` of the service names, or upgrade the state of an earlier version."""
+
+
+@command.command("inspect")
+@_FOLDER
+@click.option("--json", "as_json", is_flag=True, help="All of it as one JSON object.")
+def inspect(folder: Path, as_json: bool) -> None:
+    """Show what the snapshots in DIR hold: positions, policy, segments, sizes, age."""
+    import msgspec
+
+    from simstream.tools.state.inspect import inspect as look
+
+    found = look(folder)
+    if as_json:
+        sys.stdout.buffer.write(msgspec.json.encode(found) + b"\n")
+        sys.stdout.flush()
+    else:
+        _print(found)
+
+
+@command.command("verify")
+@_FOLDER
+@click.option("-v", "--verbose", is_flag=True, help="A line for each file.")
+def verify(folder: Path, verbose: bool) -> None:
+    """Check every checksum, order and count in DIR; name what is damaged, and end with 1 then."""
+    from simstream.tools.state.verify import verify as look
+
+    with counting("bytes verified") as progress:
+        found = look(folder, progress)
+    for each in found.checked:
+        if each.error is not None:
+            click.echo(f"{click.style('damaged', fg='red')}  {printable(each.error)}")
+        elif verbose:
+            click.echo(f"{click.style('sound', fg='green')}    {folder / each.name}  {size(each.size)}")
+    if found.wrong:
+        names = ", ".join(each.name for each in found.wrong[:3]) + (", …" if len(found.wrong) > 3 else "")
+        raise StateDamaged(f"{folder} is damaged ({names})", found.todo)
+    total, count = sum(each.size for each in found.checked), len(found.sound)
+    what = f"{count} {'snapshot' if count == 1 else 'snapshots'}, {len(found.checked)} files, {size(total)}"
+    click.echo(f"{folder} is whole: {what}; every checksum, order and count agrees")
+
+
+@command.command("upgrade")
+@click.argument("old", metavar="OLD", type=click.Path(path_type=Path))
+@click.argument("new", metavar="NEW", type=click.Path(path_type=Path))
+def upgrade(old: Path, new: Path) -> None:
+    """Upgrade the state of an earlier version in OLD to the current format, in the folder NEW; OLD stays unchanged.
+
+    A log needs no upgrade: frames of earlier versions are read directly. A service without a state judges its log
+    again. So upgrade the state of a Deduper, of a log that retention has cut, or of a very long log.
+    """
+    from simstream.tools.state.upgrade import upgrade as take_over
+
+    done = take_over(old, new)
+    for each in done.damage:
+        click.echo(f"{printable(each.what)}: the newest whole snapshot is upgraded", err=True)
+    click.echo(
+        f"{new} has the state of frame {done.frame:,}, ordinal {done.ordinal:,}, upgraded from format "
+        f"{done.number}: use it as --state; {old} is unchanged"
+    )
+
+
+def size(number: int) -> str:
+    """Bytes as a person reads them."""
+    for unit, name in UNITS:
+        if number >= unit:
+            return f"{number / unit:.1f} {name}"
+    return f"{number} bytes"
+
+
+def _print(found: FolderInspection) -> None:
+    from rich.console import Console
+
+    console = Console(highlight=False, soft_wrap=True)
+    newest = found.snapshots[0]
+    for name, text in _lines(found.folder, newest.facts):
+        console.print(f"[bold]{name:<11}[/]", end="")
+        console.print(printable(text), markup=False)
+    console.print()
+    console.print(_snapshots(found.snapshots))
+    for table in (_positions(newest.facts), _segments(newest.parts), _disk(found)):
+        if table is not None:
+            console.print()
+            console.print(table)
+
+
+def _lines(folder: str, facts: dict[str, Any]) -> list[tuple[str, str]]:
+    lines = [("folder", folder)]
+    for name, title in (("policy", "policy"), ("recipe", "recipe"), ("link", "link"), ("log_id", "log")):
+        if name in facts:
+            lines.append((title, str(facts[name])))
+    if "window_ms" in facts:
+        window = facts["window_ms"]
+        lines.append(("window", "none" if window is None else f"{window / 3_600_000:g} h"))
+    return lines
+
+
+def _snapshots(snapshots: list[SnapshotDescription]) -> Table:
+    table = _table("snapshot", *(each.manifest for each in snapshots))
+    facts = [each.facts for each in snapshots]
+    table.add_row("age", *(_age(each.age_s) for each in snapshots))
+    for name in ("frame", "ordinal"):
+        table.add_row(f"next {name}", *(_number(each.get(name)) for each in facts))
+    table.add_row("digest", *(printable(str(each.get("digest", "-"))) for each in facts))
+    table.add_row("stream time", *(_time(each.get("stream_time")) for each in facts))
+    table.add_row("live pages", *(_number(each.get("live_pages")) for each in facts))
+    table.add_row("on disk", *(size(sum(each.disk.values())) for each in snapshots))
+    return table
+
+
+def _positions(facts: dict[str, Any]) -> Table | None:
+    positions = facts.get("positions")
+    if not positions:
+        return None
+    table = _table("topic id", "partition", "next offset")
+    for each in positions:
+        topic, partition, offset = each if isinstance(each, list) else each.values()
+        table.add_row(printable(str(topic)), str(partition), _number(offset))
+    return table
+
+
+def _segments(parts: list[StatePart]) -> Table | None:
+    """By bucket and plan."""
+    groups: dict[tuple[int, str], list[StatePart]] = defaultdict(list)
+    for part in parts:
+        if part.kind == "segment":
+            groups[part.facts["bucket"], _plan(part.facts["plan"])].append(part)
+    if not groups:
+        return None
+    table = _table("bucket", "plan", "segments", "entries", "bytes")
+    for (bucket, plan), pieces in sorted(groups.items()):
+        entries, total = sum(piece.facts["count"] for piece in pieces), sum(piece.bytes for piece in pieces)
+        table.add_row(str(bucket), plan, str(len(pieces)), _number(entries), size(total))
+    return table
+
+
+def _plan(plan: dict[str, Any]) -> str:
+    if not plan["tables"]:
+        return "scan"
+    bits = [str(each) for each in plan["prefix_bits"]]
+    widths = f"{len(bits)} x {bits[0]}" if len(set(bits)) == 1 else "+".join(bits)
+    return f"{widths} bits, flips {plan['flips']}"
+
+
+def _disk(found: FolderInspection) -> Table:
+    """What the folder takes, and what the newest snapshot's parts hold of it."""
+    held: dict[str, list[int]] = defaultdict(list)
+    for part in found.snapshots[0].parts:
+        held[part.kind].append(part.bytes)
+    table = _table("kind", "parts", "bytes held", "bytes on disk")
+    for kind in sorted(held.keys() | found.disk.keys()):
+        pieces, disk = held.get(kind, []), found.disk.get(kind)
+        on_disk = "in blocks" if disk is None else size(disk)
+        table.add_row(kind, str(len(pieces) or "-"), size(sum(pieces)) if pieces else "-", on_disk)
+    if found.rest:
+        table.add_row("not named", "-", "-", size(found.rest))
+    table.add_section()
+    table.add_row("all", "", "", size(sum(found.disk.values()) + found.rest))
+    return table
+
+
+def _table(first: str, *others: str) -> Table:
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE, show_edge=False, pad_edge=False)
+    table.add_column(first)
+    for name in others:
+        table.add_column(name, justify="right")
+    return table
+
+
+def _number(value: Any) -> str:
+    return f"{value:,}" if isinstance(value, int) else "-"
+
+
+def _age(seconds: float) -> str:
+    for unit, name in ((86_400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= 2 * unit:
+            return f"{seconds / unit:,.1f} {name}"
+    return f"{seconds:.0f} s"
+
+
+def _time(milliseconds: int | None) -> str:
+    if milliseconds is None:
+        return "-"
+    try:
+        return datetime.fromtimestamp(milliseconds / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    except (OverflowError, ValueError, OSError):
+        return str(milliseconds)

@@ -1,0 +1,128 @@
+"""`simstream status`: which role waits for what, and what needs a person."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from simstream.cli.options import log_options, open_log, settings_options, settle
+from simstream.terminal import printable
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from simstream.tools.status.status import ServiceStatus, TopicStatus
+
+
+@click.command("status")
+@click.option("--http", "addresses", multiple=True, metavar="HOST:PORT", help="Ask this process, too (repeatable).")
+@click.option("--state", metavar="DIR", help="Look into this state folder, too.")
+@click.option("--gaps", is_flag=True, help="Read the log for missing pages, all of it or what came after --state.")
+@click.option("--json", "as_json", is_flag=True, help="All of it as one JSON object.")
+@log_options
+@settings_options
+def command(
+    addresses: tuple[str, ...], state: str | None, gaps: bool, as_json: bool, config: str | None, **flags: Any
+) -> None:
+    """Show where pages, log and verdicts stand, who works on them, and what needs a person (then it ends with 1).
+
+    It only looks: no group is joined, no judge fenced, nothing committed.
+    """
+    import msgspec
+
+    from simstream.errors import BrokerUnreachable
+    from simstream.log.hints import where
+    from simstream.tools.status.processes import ask_processes, snapshots_in
+    from simstream.tools.status.status import StatusReader, StatusWithoutLog
+
+    settings = settle(config, state=state, **flags)
+    how = where(settings.log, settings.prefix, settings.publish_to, config)
+    asked = StatusWithoutLog(settings.log, settings.prefix)
+    try:
+        with open_log(settings) as log:
+            asked = looking = StatusReader(log, settings.log, settings.prefix, how, settings.publish_to)
+            looking.look(settings, gaps)
+    except BrokerUnreachable as error:
+        if not addresses and not settings.state:
+            raise
+        asked.unreached(error)
+    asked.add(ask_processes(addresses), snapshots_in(settings.state) if settings.state else [])
+    if as_json:
+        sys.stdout.buffer.write(msgspec.json.encode(asked.status) + b"\n")
+        sys.stdout.flush()
+    else:
+        _print(asked.status)
+    if asked.status.wrong:
+        click.get_current_context().exit(1)
+
+
+def _print(status: ServiceStatus) -> None:
+    from rich.console import Console
+
+    console = Console(highlight=False, soft_wrap=True)
+    for name, text in _lines(status):
+        console.print(f"[bold]{name:<14}[/]", end="")
+        console.print(printable(text), markup=False)
+    if status.source:
+        console.print(_source(status))
+    for wrong in status.wrong:
+        console.print("[bold red]needs you[/]     ", end="")
+        console.print(printable(f"{wrong.what}: {wrong.todo}"), markup=False)
+
+
+def _lines(status: ServiceStatus) -> list[tuple[str, str]]:
+    lines = [("log", f"{status.log}, prefix {status.prefix}")]
+    if status.reached:
+        lines += _of_the_log(status)
+    for process in status.processes:
+        lines.append(("process", f"{process.address}: {process.error or process.why}"))
+    for snapshot in status.snapshots:
+        lines.append(("snapshot", snapshot.error or _snapshot(snapshot.frame, snapshot.ordinal, snapshot.age_s)))
+    return lines
+
+
+def _of_the_log(status: ServiceStatus) -> list[tuple[str, str]]:
+    lines = [("topic", _topic(one, status)) for one in status.topics]
+    lines.append(("recipe", status.recipe or "none: the log has no frame yet"))
+    if (published := status.published) is not None:
+        where = f"up to frame {published.frame:,}, ordinal {published.ordinal:,}, policy {published.policy}"
+        lines.append(("published", f"{where}; {status.unpublished_frames:,} frames to go"))
+    elif status.unpublished_frames is not None:
+        lines.append(("published", f"nothing yet; {status.unpublished_frames:,} frames to go"))
+    lines += [("judge", f"{judge.name}: {'elected' if judge.elected else 'stands by'}") for judge in status.judges]
+    if not status.judges:
+        last = f" (the last was {status.last_publisher})" if status.last_publisher else ""
+        lines.append(("judge", f"none runs{last}"))
+    lines += [("fingerprinter", name) for name in status.fingerprinters or ["none runs"]]
+    if status.gaps is not None and not status.gaps:
+        lines.append(("gaps", "none"))
+    return lines
+
+
+def _topic(one: TopicStatus, status: ServiceStatus) -> str:
+    from simstream.log.base import VERDICTS
+
+    if one.name.endswith(f".{VERDICTS}") and status.verdicts is not None:
+        return f"{one.name}: {one.partitions} partition(s), {status.verdicts:,} verdicts published"
+    if one.partitions == 1:
+        return f"{one.name}: offsets {one.first:,} to {one.end:,}"
+    return f"{one.name}: {one.partitions} partitions, {one.end - one.first:,} offsets"
+
+
+def _snapshot(frame: int | None, ordinal: int | None, age_s: float | None) -> str:
+    return f"at frame {frame or 0:,}, ordinal {ordinal or 0:,}, {age_s or 0:,.0f} s old"
+
+
+def _source(status: ServiceStatus) -> Table:
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE, show_edge=False, pad_edge=False)
+    for name in ("pages, partition", "first", "read up to", "end", "waiting"):
+        table.add_column(name, justify="right")
+    for lag in status.source:
+        read = "-" if lag.read is None else f"{lag.read:,}"
+        table.add_row(str(lag.partition), f"{lag.first:,}", read, f"{lag.end:,}", f"{lag.waiting:,}")
+    return table

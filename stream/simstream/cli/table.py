@@ -1,0 +1,57 @@
+"""Verdicts as lines of a table that a person reads as they come."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+
+import click
+from rich.cells import cell_len, set_cell_size
+
+from simstream.model import Verdict
+from simstream.terminal import printable
+
+COLOURS = {
+    "new": "green",
+    "near_duplicate": "yellow",
+    "unchanged": "cyan",
+    "too_short": "bright_black",
+    "unreadable": "red",
+    "withdrawn": "magenta",
+}
+HEAD = f"{'ordinal':>8}  {'verdict':<14}  {'similar':>7}  {'bits':>4}  {'cluster':>8}  "
+
+
+def header() -> str:
+    """The table's first line."""
+    return click.style(HEAD + "page", bold=True)
+
+
+def line(verdict: Verdict) -> str:
+    """One verdict on one line, as wide as the terminal; whole in a pipe."""
+    alike = "" if verdict.similarity is None else f"{verdict.similarity:.4f}"
+    bits = "" if verdict.distance is None else str(verdict.distance)
+    word = click.style(f"{verdict.verdict:<14}", fg=COLOURS[verdict.verdict])
+    start = f"{verdict.ordinal:>8}  {word}  {alike:>7}  {bits:>4}  {verdict.cluster_id or '':>8}  "
+    return start + _fit(_page(verdict), _room())
+
+
+def _page(verdict: Verdict) -> str:
+    page = printable(verdict.id)
+    if verdict.near_duplicate_of is not None:
+        page += f"  =  {printable(verdict.near_duplicate_of)}"
+    if verdict.reason:
+        page += f"  ({verdict.reason})"
+    if verdict.merged_clusters:
+        page += f"  ties in {', '.join(verdict.merged_clusters)}"
+    return page
+
+
+def _room() -> int | None:
+    return shutil.get_terminal_size().columns - len(HEAD) if sys.stdout.isatty() else None
+
+
+def _fit(text: str, room: int | None) -> str:
+    if room is None or cell_len(text) <= room:
+        return text
+    return set_cell_size(text, max(room - 1, 10)) + "…"

@@ -1,0 +1,99 @@
+"""`simstream tokens`: how a text is cut into tokens, or its words and what they weigh."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from simstream.cli.options import recipe_option, settle
+from simstream.cli.progress import say
+from simstream.errors import UsageError
+
+if TYPE_CHECKING:
+    from simstream.settings import Settings
+    from simstream.text.dictionary import Mode
+
+
+@click.command("tokens")
+@click.argument("text", required=False)
+@click.option("-i", "--input", "source", metavar="INPUT", help="Pages instead of a text: JSONL, HTML, a folder.")
+@click.option(
+    "--mode",
+    type=click.Choice(["accurate", "search", "full"]),
+    help="jieba's mode (default: accurate, or the recipe's).",
+)
+@click.option("--no-hmm", is_flag=True, help="Without the hidden Markov model for unknown words.")
+@click.option(
+    "--top", type=click.IntRange(min=1), metavar="N", help="The N heaviest words: jieba's tags, or by --recipe."
+)
+@click.option("--json", "as_json", is_flag=True, help="One JSON array a page.")
+@recipe_option
+def command(
+    text: str | None,
+    source: str | None,
+    mode: Mode | None,
+    no_hmm: bool,
+    top: int | None,
+    as_json: bool,
+    **flags: Any,
+) -> None:
+    """The tokens of TEXT as jieba cuts them; with --recipe the words that count, heaviest first.
+
+    With --top and no recipe they are what jieba's extract_tags gives.
+
+    Without TEXT and -i the text is read from stdin.
+    """
+    if text is not None and source is not None:
+        raise UsageError("both a text and --input were given", "give one of them")
+    weighted = flags["recipe"] is not None
+    if top is not None and not weighted and mode not in (None, "accurate"):
+        raise UsageError(
+            f"--top picks from jieba's accurate mode, not from {mode}", "leave --mode out, or add --recipe"
+        )
+    settings = settle(flags.pop("config"), **flags)
+    import msgspec
+
+    from simstream.text.fingerprinter import Fingerprinter
+    from simstream.text.recipe_file import load_recipe
+
+    recipe = load_recipe(settings.recipe)
+    recipe = replace(recipe, hmm=recipe.hmm and not no_hmm, mode=mode or recipe.mode)
+    with Fingerprinter(recipe, settings.cache_folder, workers=0, say=say) as fingerprinter:
+        for page_text in _texts(text, source, settings):
+            rows: list[Any]
+            if weighted:
+                rows = [
+                    [word, times, round(weight, 4)] for word, times, weight in fingerprinter.weighted(page_text)
+                ]
+                rows = rows[:top]
+                plain = "\n".join(f"{weight:10.4f}  {times:>4} x  {word}" for word, times, weight in rows)
+            elif top is not None:
+                rows = fingerprinter.tags(page_text, top)
+                plain = "\n".join(rows)
+            else:
+                rows = fingerprinter.tokens(page_text)
+                plain = " / ".join(rows)
+            click.echo(msgspec.json.encode(rows) if as_json else plain)
+
+
+def _texts(text: str | None, source: str | None, settings: Settings) -> Iterator[str]:
+    if text is not None:
+        yield text
+    elif source is None:
+        yield sys.stdin.buffer.read().decode("utf-8", "replace")
+    else:
+        from simstream.model import PageKind
+        from simstream.sources.read import read_pages
+        from simstream.text.extraction.extract import extract_one
+        from simstream.wire.page import PageLimits, decode
+
+        limits = PageLimits(max_record_bytes=settings.max_record_bytes)
+        for record in read_pages([source], settings.max_record_bytes):
+            page = decode(record, limits)
+            if page.kind == PageKind.READABLE and page.text is None:
+                page.text = extract_one(page.raw or "", page.content_type).text
+            yield page.text or ""

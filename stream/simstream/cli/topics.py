@@ -1,0 +1,34 @@
+"""`simstream topics create`: the topics with the right settings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from simstream.cli.options import log_options, open_log, settings_options, settle
+
+KAFKA_PARTITIONS = 8
+
+
+@click.group("topics")
+def command() -> None:
+    """The topics that the service needs."""
+
+
+@command.command("create")
+@click.option(
+    "--partitions",
+    type=click.IntRange(1, 10_000),
+    help=f"Partitions of pages and verdicts (default: {KAFKA_PARTITIONS} on Kafka, 1 in a directory).",
+)
+@log_options
+@settings_options
+def create(partitions: int | None, config: str | None, **flags: Any) -> int:
+    """Make the topics that are missing. One that exists is never changed; what differs is said (exit 1)."""
+    with open_log(settle(config, **flags)) as log:
+        reports = log.create_topics(partitions)
+    for report in reports:
+        word = "created" if report.created else "differs" if report.differs else "exists"
+        click.echo(f"{word}  {report.name}" + "".join(f"\n         {text}" for text in report.differs))
+    return 1 if any(report.differs for report in reports) else 0

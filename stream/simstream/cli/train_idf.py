@@ -1,0 +1,142 @@
+"""`simstream train-idf`: an IDF table from pages, in jieba's own format."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from simstream.cli.options import make_fingerprinter, recipe_option, settle_on_all_cores
+from simstream.cli.output import refuse_input, written
+from simstream.cli.progress import say, with_progress
+from simstream.errors import InputError, UsageError
+from simstream.settings import cores, duration_ms
+
+if TYPE_CHECKING:
+    from simstream.text.fingerprinter import Fingerprinter
+    from simstream.tools.train_idf.state import TrainingFolder
+    from simstream.tools.train_idf.training import Training, TrainingOptions
+
+_UNITS = {"KB": 10, "MB": 20, "GB": 30}
+
+
+@click.command("train-idf")
+@click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")
+@click.option(
+    "-o", "--output", metavar="FILE", required=True, help="The table; FILE.state beside it until it is done."
+)
+@click.option(
+    "--min-pages", type=click.IntRange(min=1), default=2, show_default=True, help="Leave out words on fewer pages."
+)
+@click.option("--resume", is_flag=True, help="Go on where an interrupted training of FILE was.")
+@click.option(
+    "--memory",
+    default="512MB",
+    show_default=True,
+    metavar="SIZE",
+    help="For counts; the rest is on disk.",
+)
+@click.option(
+    "--save-every", default="20s", show_default=True, metavar="TIME", help="How often --resume's state is kept."
+)
+@recipe_option
+def command(
+    inputs: tuple[str, ...],
+    output: str,
+    min_pages: int,
+    resume: bool,
+    memory: str,
+    save_every: str,
+    config: str | None,
+    **flags: Any,
+) -> None:
+    """Write how rare each word is in the pages of INPUT...: one `word idf` a line, as jieba reads it.
+
+    idf is ln((N + 1) / (n + 1)) for a word on n of N pages. Words are the recipe's; pages of too few words do not
+    count. The result does not depend on memory, cores or interruptions.
+    """
+    settings = settle_on_all_cores(config, **flags)
+    options = _options(memory, save_every)
+    if os.path.isdir(output):
+        raise UsageError(f"{output} is a folder", "name a file with -o")
+    from simstream.sources.named import files_of
+    from simstream.sources.read import size_of
+    from simstream.tools.train_idf.state import TrainingFolder
+
+    size_of(inputs)
+    refuse_input(output, [file.path for file in files_of(inputs)])
+    with (
+        make_fingerprinter(settings, say) as fingerprinter,
+        TrainingFolder(Path(output), resume=resume) as folder,
+    ):
+        try:
+            training = _train(fingerprinter, folder, options, inputs, settings.max_record_bytes)
+            words = _write(training, min_pages, output, inputs) if training.pages else 0
+        except (KeyboardInterrupt, InputError):
+            say(f"{folder.path} keeps what was counted: --resume goes on with it")
+            raise
+        folder.remove()
+        if not training.pages:
+            raise InputError(
+                f"no page of the input has {fingerprinter.recipe.min_words} different words", "give pages with text"
+            )
+    say(f"{words:,} words of {training.pages:,} pages in {output}")
+    say(how_to_use(output, settings.recipe))
+
+
+def how_to_use(output: str, recipe: str) -> str:
+    """What to do with a table that was made by the words of this recipe, a preset or a file."""
+    from simstream.text.recipe import PRESETS
+
+    known = recipe in PRESETS
+    file = Path(output).with_suffix(".toml") if known else Path(recipe)
+    says = {"base": recipe} if known and recipe != "default" else {}
+    says |= {"weights": "file", "idf_file": os.path.relpath(output, file.parent)}
+    lines = "".join(f"\n    {name} = {json.dumps(value, ensure_ascii=False)}" for name, value in says.items())
+    return f"to judge by it, let the recipe file {file} say{lines}\nand give --recipe {file}"
+
+
+def _train(
+    fingerprinter: Fingerprinter,
+    folder: TrainingFolder,
+    options: TrainingOptions,
+    inputs: tuple[str, ...],
+    max_record_bytes: int,
+) -> Training:
+    from simstream.tools.train_idf.training import Training
+    from simstream.wire.page import PageLimits
+
+    training = Training(fingerprinter, folder, PageLimits(max_record_bytes=max_record_bytes), options)
+    if training.records:
+        say(f"goes on after {training.records:,} pages of the input")
+    training.run(with_progress(inputs, max_record_bytes, "counting", forgiving=True))
+    return training
+
+
+def _write(training: Training, min_pages: int, output: str, inputs: tuple[str, ...]) -> int:
+    """Write the table; returns how many words it has."""
+    from simstream.tools.train_idf.weights import lines
+
+    words = 0
+    with written(output, inputs) as out:
+        for line in lines(training.rows(), training.pages, min_pages):
+            out.write(line)
+            words += 1
+        if not words:
+            what = f"no word is on {min_pages} of {training.pages:,} pages"
+            raise UsageError(what, "add --resume and a smaller --min-pages")
+    return words
+
+
+def _options(memory: str, save_every: str) -> TrainingOptions:
+    from simstream.tools.train_idf.training import TrainingOptions
+
+    found = re.fullmatch(r"(\d{1,6}) ?(KB|MB|GB)", memory.upper())
+    if found is None or not int(found[1]):
+        raise UsageError(f"--memory is {memory!r}", "give a size such as 512MB or 2GB")
+    seconds = duration_ms("--save-every", save_every) / 1000
+    return TrainingOptions(int(found[1]) << _UNITS[found[2]], cores(), seconds)

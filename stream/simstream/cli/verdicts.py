@@ -1,0 +1,58 @@
+"""`simstream verdicts`: committed verdicts as a table or as JSON lines."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from simstream.cli.options import log_options, open_log, settings_options, settle
+
+if TYPE_CHECKING:
+    from simstream.log.base import Log
+    from simstream.model import Record
+
+A_POLL = 1000
+
+
+@click.command("verdicts")
+@click.option("--follow", is_flag=True, help="Wait for more, until interrupted.")
+@click.option("--new", is_flag=True, help="Only verdicts that come from now on, until interrupted.")
+@click.option("--json", "as_json", is_flag=True, help="The records as they are, one JSON object a line.")
+@log_options
+@settings_options
+def command(follow: bool, new: bool, as_json: bool, config: str | None, **flags: Any) -> None:
+    """Show the committed verdicts, each partition in order."""
+    from simstream.cli import table
+    from simstream.log.base import VERDICTS
+    from simstream.log.committed import committed
+
+    with open_log(settle(config, **flags)) as log:
+        log.topic(VERDICTS)  # no header where there is none
+        if not as_json:
+            click.echo(table.header())
+        for records in _endless(log, new) if follow or new else committed(log, VERDICTS, A_POLL):
+            _show(records, as_json)
+
+
+def _show(records: Iterable[Record], as_json: bool) -> None:
+    from simstream.cli import table
+    from simstream.wire import verdict as wire
+
+    for record in records:
+        value = record.value or b""
+        if as_json:
+            sys.stdout.buffer.write(value + b"\n")
+        else:
+            click.echo(table.line(wire.decode(value)))
+    sys.stdout.flush()
+
+
+def _endless(log: Log, new: bool) -> Iterator[list[Record]]:
+    from simstream.log.base import VERDICTS
+
+    with log.reader(VERDICTS, "end" if new else 0) as reader:
+        while True:
+            yield reader.poll(A_POLL, 0.5)

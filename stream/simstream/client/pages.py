@@ -1,0 +1,88 @@
+"""A page that a program hands over, as a record of `pages`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, NamedTuple
+
+import msgspec
+
+from simstream.errors import UsageError
+from simstream.model import Record
+from simstream.wire.page import PageLimits, decode
+
+Headers = tuple[tuple[str, bytes], ...]
+_encode = msgspec.json.Encoder().encode
+_LIMITS = PageLimits()
+_ADVICE = "give at least one of `id` and `url`"
+
+
+@dataclass(frozen=True, slots=True)
+class RawPage:
+    """A page as it was fetched: the bytes are decoded and read by the service, as a browser would."""
+
+    url: str
+    body: bytes
+    content_type: str = "text/html"
+    """`text/html` or `text/plain`, with the charset if the server named one; others become `unreadable`."""
+    id: str | None = None
+    """Without one, the URL."""
+    time: datetime | str | int | None = None
+    """When it was fetched: ISO 8601 or ms since 1970; without one, now. What has no zone is UTC."""
+    status: int | None = None
+    """The HTTP status; a page with another than 2xx is `too_short`."""
+
+
+Submitted = Mapping[str, Any] | RawPage
+"""A RawPage, or the fields of a JSON page: `id`, `url`, `title`, `text` or `html`, `time`, `status`."""
+
+
+class Sendable(NamedTuple):
+    """A record that is ready to be appended, and the key that its verdict will have."""
+
+    key: bytes
+    value: bytes
+    headers: Headers
+    verdict_key: bytes
+
+
+def sendable(page: Submitted) -> Sendable:
+    """The record of a page, keyed by its id as `feed` keys it. Raises UsageError for one without id and URL, or
+    with a field that JSON cannot hold."""
+    if isinstance(page, RawPage):
+        return _made(page.id or page.url, page.body, _headers(page))
+    if not isinstance(page, Mapping):
+        raise UsageError(f"a page is no mapping but {type(page).__name__}", "give its fields, or a RawPage")
+    try:
+        value = _encode(page)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise UsageError(f"a page cannot be written as JSON ({error})", "give text, numbers and lists") from None
+    own = page.get("id")
+    if isinstance(own, int) and not isinstance(own, bool):
+        own = str(own)
+    return _made(own or page.get("url"), value, ())
+
+
+def _made(name: Any, value: bytes, headers: Headers) -> Sendable:
+    if not name:
+        raise UsageError("a page has neither id nor URL", _ADVICE)
+    if not isinstance(name, str):
+        raise UsageError(f"a page's id is no text but {type(name).__name__}", _ADVICE)
+    key = name.encode("utf-8", "surrogatepass")
+    shown = decode(Record("", 0, 0, key, None), _LIMITS).id  # an id that cannot be written is shown otherwise
+    return Sendable(key, value, headers, shown.encode())
+
+
+def _headers(page: RawPage) -> Headers:
+    headers = [
+        ("content-type", page.content_type.encode("utf-8", "replace")),
+        ("url", page.url.encode("utf-8", "replace")),
+    ]
+    if page.time is not None:
+        when = page.time.isoformat() if isinstance(page.time, datetime) else str(page.time)
+        headers.append(("time", when.encode("utf-8", "replace")))
+    if page.status is not None:
+        headers.append(("status", str(page.status).encode()))
+    return tuple(headers)

@@ -1,0 +1,63 @@
+"""Room for a bounded number of pages: who finds none waits in line."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from concurrent.futures import Future
+
+from simstream.errors import SimstreamError
+
+
+class PageRoom:
+    """Places, given out in the order in which they were asked for. Safe between threads."""
+
+    def __init__(self, size: int) -> None:
+        self._lock = threading.Lock()
+        self._free = size
+        self._line: deque[Future[None]] = deque()
+        self._closed: SimstreamError | None = None
+
+    def enter(self) -> Future[None]:
+        """A future that is done once there is a place; whoever stops waiting for it calls `withdraw`."""
+        place: Future[None] = Future()
+        with self._lock:
+            if self._closed is not None:
+                place.set_exception(self._closed)
+            elif self._free:
+                self._free -= 1
+                place.set_result(None)
+            else:
+                self._line.append(place)
+        return place
+
+    def leave(self) -> None:
+        """Give a place back: the first in line has it."""
+        with self._lock:
+            while self._line:
+                first = self._line.popleft()
+                if first.set_running_or_notify_cancel():
+                    break
+            else:
+                self._free += 1
+                return
+        first.set_result(None)
+
+    def withdraw(self, place: Future[None]) -> None:
+        """Wait no longer for a place; one that was given in the meantime is given back."""
+        with self._lock:
+            if place in self._line:
+                self._line.remove(place)
+                place.cancel()
+                return
+        if not place.cancelled() and place.exception() is None:
+            self.leave()
+
+    def close(self, error: SimstreamError) -> None:
+        """Let nobody in any more, and tell those in line why."""
+        with self._lock:
+            self._closed, line = error, list(self._line)
+            self._line.clear()
+        for place in line:
+            if place.set_running_or_notify_cancel():
+                place.set_exception(error)

@@ -1,0 +1,178 @@
+"""What both clients stand on: room, pages on their way, a thread that sends and a thread that listens."""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+
+from simstream.client.connecting import connect
+from simstream.client.pages import Submitted, sendable
+from simstream.client.pending import PendingPage, PendingPages
+from simstream.client.room import PageRoom
+from simstream.client.sending import Sender
+from simstream.closing import Closing
+from simstream.errors import BrokerUnreachable, ClientClosed, ClientFull, SimstreamError, UsageError
+from simstream.log import open_log
+from simstream.log.base import Log, LogOptions, Reader
+from simstream.model import Verdict
+from simstream.settings import resolve
+
+logger = logging.getLogger("simstream.client")
+PATIENCE = 15.0
+"""Seconds that a broker which does not answer is waited for."""
+MAX_CLOSE_S = 10.0
+"""Closing a client takes at most so long."""
+MAX_FLUSH_S = MAX_CLOSE_S - 2.0
+"""The part of MAX_CLOSE_S for acknowledgements; the rest is for threads to end."""
+LISTEN = 0.25
+"""Seconds of listening after which it is asked whether to stop."""
+LOOK_EVERY = 0.05
+"""Seconds between two looks at whose time is over."""
+
+
+def log_of(address: str | None, prefix: str | None, config: str | None, timeout: float) -> Log:
+    """Return the log that the arguments name. The settings fill in what is None: variables, then the file.
+
+    `timeout`: seconds for connecting. One question to the log has a little less, so that its own error comes first.
+    """
+    settings = resolve({"log": address, "prefix": prefix}, file=config).settings
+    options = LogOptions(
+        prefix=settings.prefix,
+        client=settings.kafka,
+        patience=min(PATIENCE, 0.9 * timeout),
+        max_record_bytes=settings.max_record_bytes,
+        publish_to=settings.publish_to,
+    )
+    return open_log(settings.log, options)
+
+
+class Traffic(Closing):
+    """Pages on their way to the service and verdicts on their way back. Safe between threads.
+
+    Listening begins, at the end of `verdicts`, before the first page can be sent; one reader serves all.
+    """
+
+    def __init__(self, log: Log, in_flight: int, timeout: float) -> None:
+        """`in_flight`: pages that may be on their way at once. `timeout`: seconds for connecting, and by default
+        for each verdict.
+
+        Raises UsageError, TopicMissing, BrokerUnreachable, NotAdmitted, NotPermitted. On a local log raises
+        LogLocked where another process writes to `pages`."""
+        if in_flight < 1 or not timeout > 0:
+            raise UsageError(f"in_flight is {in_flight}, timeout is {timeout:g}", "give more than 0 of each")
+        self._log = log
+        self._timeout = timeout
+        self._in_flight = in_flight
+        self._room = PageRoom(in_flight)
+        connection = connect(log, timeout)
+        self._reader: Reader = connection.verdicts
+        self._pending = PendingPages(connection.pages, self._room.leave)
+        self._sender = Sender(log, connection.appender, self._pending)
+        self._away = False
+        self._stop = threading.Event()
+        self._threads = [
+            self._thread(self._sender.run, "simstream-send"),
+            self._thread(self._listen, "simstream-listen"),
+        ]
+        atexit.register(self.close)
+
+    def enter(self) -> Future[None]:
+        """A place for a page, once there is one; see PageRoom."""
+        return self._room.enter()
+
+    def withdraw(self, place: Future[None]) -> None:
+        """Wait no longer for a place, or give one back that is not used."""
+        self._room.withdraw(place)
+
+    def full(self, seconds: float) -> ClientFull:
+        """The error for a place that was not to be had."""
+        return ClientFull(
+            f"{self._in_flight} pages are on their way, and none made room within {seconds:g} s",
+            "wait for verdicts before more is submitted; is the service running? see: simstream status",
+        )
+
+    def send(self, page: Submitted, timeout: float | None) -> Future[Verdict]:
+        """Send a page that has a place; the place is given back in its time, or at once where this raises."""
+        try:
+            seconds = self._timeout if timeout is None else timeout
+            entry = PendingPage(sendable(page), time.monotonic() + seconds)
+            self._pending.add(entry)
+        except BaseException:
+            self._room.leave()
+            raise
+        self._sender.put(entry)
+        return entry.future
+
+    def is_own_thread(self) -> bool:
+        """Whether a callback calls, which must not wait for room that only its own thread can make."""
+        return threading.current_thread() in self._threads
+
+    def close(self) -> None:
+        """Write what was submitted, then end every future that is left with ClientClosed.
+
+        Takes at most MAX_CLOSE_S seconds, even if no broker answers. A thread that still waits for the broker then
+        ends by itself, and keeps no program alive.
+        """
+        end = time.monotonic() + MAX_CLOSE_S
+        atexit.unregister(self.close)
+        error = ClientClosed("the client was closed", "wait for the verdicts before closing it")
+        self._room.close(error)
+        self._sender.stop(MAX_FLUSH_S)
+        self._join(self._threads[0], end - 1.0)
+        self._stop.set()
+        self._join(self._threads[1], end)
+        self._pending.close(error)
+        self._log.close()
+
+    def _join(self, thread: threading.Thread, end: float) -> None:
+        if thread is not threading.current_thread():
+            thread.join(max(0.0, end - time.monotonic()))
+
+    def _listen(self) -> None:
+        try:
+            look_at = 0.0
+            while not self._stop.is_set():
+                self._hear(min(LISTEN, max(0.0, look_at - time.monotonic())))
+                now = time.monotonic()
+                if now >= look_at:
+                    look_at = now + min(LISTEN, max(LOOK_EVERY, self._pending.expire()))
+        finally:
+            self._reader.close()
+
+    def _hear(self, timeout: float) -> None:
+        """What comes within `timeout` seconds. A broker that is away is waited for: the pages' own time runs."""
+        try:
+            records = self._reader.poll(1_000, timeout)
+        except BrokerUnreachable as error:
+            if not self._away:
+                logger.warning("%s", error)
+            self._away = True
+            self._stop.wait(LISTEN)
+            return
+        self._away = False
+        for record in records:
+            self._pending.heard(record)
+
+    def _thread(self, work: Callable[[], None], name: str) -> threading.Thread:
+        """A thread that keeps no program alive: one that forgets to close the client has it closed at its end."""
+        thread = threading.Thread(target=self._guarded, args=(work,), name=name, daemon=True)
+        thread.start()
+        return thread
+
+    def _guarded(self, work: Callable[[], None]) -> None:
+        """What ends a thread ends the client: nobody may wait for ever."""
+        try:
+            work()
+        except SimstreamError as error:
+            self._end(error)
+        except Exception as error:
+            logger.exception("the client failed")
+            self._end(ClientClosed(f"the client failed ({type(error).__name__}: {error})", "report it"))
+
+    def _end(self, error: SimstreamError) -> None:
+        self._room.close(error)
+        self._pending.close(error)

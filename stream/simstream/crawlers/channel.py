@@ -1,0 +1,200 @@
+"""A crawler's way to the service: one client, opened and closed with the spider, counted in Scrapy's stats."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from scrapy import signals
+
+from simstream.client import AsyncClient
+from simstream.client.pages import Submitted
+from simstream.client.traffic import MAX_CLOSE_S
+from simstream.crawlers.options import CrawlOptions, options_of
+from simstream.errors import ClientError, ClientFull, LogError, SettingsError, SimstreamError, Unavailable
+from simstream.model import Verdict
+
+logger = logging.getLogger("simstream.crawlers")
+PREFIX = "simstream/"
+MAX_LATE_S = 60.0
+"""Seconds after which a verdict is not even counted as late any more, and its page makes room."""
+AGAIN = 30.0
+"""Seconds after which a log that was not to be had is tried again."""
+Later = Callable[[Verdict], None]
+_channels: WeakKeyDictionary[Any, Channel] = WeakKeyDictionary()
+
+
+def _nothing(verdict: Verdict) -> None:
+    """Ignore a late verdict."""
+
+
+def channel_of(crawler: Any) -> Channel:
+    """The one channel of a crawler, whoever asks first. Raises SettingsError."""
+    channel = _channels.get(crawler)
+    if channel is None:
+        for name in ("asyncio", "twisted"):
+            logging.getLogger(name).addFilter(_in_one_line)
+        channel = _channels[crawler] = Channel(options_of(crawler.settings), crawler.stats)
+        crawler.signals.connect(channel.open, signal=signals.spider_opened)
+        crawler.signals.connect(channel.close, signal=signals.spider_closed)
+    return channel
+
+
+def _in_one_line(record: logging.LogRecord) -> bool:
+    """Log a crawl that wrong settings ended as one line, without a traceback; a filter for loggers."""
+    error = record.exc_info[1] if record.exc_info else None
+    if isinstance(error, SettingsError):
+        record.msg, record.args, record.exc_info = str(error), (), None
+    return True
+
+
+class Channel:
+    """Sends pages and waits, for a bounded time, for their verdicts. Nothing that fails here ends a crawl."""
+
+    def __init__(self, options: CrawlOptions, stats: Any) -> None:
+        """Raises SettingsError."""
+        self.options = options
+        self._stats = stats
+        self._client: AsyncClient | None = None
+        self._missed = 0
+        """Pages in a row that had no verdict in time."""
+        self._missing_since = 0.0
+        self._told: set[str] = set()
+        """Kinds of errors that the log has named."""
+        self._again_at = math.inf
+        self._opening: asyncio.Future[None] | None = None
+        self._made = AsyncClient(
+            options.log, options.prefix, config=options.config, in_flight=options.in_flight, timeout=MAX_LATE_S
+        )
+
+    async def open(self) -> None:
+        """Connect. Where that fails, it is said, and every page is kept; it is tried again while pages come."""
+        try:
+            _check_loop()
+            await self._made.open()
+            self._client = self._made
+            if self._opening is not None:
+                logger.warning("simstream's log can be reached now: pages are judged from now on")
+        except SimstreamError as error:
+            if isinstance(error, LogError):
+                self._again_at = time.monotonic() + AGAIN
+            self.count(f"unavailable/{type(error).__name__}")
+            logger.error("every page is kept, for %s", error)
+
+    async def close(self) -> None:
+        """Write what was sent, and wait no longer."""
+        self._again_at = math.inf
+        if self._opening is not None:
+            await asyncio.wait({self._opening}, timeout=MAX_CLOSE_S)
+        client, self._client = self._client, None
+        if client is not None:
+            await client.close()
+
+    def count(self, what: str, by: float = 1) -> None:
+        """Add to one of Scrapy's stats."""
+        self._stats.inc_value(PREFIX + what, by)
+
+    async def judge(self, page: Submitted, later: Later = _nothing) -> Verdict | None:
+        """Return the page's verdict, or None if there is none in time: then the page is to be kept.
+
+        `later` is called with a verdict that comes too late, but within MAX_LATE_S seconds.
+        """
+        verdict = await self._judge(page, later)
+        self.count(f"verdict/{verdict.verdict}" if verdict is not None else "no_verdict")
+        return verdict
+
+    async def _judge(self, page: Submitted, later: Later) -> Verdict | None:
+        if self._client is None:
+            if time.monotonic() >= self._again_at:
+                self._again_at = math.inf
+                self._opening = asyncio.ensure_future(self.open())
+            return None
+        patient = self._missed < self.options.give_up_after
+        began = time.monotonic()
+        try:
+            future = await self._client.submit(page, wait=self.options.room_wait if patient else 0.0)
+        except ClientFull:
+            self.count("no_room")
+            self._miss()
+            return None
+        except SimstreamError as error:
+            self._failed(error)
+            return None
+        self.count("pages")
+        if not patient or not self.options.wait:
+            future.add_done_callback(partial(self._later, later))
+            return None
+        await asyncio.wait({future}, timeout=self.options.wait)
+        self.count("waited_seconds", time.monotonic() - began)
+        if future.done():
+            return self._outcome(future)
+        future.add_done_callback(partial(self._later, later))
+        self._miss()
+        return None
+
+    def _outcome(self, future: asyncio.Future[Verdict]) -> Verdict | None:
+        """What a future that is over brought."""
+        try:
+            verdict = future.result()
+        except SimstreamError as error:
+            self._failed(error)
+            return None
+        self._answered()
+        return verdict
+
+    def _later(self, later: Later, future: asyncio.Future[Verdict]) -> None:
+        """The end of a page that nothing waits for."""
+        if future.cancelled():
+            return
+        error = future.exception()
+        if error is None:
+            self._answered()
+            self.count("later_verdict")
+            if self.options.wait:
+                later(future.result())
+        elif isinstance(error, SimstreamError):
+            self._failed(error)
+
+    def _answered(self) -> None:
+        """Note that a verdict came. After an outage log this, and let pages wait for their verdicts again."""
+        if self._missed >= self.options.give_up_after:
+            logger.warning(
+                "verdicts come again, after %.0f s without any: pages wait for their verdicts from now on",
+                time.monotonic() - self._missing_since,
+            )
+        self._missed = 0
+
+    def _failed(self, error: SimstreamError) -> None:
+        """Count a page without a verdict, and log the cause once for each kind of error."""
+        name = type(error).__name__
+        level = logging.DEBUG if name in self._told or isinstance(error, ClientError) else logging.WARNING
+        self._told.add(name)
+        self.count(f"failed/{name}")
+        logger.log(level, "a page has no verdict, and is kept: %s", error)
+
+    def _miss(self) -> None:
+        self._missed += 1
+        if self._missed == 1:
+            self._missing_since = time.monotonic()
+        if self._missed == self.options.give_up_after:
+            logger.warning(
+                "%d pages in a row had no verdict in time: nothing waits until one comes. Is the service running? "
+                "see: simstream status",
+                self._missed,
+            )
+
+
+def _check_loop() -> None:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        raise Unavailable(
+            "simstream needs asyncio, which Scrapy's reactor does not run here",
+            "leave TWISTED_REACTOR at its default, the asyncio reactor",
+        ) from None

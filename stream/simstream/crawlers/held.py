@@ -1,0 +1,104 @@
+"""Links of near duplicates that wait until nothing else is left to fetch.
+
+A lower priority alone would do harm: Scrapy takes up an address once, so a link that stands first on a near
+duplicate and then on a page worth following would stay behind all others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from heapq import nsmallest
+from typing import Any, NamedTuple
+
+from scrapy import Request, signals
+from scrapy.exceptions import DontCloseSpider
+
+AT_ONCE = 100
+"""Links that are given to the scheduler when the spider is idle: few, since what they lead to may be worth more."""
+
+
+class WaitingLink(NamedTuple):
+    """A waiting link; `chain` counts the near duplicates in a row that lead to it."""
+
+    chain: int
+    request: Request
+
+
+class WaitingLinks:
+    """Keeps a bounded number of links by kind of address.
+
+    Links after few near duplicates in a row leave first within their kind. One address counts once. Links of a kind
+    without trials stay until the end.
+    """
+
+    def __init__(self, crawler: Any, most: int, trials: Callable[[str], int]) -> None:
+        """`trials(kind)`: how many links of a kind may be fetched before the verdicts of their pages are known."""
+        self._crawler = crawler
+        self._most = most
+        self.trials = trials
+        self._kind_of: dict[bytes, str] = {}
+        self._by_kind: dict[str, dict[bytes, WaitingLink]] = {}
+        crawler.signals.connect(self._idle, signal=signals.spider_idle)
+
+    def __len__(self) -> int:
+        return len(self._kind_of)
+
+    def hold(self, request: Request, chain: int, kind: str = "") -> bool:
+        """Hold a link back; return False where there is no room."""
+        name = self._name(request)
+        known = self._kind_of.get(name)
+        if known is None and len(self._kind_of) >= self._most:
+            return False
+        links = self._by_kind.setdefault(kind if known is None else known, {})
+        self._kind_of.setdefault(name, kind)
+        before = links.get(name)
+        if before is None or chain < before.chain or request.dont_filter:
+            again = request.dont_filter or (before is not None and before.request.dont_filter)
+            least = chain if before is None else min(chain, before.chain)
+            links[name] = WaitingLink(least, request.replace(dont_filter=again))
+        return True
+
+    def forget(self, request: Request) -> Request | None:
+        """Return the held link with this address, if any, and hold it no longer."""
+        if not self._kind_of:
+            return None
+        name = self._name(request)
+        kind = self._kind_of.pop(name, None)
+        if kind is None:
+            return None
+        held = self._by_kind[kind].pop(name)
+        if not self._by_kind[kind]:
+            del self._by_kind[kind]
+        return held.request
+
+    def links(self) -> Iterator[tuple[str, Request]]:
+        """Yield the waiting links with their kinds."""
+        for kind, links in self._by_kind.items():
+            for link in links.values():
+                yield kind, link.request
+
+    def take(self, most: int) -> list[Request]:
+        """Return the next links to fetch, at most `most`. Cost: a look at every link of their kinds."""
+        taken: list[Request] = []
+        for kind in list(self._by_kind):
+            links = self._by_kind.pop(kind)
+            count = min(self.trials(kind), most - len(taken))
+            for name in nsmallest(count, links, key=lambda name: links[name].chain):
+                taken.append(links.pop(name).request)
+                del self._kind_of[name]
+            if links:
+                self._by_kind[kind] = links  # behind the other kinds, so that each kind has its turn
+        return taken
+
+    def _idle(self) -> None:
+        """Nothing else is left. What Scrapy has fetched in the meantime it filters out itself."""
+        taken = self.take(AT_ONCE)
+        for request in taken:
+            self._crawler.engine.crawl(request)
+        if taken:
+            self._crawler.stats.inc_value("simstream/links/tried", len(taken))
+            raise DontCloseSpider
+
+    def _name(self, request: Request) -> bytes:
+        name: bytes = self._crawler.request_fingerprinter.fingerprint(request)
+        return name

@@ -1,0 +1,121 @@
+"""The spider middleware: a response's verdict decides what becomes of its links."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from functools import partial
+from typing import Any, Self
+
+from scrapy import Request
+from scrapy.exceptions import IgnoreRequest
+from scrapy.http import Response
+
+from simstream.client import RawPage
+from simstream.crawlers.frontier import LinkDecision
+from simstream.crawlers.origin import origin_of
+from simstream.crawlers.router import LinkRouter, router_of
+from simstream.model import Verdict
+
+SKIP = "simstream_skip"
+"""In a request's meta: its response is not sent."""
+VERDICT = "simstream"
+"""In a response's meta: its Verdict, or None. A callback that is a generator finds it there."""
+TYPES = {"text/html": "text/html", "application/xhtml+xml": "text/html", "text/plain": "text/plain"}
+
+
+class FrontierMiddleware:
+    """Sends each HTML or text response to the service and waits for its verdict, up to SIMSTREAM_WAIT seconds.
+
+    The links of a near duplicate are tried, dropped, fetched last or followed (SIMSTREAM_LINKS). A response is
+    kept, as if simstream were not there, if it has no verdict in time or is neither HTML nor text. A waiting
+    response counts toward SCRAPER_SLOT_MAX_ACTIVE_SIZE, so a slow service slows the downloads. This middleware
+    stands outside the middlewares that count and check links (Scrapy's own stand from 700 on): held links pass
+    them only once.
+    """
+
+    def __init__(self, router: LinkRouter) -> None:
+        self._router = router
+        self._channel = router.channel
+
+    @classmethod
+    def from_crawler(cls, crawler: Any) -> Self:
+        """What Scrapy calls. Raises SettingsError."""
+        return cls(router_of(crawler))
+
+    async def process_spider_output(
+        self, response: Response, result: AsyncIterator[Any], spider: Any = None
+    ) -> AsyncIterator[Any]:
+        """The callback's output without what the verdict takes away; the callback's generator has not begun."""
+        number = self._router.number()
+        verdict, is_awaited = await self._judge(response, number)
+        page = self._router.begin(response, verdict, number, is_awaited)
+        async for found in result:
+            if isinstance(found, Request):
+                kept = self._router.route(found, page)
+            else:
+                kept = self._item(found, page.decision)
+            if kept is not None:
+                yield kept
+        self._router.end(page)
+
+    async def _judge(self, response: Response, number: int) -> tuple[Verdict | None, bool]:
+        """Return a response's verdict, and whether it may come later: its links are then found by the number."""
+        page = None if response.meta.get(SKIP) else page_of(response)
+        if page is None:
+            self._channel.count("not_sent")
+            response.meta[VERDICT] = None
+            return None, False
+        verdict = await self._channel.judge(page, partial(self._router.judged_late, number, origin_of(response)))
+        response.meta[VERDICT] = verdict
+        return verdict, verdict is None and self._channel.options.wait > 0
+
+    def _item(self, item: Any, decision: LinkDecision) -> Any:
+        if decision.duplicate and self._channel.options.drop_items:
+            self._channel.count("items/dropped")
+            return None
+        return item
+
+
+class LateVerdictMiddleware:
+    """Takes links out of the queue: a late verdict calls their page a near duplicate, or their kind is given up.
+
+    A downloader middleware. The links then wait or are dropped, exactly as with a verdict in time.
+    """
+
+    def __init__(self, router: LinkRouter) -> None:
+        self._router = router
+
+    @classmethod
+    def from_crawler(cls, crawler: Any) -> Self:
+        """What Scrapy calls. Raises SettingsError."""
+        return cls(router_of(crawler))
+
+    def process_request(self, request: Request, spider: Any = None) -> None:
+        """Let a request pass. Raises IgnoreRequest for a request that is not to be fetched now."""
+        if self._router.is_pruned(request):
+            raise IgnoreRequest("its page is a near duplicate, or its kind of address brings only copies")
+
+
+class Addon:
+    """Installs both middlewares, each in its place: `ADDONS = {"simstream.crawlers.Addon": 100}`."""
+
+    def update_settings(self, settings: Any) -> None:
+        """What Scrapy calls."""
+        for name, part, place in (
+            ("SPIDER_MIDDLEWARES", FrontierMiddleware, 100),
+            ("DOWNLOADER_MIDDLEWARES", LateVerdictMiddleware, 60),
+        ):
+            given = settings[name]
+            if part not in given and f"simstream.crawlers.{part.__name__}" not in given:
+                given[part] = place
+
+
+def page_of(response: Response) -> RawPage | None:
+    """The page that a response is; None for an empty one, or one that is neither HTML nor plain text."""
+    given = (response.headers.get("Content-Type") or b"text/html").decode("latin-1")
+    media, _, rest = given.partition(";")
+    known = TYPES.get(media.strip().lower())
+    if known is None or not response.body:
+        return None
+    url = response.url.partition("#")[0]
+    return RawPage(url, response.body, f"{known};{rest}" if rest else known, status=response.status)

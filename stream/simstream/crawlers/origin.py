@@ -1,0 +1,59 @@
+"""What a request's meta says of the way to its page, and what is known of a page while its links are routed."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from scrapy.http import Response
+
+from simstream.crawlers.frontier import LinkDecision
+from simstream.crawlers.kinds import kind_of
+
+CHAIN = "simstream_duplicates"
+"""In a request's meta: how many near duplicates in a row lead to it."""
+THROUGH = "simstream_through"
+"""In a request's meta: the kinds of these near duplicates' addresses."""
+UNJUDGED = "simstream_unjudged"
+"""In a request's meta: the number of the page with this link, if that page had no verdict in time."""
+FORM_OF = "simstream_form_of"
+"""In a request's meta: the number of the new page with this link, if the link is named after that page."""
+TRIED = "simstream_tried"
+"""In a request's meta: the link is one of those that are followed to see what its kind brings."""
+KEEP = "simstream_keep"
+"""In a request's meta: the link is followed whatever page it stands on."""
+
+
+class LinkOrigin(NamedTuple):
+    """What led to a page."""
+
+    chain: int
+    """How many near duplicates in a row led to it."""
+    kinds: tuple[str, ...]
+    """The kind of its own address, then the kinds of these near duplicates, the nearest first."""
+    form_of: int | None = None
+    """The number of the new page that led to it, if its address is named after that page."""
+
+
+def origin_of(response: Response) -> LinkOrigin:
+    """Return what led to a response, as its request says."""
+    meta = response.meta
+    own = kind_of(meta.get("redirect_urls", [response.url])[0])
+    kinds = tuple(dict.fromkeys((own, *meta.get(THROUGH, ()))))
+    return LinkOrigin(meta.get(CHAIN, 0), kinds, meta.get(FORM_OF))
+
+
+class LinkingPage(NamedTuple):
+    """A page whose links are routed."""
+
+    url: str
+    number: int
+    origin: LinkOrigin
+    decision: LinkDecision
+    through: tuple[str, ...]
+    """The kinds that lead to its links."""
+    callback: Any
+    """What the spider does with it; None for the spider's `parse`."""
+    is_awaited: bool
+    """Whether its verdict may still come."""
+    links: set[int]
+    """The addresses of its links so far, and its own; at most MAX_LINKS + 1."""

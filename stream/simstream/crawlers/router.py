@@ -1,0 +1,267 @@
+"""Where a link goes: to the scheduler, to the waiting links, or nowhere. Both middlewares share one router."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import secrets
+from collections import OrderedDict
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from scrapy import Request, signals
+from scrapy.http import Response
+
+from simstream.crawlers.channel import Channel, channel_of
+from simstream.crawlers.copies import MAX_LINKS, PageLinks, address_of, is_named_after
+from simstream.crawlers.dropped import DroppedLinks
+from simstream.crawlers.frontier import LinkDecision, decide, is_comparable, is_duplicate
+from simstream.crawlers.held import AT_ONCE, WaitingLinks
+from simstream.crawlers.jobdir import JobFolder
+from simstream.crawlers.kinds import KindYields, kind_of
+from simstream.crawlers.origin import (
+    CHAIN,
+    FORM_OF,
+    KEEP,
+    THROUGH,
+    TRIED,
+    UNJUDGED,
+    LinkingPage,
+    LinkOrigin,
+    origin_of,
+)
+from simstream.model import Verdict
+
+COPIES = "copies of pages: "
+"""Begins the kind of links that wait although they stand on new pages."""
+logger = logging.getLogger("simstream.crawlers")
+MAX_THROUGH = 8
+"""Kinds that are kept of a chain, at most: the nearest ones."""
+MAX_LATE = 20_000
+"""Pages with a late verdict `near_duplicate` that are remembered until their links come, at most."""
+_routers: WeakKeyDictionary[Any, LinkRouter] = WeakKeyDictionary()
+
+
+def router_of(crawler: Any) -> LinkRouter:
+    """Return the one router of a crawler; the first call makes it. Raises SettingsError."""
+    router = _routers.get(crawler)
+    if router is None:
+        router = _routers[crawler] = LinkRouter(crawler, channel_of(crawler))
+    return router
+
+
+class LinkRouter:
+    """Decides about links, and learns from verdicts which kinds of addresses are worth a fetch. Bounded memory."""
+
+    def __init__(self, crawler: Any, channel: Channel) -> None:
+        self.channel = channel
+        options = channel.options
+        self._probes = options.links == "probe"
+        self._yields = KindYields(options.trials)
+        self._page_links = PageLinks()
+        trials = self._trials if self._probes else lambda _: AT_ONCE
+        waits = options.links in ("probe", "deprioritize")
+        self.held = WaitingLinks(crawler, options.held, trials) if waits else None
+        """The waiting links; None where no link ever waits."""
+        self._dropped = DroppedLinks(crawler)
+        self._job = JobFolder(crawler)
+        crawler.signals.connect(self._opened, signal=signals.spider_opened)
+        crawler.signals.connect(self._closed, signal=signals.spider_closed)
+        self._numbers = itertools.count(secrets.randbits(60))
+        """Begins at a random number: a resumed crawl may still have requests of the process before."""
+        self._told = False
+        self._has_loaded = False
+        """Whether the links that a stopped crawl has left are taken over: until then its file stays."""
+        self._late: OrderedDict[int, tuple[LinkDecision, tuple[str, ...]]] = OrderedDict()
+
+    def judged(self, origin: LinkOrigin, verdict: Verdict | None) -> tuple[LinkDecision, tuple[str, ...]]:
+        """Learn from a page's verdict; return what becomes of its links, and the kinds that lead to them."""
+        if verdict is not None and is_comparable(verdict):
+            if is_duplicate(verdict):
+                self._yields.count_duplicate(origin.kinds[0])
+            else:
+                self._yields.count_new(origin.kinds)
+        decision = decide(verdict, origin.chain, self.channel.options)
+        return decision, origin.kinds[:MAX_THROUGH] if decision.chain else ()
+
+    def number(self) -> int:
+        """Return a number for a page."""
+        return next(self._numbers)
+
+    def begin(self, response: Response, verdict: Verdict | None, number: int, is_awaited: bool) -> LinkingPage:
+        """Learn from a page's verdict; return the page, whose links are then routed."""
+        origin = origin_of(response)
+        decision, through = self.judged(origin, verdict)
+        callback = response.request.callback if response.request is not None else None
+        own = {address_of(response.url)}
+        return LinkingPage(response.url, number, origin, decision, through, callback, is_awaited, own)
+
+    def end(self, page: LinkingPage) -> None:
+        """Learn from the links of a page, once all are routed."""
+        if not page.decision.duplicate:
+            self._page_links.add(page.number, page.links)
+        elif page.origin.form_of is not None:
+            others = page.links - {address_of(page.url)}
+            has_all = self._page_links.has_all(page.origin.form_of, others)
+            if has_all is not None:
+                self._yields.count_links(page.origin.kinds[0], has_own=not has_all)
+
+    def judged_late(self, number: int, origin: LinkOrigin, verdict: Verdict) -> None:
+        """Learn from a late verdict. The queued links of a near duplicate leave the queue."""
+        decision, through = self.judged(origin, verdict)
+        if decision.drop or decision.priority:
+            self._late[number] = decision, through
+            if len(self._late) > MAX_LATE:
+                self._late.popitem(last=False)
+
+    def route(self, request: Request, page: LinkingPage) -> Request | None:
+        """Return the page's link for the scheduler, or None where the link waits or is dropped."""
+        decision = page.decision
+        self._mark(request, decision, page.through, page.number if page.is_awaited else None)
+        self._relate(request, page)
+        if request.meta.get(KEEP):
+            return self._follow(request)
+        if decision.drop:
+            self._drop(request)
+            return None
+        if request.dont_filter:
+            return self._follow(request)
+        if decision.priority:
+            return self._defer(request, decision)
+        return None if self._is_held_back(request) else self._follow(request)
+
+    def _mark(self, request: Request, decision: LinkDecision, through: tuple[str, ...], number: int | None) -> None:
+        """Note in a link's meta what leads to it. A spider may have copied the meta of the page: replace that."""
+        for name, value in ((CHAIN, decision.chain), (THROUGH, through), (UNJUDGED, number)):
+            if value or name in request.meta:
+                request.meta[name] = value
+
+    def _relate(self, request: Request, page: LinkingPage) -> None:
+        """Note a link of the page, and whether the link's address is named after the page."""
+        if len(page.links) <= MAX_LINKS:
+            page.links.add(address_of(request.url))
+        is_form = self._probes and not (page.decision.duplicate or page.is_awaited or request.dont_filter)
+        is_form = is_form and request.callback == page.callback and is_named_after(request.url, page.url)
+        for name, value in ((FORM_OF, page.number if is_form else None), (TRIED, None)):
+            if value or name in request.meta:
+                request.meta[name] = value
+
+    def _is_held_back(self, request: Request, again: bool = False) -> bool:
+        """Whether a link on a new page waits, since its kind brings nothing but copies of such pages."""
+        meta = request.meta
+        if not self._probes or meta.get(FORM_OF) is None or meta.get(TRIED) or meta.get(KEEP) or self.held is None:
+            return False
+        kind = kind_of(request.url)
+        if not self._yields.holds_back(kind):
+            meta[TRIED] = self._yields.is_copied(kind)
+            return False
+        before = self.held.forget(request)
+        again = again or (before is not None and before.dont_filter)
+        if not self.held.hold(request.replace(dont_filter=again), 0, COPIES + kind):
+            return False
+        self.channel.count("links/held")
+        return True
+
+    def is_pruned(self, request: Request) -> bool:
+        """Whether a queued request must not be fetched now.
+
+        Either a late verdict calls its page a near duplicate, or its kind has been given up since. The request then
+        waits, as other links of near duplicates do, or is dropped.
+        """
+        known = self._late.get(request.meta.get(UNJUDGED, 0))
+        if known is None or request.meta.get(KEEP):
+            return self._is_held_back(request, again=True)
+        decision, through = known
+        self._mark(request, decision, through, None)
+        kind = self._kind(request)
+        if not decision.drop and (self._is_proven(kind) or not self._holds(request, decision, kind, again=True)):
+            return False
+        self.channel.count("links/pruned")
+        return True
+
+    def _drop(self, request: Request) -> None:
+        self._dropped.add(request, kind_of(request.url))
+        if not self._told:
+            self._told = True
+            logger.warning(
+                "links of near duplicates are dropped for good; pages that nothing else links to are not found: "
+                "set SIMSTREAM_LINKS=probe to try some of these links"
+            )
+
+    def _defer(self, request: Request, decision: LinkDecision) -> Request | None:
+        kind = self._kind(request)
+        late = request.replace(priority=request.priority + decision.priority)
+        if self._is_proven(kind):
+            return self._follow(late)
+        if self._holds(request, decision, kind):
+            self.channel.count("links/held")
+            return None
+        if self.held is not None and not self.held.trials(kind):
+            self._dropped.add(request, kind)
+            return None
+        self.channel.count("links/deprioritized")
+        return late
+
+    def _holds(self, request: Request, decision: LinkDecision, kind: str, again: bool = False) -> bool:
+        """Hold a link back, where there is room. `again`: Scrapy has seen its address, and would filter it out."""
+        late = request.replace(priority=request.priority + decision.priority, dont_filter=again)
+        return self.held is not None and self.held.hold(late, decision.chain, kind)
+
+    def _trials(self, kind: str) -> int:
+        """Return how many waiting links of a kind may be fetched now."""
+        if kind.startswith(COPIES):
+            return 0 if self._yields.is_copied(kind.removeprefix(COPIES)) else AT_ONCE
+        return self._yields.trials(kind)
+
+    def _opened(self) -> None:
+        """Go on with the links that a stopped crawl has left in its JOBDIR."""
+        if self.held is None:
+            if self._job.has_links:
+                logger.warning(
+                    "the JOBDIR has waiting links, which stay there: set SIMSTREAM_LINKS to probe or deprioritize "
+                    "to go on with them"
+                )
+            return
+        kept = self._job.load()
+        self._has_loaded = True
+        self._yields.restore(kept.kinds)
+        for request in kept.requests:
+            meta = request.meta
+            is_copy = meta.get(FORM_OF) is not None and not meta.get(CHAIN)
+            kind = COPIES + kind_of(request.url) if is_copy else self._kind(request)
+            if not self.held.hold(request, meta.get(CHAIN, 0), kind):
+                self._dropped.add(request, kind)
+
+    def _closed(self, reason: str = "") -> None:
+        """Keep the waiting links of a crawl that was stopped; report those that were dropped, or are lost."""
+        waiting = list(self.held.links()) if self.held is not None else []
+        if reason == "finished":
+            if self._has_loaded:
+                self._job.clear()
+            for kind, request in waiting:
+                self._dropped.add(request, kind)
+        elif self.held is not None:
+            requests = [request for _, request in waiting]
+            lost = self._job.save(requests, self._yields.records()) if self._has_loaded else len(requests)
+            if len(waiting) > lost:
+                self.channel.count("links/kept", len(waiting) - lost)
+            if lost:
+                self.channel.count("links/lost", lost)
+                logger.warning(
+                    "%d links still waited and are lost: what only these links lead to is not found. Set JOBDIR to "
+                    "keep waiting links for a crawl that goes on; their callbacks must be methods of the spider",
+                    lost,
+                )
+        self._dropped.tell()
+
+    def _is_proven(self, kind: str) -> bool:
+        return self._probes and self._yields.is_proven(kind)
+
+    def _kind(self, request: Request) -> str:
+        """Return the kind of a link's address; where no kinds are tried, all links are of one kind."""
+        return kind_of(request.url) if self._probes else ""
+
+    def _follow(self, request: Request) -> Request:
+        """Return a link for the scheduler, and hold it no longer."""
+        held = self.held.forget(request) if self.held is not None else None
+        return request.replace(dont_filter=True) if held is not None and held.dont_filter else request

@@ -1,0 +1,158 @@
+"""The pages of one input, ready for any recipe: decoded, extracted, with the group of each."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from simstream.errors import InputMissing, UsageError
+from simstream.model import Page, PageKind, Record
+from simstream.sources.named import shown_path
+from simstream.text.extraction.pool import MEMORY_BYTES, TIMEOUT_S, ExtractionPool
+from simstream.wire.page import NO_TIME, PageLimits, decode
+
+NO_GROUP: Final = -1
+_FRONT_MATTER: Final = re.compile(r"\A---\n.*?\n---\n", re.DOTALL)
+_EXTRACTED: Final = 256
+"""Pages with HTML that are handed to the extraction processes together."""
+_VAGUE: Final = ("docs", "pages")
+"""Names of files that say nothing: their folder names the corpus."""
+
+
+@dataclass(frozen=True, slots=True)
+class Corpus:
+    """Pages in input order. `place` has the last page of each id."""
+
+    name: str
+    pages: list[Page]
+    group: NDArray[np.int32]  # (n,) number of its group, or NO_GROUP
+    place: dict[str, int]
+    digest: str
+
+    def texts(self) -> list[str]:
+        """The text of each page; empty where there is none."""
+        return [page.text or "" for page in self.pages]
+
+    def with_groups(self, group: NDArray[np.int32]) -> Corpus:
+        """The same pages in other groups."""
+        return replace(self, group=group)
+
+
+@dataclass(frozen=True, slots=True)
+class InputReading:
+    """How inputs are read."""
+
+    limits: PageLimits
+    strip_front_matter: bool = False
+    workers: int = 1
+    timeout_s: float = TIMEOUT_S
+    memory_bytes: int = MEMORY_BYTES
+
+
+class _Grouped(msgspec.Struct, gc=False):
+    group: str | int | None = None
+
+
+_decode_group = msgspec.json.Decoder(_Grouped).decode
+
+
+def corpus_names(inputs: Sequence[str]) -> list[str]:
+    """A name for each input: its file's without endings, or its folder's where that says more.
+
+    Raises UsageError where two inputs come to one name.
+    """
+    stems = [_stem(path) for path in inputs]
+    names = [
+        Path(path).absolute().parent.name if stem in _VAGUE or stems.count(stem) > 1 else stem
+        for path, stem in zip(inputs, stems, strict=True)
+    ]
+    for name, path in zip(names, inputs, strict=True):
+        if names.count(name) > 1:
+            raise UsageError(f"two inputs are called {name} ({shown_path(path)})", "rename a file or its folder")
+    return names
+
+
+def read_corpus(name: str, records: Iterable[Record], reading: InputReading) -> Corpus:
+    """All pages of one input. Raises what `records` raises, and InputMissing where there is no page."""
+    pages, groups = [], []
+    numbers: dict[str | int, int] = {}
+    for record in records:
+        page = decode(record, reading.limits)
+        page.time = 0 if page.time == NO_TIME else page.time
+        pages.append(page)
+        groups.append(_group(record, numbers))
+    if not pages:
+        raise InputMissing(f"{name} has no page", "name an input with pages")
+    _extract(pages, reading)
+    if reading.strip_front_matter:
+        for page in pages:
+            page.text = page.text and _FRONT_MATTER.sub("", page.text)
+    group = np.array(groups, np.int32)
+    place = {page.id: number for number, page in enumerate(pages)}
+    return Corpus(name, pages, group, place, _digest(pages))
+
+
+def components(pages: int, a: NDArray[np.int64], b: NDArray[np.int64]) -> NDArray[np.int32]:
+    """The connected component (n,) of each page under the pairs; NO_GROUP for a page in no pair."""
+    parent = list(range(pages))
+
+    def root(page: int) -> int:
+        while parent[page] != page:
+            parent[page] = parent[parent[page]]
+            page = parent[page]
+        return page
+
+    for left, right in zip(a.tolist(), b.tolist(), strict=True):
+        parent[root(left)] = root(right)
+    group = np.full(pages, NO_GROUP, np.int32)
+    for page in np.unique(np.concatenate([a, b])).tolist():
+        group[page] = root(page)
+    return group
+
+
+def _stem(path: str) -> str:
+    return Path(path).absolute().name.split(".")[0] or "input"
+
+
+def _group(record: Record, numbers: dict[str | int, int]) -> int:
+    """The number of the page's group; numbers are given in the order of their first pages."""
+    if not record.value or record.headers or b'"group"' not in record.value:
+        return NO_GROUP
+    try:
+        name = _decode_group(record.value).group
+    except (ValueError, RecursionError):
+        return NO_GROUP
+    return NO_GROUP if name is None else numbers.setdefault(name, len(numbers))
+
+
+def _extract(pages: Sequence[Page], reading: InputReading) -> None:
+    """Give pages that hold HTML their text, once for all recipes."""
+    waiting = [page for page in pages if page.kind == PageKind.READABLE and page.text is None]
+    if not waiting:
+        return
+    with ExtractionPool(reading.workers, reading.timeout_s, reading.memory_bytes) as pool:
+        for at in range(0, len(waiting), _EXTRACTED):
+            batch = waiting[at : at + _EXTRACTED]
+            raws = [(page.raw if page.raw is not None else "", page.content_type) for page in batch]
+            for page, extracted in zip(batch, pool.extract(raws), strict=True):
+                page.text, page.raw = extracted.text, None
+                if extracted.text is None:
+                    page.kind, page.reason, page.detail = PageKind.UNREADABLE, extracted.reason, extracted.detail
+
+
+def _digest(pages: Sequence[Page]) -> str:
+    """16 hex digits over what a recipe and the judge see."""
+    digest = blake2b(digest_size=8, person=b"evaluate corpus")
+    for page in pages:
+        text = (page.text or "").encode("utf-8", "surrogatepass")
+        digest.update(f"{page.id}\0{page.kind}\0{page.time}\0{len(text)}\0".encode())
+        digest.update(text)
+    return digest.hexdigest()

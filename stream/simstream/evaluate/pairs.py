@@ -1,0 +1,160 @@
+"""Labelled pairs: read, given to the corpus that has both pages, and completed with their true J."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Final, NamedTuple, Self
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from simstream.errors import InputError, InputMissing, UsageError
+from simstream.evaluate.corpus import NO_GROUP, Corpus
+from simstream.evaluate.truth import ShingleSets, jaccard
+from simstream.sources.lines import CountedFile, lines, unpacked
+from simstream.sources.named import shown_path
+
+SAME: Final = 1
+DIFFERENT: Final = 0
+_MAX_LINE_BYTES: Final = 1 << 20
+_FAR: Final = 0.02
+"""A given J that differs from the texts' own by more than this was measured on other texts."""
+
+
+class LabelledPair(msgspec.Struct, frozen=True, gc=False):
+    """One line of a file of pairs: the ids of two pages. Other fields are passed over."""
+
+    a: str
+    b: str
+    label: int | None = None
+    jaccard5: float | None = None
+
+
+class _Line(msgspec.Struct, gc=False):
+    a: str | int
+    b: str | int
+    label: int | None = None
+    jaccard5: float | None = None
+
+
+class LabelledPairs(NamedTuple):
+    """The n pairs of one corpus: places of their pages, label (-1: none) and J."""
+
+    a: NDArray[np.int64]
+    b: NDArray[np.int64]
+    label: NDArray[np.int8]
+    jaccard: NDArray[np.float64]
+    off: float
+    """Share of the given J that are not those of the texts."""
+
+    @classmethod
+    def none(cls) -> Self:
+        """No pair."""
+        return cls(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int8), np.empty(0), 0.0)
+
+    def digest(self) -> str:
+        """8 hex digits over all pairs."""
+        arrays = (self.a, self.b, self.label, self.jaccard)
+        return blake2b(b"".join(array.tobytes() for array in arrays), digest_size=4).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class PairAssignment:
+    """The pairs of each corpus, and how many belong to none: an unknown id, or pages of two corpora."""
+
+    pairs: list[list[LabelledPair]]
+    unknown: int
+    across: int
+    example: str
+    """An id that no corpus has."""
+
+
+def read_pairs(paths: Sequence[str]) -> list[LabelledPair]:
+    """All pairs of JSONL files (also .gz .xz .zst). Raises InputMissing and InputError, which name the line."""
+    decoder = msgspec.json.Decoder(_Line)
+    found = []
+    for path in paths:
+        try:
+            handle = open(path, "rb", buffering=0)  # noqa: SIM115 - closed below, after its own errors
+        except OSError as error:
+            raise InputMissing(f"{shown_path(path)} cannot be read ({error.strerror})", "check the path") from error
+        with handle:
+            for number, line in lines(unpacked(CountedFile(handle), path), shown_path(path), _MAX_LINE_BYTES):
+                try:
+                    pair = decoder.decode(line)
+                    found.append(LabelledPair(str(pair.a), str(pair.b), pair.label, pair.jaccard5))
+                except ValueError as error:
+                    what = f"{shown_path(path)}:{number} is no pair ({error})"
+                    raise InputError(what, 'write {"a": ID, "b": ID} on each line') from error
+    return found
+
+
+def assign(pairs: Sequence[LabelledPair], corpora: Sequence[Corpus]) -> PairAssignment:
+    """Give each pair to the corpus that has both pages; pairs of a page with itself are passed over.
+
+    Raises UsageError where it cannot be told which corpus is meant.
+    """
+    out: list[list[LabelledPair]] = [[] for _ in corpora]
+    unknown, across, example = 0, 0, ""
+    for pair in pairs:
+        homes = [{n for n, corpus in enumerate(corpora) if key in corpus.place} for key in (pair.a, pair.b)]
+        both = homes[0] & homes[1]
+        if len(both) > 1 or (not both and max(map(len, homes)) > 1):
+            names = " and ".join(corpora[n].name for n in sorted(homes[0] | homes[1]))
+            raise UsageError(
+                f"the pair {pair.a}, {pair.b} could be of {names}, which have pages of one id",
+                "give pages of different inputs different ids, or evaluate the inputs one by one",
+            )
+        if both:
+            if pair.a != pair.b:
+                out[both.pop()].append(pair)
+        elif all(homes):
+            across += 1
+        else:
+            unknown, example = unknown + 1, pair.b if homes[0] else pair.a
+    return PairAssignment(out, unknown, across, example)
+
+
+def of_groups(corpus: Corpus) -> list[LabelledPair]:
+    """Each page of a group with the next of it, in input order: as many pairs as pages at most."""
+    latest: dict[int, str] = {}
+    found = []
+    for name, place in corpus.place.items():
+        group = int(corpus.group[place])
+        if group != NO_GROUP:
+            if group in latest:
+                found.append(LabelledPair(latest[group], name, SAME))
+            latest[group] = name
+    return found
+
+
+class CompletedPairs(msgspec.Struct, frozen=True):
+    """J of each pair of a corpus: the given ones, completed by those of the texts; and `LabelledPairs.off`."""
+
+    jaccard: list[float]
+    off: float
+
+
+def complete(pairs: Sequence[LabelledPair], corpus: Corpus, sets: ShingleSets, threads: int) -> CompletedPairs:
+    """J of each pair: the given one, else that of the texts."""
+    a, b = _places(pairs, corpus)
+    given = np.array([np.nan if pair.jaccard5 is None else pair.jaccard5 for pair in pairs], np.float64)
+    true = jaccard(sets, a, b, threads)
+    missing = np.isnan(given)
+    off = float((np.abs(given - true)[~missing] > _FAR).mean()) if not missing.all() else 0.0
+    return CompletedPairs(np.where(missing, true, given).tolist(), off)
+
+
+def placed(pairs: Sequence[LabelledPair], corpus: Corpus, given: CompletedPairs) -> LabelledPairs:
+    """The pairs of one corpus as arrays."""
+    label = np.array([-1 if pair.label is None else pair.label for pair in pairs], np.int8)
+    return LabelledPairs(*_places(pairs, corpus), label, np.array(given.jaccard, np.float64), given.off)
+
+
+def _places(pairs: Sequence[LabelledPair], corpus: Corpus) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    place = corpus.place
+    a, b = ([place[key] for key in keys] for keys in ([p.a for p in pairs], [p.b for p in pairs]))
+    return np.array(a, np.int64), np.array(b, np.int64)

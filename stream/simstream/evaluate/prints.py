@@ -1,0 +1,100 @@
+"""Fingerprints, sketches and word counts of a corpus under one recipe: made once, kept in a file."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Final, NamedTuple
+from zipfile import BadZipFile
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from simstream.evaluate.corpus import Corpus
+from simstream.evaluate.store import write_atomically
+from simstream.model import U64, FingerprintColumns, Page, PageKind
+from simstream.text.fingerprinter import Fingerprinter
+
+BATCH: Final = 256
+_FORMAT: Final = 1
+Done = Callable[[int], None]
+"""Hears how many pages were done since it was called last."""
+
+
+class CorpusPrints(NamedTuple):
+    """What one recipe makes of n pages."""
+
+    fingerprint: U64  # (n,)
+    sketch: U64  # (n, sketch words)
+    words: NDArray[np.uint32]  # (n,)
+    kind: NDArray[np.uint8]  # (n,)
+    reason: NDArray[np.uint8]  # (n,)
+
+    @property
+    def readable(self) -> NDArray[np.bool_]:
+        """Which pages (n,) have a fingerprint."""
+        readable: NDArray[np.bool_] = self.kind == PageKind.READABLE
+        return readable
+
+
+def file_of(folder: Path, recipe_id: str, corpus: Corpus) -> Path:
+    """Where the prints of a corpus under a recipe are kept."""
+    return folder / f"prints-{_FORMAT}-{recipe_id}-{corpus.digest}.npz"
+
+
+def read(path: Path, pages: int) -> CorpusPrints | None:
+    """The prints of a file; None where there is none, or it is damaged."""
+    try:
+        with np.load(path, allow_pickle=False) as arrays:
+            found = CorpusPrints(*(arrays[name] for name in CorpusPrints._fields))
+    except (OSError, ValueError, KeyError, EOFError, NotImplementedError, BadZipFile):
+        return None
+    return found if len(found.fingerprint) == pages else None
+
+
+def make(fingerprinter: Fingerprinter, corpus: Corpus, threads: int, done: Done) -> CorpusPrints:
+    """Fingerprint all pages of a corpus, by `threads` threads; linear in their text."""
+
+    def one(at: int) -> FingerprintColumns:
+        pages = [msgspec.structs.replace(page) for page in corpus.pages[at : at + BATCH]]
+        for page in pages:
+            if page.content_type:  # it was extracted once for all recipes
+                page.text = fingerprinter.counting(page.text, page.content_type)
+        found = fingerprinter.columns(pages)  # which changes the pages: these are copies
+        done(len(pages))
+        return found
+
+    with ThreadPoolExecutor(threads, thread_name_prefix="fingerprint") as pool:
+        parts = list(pool.map(one, range(0, len(corpus.pages), BATCH)))
+    return CorpusPrints(*(np.concatenate([getattr(part, name) for part in parts]) for name in CorpusPrints._fields))
+
+
+def write(path: Path, prints: CorpusPrints) -> None:
+    """Keep prints in a file, which is there whole or not at all. Raises UsageError."""
+    content = io.BytesIO()
+    np.savez(content, **prints._asdict())
+    write_atomically(path, content.getvalue())
+
+
+def columns(prints: CorpusPrints, pages: Sequence[Page], start: int) -> FingerprintColumns:
+    """The columns that the judge takes, of `pages`, which begin at place `start` of the corpus."""
+    here = slice(start, start + len(pages))
+    ids = [page.id.encode() for page in pages]
+    none = np.zeros(len(pages), np.uint32)
+    return FingerprintColumns(
+        offset=np.arange(here.start, here.stop, dtype=np.int64),
+        kind=prints.kind[here],
+        reason=prints.reason[here],
+        time=np.array([page.time for page in pages], np.int64),
+        identity=np.frombuffer(b"".join(page.identity for page in pages), np.uint64).reshape(-1, 2),
+        fingerprint=prints.fingerprint[here],
+        sketch=prints.sketch[here],
+        words=prints.words[here],
+        id_ends=np.cumsum([len(one) for one in ids], dtype=np.uint32),
+        url_ends=none,
+        ids=b"".join(ids),
+        urls=b"",
+    )

@@ -1,0 +1,130 @@
+"""The page, the figures and the table that a person reads."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from simstream.errors import UsageError
+from simstream.evaluate.figures import COLOURS, INK, bin_name, draw_all, safe, title_of
+from simstream.evaluate.intervals import MeanInterval, ShareInterval
+from simstream.evaluate.reading import percent, read
+from simstream.evaluate.results import DistanceCurve, EvaluationResults
+from simstream.evaluate.store import write_atomically
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+_TEMPLATE: Final = "page.html.jinja"
+_MILLION: Final = 1e6
+_TITLE: Final = (
+    "In %: recall by J, and verdicts that name a page with J < .5 and < .3. Per million pairs: false matches, and "
+    "candidates (all within the distance)."
+)
+
+
+def check_libraries() -> None:
+    """Raises UsageError where one is missing that `write` needs."""
+    for package in ("matplotlib", "jinja2"):
+        if find_spec(package) is None:
+            raise UsageError(f"{package} is not installed", "run pip install 'simstream[evaluate]'")
+
+
+def write(results: EvaluationResults, folder: Path) -> None:
+    """`index.html` and the figures as files of their own. Raises UsageError."""
+    drawings = draw_all(results)
+    for drawing in drawings:
+        white = drawing.svg.replace("<defs>", '<rect width="100%" height="100%" fill="#ffffff"/>\n <defs>', 1)
+        write_atomically(folder / f"{drawing.name}.svg", white.encode())
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader("simstream.evaluate", "."),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(percent=percent, bounds=_bounds, seeds=_seeds, plain=_plain)
+    page = environment.get_template(_TEMPLATE).render(
+        results=results,
+        parts=read(results),
+        bin_name=bin_name,
+        figures={drawing.name: drawing for drawing in drawings},
+        title_of=title_of,
+        safe=safe,
+        colours=COLOURS,
+        ink=INK,
+    )
+    write_atomically(folder / "index.html", page.encode())
+
+
+def table(results: EvaluationResults) -> Table:
+    """The main numbers of every contender on every corpus, in 80 columns."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    found = Table(title=_TITLE, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    found.add_column("", no_wrap=True, overflow="ellipsis")
+    for name in (*results.bins[:4], "J<.5", "J<.3", "false", "cand."):
+        found.add_column(name, justify="right", no_wrap=True)
+    for number, info in enumerate(results.corpora):
+        found.add_row(info.name, style="bold")
+        for contender in results.contenders:
+            one = contender.corpora[number]
+            said = next((row for row in one.judged if row.link == "any"), None)
+            false = (one.rule.wrong.value or 0) + (one.rule.loose.value or 0)
+            found.add_row(
+                f"  {contender.name}",
+                *(_bare(share.value) for share in one.rule.recall[:4]),
+                _bare(said.below_5.value if said else None),
+                _bare(said.below_3.value if said else None),
+                _plain(_MILLION * false),
+                _plain(_candidates(one.curves, contender.distance)),
+            )
+    if results.contenders[0].apart_rule is not None:
+        found.add_row("between corpora", style="bold")
+    for contender in results.contenders:
+        if (rule := contender.apart_rule) is not None:
+            candidates = None if contender.distance is None else (rule.candidates.value or 0) * _MILLION
+            cells = (_plain((rule.matched.value or 0) * _MILLION), _plain(candidates))
+            found.add_row(f"  {contender.name}", *["–"] * 6, *cells)
+    return found
+
+
+def _bare(value: float | None) -> str:
+    return percent(value).removesuffix(" %")
+
+
+def _candidates(curves: list[DistanceCurve], distance: int | None) -> float | None:
+    """Candidates per million at the recipe's own distance; None where it was not measured."""
+    rates = [curve.matched.value for curve in curves if curve.distance == distance and not curve.sketch]
+    return None if not rates or rates[0] is None else rates[0] * _MILLION
+
+
+def _bounds(found: ShareInterval | MeanInterval, scale: float = 1.0) -> str:
+    """`97.0–98.7`: the interval in per cent, or as a number of `scale`; nothing where there is none."""
+    if found.value is None or found.low is None or found.high is None:
+        return ""
+    if scale == 1.0 and isinstance(found, ShareInterval):
+        return f"{_bare(found.low)}–{_bare(found.high)}"
+    return f"{_plain(found.low * scale)}–{_plain(found.high * scale)}"
+
+
+def _seeds(share: ShareInterval, scale: float = 100.0) -> str:
+    """The least and the greatest of the seeds; nothing for one seed."""
+    if len(share.by_seed) < 2:
+        return ""
+    return f"{_plain(min(share.by_seed) * scale)}–{_plain(max(share.by_seed) * scale)}"
+
+
+def _plain(value: float | None) -> str:
+    """A number with three figures, or all of them before the point."""
+    if value is None:
+        return "–"
+    if value == 0:
+        return "0"
+    if abs(value) >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.3g}" if abs(value) >= 0.001 else f"{value:.1g}"

@@ -1,0 +1,37 @@
+"""What a policy asks of a candidate, over arrays of pairs."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simstream.judge.policy import Policy
+
+
+class PolicyThresholds(NamedTuple):
+    """The thresholds of a policy; pairs with a short page keep to the stricter ones."""
+
+    distance: int
+    agreement: int
+    short_words: int
+    short_distance: int
+    short_agreement: int
+
+    def confirms(
+        self, distance: NDArray[np.int64], agreement: NDArray[np.int64], words: NDArray[np.uint32]
+    ) -> NDArray[np.bool_]:
+        """Whether pairs (n,) match as far as sketches and the rule for short pages go, not the distance of others.
+
+        `agreement` is that of their sketches, `words` the distinct words of the page that has fewer.
+        """
+        short = (words < self.short_words) & ((distance > self.short_distance) | (agreement < self.short_agreement))
+        return (agreement >= self.agreement) & ~short
+
+
+def rule_of(policy: Policy) -> PolicyThresholds:
+    """The rule of a policy."""
+    return PolicyThresholds(
+        policy.distance, policy.agreement, policy.short_words, policy.short_distance, policy.short_agreement
+    )

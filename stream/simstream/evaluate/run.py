@@ -1,0 +1,216 @@
+"""One run of `simstream evaluate`: inputs in, results out, everything that takes long kept in the store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Protocol
+
+import msgspec
+import numpy as np
+
+from simstream import __version__
+from simstream.errors import InputMissing, UsageError
+from simstream.evaluate.contend import PeerRun, RecipeRun
+from simstream.evaluate.corpus import NO_GROUP, Corpus, InputReading, components, corpus_names, read_corpus
+from simstream.evaluate.measure import BIN_NAMES, BINS, LENGTH_NAMES, CorpusTruth, bin_of
+from simstream.evaluate.pairs import (
+    DIFFERENT,
+    SAME,
+    CompletedPairs,
+    LabelledPair,
+    assign,
+    complete,
+    of_groups,
+    placed,
+    read_pairs,
+)
+from simstream.evaluate.results import VERSION, Contender, CorpusInfo, EvaluationResults
+from simstream.evaluate.store import ResultStore
+from simstream.model import Record
+from simstream.settings import Settings
+from simstream.sources.read import read_pages
+from simstream.text.recipe import Recipe
+from simstream.wire.page import PageLimits
+
+CACHE: Final = ".cache"
+"""The folder of the store, in the output's."""
+FIRST_SEED: Final = 16
+"""MurmurHash3 leaves words of as many bytes as the seed without the lowest bit, where both are below 9."""
+
+
+class RunWatcher(Protocol):
+    """Whoever waits for a run."""
+
+    def task(self, title: str, total: int | None) -> Callable[[int], None]:
+        """Begin a piece of work; what it returns hears how much of it was done."""
+
+    def say(self, sentence: str) -> None:
+        """Hear something that matters."""
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationRequest:
+    """What a run is asked for. `seeds` None: each recipe's own."""
+
+    inputs: Sequence[str]
+    pairs: Sequence[str]
+    recipes: Sequence[Recipe]
+    seeds: int | None
+    distances: Sequence[int]
+    folder: Path
+    minhash: bool
+    strip_front_matter: bool
+    settings: Settings
+
+    @property
+    def threads(self) -> int:
+        """Threads for kernels."""
+        return self.settings.threads
+
+
+def evaluate(request: EvaluationRequest, watcher: RunWatcher) -> EvaluationResults:
+    """Measure everything. Raises UsageError and InputError; what was finished before is kept."""
+    store = ResultStore(request.folder / CACHE)
+    truths = [CorpusTruth(corpus, request.threads) for corpus in _read(request, watcher)]
+    infos = _label(request, truths, store, watcher)
+    contenders = []
+    left_out: list[str] = []
+    for recipe in request.recipes:
+        run = RecipeRun(recipe, request.distances, request.settings, store)
+        contenders.append(run.measure(truths, _seeds(request, recipe), watcher))
+    if request.minhash:
+        contenders += _minhash(request, truths, store, watcher, contenders, left_out)
+    return EvaluationResults(VERSION, __version__, list(BIN_NAMES), list(LENGTH_NAMES), infos, contenders, left_out)
+
+
+def _seeds(request: EvaluationRequest, recipe: Recipe) -> list[int]:
+    return [recipe.seed] if request.seeds is None else list(range(FIRST_SEED, FIRST_SEED + request.seeds))
+
+
+def _read(request: EvaluationRequest, watcher: RunWatcher) -> list[Corpus]:
+    settings = request.settings
+    limit = settings.max_record_bytes
+    reading = InputReading(
+        PageLimits(max_record_bytes=limit),
+        request.strip_front_matter,
+        settings.extract.workers,
+        settings.extract.timeout_s,
+        settings.extract.memory_bytes,
+    )
+    corpora = []
+    for name, path in zip(corpus_names(request.inputs), request.inputs, strict=True):
+        done = watcher.task(f"reading {name}", None)
+        pages = read_pages([path], limit, say=watcher.say, forgiving=True)
+        corpora.append(read_corpus(name, _counted(pages, done), reading))
+    return corpora
+
+
+def _counted(records: Iterable[Record], done: Callable[[int], None]) -> Iterator[Record]:
+    for record in records:
+        yield record
+        done(1)
+
+
+def _label(
+    request: EvaluationRequest, truths: list[CorpusTruth], store: ResultStore, watcher: RunWatcher
+) -> list[CorpusInfo]:
+    """Give each corpus its pairs and groups."""
+    corpora = [truth.corpus for truth in truths]
+    given = assign(read_pairs(request.pairs), corpora)
+    if given.unknown:
+        watcher.say(
+            f"{given.unknown:,} pairs name a page that no input has, such as {given.example!r}: passed over"
+        )
+    if given.across:
+        watcher.say(f"{given.across:,} pairs are of pages of different inputs: passed over")
+    if request.pairs and not any(given.pairs):
+        raise InputMissing("no pair is left that both inputs and pairs have", "check that their ids are the same")
+    infos = []
+    for truth, named, path in zip(truths, given.pairs, request.inputs, strict=True):
+        pairs = named or of_groups(truth.corpus)
+        infos.append(_label_one(truth, pairs, path, store))
+        if infos[-1].wrong_jaccard > _SUSPICIOUS:
+            watcher.say(
+                f"{infos[-1].wrong_jaccard:.0%} of the given J of {truth.corpus.name} are not those of its texts: "
+                "if these begin with a YAML front matter, add --strip-front-matter"
+            )
+    return infos
+
+
+_MINHASH_SEEDS: Final = 3
+"""MinHash differs little from seed to seed, and takes long."""
+_SUSPICIOUS: Final = 0.02
+
+
+def _label_one(truth: CorpusTruth, pairs: list[LabelledPair], path: str, store: ResultStore) -> CorpusInfo:
+    corpus, grouped_by = truth.corpus, "group"
+    if pairs:
+        depends = [corpus.digest, [(pair.a, pair.b, pair.jaccard5) for pair in pairs]]
+        jaccard = store.get("jaccard", depends, CompletedPairs)
+        if jaccard is None:
+            jaccard = store.put("jaccard", depends, complete(pairs, corpus, truth.sets, truth.threads))
+        truth.pairs = placed(pairs, corpus, jaccard)
+    if (corpus.group == NO_GROUP).all():
+        same = truth.pairs.label == SAME
+        group = components(len(corpus.pages), truth.pairs.a[same], truth.pairs.b[same])
+        truth.corpus, grouped_by = corpus.with_groups(group), "pairs"
+    groups = len(np.unique(truth.corpus.group[truth.corpus.group != NO_GROUP]))
+    bins = bin_of(truth.pairs.jaccard[truth.pairs.label != DIFFERENT])
+    return CorpusInfo(
+        name=corpus.name,
+        input=path,
+        digest=corpus.digest,
+        pages=len(corpus.pages),
+        groups=groups,
+        grouped_by=grouped_by if groups else None,
+        pairs=len(pairs),
+        pairs_by_bin=np.bincount(bins, minlength=len(BINS)).tolist(),
+        wrong_jaccard=truth.pairs.off,
+    )
+
+
+def _minhash(
+    request: EvaluationRequest,
+    truths: list[CorpusTruth],
+    store: ResultStore,
+    watcher: RunWatcher,
+    recipes: list[Contender],
+    left_out: list[str],
+) -> list[Contender]:
+    """MinHash at the J that the first recipe with a sketch asks for."""
+    similarity = next(
+        (max(0.0, 2 * one.agreement / one.bits - 1) for one in recipes if one.bits and one.agreement), 0.5
+    )
+    run = PeerRun(similarity, store)
+    if run.missing is not None:
+        left_out.append(run.missing)
+        watcher.say(run.missing)
+        return []
+    return [run.measure(truths, list(range(min(request.seeds or 1, _MINHASH_SEEDS))), watcher)]
+
+
+def encode(results: EvaluationResults) -> bytes:
+    """The content of `results.json`."""
+    return msgspec.json.format(msgspec.json.encode(results), indent=1) + b"\n"
+
+
+def distances_of(text: str) -> list[int]:
+    """The distances of `1-10`, `3` or `1,3,8`; raises UsageError."""
+    try:
+        found = {
+            distance for part in text.split(",") for distance in _range(*(int(end) for end in part.split("-")))
+        }
+    except (ValueError, TypeError) as error:
+        raise UsageError(f"--distance is {text!r}", "write 1-10, 8 or 3,8") from error
+    if not found or min(found) < 0 or max(found) > _MAX_DISTANCE:
+        raise UsageError(f"--distance is {text!r}", f"use 0 to {_MAX_DISTANCE}")
+    return sorted(found)
+
+
+_MAX_DISTANCE: Final = 16
+
+
+def _range(first: int, last: int | None = None) -> range:
+    return range(first, (first if last is None else last) + 1)

@@ -1,0 +1,56 @@
+"""The verdicts themselves: the real judge over a corpus in input order, and what they would do to a reader."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simstream.evaluate.corpus import Corpus
+from simstream.evaluate.prints import CorpusPrints, columns
+from simstream.judge.policy import Policy
+from simstream.judge.resolver import Resolver
+from simstream.judge.state import make_index
+from simstream.model import PageSource, Verdict
+
+_BATCH: Final = 512
+_STORED: Final = ("new", "near_duplicate", "unchanged")
+
+
+class CorpusVerdicts(NamedTuple):
+    """What the judge said about n pages."""
+
+    page: NDArray[np.int64]  # places of the pages that are near duplicates
+    named: NDArray[np.int64]  # the page that each of them is said to be like
+    cluster: NDArray[np.int64]  # (n,) cluster of each page at the end, -1 where it has none
+
+
+def judge(corpus: Corpus, prints: CorpusPrints, policy: Policy) -> CorpusVerdicts:
+    """Judge a corpus as `dedup` does. About 30 us a page, and what its matches cost."""
+    latest: dict[str, int] = {}
+    page, named = [], []
+    cluster = np.full(len(corpus.pages), -1, np.int64)
+    parent: dict[int, int] = {}
+    for number, verdict in enumerate(_verdicts(corpus, prints, policy)):
+        if verdict.near_duplicate_of is not None:
+            page.append(number)
+            named.append(latest[verdict.near_duplicate_of])
+        if verdict.verdict in _STORED and verdict.cluster_id is not None:
+            latest[verdict.id] = number
+            cluster[number] = int(verdict.cluster_id)
+            parent.update((int(merged), int(verdict.cluster_id)) for merged in verdict.merged_clusters)
+    for number, first in enumerate(cluster.tolist()):
+        while first in parent:
+            first = parent[first]
+        cluster[number] = first
+    return CorpusVerdicts(np.array(page, np.int64), np.array(named, np.int64), cluster)
+
+
+def _verdicts(corpus: Corpus, prints: CorpusPrints, policy: Policy) -> Iterator[Verdict]:
+    resolver = Resolver(policy, make_index(policy))
+    for start in range(0, len(corpus.pages), _BATCH):
+        batch = columns(prints, corpus.pages[start : start + _BATCH], start)
+        sources = [PageSource(corpus.name, 0, start + i) for i in range(len(batch))]
+        yield from resolver.judge(batch, batch.time, start, sources)

@@ -1,0 +1,47 @@
+"""What leaves when: things by the stream time from which on they are too old, with the oldest at hand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from simstream.feeds.ordered import OrderedTuples
+
+
+class Ageing:
+    """Names with a time at which each ends; a name that is set again ends at its new time. O(log n) each."""
+
+    def __init__(self) -> None:
+        self._ends: dict[str, int] = {}
+        self._queue = OrderedTuples()
+
+    def __len__(self) -> int:
+        return len(self._ends)
+
+    def set(self, name: str, end: int) -> None:
+        """From now on this name ends then."""
+        if self._ends.get(name) != end:
+            self.drop(name)
+            self._ends[name] = end
+            self._queue.add((end, name))
+
+    def drop(self, name: str) -> bool:
+        """The name is no more; whether it was there."""
+        end = self._ends.pop(name, None)
+        if end is not None:
+            self._queue.remove((end, name))
+        return end is not None
+
+    def ended(self, now: int) -> Iterator[str]:
+        """Take out the names that end at `now` or before, the oldest first."""
+        while self._ends and self._queue.least()[0] <= now:
+            yield self._take()
+
+    def surplus(self, most: int) -> Iterator[str]:
+        """Take out the oldest names while there are more than `most`."""
+        while len(self._ends) > most:
+            yield self._take()
+
+    def _take(self) -> str:
+        name: str = self._queue.least()[1]
+        self.drop(name)
+        return name

@@ -1,0 +1,219 @@
+"""The Faust app: reads `verdicts` and `pages`, folds them, and keeps the fold in a table of its own.
+
+Faust reads what is not committed, too, and may read a record twice; the fold takes both. The table's changelog has
+one partition, so what is read back after a restart comes in the order in which it was written.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Callable, MutableMapping
+from functools import partial
+from typing import Any, NamedTuple, cast
+
+import faust
+import msgspec
+
+from simstream.errors import LogDamaged, StateDamaged
+from simstream.feeds.access import credentials
+from simstream.feeds.acks import Acks
+from simstream.feeds.cards import Cards
+from simstream.feeds.condition import FeedCondition, FeedPartition
+from simstream.feeds.fold import Fold, FoldLimits
+from simstream.feeds.prepare import SESSION_S
+from simstream.feeds.records import PageSheet, place
+from simstream.feeds.titles import sheet_of
+from simstream.log.base import TopicInfo
+from simstream.model import Record
+from simstream.settings import Settings
+from simstream.wire import verdict as wire
+from simstream.wire.page import PageLimits
+
+FORMAT = 2
+"""Of the table's entries; another one begins with a table of its own."""
+TABLE = "news"
+WAITING = 500
+"""Records of a topic that are read ahead."""
+MAX_BEHIND = 128
+"""Pages that may have changed before the cards are made anew without anybody asking."""
+_log = logging.getLogger("simstream.news")
+
+
+class FeedTopics(NamedTuple):
+    """What is read, and how many replicas what is kept should have."""
+
+    verdicts: TopicInfo
+    pages: TopicInfo
+    replicas: int
+
+
+class Feed:
+    """What the app's agents and its web share: the fold and its cards, once the table has been read."""
+
+    def __init__(self, limits: FoldLimits) -> None:
+        self.limits = limits
+        self.fold: Fold | None = None
+        self.cards: Cards | None = None
+        self.condition = FeedCondition()
+        self.inboxes: list[Any] = []
+        """Faust's channels, with the records that are still to be taken."""
+        self.sign = ""
+        """Another one for each time that the feed began; empty until there are cards of all that it began with."""
+        self.is_crashed: Callable[[], bool] = lambda: False
+        """Whether the app has crashed: then the stories no longer change."""
+
+    def begin(self, table: MutableMapping[str, bytes]) -> None:
+        """Start from what the table holds. Raises StateDamaged."""
+        try:
+            self.fold = Fold(table, self.limits)
+        except (msgspec.MsgspecError, KeyError, ValueError) as error:
+            raise StateDamaged(
+                f"the feed's table has an entry that is none ({error})",
+                "delete the group and the topics whose names begin with the app's; the feed reads all again",
+            ) from error
+        self.cards, self.sign = Cards(self.fold), ""
+        self.condition.has_read_table = False
+        _log.info("the feed begins with %d pages", len(self.fold.versions))
+
+    async def settle(self) -> None:
+        """Take out what is too old, and bring the cards near the fold, in slices: others go on in between."""
+        assert self.fold is not None
+        assert self.cards is not None
+        more = self.fold.age() or self.cards.behind >= MAX_BEHIND or not self.sign
+        while more:
+            aged = self.fold.age()
+            more = self.cards.refresh() or aged
+            await asyncio.sleep(0)
+        self.sign = self.sign or secrets.token_hex(4)
+        self.condition.has_read_table = True
+
+
+def app_name(settings: Settings, verdicts: TopicInfo) -> str:
+    """The name of the app's consumer group, and the first part of its own topics' names.
+
+    It goes with the topic `verdicts` itself: where that is made anew, the feed begins anew.
+    """
+    judged = settings.publish_to or settings.prefix
+    sign = "".join(char for char in verdicts.id if char.isalnum())[:8].lower()
+    return f"{judged}.news{FORMAT}.{sign}"
+
+
+def make_app(settings: Settings, topics: FeedTopics, feed: Feed, data: str) -> faust.App:
+    """The app with its agents and table; `data` is a folder that it may write to."""
+    app = faust.App(
+        app_name(settings, topics.verdicts),
+        broker=[f"kafka://{server}" for server in settings.log.removeprefix("kafka://").split(",")],
+        broker_credentials=credentials(settings.kafka),
+        store="memory://",
+        datadir=data,
+        autodiscover=False,
+        topic_disable_leader=True,
+        topic_replication_factor=topics.replicas,
+        table_standby_replicas=0,
+        stream_buffer_maxsize=WAITING,
+        stream_wait_empty=False,  # what is not yet acknowledged is read again
+        consumer_auto_offset_reset="earliest",
+        broker_session_timeout=SESSION_S,
+        broker_heartbeat_interval=2.0,
+        broker_commit_interval=1.0,
+        producer_compression_type=None,
+        web_enabled=True,
+        web_host=settings.http_host,
+        web_bind=settings.http_host,
+        web_port=settings.http_port,
+        web_cors_options={},
+    )
+    feed.is_crashed = lambda: bool(app.crashed)
+    table = cast(Any, app).Table(TABLE, key_type=str, value_type=bytes, partitions=1, use_partitioner=True)
+    acks = Acks(app)
+
+    async def recovered() -> None:
+        try:
+            feed.begin(table)
+        except StateDamaged as error:
+            await app.crash(error)
+        else:
+            await feed.settle()
+
+    table.on_recover(recovered)
+    table.partition_for_key = lambda _: 0  # to ask the producer fails while the topic is new to it
+
+    def read(info: TopicInfo) -> Any:
+        raw: Any = {"key_serializer": "raw", "value_serializer": "raw"}  # its own default would be to look for JSON
+        return app.topic(info.name, key_type=bytes, value_type=bytes, allow_empty=True, **raw)
+
+    limits = PageLimits(settings.max_record_bytes)
+
+    async def work_in(take: Callable[[Any], None], event: Any) -> None:
+        try:
+            take(event.message)
+            where = FeedPartition(event.message.topic, event.message.partition)
+            feed.condition.take(where, event.message.offset + 1)
+            await feed.settle()
+            await acks.add(event)
+        except Exception as error:
+            await app.crash(error)  # Faust would pass over the record and go on
+            raise
+
+    @app.agent(read(topics.verdicts), concurrency=1)
+    async def verdicts(stream: Any) -> None:
+        feed.inboxes.append(stream.channel)
+        async for event in stream.noack().events():
+            await work_in(partial(take_verdict, feed), event)
+
+    @app.agent(read(topics.pages), concurrency=1)
+    async def pages(stream: Any) -> None:
+        feed.inboxes.append(stream.channel)
+        async for event in stream.noack().events():
+            await work_in(partial(take_page, feed, limits), event)
+
+    app.timer(acks.EVERY)(acks.settle)
+    app.on_before_shutdown.connect(acks.last)
+    return app
+
+
+def take_verdict(feed: Feed, message: Any) -> None:
+    """One record of `verdicts`."""
+    assert feed.fold is not None  # agents wait until the table has been read
+    try:
+        verdict = wire.decode(message.value or b"")
+    except LogDamaged as error:
+        _log.warning("partition %d, offset %d: %s", message.partition, message.offset, error.what)
+        return
+    numbers = (verdict.cluster_id or "0", *verdict.merged_clusters)
+    if not all(number.isascii() and number.isdecimal() and len(number) < 20 for number in numbers):
+        where = message.partition, message.offset
+        _log.warning("partition %d, offset %d: a verdict has a cluster id that is no number", *where)
+        return
+    feed.fold.apply(verdict, message.partition)
+
+
+def take_page(feed: Feed, limits: PageLimits, message: Any) -> None:
+    """Take one record of `pages`. If its bytes raise an error, this page has no title, and the feed goes on."""
+    assert feed.fold is not None
+    record = to_record(message)
+    try:
+        sheet = sheet_of(record, limits)
+    except Exception as error:  # noqa: BLE001  # a stranger's bytes must not end the feed for all
+        where = (record.partition, record.offset, type(error).__name__)
+        _log.warning("a page's title cannot be read: partition %d, offset %d (%s)", *where)
+        sheet = PageSheet("", record.timestamp)
+    if sheet is not None:
+        feed.fold.read(place(message.partition, message.offset), sheet)
+
+
+def to_record(message: Any) -> Record:
+    """A message of Faust's as a record."""
+    headers = message.headers or ()
+    pairs = headers.items() if hasattr(headers, "items") else headers
+    return Record(
+        message.topic,
+        message.partition,
+        message.offset,
+        message.key,
+        message.value,
+        tuple((str(name), value or b"") for name, value in pairs),
+        max(0, round((message.timestamp or 0) * 1000)),
+    )

@@ -1,0 +1,197 @@
+"""Cards: what the feed shows of clusters, in three orders that are kept as pages come and go.
+
+A story's size is the number of its sites: a site that repeats itself, or has mirrors, makes it no larger.
+
+The cost of an answer grows with what it shows. Work over every card, such as a search, is a generator: it yields
+after each slice, so that other tasks can go on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from simstream.feeds.fold import Fold
+from simstream.feeds.ordered import OrderedTuples
+from simstream.feeds.records import PageVersion
+from simstream.feeds.shelves import Card, Shelves
+
+GROWTH_MS = 6 * 3_600_000
+"""A card's growth is how many of its sites have a page younger than this, or than a quarter of the window."""
+A_SLICE = 256
+"""Pages or cards that are worked on at once."""
+FEW = 32
+"""The texts of a story with at most so many pages are kept in one piece for searches."""
+Order = Literal["newest", "growing", "largest"]
+ORDERS: tuple[Order, ...] = ("newest", "growing", "largest")
+
+
+@dataclass(frozen=True, slots=True)
+class CardQuery:
+    """What a reader wants to see; None or empty asks for no limit."""
+
+    order: Order = "newest"
+    since: int | None = None
+    until: int | None = None
+    at_least: int = 1
+    """The fewest pages of a story."""
+    sites: int = 1
+    """The fewest sites of a story."""
+    words: str = ""
+
+    @property
+    def is_all(self) -> bool:
+        """Whether every card fits."""
+        limits = (self.since is None, self.until is None, self.at_least <= 1, self.sites <= 1)
+        return all(limits) and not self.words.split()
+
+
+class Cards:
+    """The cards of a fold, which may be behind it: `refresh` brings them up to it."""
+
+    def __init__(self, fold: Fold) -> None:
+        self._fold = fold
+        self.revision = 0
+        """Grows whenever a card changes."""
+        self._shelves = Shelves(self.growth_ms)
+        self._cards: dict[int, Card] = {}
+        """By cluster."""
+        self._shown: dict[int, Card] = {}
+        """By shelf, whose number is that of its group."""
+        self._orders: dict[Order, OrderedTuples] = {order: OrderedTuples() for order in ORDERS}
+        self._texts: dict[int, str] = {}
+        """By shelf of few pages, once they have been searched."""
+
+    @property
+    def growth_ms(self) -> int:
+        """The span before stream time that growth is counted in."""
+        return min(GROWTH_MS, self._fold.limits.window_ms // 4)
+
+    @property
+    def behind(self) -> int:
+        """How many pages of the fold are known to have changed, but for merges."""
+        return len(self._fold.groups.changes.pages)
+
+    def __len__(self) -> int:
+        return len(self._cards)
+
+    def refresh(self) -> bool:
+        """Take in at most A_SLICE pages that changed; True where more have."""
+        changes = self._fold.groups.changes
+        shelves = set(changes.renamed)
+        changes.renamed.clear()
+        left = A_SLICE
+        while changes.pages and left:
+            shelves.update(self._place(changes.pages.popitem()[0]))
+            left -= 1
+        while changes.emptied and left:
+            moved = self._shelves.oldest(changes.emptied[0], left)
+            for page_id in moved:
+                shelves.update(self._place(page_id))
+            left -= len(moved)
+            if not self._shelves.size(changes.emptied[0]):
+                changes.emptied.popleft()
+        old = self._shelves.grow_old(self._fold.stream_time, left)
+        shelves.update(old)
+        self._show(shelves)
+        return left == len(old)
+
+    def get(self, cluster: int) -> Card | None:
+        """The card of a cluster, by its id or that of one that was merged into it."""
+        return self._cards.get(self._fold.groups.root(cluster))
+
+    def spread(self, card: Card, most: int) -> list[tuple[str, PageVersion]]:
+        """A card's pages in the order in which they joined; of more than `most` the first one and the newest."""
+        newest = self._shelves.newest(card.shelf, most)
+        founder = self._shelves.oldest(card.shelf, 1)
+        listed = newest[::-1] if newest[-1:] == founder else founder + newest[-2::-1]
+        return [(page_id, self._shelves.version(page_id)) for page_id in listed]
+
+    def find(self, asked: CardQuery, start: int, stop: int) -> Generator[None, None, tuple[list[Card], int]]:
+        """Return the cards `start` to `stop` (excluded) of the answer, and the number of cards in the whole answer.
+
+        Equal cards come by cluster, the younger first. A search yields after each slice. A question for all cards
+        never yields.
+        """
+        order = self._orders[asked.order]
+        if asked.is_all:
+            return [self._cards[-key[-1]] for key in order.between(start, stop)], len(order)
+        wanted = asked.words.casefold().split()
+        found: list[Card] = []
+        fitting: set[int] = set()
+        last: tuple[int, ...] = ()
+        while keys := order.after(last, A_SLICE):
+            last = keys[-1]
+            for cluster in (-key[-1] for key in keys):
+                card = self._cards.get(cluster)
+                if card is None or cluster in fitting or not _fits(card, asked):
+                    continue  # cards come, leave and move while others go on
+                if wanted and not (yield from self._says(card, wanted)):
+                    continue
+                if start <= len(fitting) < stop:
+                    found.append(card)
+                fitting.add(cluster)
+            yield
+        return found, len(fitting)
+
+    def _place(self, page_id: str) -> set[int]:
+        """Bring a page to where it belongs; the numbers of the shelves that this changed."""
+        before = self._shelves.take(page_id)
+        group = self._fold.groups.home(page_id)
+        if group is not None:
+            self._shelves.put(page_id, group.number, self._fold.versions[page_id], self._fold.stream_time)
+        changed = (before, None if group is None else group.number)
+        return {shelf for shelf in changed if shelf is not None}
+
+    def _show(self, shelves: set[int]) -> None:
+        """Make the cards of these shelves anew; a shelf whose group has gone into another has none."""
+        self.revision += bool(shelves)
+        for shelf in shelves:
+            self._texts.pop(shelf, None)
+            card = self._shown.pop(shelf, None)
+            if card is not None:
+                del self._cards[card.cluster]
+                for order, keys in self._orders.items():
+                    keys.remove(_key(order, card))
+        for shelf in shelves:
+            group = self._fold.groups.numbered(shelf)
+            card = self._shelves.card(shelf, group.cluster) if group is not None else None
+            if card is not None:
+                self._shown[shelf] = self._cards[card.cluster] = card
+                for order, keys in self._orders.items():
+                    keys.add(_key(order, card))
+
+    def _says(self, card: Card, wanted: Sequence[str]) -> Generator[None, None, bool]:
+        """Whether each word stands in one of the card's titles and sites."""
+        if card.pages <= FEW:
+            text = self._texts.get(card.shelf)
+            if text is None:
+                text = self._texts[card.shelf] = " ".join(self._shelves.words(card.shelf, -1, FEW)[0])
+            return all(word in text for word in wanted)
+        missing, last = list(wanted), -1
+        while missing:
+            texts, last = self._shelves.words(card.shelf, last, A_SLICE)
+            if not texts:
+                return False
+            missing = [word for word in missing if not any(word in text for text in texts)]
+            yield
+        return True
+
+
+def _fits(card: Card, asked: CardQuery) -> bool:
+    return (
+        card.pages >= asked.at_least
+        and card.sites >= asked.sites
+        and (asked.since is None or card.last >= asked.since)
+        and (asked.until is None or card.first <= asked.until)
+    )
+
+
+def _key(order: Order, card: Card) -> tuple[int, ...]:
+    """Where a card stands in an order."""
+    if order == "newest":
+        return (-card.first, -card.cluster)
+    if order == "largest":
+        return (-card.sites, -card.pages, -card.last, -card.cluster)
+    return (-card.growth, -card.last, -card.cluster)

@@ -1,0 +1,104 @@
+"""The feed's condition: whether its stories are up to date with the topics, and if not, why."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Final, Literal, NamedTuple
+
+State = Literal["reading", "loading", "away", "ready"]
+"""The feed reads its own table; it is behind the topics; no broker answers it; it is up to date."""
+
+
+class FeedPartition(NamedTuple):
+    """A partition: the full name of its topic, and its number."""
+
+    topic: str
+    number: int
+
+
+Ends = Mapping[FeedPartition, int]
+"""The end offset of each partition: all records below it can be read."""
+
+
+class FeedCondition:
+    """Tracks how far the feed has read, and whether brokers answer; `clock` counts seconds."""
+
+    SILENT_S: Final = 10.0
+    """Seconds without an answer after which the broker counts as away."""
+    FRESH_S: Final = 60.0
+    """The feed is behind unless it has read all records that the topics had so many seconds ago."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self.has_read_table = False
+        self._clock = clock
+        self._heard_at = clock()
+        self._next: dict[FeedPartition, int] = {}
+        self._ends: Ends = {}
+        self._goal: Ends | None = None
+        self._goal_at = 0.0
+        self._fresh_at: float | None = None
+
+    @property
+    def state(self) -> State:
+        """The condition in one word; `away` wins over `loading`."""
+        if not self.has_read_table:
+            return "reading"
+        if self.silent_s > self.SILENT_S:
+            return "away"
+        is_fresh = self._fresh_at is not None and self._clock() - self._fresh_at <= self.FRESH_S
+        return "ready" if is_fresh else "loading"
+
+    @property
+    def silent_s(self) -> float:
+        """Seconds since a broker answered."""
+        return self._clock() - self._heard_at
+
+    @property
+    def behind(self) -> int:
+        """Records still to be read, as of the last answer of a broker."""
+        return sum(max(0, end - self._next.get(where, 0)) for where, end in self._ends.items())
+
+    def hear(self, ends: Ends) -> None:
+        """Note a broker's answer: where the partitions end."""
+        self._heard_at, self._ends = self._clock(), ends
+        if self._goal is None or self._reaches_goal() or self._has_shrunk():
+            self._goal, self._goal_at = ends, self._heard_at
+            self._reaches_goal()
+
+    def take(self, where: FeedPartition, offset: int) -> None:
+        """Note that the feed has taken in all records of a partition below this offset."""
+        self._next[where] = max(offset, self._next.get(where, 0))
+
+    def read_to(self, where: FeedPartition) -> int:
+        """Return the offset below which all records of a partition are known to be taken in."""
+        return self._next.get(where, 0)
+
+    def told(self) -> dict[str, str | int]:
+        """Return the condition for JSON: the state, and the number that belongs to it."""
+        state = self.state
+        told: dict[str, str | int] = {"state": state}
+        if state == "loading":
+            told["behind"] = self.behind
+        elif state == "away":
+            told["silent_s"] = int(self.silent_s)
+        return told
+
+    def __str__(self) -> str:
+        return {
+            "reading": "the feed reads its table: ask again in a moment",
+            "loading": f"the feed is behind the topics by about {self.behind:,} records",
+            "away": f"no broker has answered for {self.silent_s:.0f} s: the stories stay as they are",
+            "ready": "ready",
+        }[self.state]
+
+    def _has_shrunk(self) -> bool:
+        """Whether a topic was made anew and ends before the goal, which is then never reached."""
+        return any(self._ends.get(where, 0) < end for where, end in (self._goal or {}).items())
+
+    def _reaches_goal(self) -> bool:
+        """Whether all records are read that the topics had when the goal was set; then note that time as fresh."""
+        is_reached = all(self._next.get(where, 0) >= end for where, end in (self._goal or {}).items())
+        if is_reached:
+            self._fresh_at = self._goal_at
+        return is_reached

@@ -1,0 +1,288 @@
+"""The fold: verdicts and page records, in whatever order their partitions come, become live pages by cluster.
+
+It keeps to what does not depend on that order: of a page the verdict with the greatest ordinal counts, and a merge
+of two clusters, which happens once, holds for all their pages whenever they are heard of. So what comes again,
+aborted or repeated, changes nothing. All is written through to a table, from which `Fold` begins after a restart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import MutableMapping
+from dataclasses import dataclass
+from itertools import islice
+
+import msgspec
+
+from simstream.feeds.ageing import Ageing
+from simstream.feeds.groups import PageGroups
+from simstream.feeds.records import (
+    COUNTS_KEY,
+    NOWHERE,
+    ClusterMerge,
+    Entry,
+    LeftOutCounts,
+    PageSheet,
+    PageVersion,
+    encode,
+    entries,
+    merge_key,
+    place,
+    sheet_key,
+    version_key,
+)
+from simstream.feeds.titles import tidy
+from simstream.model import Verdict
+
+MAX_DOUBTS = 16
+MAX_AGED = 256
+"""So many entries of a kind leave at once: when stream time jumps, `age` is to be called again."""
+_JUDGED = ("new", "near_duplicate", "unchanged")
+
+
+Table = MutableMapping[str, bytes]
+"""Where the fold's entries are kept: a Faust table or, in tests, a dict."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoldLimits:
+    """How much the feed remembers."""
+
+    window_ms: int = 72 * 3_600_000
+    """A page is in the feed while its time is above stream time less this."""
+    most_pages: int = 200_000
+    """Beyond so many the oldest leave; likewise merges, and pages whose verdict is still to come."""
+
+
+class Fold:
+    """Live pages by cluster. A verdict, a sheet and a merge cost O(log n), whatever the size of the clusters."""
+
+    def __init__(self, table: Table, limits: FoldLimits | None = None) -> None:
+        """Begin with what the table holds. Raises msgspec.MsgspecError where an entry is none."""
+        self.limits = limits or FoldLimits()
+        self.stream_time = 0
+        """The largest time of a readable page so far, in ms since 1970."""
+        self.revision = 0
+        """Grows whenever something changes that can be seen."""
+        self.groups = PageGroups()
+        """Which pages belong together, and what changed of it."""
+        self.counts = LeftOutCounts()
+        """Pages that were left out since the feed began with this log."""
+        self.lists = 0
+        """Lists of links in the window; they are not shown."""
+        self.versions: dict[str, PageVersion] = {}
+        self._table = table
+        self._merges: dict[int, ClusterMerge] = {}
+        self._sheets: dict[str, PageSheet] = {}
+        self._awaited: dict[str, str] = {}
+        """The page by the place of a record that it waits for: its own, or that of a doubt."""
+        self._places: set[str] = set()
+        """Where the records of live pages lie."""
+        self._ages = {kind: Ageing() for kind in "vms"}
+        for name, entry in sorted(entries(table), key=lambda item: isinstance(item[1], PageVersion)):
+            self._restore(name, entry)
+        for source in self._sheets.keys() & self._awaited.keys():  # a crash came between
+            self.read(source, self._drop_sheet(source))
+        while self.age():
+            pass
+
+    def apply(self, verdict: Verdict, partition: int = 0) -> None:
+        """Take a verdict from this partition of `verdicts`; a repeated verdict changes nothing."""
+        source = place(verdict.source.partition, verdict.source.offset)
+        sheet = self._sheets.get(source)
+        before = self.versions.get(verdict.id)
+        if before is None or verdict.ordinal > before.ordinal:
+            if verdict.verdict in _JUDGED:
+                self.stream_time = max(self.stream_time, verdict.time)
+            for cluster in verdict.merged_clusters:
+                self._merge(int(cluster), int(verdict.cluster_id or cluster))
+            if verdict.verdict in _JUDGED and self._is_late(verdict.time):
+                self._count_late(verdict.ordinal, partition)
+            after = self._after(verdict, source, sheet, before)
+            if after is not None:
+                self._put(verdict.id, after)
+        if sheet is not None:
+            self._drop_sheet(source)
+        self.age()
+
+    def read(self, source: str, sheet: PageSheet) -> None:
+        """Take what the record of a page says of it."""
+        page_id = self._awaited.pop(source, None)
+        version = self.versions.get(page_id) if page_id is not None else None
+        if page_id is None or version is None:
+            if source not in self._places and not self._is_late(sheet.time):
+                self._sheets[source] = sheet
+                self._table[sheet_key(source)] = encode(sheet)
+                self._ages["s"].set(source, sheet.time + self.limits.window_ms)
+        elif version.source == source:
+            self._put(page_id, _titled(version, sheet))
+        else:
+            doubts = tuple(doubt for doubt in version.doubts if doubt != source)
+            changed = msgspec.structs.replace(version, doubts=doubts)
+            self._put(page_id, _left(changed) if sheet.gone else changed)
+        self.age()
+
+    def awaited_titles(self) -> set[str]:
+        """Return the places of the records that pages still wait for to get their titles."""
+        return {source for source, page_id in self._awaited.items() if self.versions[page_id].source == source}
+
+    def give_up_title(self, source: str) -> None:
+        """Show a page by its address, unless it has an earlier title: its record does not come any more."""
+        page_id = self._awaited.get(source)
+        version = self.versions.get(page_id) if page_id is not None else None
+        if page_id is None or version is None or version.source != source:
+            return
+        address = version.title or tidy(version.url or page_id)
+        self._count(msgspec.structs.replace(self.counts, untitled=self.counts.untitled + 1))
+        self._put(page_id, msgspec.structs.replace(version, title=address, awaits_title=False))
+
+    def age(self) -> bool:
+        """Let go some of what has left the window, or is too much; True where it is to be called again."""
+        gone = {kind: self._outdated(kind) for kind in self._ages}
+        for name in gone["v"]:
+            self._forget(name)
+            del self._table[version_key(name)]
+        for name in gone["m"]:
+            del self._merges[int(name)], self._table[merge_key(int(name))]
+            self.groups.forget(int(name))
+        for name in gone["s"]:
+            del self._sheets[name], self._table[sheet_key(name)]
+        return any(len(names) == MAX_AGED for names in gone.values())
+
+    def _after(
+        self, verdict: Verdict, source: str, sheet: PageSheet | None, before: PageVersion | None
+    ) -> PageVersion | None:
+        """What the page is after a verdict; None where that is what it was."""
+        if verdict.verdict in _JUDGED:
+            return self._came(verdict, source, sheet, before)
+        if before is None or not before.is_live or verdict.verdict == "unreadable":
+            return None
+        now = msgspec.structs.replace(before, ordinal=verdict.ordinal)
+        if verdict.reason != "http_status":
+            return _left(now)
+        if sheet is None and len(now.doubts) < MAX_DOUBTS:
+            return msgspec.structs.replace(now, doubts=(*now.doubts, source))
+        return _left(now) if sheet is not None and sheet.gone else None
+
+    def _came(
+        self, verdict: Verdict, source: str, sheet: PageSheet | None, before: PageVersion | None
+    ) -> PageVersion:
+        now = PageVersion(
+            ordinal=verdict.ordinal,
+            time=verdict.time,
+            stream_time=self.stream_time,
+            cluster=int(verdict.cluster_id or verdict.ordinal),
+            joined=verdict.ordinal,
+            first=verdict.time,
+            verdict=verdict.verdict,
+            like=verdict.near_duplicate_of,
+            similarity=verdict.similarity,
+            url=verdict.url,
+            source=source,
+            awaits_title=True,
+        )
+        now = now if sheet is None else _titled(now, sheet)
+        if verdict.verdict != "unchanged":
+            return now
+        if before is None or not before.is_live or self._is_late(before.time):
+            return msgspec.structs.replace(now, similarity=None)
+        return msgspec.structs.replace(
+            now,
+            joined=before.joined,
+            first=before.first,
+            verdict=before.verdict,
+            like=before.like,
+            similarity=before.similarity,
+            title=before.title if now.awaits_title else now.title,
+            is_list=before.is_list if now.awaits_title else now.is_list,
+        )
+
+    def _merge(self, cluster: int, into: int) -> None:
+        if cluster in self._merges or self.groups.root(into) == cluster:
+            return
+        self._merges[cluster] = merge = ClusterMerge(into, self.stream_time)
+        self._table[merge_key(cluster)] = encode(merge)
+        self._ages["m"].set(str(cluster), merge.time + 2 * self.limits.window_ms)
+        if self.groups.merge(cluster, into):
+            self.revision += 1
+
+    def _put(self, page_id: str, version: PageVersion) -> None:
+        self._forget(page_id)
+        self._remember(page_id, version)
+        self._table[version_key(page_id)] = encode(version)
+
+    def _remember(self, page_id: str, version: PageVersion) -> None:
+        self.versions[page_id] = version
+        self._ages["v"].set(page_id, version.time + self.limits.window_ms)
+        if not version.is_live:
+            return
+        for source in (*version.doubts, version.source) if version.awaits_title else version.doubts:
+            self._awaited[source] = page_id
+        self._places.add(version.source)
+        self.lists += version.is_list
+        if version.is_shown:
+            self.groups.add(page_id, version.cluster)
+        self.revision += 1
+
+    def _forget(self, page_id: str) -> None:
+        version = self.versions.pop(page_id, None)
+        if version is None or not version.is_live:
+            return
+        for source in (*version.doubts, version.source):
+            self._awaited.pop(source, None)
+        self._places.discard(version.source)
+        self.lists -= version.is_list
+        if version.is_shown:
+            self.groups.remove(page_id)
+        self.revision += 1
+
+    def _restore(self, name: str, entry: Entry) -> None:
+        """Take an entry from the table; merges come before versions."""
+        window = self.limits.window_ms
+        match entry:
+            case ClusterMerge():
+                self._merges[int(name)] = entry
+                self.groups.merge(int(name), entry.into)
+                self._ages["m"].set(name, entry.time + 2 * window)
+            case LeftOutCounts():
+                self.counts = entry
+            case PageSheet():
+                self._sheets[name] = entry
+                self._ages["s"].set(name, entry.time + window)
+            case PageVersion():
+                self.stream_time = max(self.stream_time, entry.stream_time)
+                self._remember(name, entry)
+
+    def _outdated(self, kind: str) -> list[str]:
+        ages = self._ages[kind]
+        ended = list(islice(ages.ended(self.stream_time), MAX_AGED))
+        surplus = list(islice(ages.surplus(self.limits.most_pages), MAX_AGED - len(ended)))
+        if kind == "v" and (live := sum(self.versions[name].is_live for name in surplus)):
+            self._count(msgspec.structs.replace(self.counts, too_many=self.counts.too_many + live))
+        return ended + surplus
+
+    def _count_late(self, ordinal: int, partition: int) -> None:
+        counts = self.counts
+        if ordinal > counts.last.get(partition, -1):
+            last = {**counts.last, partition: ordinal}
+            self._count(msgspec.structs.replace(counts, too_old=counts.too_old + 1, last=last))
+
+    def _count(self, counts: LeftOutCounts) -> None:
+        self.counts = counts
+        self._table[COUNTS_KEY] = encode(counts)
+        self.revision += 1
+
+    def _drop_sheet(self, source: str) -> PageSheet:
+        del self._table[sheet_key(source)]
+        self._ages["s"].drop(source)
+        return self._sheets.pop(source)
+
+    def _is_late(self, time: int) -> bool:
+        return time <= self.stream_time - self.limits.window_ms
+
+
+def _titled(version: PageVersion, sheet: PageSheet) -> PageVersion:
+    return msgspec.structs.replace(version, title=sheet.title, is_list=sheet.is_list, awaits_title=False)
+
+
+def _left(version: PageVersion) -> PageVersion:
+    return msgspec.structs.replace(version, cluster=NOWHERE, doubts=(), title="", awaits_title=False, is_list=False)

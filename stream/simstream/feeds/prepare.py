@@ -1,0 +1,88 @@
+"""What Faust has to find: its table's topic, and an offset for every partition that it is to read.
+
+A partition without an offset would lose records: while Faust reads its table it drops what came of other topics,
+and goes back only to offsets that were committed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import NewTopic  # type: ignore[attr-defined]  # exported undeclared
+
+from simstream.errors import LogLocked
+from simstream.log.base import VERDICTS, LogOptions
+from simstream.log.kafka.cluster import KafkaCluster
+from simstream.log.kafka.groups import ask_group
+from simstream.log.kafka.topics import group_state
+from simstream.settings import Settings
+
+SESSION_S = 10.0
+"""After so long without a sign of life a member of the feed's group is one no more."""
+PAUSE_S = 0.2
+
+
+def cluster_of(settings: Settings) -> KafkaCluster:
+    """The brokers that the settings name."""
+    return KafkaCluster(settings.log.removeprefix("kafka://"), options_of(settings, settings.give_up_s))
+
+
+def options_of(settings: Settings, patience: float) -> LogOptions:
+    """Return the options of the log that the settings name; `patience` is the seconds to wait for a broker."""
+    return LogOptions(
+        prefix=settings.prefix,
+        client=settings.kafka,
+        patience=patience,
+        max_record_bytes=settings.max_record_bytes,
+        publish_to=settings.publish_to,
+    )
+
+
+def make_table_topic(cluster: KafkaCluster, name: str) -> int:
+    """Make the table's compacted topic unless it is there, with as many replicas as `verdicts` has; how many.
+
+    Raises LogError where it may not be made.
+    """
+    known = cluster.asked(lambda left: cluster.admin().list_topics(cluster.name(VERDICTS), left), VERDICTS)
+    replicas = len(known.topics[cluster.name(VERDICTS)].partitions[0].replicas)
+    new = NewTopic(name, 1, replicas, config={"cleanup.policy": "compact"})
+    future = cluster.admin().create_topics([new], request_timeout=cluster.options.patience)[name]
+    try:
+        cluster.answer(future, cluster.options.patience)
+    except KafkaException as error:
+        if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+            raise cluster.named(error, VERDICTS, "Create") from None
+    return replicas
+
+
+def wait_alone(cluster: KafkaCluster, group: str, patience: float) -> None:
+    """Until the group has no members: one that was killed counts as one for SESSION_S.
+
+    Raises LogLocked after `patience` seconds: two processes would each read a part, and show a part of each story.
+    """
+    end = time.monotonic() + patience
+    while members := group_state(cluster, group).members:
+        if time.monotonic() > end:
+            hosts = ", ".join(sorted({member.host.lstrip("/") for member in members}))
+            raise LogLocked(f"another process shows the stories of this log (on {hosts})", "stop it first")
+        time.sleep(PAUSE_S)
+
+
+def begin_everywhere(cluster: KafkaCluster, group: str, topics: Sequence[str]) -> None:
+    """Commit the first offset of each partition of which the group has none. Raises BrokerUnreachable, LogError."""
+    for topic in topics:
+        firsts = cluster.offsets(topic, "first")
+        name = cluster.name(topic)
+
+        def begin(consumer: Any, left: float, name: str = name, firsts: dict[int, int] = firsts) -> None:
+            known = consumer.committed([TopicPartition(name, partition) for partition in firsts], timeout=left)
+            unknown = [
+                TopicPartition(name, one.partition, firsts[one.partition]) for one in known if one.offset < 0
+            ]
+            if unknown:
+                consumer.commit(offsets=unknown, asynchronous=False)
+
+        ask_group(cluster, group, begin)

@@ -1,0 +1,181 @@
+"""The feed's process: everything is looked at before Faust starts, and whatever ends it is named."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+import tempfile
+import threading
+from functools import partial
+from typing import Any
+
+import msgspec
+from faust.web.base import BlueprintManager
+
+from simstream.closing import Closing
+from simstream.errors import LogError, SimstreamError, UsageError
+from simstream.feeds.app import TABLE, Feed, FeedTopics, app_name, make_app
+from simstream.feeds.fold import FoldLimits
+from simstream.feeds.prepare import (
+    SESSION_S,
+    begin_everywhere,
+    cluster_of,
+    make_table_topic,
+    options_of,
+    wait_alone,
+)
+from simstream.feeds.reasons import REASONS
+from simstream.feeds.records import PageVersion
+from simstream.feeds.texts import READ_S, PageTexts
+from simstream.feeds.watch import FeedWatch, ends_of
+from simstream.feeds.web import FeedWeb
+from simstream.log import open_log
+from simstream.log.base import PAGES, VERDICTS, Log
+from simstream.settings import Settings
+from simstream.telemetry.callers import callers_of
+from simstream.text.extraction.pool import ExtractionPool
+from simstream.wire.page import PageLimits
+
+MAX_COMPARED = 8
+"""Comparisons that may wait for their turn; two are made at once."""
+_log = logging.getLogger("simstream.news")
+
+
+def run(settings: Settings, log: Log) -> None:
+    """Serve the feed until SIGTERM or Ctrl-C. Raises SimstreamError: the log's, and Faust's as LogError."""
+    callers = callers_of(settings.allowed_hosts, settings.http_host, settings.token_file)
+    verdicts, pages = log.topic(VERDICTS), log.topic(PAGES)
+    settings = msgspec.structs.replace(settings, http_port=_port(settings.http_host, settings.http_port))
+    cluster, name = cluster_of(settings), app_name(settings, verdicts)
+    topics = FeedTopics(verdicts, pages, make_table_topic(cluster, f"{name}-{TABLE}-changelog"))
+    wait_alone(cluster, name, SESSION_S + 5)
+    begin_everywhere(cluster, name, (VERDICTS, PAGES))
+    limits = FoldLimits() if settings.window_ms is None else FoldLimits(settings.window_ms)
+    feed = Feed(limits)
+    pool = ExtractionPool(1, settings.extract.timeout_s, settings.extract.memory_bytes)
+    impatient = open_log(settings.log, options_of(settings, READ_S))
+    with tempfile.TemporaryDirectory(prefix="simstream-news-") as folder, pool, impatient:
+        app = make_app(settings, topics, feed, folder)
+        texts = PageTexts(impatient, pool, PageLimits(settings.max_record_bytes))
+        ends = partial(ends_of, impatient, {VERDICTS: verdicts.name, PAGES: pages.name})
+        web: Any = app.web
+        web.blueprints = BlueprintManager()  # Faust's own pages would show tables to whoever asks
+        FeedWeb(feed, _Comparing(feed, texts), callers).serve_on(web.web_app)
+        with _Deadline(settings.stop_timeout_s) as deadline:
+            asyncio.run(_serve(app, settings, deadline, FeedWatch(app, feed, ends)))
+
+
+async def _serve(app: Any, settings: Settings, deadline: _Deadline, watch: FeedWatch) -> None:
+    """Run the app, and beside it the watch as soon as the app has started."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for name in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(name, stop.set)
+    starting = asyncio.ensure_future(app.start())
+    try:
+        await _first(starting, stop.wait(), app._crashed.wait())
+        if starting.done() and not stop.is_set() and app.crash_reason is None:
+            if (failed := starting.exception()) is not None:
+                raise _named(failed)
+            _log.info("stories and health on http://%s:%d", settings.http_host, settings.http_port)
+            watching = asyncio.ensure_future(watch.run())
+            await _first(stop.wait(), app._crashed.wait(), watching)
+            if not watching.cancel():
+                watching.result()
+    finally:
+        crash = None if app.crash_reason is None or stop.is_set() else _named(app.crash_reason)
+        deadline.begin(crash)
+        starting.cancel()
+        await app.stop()
+    if crash is not None:
+        raise crash
+
+
+class _Deadline(Closing):
+    """Ends the process if it does not end by itself: a task of Faust's may outlive every attempt to cancel it.
+
+    Nothing is lost by that: all results are already acknowledged by the brokers.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._crash: SimstreamError | None = None
+        self._timer = threading.Timer(seconds, self._over)
+        self._timer.daemon = True
+
+    def begin(self, crash: SimstreamError | None) -> None:
+        """Start the timer: the app is about to end, after a crash or on request."""
+        self._crash = crash
+        self._timer.start()
+
+    def close(self) -> None:
+        """Stop the timer: the app has ended by itself."""
+        self._timer.cancel()
+
+    def _over(self) -> None:
+        _log.warning("Faust does not end within stop_timeout: the process ends without it")
+        if self._crash is not None:
+            _log.error("%s: %s", self._crash.what, self._crash.todo)
+        os._exit(0 if self._crash is None else self._crash.exit_code)
+
+
+def _port(host: str, port: int) -> int:
+    """The port, or for 0 a free one: Faust would not say which one the system gave it. Raises UsageError."""
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError as error:
+            where = f"{host} port {port}"
+            raise UsageError(
+                f"the page cannot listen on {where} ({error.strerror})", "choose another with --http-port"
+            ) from None
+        return int(probe.getsockname()[1])
+
+
+async def _first(*waited: Any) -> None:
+    """Until one of them is done; the others are given up, but a task that was handed in goes on."""
+    tasks = [asyncio.ensure_future(one) for one in waited]
+    await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    for task, one in zip(tasks, waited, strict=True):
+        if task is not one:
+            task.cancel()
+
+
+def _named(error: BaseException) -> SimstreamError:
+    if isinstance(error, SimstreamError):
+        return error
+    return LogError(
+        f"the news feed ended ({type(error).__name__}: {error})", "look at the broker, and start it again"
+    )
+
+
+class _Comparing:
+    """Compares two pages of the feed in a thread, two at once; raises LogError where too many wait."""
+
+    def __init__(self, feed: Feed, texts: PageTexts) -> None:
+        self._feed = feed
+        self._texts = texts
+        self._waiting = 0
+        self._turn = asyncio.Semaphore(2)
+
+    async def __call__(self, a: str, b: str) -> dict[str, Any]:
+        pages = [(page_id, self._version(page_id)) for page_id in (a, b)]
+        if self._waiting >= MAX_COMPARED:
+            raise LogError(*REASONS["many_comparisons"])
+        # The caller may give up, but the thread cannot: it keeps its turn until it is done.
+        return await asyncio.shield(self._take_turn(*pages))
+
+    async def _take_turn(self, *pages: tuple[str, PageVersion]) -> dict[str, Any]:
+        self._waiting += 1
+        try:
+            async with self._turn:
+                return await asyncio.to_thread(self._texts.compare, *pages)
+        finally:
+            self._waiting -= 1
+
+    def _version(self, page_id: str) -> PageVersion:
+        assert self._feed.fold is not None
+        return self._feed.fold.versions[page_id]

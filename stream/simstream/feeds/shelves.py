@@ -1,0 +1,190 @@
+"""Shelves: the live pages of every group in the orders that a card is made from, kept as pages come and go.
+
+What is kept of each page is left out of Python's search for cycles, which would stop all for half a second.
+All shelves share four orders. Keys begin with the shelf's number, so that a shelf of one page needs no list.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from itertools import islice, takewhile
+
+import msgspec
+
+from simstream.feeds.ageing import Ageing
+from simstream.feeds.ordered import OrderedTuples
+from simstream.feeds.records import PageVersion
+from simstream.feeds.sites import owner_of, site_of
+
+
+class Card(msgspec.Struct, frozen=True, gc=False):
+    """A cluster as it is shown. Times are in ms since 1970, of pages in the window."""
+
+    cluster: int
+    shelf: int
+    """Where its pages are."""
+    title: str
+    """Of the page that joined first."""
+    newest_title: str
+    """Of the one that joined last."""
+    url: str | None
+    site: str
+    sites: int
+    """How many sites; a site counts once, however many hosts it has."""
+    pages: int
+    """How many pages, each counted once however often it was fetched."""
+    growth: int
+    """How many of the sites have a young page."""
+    first: int
+    """When the first page was seen."""
+    last: int
+
+
+class ShelvedPage(msgspec.Struct, frozen=True, gc=False):
+    """A page on its shelf."""
+
+    shelf: int
+    version: PageVersion
+    site: str
+    owner: str
+
+
+class ShelfTally(msgspec.Struct, gc=False):
+    """What is counted of a shelf."""
+
+    pages: int = 0
+    young: int = 0
+    """Sites with a young page."""
+    sites: int = 0
+
+
+class _SiteCounter:
+    """Counts pages by shelf and by owner of their site."""
+
+    def __init__(self) -> None:
+        self._pages: Counter[tuple[int, str]] = Counter()
+
+    def put(self, placed: ShelvedPage) -> bool:
+        """Count a page; return whether it is the first one of its site on its shelf."""
+        key = (placed.shelf, placed.owner)
+        self._pages[key] += 1
+        return self._pages[key] == 1
+
+    def take(self, placed: ShelvedPage) -> bool:
+        """Stop counting a page; return whether it was the last one of its site on its shelf."""
+        key = (placed.shelf, placed.owner)
+        self._pages[key] -= 1
+        if self._pages[key]:
+            return False
+        del self._pages[key]
+        return True
+
+
+class Shelves:
+    """Pages by shelf. `put`, `take` and `card` cost O(log n) of all pages; a page is young for `growth_ms`."""
+
+    def __init__(self, growth_ms: int) -> None:
+        self._growth_ms = growth_ms
+        self._placed: dict[str, ShelvedPage] = {}
+        self._tallies: dict[int, ShelfTally] = {}
+        self._joined, self._titled, self._firsts, self._lasts = (OrderedTuples() for _ in range(4))
+        self._sites = _SiteCounter()
+        self._young_sites = _SiteCounter()
+        self._young = Ageing()
+
+    def put(self, page_id: str, shelf: int, version: PageVersion, now: int) -> None:
+        """Put a page that is on no shelf on this one; `now` is stream time."""
+        site = site_of(page_id, version.url)
+        self._placed[page_id] = placed = ShelvedPage(shelf, version, site, owner_of(site))
+        key = (shelf, version.joined, page_id)
+        self._joined.add(key)
+        if version.title:
+            self._titled.add(key)
+        self._firsts.add((shelf, version.first, page_id))
+        self._lasts.add((shelf, version.time, page_id))
+        tally = self._tallies.setdefault(shelf, ShelfTally())
+        tally.pages += 1
+        tally.sites += self._sites.put(placed)
+        if version.first + self._growth_ms > now:
+            tally.young += self._young_sites.put(placed)
+            self._young.set(page_id, version.first + self._growth_ms)
+
+    def take(self, page_id: str) -> int | None:
+        """Take a page from its shelf; the shelf's number, None where the page is on none."""
+        placed = self._placed.pop(page_id, None)
+        if placed is None:
+            return None
+        shelf, version = placed.shelf, placed.version
+        key = (shelf, version.joined, page_id)
+        self._joined.remove(key)
+        if version.title:
+            self._titled.remove(key)
+        self._firsts.remove((shelf, version.first, page_id))
+        self._lasts.remove((shelf, version.time, page_id))
+        tally = self._tallies[shelf]
+        tally.pages -= 1
+        tally.sites -= self._sites.take(placed)
+        if self._young.drop(page_id):
+            tally.young -= self._young_sites.take(placed)
+        if not tally.pages:
+            del self._tallies[shelf]
+        return shelf
+
+    def grow_old(self, now: int, most: int) -> list[int]:
+        """Pages that are young no longer, so many at most, count as old; their shelves, as often as pages."""
+        grown = [self._placed[page_id] for page_id in islice(self._young.ended(now), most)]
+        for placed in grown:
+            self._tallies[placed.shelf].young -= self._young_sites.take(placed)
+        return [placed.shelf for placed in grown]
+
+    def card(self, shelf: int, cluster: int) -> Card | None:
+        """The card of a shelf, under the id of a cluster; None where the shelf is empty."""
+        tally = self._tallies.get(shelf)
+        if tally is None:
+            return None
+        founder = self._placed[next(self._joined.since((shelf,)))[2]]
+        return Card(
+            cluster=cluster,
+            shelf=shelf,
+            title=self._title(next(self._titled.since((shelf,)), None), shelf),
+            newest_title=self._title(next(self._titled.before((shelf + 1,)), None), shelf),
+            url=founder.version.url,
+            site=founder.site,
+            sites=tally.sites,
+            pages=tally.pages,
+            growth=tally.young,
+            first=next(self._firsts.since((shelf,)))[1],
+            last=next(self._lasts.before((shelf + 1,)))[1],
+        )
+
+    def size(self, shelf: int) -> int:
+        """How many pages are on a shelf."""
+        tally = self._tallies.get(shelf)
+        return tally.pages if tally is not None else 0
+
+    def oldest(self, shelf: int, most: int) -> list[str]:
+        """The ids of the pages that joined first."""
+        return self._ids(self._joined.since((shelf,)), shelf, most)
+
+    def newest(self, shelf: int, most: int) -> list[str]:
+        """The ids of the pages that joined last, the last first."""
+        return self._ids(self._joined.before((shelf + 1,)), shelf, most)
+
+    def version(self, page_id: str) -> PageVersion:
+        """A page that is on a shelf."""
+        return self._placed[page_id].version
+
+    def words(self, shelf: int, after: int, most: int) -> tuple[list[str], int]:
+        """Title and site, in one case, of `most` pages that joined after an ordinal; the last one's ordinal."""
+        keys = [key for key in self._joined.after((shelf, after + 1), most) if key[0] == shelf]
+        found = [self._placed[key[2]] for key in keys]
+        texts = [f"{placed.version.title} {placed.site}".casefold() for placed in found]
+        return texts, keys[-1][1] if keys else after
+
+    def _title(self, key: tuple[int, int, str] | None, shelf: int) -> str:
+        return self._placed[key[2]].version.title if key is not None and key[0] == shelf else ""
+
+    @staticmethod
+    def _ids(keys: Iterator[tuple[int, int, str]], shelf: int, most: int) -> list[str]:
+        return [key[2] for key in islice(takewhile(lambda key: key[0] == shelf, keys), most)]

@@ -1,0 +1,134 @@
+"""Two pages side by side: their texts, read again from `pages`, with what differs marked. Keeps no copy."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Any
+
+from simstream.errors import LogError, PageUnknown
+from simstream.feeds.reasons import REASONS
+from simstream.feeds.records import PageVersion, parts
+from simstream.log.base import PAGES, Log
+from simstream.log.committed import committed
+from simstream.model import Record
+from simstream.text.extraction.pool import ExtractionPool
+from simstream.tools.explain.difference import TextRun, TextUnit, counts, readable, runs, units
+from simstream.wire.page import PageLimits, decode
+
+MAX_CHARACTERS = 40_000
+"""Of a longer text the beginning is compared."""
+A_POLL = 100
+_ENDS = frozenset(".!?…;")
+"""Marks that end a sentence where space follows: a dot may stand in a number."""
+_WIDE_ENDS = frozenset("。！？；")
+READ_S = 6.0
+"""Seconds after which a text that has not been read is given up."""
+
+
+class PageTexts:
+    """Reads the texts of pages again, by where their records lie, and compares two of them."""
+
+    def __init__(self, log: Log, pool: ExtractionPool, limits: PageLimits) -> None:
+        self._log = log
+        self._pool = pool
+        self._limits = limits
+
+    def compare(self, a: tuple[str, PageVersion], b: tuple[str, PageVersion]) -> dict[str, Any]:
+        """Return both texts in rows, with their differences marked. Raises PageUnknown, LogError.
+
+        Cost: two reads of `pages`, and about linear time if the texts are alike.
+        """
+        return side_by_side(self._text(*a), self._text(*b))
+
+    def _text(self, page_id: str, version: PageVersion) -> str:
+        record = self._record(*parts(version.source))
+        if record is None:
+            raise PageUnknown(*REASONS["record_gone"])
+        page = decode(record, self._limits)
+        if page.id != page_id:
+            raise PageUnknown(*REASONS["record_replaced"])
+        if page.text is not None:
+            return page.text[:MAX_CHARACTERS]
+        [done] = self._pool.extract([(page.raw or b"", page.content_type)])
+        return (done.text or "")[:MAX_CHARACTERS]
+
+    def _record(self, partition: int, offset: int) -> Record | None:
+        """The record at this place, None where it is gone."""
+        end = time.monotonic() + READ_S
+        for records in committed(self._log, PAGES, A_POLL, offset):
+            if time.monotonic() > end:
+                raise LogError(*REASONS["late_texts"])
+            for record in records:
+                if record.partition == partition and record.offset >= offset:
+                    return record if record.offset == offset else None
+        return None
+
+
+def side_by_side(a: str, b: str) -> dict[str, Any]:
+    """Return two texts as rows of pieces, and how many words they share."""
+    left, right = units(a, ()), units(b, ())
+    found = readable(runs(left, right))
+    same, only_left, only_right = counts(left, right, found)
+    return {
+        "rows": [
+            {
+                "same": all(run.same for run in row),
+                "a": _pieces(left, [(run.same, run.a, run.b) for run in row]),
+                "b": _pieces(right, [(run.same, run.c, run.d) for run in row]),
+            }
+            for row in rows(left, found)
+        ],
+        "words": {"same": same, "only_a": only_left, "only_b": only_right},
+        "cut": max(len(a), len(b)) == MAX_CHARACTERS,
+    }
+
+
+def rows(left: Sequence[TextUnit], found: Sequence[TextRun]) -> list[list[TextRun]]:
+    """Return the runs in rows that stand side by side: a row ends with a sentence or line that both texts have.
+
+    Successive rows without a difference are joined into one.
+    """
+    made: list[list[TextRun]] = [[]]
+    for part in _parted(left, found):
+        made[-1].append(part)
+        if part.same and _ends_a_row(left[part.b - 1]):
+            made.append([])
+    joined: list[list[TextRun]] = []
+    for row in filter(None, made):
+        if joined and all(run.same for run in (*joined[-1], *row)):
+            first, last = joined[-1][0], row[-1]
+            joined[-1] = [TextRun(True, first.a, last.b, first.c, last.d)]
+        else:
+            joined.append(row)
+    return joined
+
+
+def _parted(left: Sequence[TextUnit], found: Sequence[TextRun]) -> Iterator[TextRun]:
+    """Yield the same runs; a run without a difference is cut behind each end of a row."""
+    for run in found:
+        if not run.same:
+            yield run
+            continue
+        cuts = {at + 1 for at in range(run.a, run.b) if _ends_a_row(left[at])}
+        for start, end in pairwise(sorted({run.a, *cuts, run.b})):
+            yield TextRun(True, start, end, run.c + start - run.a, run.c + end - run.a)
+
+
+def _ends_a_row(unit: TextUnit) -> bool:
+    is_narrow_end = unit.key in _ENDS and unit.text[-1:].isspace()
+    return "\n" in unit.text or unit.key in _WIDE_ENDS or is_narrow_end
+
+
+def _pieces(all_units: Sequence[TextUnit], spans: Sequence[tuple[bool, int, int]]) -> list[dict[str, Any]]:
+    """What is shown of one text: pieces with `differs` where the other text has something else, or nothing.
+
+    Space behind what differs is a piece of its own: to mark it would only look odd.
+    """
+    pieces: list[dict[str, Any]] = []
+    for same, start, end in spans:
+        text = "".join(unit.text for unit in all_units[start:end])
+        marked = text if same else text.rstrip()
+        pieces += [{"text": marked, "differs": not same}, {"text": text[len(marked) :], "differs": False}]
+    return [piece for piece in pieces if piece["text"]]

@@ -1,0 +1,57 @@
+"""Ends the wait for titles: a page whose record never comes is shown by its address.
+
+A record may be gone: it has expired, or the topic `pages` was made anew. The feed is ready if it
+has read all records that the topics had a minute ago. So if a page waits for its title during one whole round of a
+ready feed, its record does not come.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from typing import Final
+
+from simstream.feeds.app import Feed
+from simstream.feeds.condition import FeedCondition
+
+_log = logging.getLogger("simstream.news")
+A_SLICE = 256
+"""Titles that are given up before other tasks have their turn."""
+
+
+class TitleDeadline:
+    """Gives up titles that were awaited in the last round already; `clock` counts seconds."""
+
+    ROUND_S: Final = FeedCondition.FRESH_S + 30.0
+
+    def __init__(self, feed: Feed, clock: Callable[[], float] = time.monotonic) -> None:
+        self._feed = feed
+        self._clock = clock
+        self._before: set[str] = set()
+        self._began = clock()
+
+    async def look(self) -> None:
+        """End a round if it is time; while the feed is not ready, begin anew."""
+        fold = self._feed.fold
+        if fold is None or self._feed.condition.state != "ready":
+            self._before, self._began = set(), self._clock()
+            return
+        if self._clock() - self._began < self.ROUND_S:
+            return
+        awaited = fold.awaited_titles()
+        given_up = self._before & awaited
+        self._before, self._began = awaited, self._clock()
+        for number, source in enumerate(given_up, 1):
+            fold.give_up_title(source)
+            if number % A_SLICE == 0:
+                await asyncio.sleep(0)
+                if self._feed.fold is not fold:
+                    return  # the feed has begun anew
+        if given_up:
+            _log.warning(
+                "the records of %d pages are not in the topic pages: these pages are shown by their addresses; "
+                "was the topic made anew, or is its retention short?",
+                len(given_up),
+            )

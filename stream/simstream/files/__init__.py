@@ -1,0 +1,5 @@
+"""State on disk, the part that knows nothing of judging: parts, sealed files, the folder with its manifest."""
+
+from simstream.files.part import SnapshotPart
+
+__all__ = ["SnapshotPart"]

@@ -1,0 +1,209 @@
+"""Parts that change, cut into blocks of 256 KiB: only those whose checksum differs from the last snapshot's are
+copied and written. The changed blocks of all parts of a snapshot make one sealed file, `blocks-N`.
+
+A table says of each block of an array in which file it lies, where, how long it is, and its checksum. A file of
+which less than half is still in use is given up: its living blocks move to the new one, so that a snapshot's block
+files take at most twice what they hold.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simstream.closing import Closing
+from simstream.files import checksum, dtypes, sealed
+from simstream.files.failures import damaged, reading
+from simstream.files.layer import FileSystem
+from simstream.files.manifest import ChangingArray, ChangingPart
+from simstream.files.part import SnapshotPart
+
+BLOCK: Final = 256 << 10
+"""Bytes: 32 us to compare, and a table of 36 bytes for each."""
+ROW: Final = np.dtype([("file", "<u8"), ("offset", "<u8"), ("length", "<u4"), ("digest", "V16")])
+"""A block: the number of the snapshot whose file has it, where in that file's array, how long, its checksum."""
+Table = NDArray[Any]
+"""Rows of `ROW`, in the order of the array's bytes."""
+Tables = Mapping[tuple[str, str], Table]
+"""By names of part and array."""
+KIND: Final = "blocks"
+_CONTENT: Final = "content"
+
+
+class BlockMove(NamedTuple):
+    """A living block of a file that is given up, and where it goes."""
+
+    file: int
+    offset: int
+    length: int
+    digest: bytes
+    to: int
+
+
+class BlockCut(NamedTuple):
+    """What a snapshot's changing parts are, and which of their blocks go into its block file.
+
+    `content` holds the changed blocks, and has room for those that `bring` moves, off the judge's thread.
+    """
+
+    tables: Tables
+    content: NDArray[np.uint8]
+    moves: tuple[BlockMove, ...]
+
+    def files(self) -> set[int]:
+        """The numbers of the block files that are needed, this snapshot's own among them if it has blocks."""
+        return {int(number) for table in self.tables.values() for number in np.unique(table["file"])}
+
+
+def cut(parts: Sequence[SnapshotPart], number: int, last: Tables, sizes: Mapping[int, int]) -> BlockCut:
+    """Compare the parts with the last snapshot's blocks and copy what changed: 8 GB/s to compare, 2-4 to copy.
+
+    `number` is the new snapshot's, `sizes` says how many bytes of blocks each earlier file was written with.
+    """
+    changed: list[memoryview] = []
+    tables: dict[tuple[str, str], Table] = {}
+    at = 0
+    for part in parts:
+        for name, array in part.arrays.items():
+            data = sealed.as_bytes(array)
+            old = last.get((part.name, name), np.zeros(0, ROW)).tolist()
+            rows = []
+            for i, start in enumerate(range(0, len(data), BLOCK)):
+                block = data[start : start + BLOCK]
+                digest = checksum.of_block(block)
+                if i < len(old) and old[i][2:] == (len(block), digest):
+                    rows.append(old[i])
+                else:
+                    rows.append((number, at, len(block), digest))
+                    changed.append(block)
+                    at += len(block)
+            tables[part.name, name] = np.array(rows, ROW)
+    moves = _give_up(tables, number, at, sizes)
+    content = np.empty(at + sum(move.length for move in moves), np.uint8)
+    start = 0
+    for block in changed:
+        content[start : start + len(block)] = block
+        start += len(block)
+    return BlockCut(tables, content, moves)
+
+
+def _give_up(tables: Tables, number: int, at: int, sizes: Mapping[int, int]) -> tuple[BlockMove, ...]:
+    """Let the rows whose file is mostly superseded point to the new file, from `at` on."""
+    living: dict[int, int] = {}
+    for table in tables.values():
+        for file in np.unique(table["file"]).tolist():
+            living[file] = living.get(file, 0) + int(table["length"][table["file"] == file].sum())
+    given_up = [file for file, length in living.items() if file != number and 2 * length < sizes[file]]
+    moves = []
+    for table in tables.values():
+        for place in np.flatnonzero(np.isin(table["file"], given_up)).tolist():
+            file, offset, length, digest = table[place].tolist()
+            moves.append(BlockMove(file, offset, length, digest, at))
+            table[place] = (number, at, length, digest)
+            at += length
+    return tuple(moves)
+
+
+def bring(files: FileSystem, cut: BlockCut, paths: Mapping[int, Path]) -> None:
+    """Read the blocks of files that are given up into `cut.content`. Raises StateDamaged."""
+    content = cut.content.data
+    with _Opened(files, paths) as opened:
+        for move in cut.moves:
+            opened.read(move.file, move.offset, move.digest, content[move.to : move.to + move.length])
+
+
+def as_part(cut: BlockCut, number: int) -> SnapshotPart:
+    """What the block file of a snapshot holds."""
+    return SnapshotPart(f"{KIND}-{number}", KIND, {}, {_CONTENT: cut.content})
+
+
+def number_of(part: str) -> int:
+    """The number of the snapshot that wrote the block file with this part; -1 for any other name."""
+    number = part.removeprefix(f"{KIND}-")
+    return int(number) if number.isdecimal() and number.isascii() else -1
+
+
+def described(part: SnapshotPart, tables: Tables) -> ChangingPart:
+    """The part as the manifest names it."""
+    arrays = tuple(
+        ChangingArray(name, dtypes.spell(array.dtype), array.shape, tables[part.name, name].tobytes())
+        for name, array in part.arrays.items()
+    )
+    return ChangingPart(part.name, part.kind, dict(part.facts), arrays)
+
+
+def tables_of(
+    manifest: Path, parts: Sequence[ChangingPart], known: Collection[int]
+) -> dict[tuple[str, str], Table]:
+    """The tables that a manifest gives, whose blocks lie in the files of these numbers. Raises StateDamaged."""
+    tables = {}
+    for part in parts:
+        for array in part.arrays:
+            if len(array.table) % ROW.itemsize:
+                raise damaged(manifest, f"the blocks of {part.name} are no whole table")
+            table = np.frombuffer(array.table, ROW)
+            if not set(table["file"].tolist()) <= set(known):
+                raise damaged(manifest, f"blocks of {part.name} lie in files that it does not name")
+            tables[part.name, array.name] = table
+    return tables
+
+
+def gather(
+    files: FileSystem, manifest: Path, parts: Sequence[ChangingPart], tables: Tables, paths: Mapping[int, Path]
+) -> list[SnapshotPart]:
+    """Read the parts back, every block verified, into memory of their own: 3 GB/s from the system's cache.
+
+    Raises StateDamaged and StateFormat.
+    """
+    found = []
+    with _Opened(files, paths) as opened:
+        for part in parts:
+            arrays = {}
+            for array in part.arrays:
+                table = tables[part.name, array.name]
+                data = np.empty(int(table["length"].sum()), np.uint8)
+                at = 0
+                for file, offset, length, digest in table.tolist():
+                    opened.read(file, offset, digest, data.data[at : at + length])
+                    at += length
+                try:
+                    arrays[array.name] = data.view(dtypes.read(array.dtype)).reshape(array.shape)
+                except ValueError as error:
+                    raise damaged(manifest, f"the blocks of {part.name} do not make its array: {error}") from error
+            found.append(SnapshotPart(part.name, part.kind, part.facts, arrays, changes=True))
+    return found
+
+
+class _Opened(Closing):
+    """Block files, opened when they are first read."""
+
+    def __init__(self, files: FileSystem, paths: Mapping[int, Path]) -> None:
+        self._files = files
+        self._paths = paths
+        self._open: dict[int, tuple[int, int]] = {}
+
+    def read(self, file: int, offset: int, digest: bytes, target: memoryview) -> None:
+        """One block into `target`, verified. Raises StateDamaged and StateFormat."""
+        path = self._paths[file]
+        if file not in self._open:
+            extent = sealed.layout(path, self._files).get(_CONTENT)
+            if extent is None:
+                raise damaged(path, "it is no file of blocks")
+            with reading(path):
+                self._open[file] = (self._files.open(path), extent.offset)
+        descriptor, start = self._open[file]
+        with reading(path):
+            count = self._files.pread_into(descriptor, target, start + offset)
+        if count < len(target) or checksum.of_block(target) != digest:
+            raise damaged(path, f"the checksum of its block at byte {start + offset} does not agree")
+
+    def close(self) -> None:
+        for descriptor, _ in self._open.values():
+            with contextlib.suppress(OSError):  # what was read is verified
+                self._files.close(descriptor)
+        self._open.clear()

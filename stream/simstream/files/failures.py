@@ -1,0 +1,57 @@
+"""The file system's errors under their names."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from simstream.errors import StateDamaged, StateError, StateFull, StateUnwritable
+
+FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+"""No room on the disk, in the quota, or under the limit of a file's size."""
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """An OSError inside becomes StateFull or StateUnwritable."""
+    try:
+        yield
+    except OSError as error:
+        raise unwritable(path, error) from error
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """An OSError inside becomes StateDamaged where a needed file is gone or broken, else StateUnwritable."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise damaged(path, "it is missing") from error
+    except OSError as error:
+        if error.errno == errno.EIO:
+            raise damaged(path, "the disk cannot read it") from error
+        raise StateUnwritable(
+            f"{path} cannot be read ({error.strerror})", "look at its permissions and at the disk"
+        ) from error
+
+
+def unwritable(path: Path, error: OSError) -> StateError:
+    """The error for a step of writing that failed."""
+    if error.errno in FULL:
+        return StateFull(
+            f"no room to write {path} ({error.strerror})", "make room; the earlier snapshots are as they were"
+        )
+    return StateUnwritable(
+        f"cannot write {path} ({error.strerror})", "look at the disk; the earlier snapshots are as they were"
+    )
+
+
+def damaged(path: Path, what: str) -> StateDamaged:
+    """The error for a file whose content cannot be trusted."""
+    return StateDamaged(
+        f"{path} is damaged ({what})",
+        "see `simstream state verify`, or delete the folder: a service judges its log again, "
+        "a Deduper begins empty",
+    )

@@ -1,0 +1,225 @@
+"""The state's folder: a lock, up to two snapshots, and the one that is being taken.
+
+```
+ judge's thread        another thread                          judge's thread
+ prepare ────────────► write ────────────────────────────────► commit
+ compare blocks,       new immutable parts, changed blocks:    manifest.next, fsync, three renames,
+ copy changed ones     x.part, fsync, rename; sync the folder  sync the folder; unlink what neither names
+```
+Until the last rename the snapshot is not there; whatever fails before leaves the earlier ones as they are.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from simstream.closing import Closing
+from simstream.errors import StateDamaged, StateError, StateLocked, StateUnwritable
+from simstream.files import manifest
+from simstream.files.failures import writing
+from simstream.files.layer import FileSystem
+from simstream.files.loading import LoadedSnapshot as LoadedSnapshot
+from simstream.files.loading import SnapshotBase, load
+from simstream.files.manifest import IN_ORDER, NEWEST, OLDEST, PREVIOUS, Snapshot
+from simstream.files.names import ASIDE, LOCK, SEALED, SUSPECT, check_own, is_of_snapshot
+from simstream.files.part import Fact, SnapshotPart
+from simstream.files.prepared import PART_NAME, PreparedSnapshot
+
+
+class StateFolder(Closing):
+    """A folder of state, held by one process."""
+
+    def __init__(self, path: Path, files: FileSystem | None = None, *, mends: bool = False) -> None:
+        """Make or open the folder, and remove the files that a crash has left.
+
+        With `mends` damaged manifests are listed in `damaged`, and nothing is removed before `set_aside`. Raises
+        StateLocked, StateUnwritable, and UsageError for a folder that holds other files. Where a manifest cannot be
+        read, raises StateDamaged or StateFormat, and removes nothing.
+        """
+        self.path = Path(path)
+        self._files = files or FileSystem()
+        self._lock = _locked(self._files, self.path)
+        try:
+            self.snapshots, self.damaged = self._read(mends)
+            """The snapshots, the newest first, at most two; and each damaged manifest with its error."""
+            if not self.damaged:
+                with writing(self.path):
+                    self._settle_names()
+                self._clean()
+        except BaseException:
+            self.close()
+            raise
+        self._number = max((snapshot.manifest.number for snapshot in self.snapshots), default=0)
+        self._base = SnapshotBase({}, {}, {})
+        self._loaded: int | None = None
+        """The number of the snapshot that the next snapshot is based on."""
+        self._last: PreparedSnapshot | None = None
+
+    def close(self) -> None:
+        """Let another process have it; may be called again."""
+        if self._lock >= 0:
+            with contextlib.suppress(OSError):  # the lock is gone all the same
+                self._files.close(self._lock)
+            self._lock = -1
+
+    def load(
+        self, fits: Callable[[Mapping[str, Any]], bool] | None = None, trusted: Collection[str] = ()
+    ) -> LoadedSnapshot | None:
+        """Read back the newest snapshot whose facts fit; None where there is none, and `snapshots` says which are.
+
+        Every byte is verified, but for immutable parts of the kinds that are `trusted`, since their reader
+        verifies what it reads: of these header and footer alone. The next snapshot is based on this one, and
+        replaces a newer one that did not fit. Raises StateDamaged, StateFormat and StateUnwritable.
+        """
+        for snapshot in self.snapshots:
+            if fits is None or fits(snapshot.manifest.facts):
+                return self.load_one(snapshot, trusted)
+        return None
+
+    def load_previous(self, trusted: Collection[str] = ()) -> LoadedSnapshot | None:
+        """As `load` for the older of two snapshots, None where there are not two."""
+        return self.load_one(self.snapshots[1], trusted) if len(self.snapshots) > 1 else None
+
+    def load_one(self, snapshot: Snapshot, trusted: Collection[str] = ()) -> LoadedSnapshot:
+        """Return what `load` returns, for one of `snapshots`."""
+        loaded, self._base = load(self._files, snapshot, trusted)
+        self._loaded = snapshot.manifest.number
+        return loaded
+
+    def set_aside(self, bad: Collection[Snapshot]) -> None:
+        """Move these snapshots and the damaged manifests to the folder `damaged`, with all files that no other
+        snapshot names. Files of earlier snapshots there are removed, other files stay. Raises StateUnwritable."""
+        files, aside = self._files, self.path / ASIDE
+        kept = [each for each in self.snapshots if each not in bad]
+        named = {file.file for each in kept for file in each.manifest.files()}
+        with writing(aside):
+            files.make_folder(aside)
+            for name in filter(is_of_snapshot, files.listdir(aside)):
+                files.unlink(aside / name)
+            for path in (*self.damaged, *(each.path for each in bad)):
+                files.rename(path, aside / path.name)
+            for name in files.listdir(self.path):
+                if SEALED.fullmatch(name) and name not in named:
+                    files.rename(self.path / name, aside / name)
+            self._settle_names()
+            files.sync_folder(aside)
+            files.sync_folder(self.path)
+        self.snapshots, self.damaged = self._read(mends=False)
+
+    def aside(self) -> int:
+        """How many files of snapshots lie in the folder `damaged`."""
+        try:
+            return sum(map(is_of_snapshot, self._files.listdir(self.path / ASIDE)))
+        except OSError:
+            return 0
+
+    @property
+    def suspected(self) -> bool:
+        """Whether a file of the state was found damaged while it was used. Raises StateUnwritable."""
+        with writing(self.path):
+            return SUSPECT in self._files.listdir(self.path)
+
+    def suspect(self, suspected: bool) -> None:
+        """Note that a file was found damaged in use, or that all files are verified.
+
+        If the disk does not take the note, none is made.
+        """
+        with contextlib.suppress(OSError):
+            if suspected:
+                self._files.close(self._files.create(self.path / SUSPECT))
+            else:
+                self._files.unlink(self.path / SUSPECT)
+            self._files.sync_folder(self.path)
+
+    def prepare(self, parts: Sequence[SnapshotPart], facts: Mapping[str, Fact]) -> PreparedSnapshot:
+        """A snapshot of the parts as they are now, for another thread to write; an earlier one that was prepared
+        and not committed is void.
+
+        Names of parts are at most 60 of letters, digits, `-`, `_` and `.`; an immutable part whose name was
+        written or loaded before is the same one. Costs .2 ms a MB of changing parts (250 MB in 50 ms); what has
+        changed is copied: as much memory until `write` is done, and .1 ms a MB, or several where the system has to
+        find free memory first. Raises ValueError for wrong names.
+        """
+        names = [part.name for part in parts]
+        if len(set(names)) < len(names) or not all(PART_NAME.fullmatch(name) for name in names):
+            raise ValueError(f"parts need names of their own, which files can have: {names}")
+        if self._last is not None:
+            self._last.void = True
+        self._number += 1
+        self._last = PreparedSnapshot(self, self._base, self._number, parts, facts)
+        return self._last
+
+    @property
+    def files(self) -> FileSystem:
+        """The way to the disk."""
+        return self._files
+
+    def place(self, path: Path, again: bool) -> None:
+        """For `PreparedSnapshot`: make the file at `path` the newest manifest, and the newest one the previous.
+
+        The newest one is dropped instead if this process passed it over. `again` repeats the last rename only.
+        Errors: OSError.
+        """
+        files, newest, previous = self._files, self.path / NEWEST, self.path / PREVIOUS
+        if not again:
+            names = files.listdir(self.path)
+            passed_over = self._loaded is not None and self._loaded != self.snapshots[0].manifest.number
+            if NEWEST in names and not passed_over:
+                if PREVIOUS in names:
+                    files.rename(previous, self.path / OLDEST)
+                files.rename(newest, previous)
+        files.rename(path, newest)
+        self._loaded = None
+
+    def committed(self, base: SnapshotBase) -> None:
+        """For `PreparedSnapshot`: its manifest is the newest one now, and the next snapshot is based on it."""
+        self._base = base
+        with contextlib.suppress(StateError, OSError):  # what cannot be removed now is removed next time
+            self.snapshots = manifest.read_all(self._files, self.path)
+            self._settle_names()
+            self._clean()
+
+    def _read(self, mends: bool) -> tuple[tuple[Snapshot, ...], dict[Path, StateDamaged]]:
+        if mends:
+            return manifest.read_each(self._files, self.path)
+        return manifest.read_all(self._files, self.path), {}
+
+    def _settle_names(self) -> None:
+        """Give the manifests that a crash between two renames has left their usual names. Raises OSError."""
+        files, newest, previous, oldest = self._files, *(self.path / name for name in IN_ORDER)
+        names = set(files.listdir(self.path))
+        if NEWEST not in names and PREVIOUS in names:
+            files.rename(previous, newest)
+            names.remove(PREVIOUS)
+        if OLDEST in names and PREVIOUS in names:
+            files.unlink(oldest)
+        elif OLDEST in names:
+            files.rename(oldest, previous)
+
+    def _clean(self) -> None:
+        """Remove files of this folder's making that no snapshot names."""
+        kept = {named.file for snapshot in self.snapshots for named in snapshot.manifest.files()}
+        with contextlib.suppress(OSError):
+            for name in self._files.listdir(self.path):
+                if SEALED.fullmatch(name) and name not in kept:
+                    with contextlib.suppress(OSError):
+                        self._files.unlink(self.path / name)
+
+
+def _locked(files: FileSystem, path: Path) -> int:
+    """Make the folder and lock it. Raises StateLocked, StateUnwritable."""
+    try:
+        with writing(path):
+            files.make_folder(path)
+            check_own(path, files.listdir(path))
+            return files.lock(path / LOCK)
+    except StateUnwritable as error:
+        if isinstance(error.__cause__, BlockingIOError):
+            raise StateLocked(
+                f"process {error.__cause__.filename} already uses the state in {path}",
+                "stop it first, or use another folder",
+            ) from None
+        raise

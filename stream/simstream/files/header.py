@@ -1,0 +1,55 @@
+"""How every file of the state begins: what it is, its format, and which version of simstream wrote it.
+
+64 bytes: magic 8, format u32, then the writer's version in ASCII, filled up with zeros. All formats to come begin
+so, and have a checksum that covers these bytes, so that a version that cannot read a file can say which one can.
+"""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+from typing import Final
+
+from simstream.errors import StateFormat
+from simstream.version import __version__
+
+SEALED: Final = b"SIMSEAL\n"
+MANIFEST: Final = b"SIMMANI\n"
+FORMAT: Final = 2
+"""In format 1 identities of pages are MurmurHash3; in format 2 BLAKE2b."""
+MIN_FORMAT: Final = 1
+"""The earliest format that can be upgraded (`judge/upgrade`)."""
+SIZE: Final = 64
+_LAYOUT: Final = struct.Struct("<8sI52s")
+
+
+def encode(magic: bytes, version: int = FORMAT, writer: str = __version__) -> bytes:
+    """The first 64 bytes of a file."""
+    return _LAYOUT.pack(magic, version, writer.encode("ascii", "replace")[:52])
+
+
+def is_of(data: bytes, magic: bytes) -> bool:
+    """Whether a file that begins with `data` is of that sort."""
+    return len(data) >= SIZE and data[: len(magic)] == magic
+
+
+def format_of(data: bytes) -> int:
+    """Return the format of a file that begins with `data`, at least 64 bytes."""
+    _, number, _ = _LAYOUT.unpack(data[:SIZE])
+    return int(number)
+
+
+def check_format(path: Path, data: bytes, reads: int = FORMAT) -> None:
+    """Raise StateFormat unless the file is of the format `reads`. Call it once the checksum has agreed."""
+    _, number, writer = _LAYOUT.unpack(data[:SIZE])
+    if number == reads:
+        return
+    name = "simstream " + (writer.rstrip(b"\0").decode("ascii", "replace") or "of another version")
+    if MIN_FORMAT <= number < FORMAT:
+        todo = f"upgrade it into a new folder with `simstream state upgrade {path.parent} NEW`"
+    else:
+        todo = f"start {name}, or a version that reads format {number}"
+    raise StateFormat(
+        f"{path} was written by {name} in format {number}; this version reads format {FORMAT}",
+        f"{todo}, or delete the folder: a service judges its log again, a Deduper begins empty",
+    )

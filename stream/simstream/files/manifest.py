@@ -1,0 +1,198 @@
+"""The manifest: what one snapshot consists of, in one small file that is replaced in one step.
+
+`manifest` is the newest snapshot, `manifest.previous` the one before. A commit writes `manifest.next` and renames
+three times: previous to `manifest.oldest`, manifest to previous, next to manifest. So whichever step is the last
+before a crash, two snapshots are whole: the two with the greatest numbers of manifest, previous and oldest.
+
+The file: header 64, MessagePack, and the checksum of both.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from simstream.errors import StateDamaged
+from simstream.files import checksum, dtypes, header, sealed
+from simstream.files.failures import damaged, reading
+from simstream.files.layer import FileSystem
+from simstream.files.part import SnapshotPart
+from simstream.files.sealed import Pace, SealedFile
+
+NEWEST: Final = "manifest"
+PREVIOUS: Final = "manifest.previous"
+OLDEST: Final = "manifest.oldest"
+NEXT: Final = "manifest.next"
+IN_ORDER: Final = (NEWEST, PREVIOUS, OLDEST)
+KEPT: Final = 2
+"""Snapshots that a folder keeps."""
+NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+"""What a part, hence a file, may be called."""
+
+
+class ManifestFile(msgspec.Struct, frozen=True, array_like=True):
+    """A sealed file that a snapshot needs, and the checksum that stands for every byte of it."""
+
+    part: str
+    kind: str
+    file: str
+    size: int
+    content: int
+    """Bytes of its arrays."""
+    checksum: bytes
+
+
+class ChangingArray(msgspec.Struct, frozen=True, array_like=True):
+    """An array in blocks; `table` has a row a block (`stream/simstream/files/blocks`)."""
+
+    name: str
+    dtype: str | list[Any]
+    shape: tuple[int, ...]
+    table: bytes
+
+
+class ChangingPart(msgspec.Struct, frozen=True):
+    """A part that changes, whose blocks lie in block files."""
+
+    name: str
+    kind: str
+    facts: dict[str, Any]
+    arrays: tuple[ChangingArray, ...]
+
+
+class Manifest(msgspec.Struct, frozen=True):
+    """One snapshot. `number` ascends, and none is used twice for files that are kept."""
+
+    number: int
+    facts: dict[str, Any]
+    sealed: tuple[ManifestFile, ...]
+    changing: tuple[ChangingPart, ...]
+    blocks: tuple[ManifestFile, ...]
+
+    def files(self) -> tuple[ManifestFile, ...]:
+        """All files that the snapshot needs."""
+        return self.sealed + self.blocks
+
+
+class Snapshot(NamedTuple):
+    """A manifest as it was found."""
+
+    path: Path
+    manifest: Manifest
+    size: int
+    modified_ns: int
+    """When it was written, ns since 1970, as the file system says."""
+
+
+def encode(manifest: Manifest) -> bytes:
+    """The bytes of the file."""
+    data = header.encode(header.MANIFEST) + msgspec.msgpack.encode(manifest)
+    return data + checksum.of_bytes(data)
+
+
+def decode(path: Path, data: bytes, reads: int = header.FORMAT) -> Manifest:
+    """Return the manifest in `data`. Raises StateDamaged, and StateFormat unless it is of the format `reads`."""
+    body, digest = data[: -checksum.SIZE], data[-checksum.SIZE :]
+    if not header.is_of(body, header.MANIFEST):
+        raise damaged(path, "it does not begin as a manifest does")
+    if checksum.of_bytes(body) != digest:
+        raise damaged(path, "its checksum does not agree")
+    header.check_format(path, body, reads)
+    try:
+        manifest = msgspec.msgpack.decode(memoryview(body)[header.SIZE :], type=Manifest)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise damaged(path, f"it cannot be read: {str(error)[:100]}") from error
+    if not all(NAME.fullmatch(each.file) for each in manifest.files()):
+        raise damaged(path, "it names files that cannot be part of it")
+    return manifest
+
+
+def read(files: FileSystem, path: Path) -> Snapshot | None:
+    """Read one manifest, None where there is no such file. Raises StateDamaged, StateFormat, StateUnwritable."""
+    with reading(path):
+        try:
+            descriptor = files.open(path)
+        except FileNotFoundError:
+            return None
+        try:
+            size = files.size(descriptor)
+            data = files.pread(descriptor, size, 0)
+            return Snapshot(path, decode(path, data, files.reads), size, files.modified_ns(descriptor))
+        finally:
+            files.close(descriptor)
+
+
+def read_all(files: FileSystem, folder: Path) -> tuple[Snapshot, ...]:
+    """The folder's snapshots, the newest first, at most `KEPT`. Raises StateDamaged, StateFormat, StateUnwritable.
+
+    Safe beside a process that replaces them: it reads until it has twice found the same.
+    """
+    before: list[int] | None = None
+    while True:
+        all_of_them = [read(files, folder / name) for name in IN_ORDER]
+        found = {each.manifest.number: each for each in all_of_them if each is not None}
+        numbers = sorted(found, reverse=True)[:KEPT]
+        if numbers == before:
+            return tuple(found[number] for number in numbers)
+        before = numbers
+
+
+def read_each(files: FileSystem, folder: Path) -> tuple[tuple[Snapshot, ...], dict[Path, StateDamaged]]:
+    """Return the snapshots as `read_all` does, and each damaged manifest with its error.
+
+    Only for the one process that holds the folder's lock.
+    """
+    found: dict[int, Snapshot] = {}
+    bad: dict[Path, StateDamaged] = {}
+    for name in IN_ORDER:
+        try:
+            snapshot = read(files, folder / name)
+        except StateDamaged as error:
+            bad[folder / name] = error
+        else:
+            found.update({snapshot.manifest.number: snapshot} if snapshot else {})
+    return tuple(found[number] for number in sorted(found, reverse=True)[:KEPT]), bad
+
+
+def nbytes(array: ChangingArray) -> int:
+    """How large it is. Raises ValueError where its type is none."""
+    return math.prod(array.shape) * dtypes.read(array.dtype).itemsize
+
+
+def named(file: SealedFile) -> ManifestFile:
+    """A sealed file as a manifest names it."""
+    content = sum(extent.nbytes for extent in file.layout.values())
+    return ManifestFile(file.name, file.kind, file.path.name, file.size, content, file.checksum)
+
+
+def opened(
+    files: FileSystem, folder: Path, named: ManifestFile, *, verify: bool
+) -> tuple[SealedFile, SnapshotPart]:
+    """The named file, its arrays mapped. Raises StateDamaged, also where it is whole but another one."""
+    path = folder / named.file
+    with reading(path):
+        descriptor = files.open(path)
+        try:
+            found = sealed.check(files, descriptor, path, verify=verify)
+            _same(found, named)
+            return found, sealed.mapped(files, descriptor, found)
+        finally:
+            files.close(descriptor)
+
+
+def described(
+    files: FileSystem, folder: Path, named: ManifestFile, *, verify: bool = False, pace: Pace = sealed.at_once
+) -> SealedFile:
+    """What the named file says of itself. Raises StateDamaged, also where it is whole but another one."""
+    found = sealed.describe(folder / named.file, files, verify, pace)
+    _same(found, named)
+    return found
+
+
+def _same(found: SealedFile, named: ManifestFile) -> None:
+    if (found.name, found.kind, found.size, found.checksum) != (named.part, named.kind, named.size, named.checksum):
+        raise damaged(found.path, "it is not the file that the manifest names")

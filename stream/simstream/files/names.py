@@ -1,0 +1,36 @@
+"""Names of the files in a state's folder, and the check that a folder holds no other files."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from pathlib import Path
+from typing import Final
+
+from simstream.errors import UsageError
+from simstream.files.manifest import IN_ORDER
+
+LOCK: Final = "lock"
+SUSPECT: Final = "suspect"
+"""An empty file. A file of the state was found damaged in use, so the next start verifies all files."""
+ASIDE: Final = "damaged"
+"""The folder for damaged snapshots that were set aside."""
+SEALED: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}\.\d+\.sealed(\.part)?")
+"""Sealed files, also half-written: the part's name, and the number of the snapshot that wrote it."""
+
+
+def is_of_snapshot(name: str) -> bool:
+    """Whether a file of this name belongs to a snapshot: a sealed file or a manifest."""
+    return name in IN_ORDER or SEALED.fullmatch(name) is not None
+
+
+def check_own(path: Path, names: Collection[str]) -> None:
+    """Raise UsageError for a folder that holds other files and has never held a state."""
+    if {LOCK, *IN_ORDER} & set(names):
+        return
+    others = sorted(name for name in names if not name.startswith(".") and name != "lost+found")
+    if others:
+        raise UsageError(
+            f"{path} is no folder of a state: it holds other files ({', '.join(others[:3])})",
+            "name a new or an empty folder",
+        )

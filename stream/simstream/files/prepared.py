@@ -1,0 +1,137 @@
+"""A snapshot that is being taken: copied in the judge's thread, written in another, then put in place."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from simstream.files import blocks, manifest, sealed
+from simstream.files.failures import writing
+from simstream.files.layer import write_whole
+from simstream.files.loading import SnapshotBase
+from simstream.files.manifest import NEXT, Manifest, ManifestFile, named
+from simstream.files.part import Fact, SnapshotPart
+from simstream.files.sealed import SealedFile
+
+if TYPE_CHECKING:
+    from simstream.files.folder import StateFolder
+
+SUFFIX: Final = ".sealed"
+PARTIAL: Final = ".part"
+PART_NAME: Final = re.compile(r"(?!blocks-)[A-Za-z0-9][A-Za-z0-9._-]{0,59}")
+
+
+class PreparedSnapshot:
+    """Made by `StateFolder.prepare`; `write` and then `commit` it, each again after a failure.
+
+    Once written it holds on to no array.
+
+    `write` may run in any thread, one at a time; `commit` in the thread that prepares, or while that waits.
+    """
+
+    def __init__(
+        self,
+        folder: StateFolder,
+        base: SnapshotBase,
+        number: int,
+        parts: Sequence[SnapshotPart],
+        facts: Mapping[str, Fact],
+    ) -> None:
+        self.number = number
+        self.sealed: tuple[SealedFile, ...] = ()
+        """The files of immutable parts that `write` has made: from now on the arrays can come from there."""
+        self.void = False
+        self._folder = folder
+        self._base = base
+        self._facts = dict(facts)
+        immutable = [part for part in parts if not part.changes]
+        self._names = [part.name for part in immutable]
+        self._new = [part for part in immutable if part.name not in base.sealed]
+        changing = [part for part in parts if part.changes]
+        sizes = {number: each.content for number, each in base.blocks.items()}
+        self._cut = blocks.cut(changing, number, base.tables, sizes)
+        self._changing = tuple(blocks.described(part, self._cut.tables) for part in changing)
+        self.changed_bytes = self._cut.content.nbytes
+        """What of the changing parts goes to the disk."""
+        self._own: ManifestFile | None = None
+        self._written = False
+        self._placed = False
+
+    def write(self) -> None:
+        """Write new immutable parts and changed blocks, and wait for the disk.
+
+        Raises StateFull, StateUnwritable, and StateDamaged where blocks that have to move cannot be read; called
+        again it goes on. Releases Python's lock but for .13 ms at a time.
+        """
+        self._check()
+        if self._written:
+            return
+        new = [self._write(part) for part in self._new]
+        own = self._write_blocks()
+        with writing(self._folder.path):
+            self._folder.files.sync_folder(self._folder.path)
+        self._own = own
+        self.sealed = tuple(new)
+        self._base.sealed.update((each.name, named(each)) for each in new)
+        self._written = True
+        self._new.clear()
+        self._cut = self._cut._replace(content=self._cut.content[:0].copy())
+
+    def commit(self) -> None:
+        """Put the manifest in place; when it returns the snapshot survives a power cut, and files that neither it
+        nor the one before needs are gone.
+
+        Raises StateFull and StateUnwritable; the earlier snapshots are as they were, and it can be called again.
+        """
+        self._check()
+        if not self._written:
+            raise ValueError("write comes before commit")
+        needed = self._cut.files()
+        files = {**self._base.blocks, **({self.number: self._own} if self._own else {})}
+        found = Manifest(
+            self.number,
+            self._facts,
+            tuple(self._base.sealed[name] for name in self._names),
+            self._changing,
+            tuple(files[number] for number in sorted(needed)),
+        )
+        path = self._folder.path / NEXT
+        with writing(path):
+            write_whole(self._folder.files, path, manifest.encode(found))
+        with writing(self._folder.path):
+            self._folder.place(path, again=self._placed)
+            self._placed = True
+            self._folder.files.sync_folder(self._folder.path)
+        self.void = True
+        immutable = {each.part: each for each in found.sealed}
+        self._folder.committed(
+            SnapshotBase(immutable, {number: files[number] for number in needed}, self._cut.tables)
+        )
+
+    def _check(self) -> None:
+        if self.void:
+            raise ValueError("the snapshot is committed, or another one was prepared since")
+
+    def _write(self, part: SnapshotPart) -> SealedFile:
+        """One sealed file under its name, which is not yet safe from a power cut."""
+        files = self._folder.files
+        path = self._folder.path / f"{part.name}.{self.number}{SUFFIX}"
+        partial = path.with_name(path.name + PARTIAL)
+        try:
+            with writing(path):
+                done = sealed.write(files, partial, part)
+                files.rename(partial, path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                files.unlink(partial)
+            raise
+        return done._replace(path=path)
+
+    def _write_blocks(self) -> ManifestFile | None:
+        if not self._cut.content.nbytes:
+            return None
+        folder = self._folder
+        blocks.bring(folder.files, self._cut, {n: folder.path / each.file for n, each in self._base.blocks.items()})
+        return named(self._write(blocks.as_part(self._cut, self.number)))

@@ -1,0 +1,266 @@
+"""How queries are answered: block by block, each of the sources asked in turn, and all of it put in order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simstream.index.keys import KeyColumns, MatchRule
+from simstream.index.matches import Matches
+from simstream.kernels.index.confirm import MatchQueries, confirm_rows
+from simstream.kernels.index.gather import GatheredMatches, count, gather
+from simstream.model import U64
+
+FIRST_ROOM = 4096
+MAX_ROOM = 1 << 18
+"""Hits for which there is room, unless one query alone has more."""
+FEW_QUERIES = 4
+BLOCK = 512
+"""Queries that go through all sources together."""
+UNLIMITED = 2**62
+
+
+class HitBuffers:
+    """Room for what a source finds: places, one past the last place of each run, and tags query << 8 | distance."""
+
+    def __init__(self, room: int = FIRST_ROOM, *, capped: bool = False) -> None:
+        self.capped = capped
+        """Whether the room stays as it is."""
+        self.make(room)
+
+    def make(self, room: int) -> None:
+        """So much room, empty."""
+        self.places: U64 = np.empty(room, np.uint64)
+        self.ends: U64 = np.empty(room, np.uint64)
+        self.tags: U64 = np.empty(room, np.uint64)
+
+    def fit(self, queries: int) -> None:
+        """Make four times the room where it held so few queries that the next was looked up in vain, or none."""
+        room = len(self.places)
+        if queries == 0 or (queries < FEW_QUERIES and room < MAX_ROOM):
+            self.make(4 * room)
+
+
+class SearchPart(Protocol):
+    """A part of the index: entries at places, of which those of one fingerprint lie side by side."""
+
+    @property
+    def rows(self) -> NDArray[np.uint32]: ...
+
+    @property
+    def buckets(self) -> NDArray[np.int64]:
+        """Of each row, or one for all; read-only."""
+
+    @property
+    def sketches(self) -> U64: ...
+
+    def find(self, queries: U64, first: int, hits: HitBuffers) -> tuple[int, int]:
+        """Runs within the distance of `queries[first:]`, each once; returns (next query, runs written).
+
+        Stops before the first query whose runs do not fit.
+        """
+
+
+class MatchBuffers:
+    """Matches of one source, in growing buffers that never pass `limit` (one query's matches at least)."""
+
+    def __init__(self, queries: int, limit: int) -> None:
+        self.limit = limit
+        self.count = 0
+        self.keys: U64 = np.empty(min(FIRST_ROOM, limit), np.uint64)
+        self.facts: NDArray[np.uint32] = np.empty(len(self.keys), np.uint32)
+        self.buckets: NDArray[np.int64] = np.empty(len(self.keys), np.int64)
+        self.candidates: NDArray[np.int64] = np.zeros(queries, np.int64)
+
+    def take(
+        self, source: SearchPart, released: U64, wanted: MatchQueries, hits: HitBuffers, count: int
+    ) -> int | None:
+        """Confirm hits; returns None, or the query whose matches would pass the limit."""
+        at = 0
+        while at < count:
+            looked, matches = confirm_rows(
+                hits.places[at:count],
+                hits.ends[at:count],
+                hits.tags[at:count],
+                source.rows,
+                source.buckets,
+                source.sketches,
+                released,
+                wanted,
+                self.keys[self.count :],
+                self.facts[self.count :],
+                self.buckets[self.count :],
+                self.candidates,
+            )
+            at += looked
+            self.count += matches
+            if at < count:
+                if len(self.keys) == self.limit:
+                    return int(hits.tags[at]) >> 8
+                self._grow()
+        return None
+
+    def without(self, crowded: NDArray[np.bool_]) -> None:
+        """Let go of the matches of crowded queries."""
+        keep = ~crowded[(self.keys[: self.count] >> np.uint64(32)).astype(np.int64)]
+        self.keys, self.facts = self.keys[: self.count][keep], self.facts[: self.count][keep]
+        self.buckets = self.buckets[: self.count][keep]
+        self.count = len(self.keys)
+        self.candidates[crowded] = 0
+
+    def _grow(self) -> None:
+        room = min(max(4 * len(self.keys), FIRST_ROOM), self.limit)
+        self.keys = np.concatenate([self.keys[: self.count], np.empty(room - self.count, np.uint64)])
+        self.facts = np.concatenate([self.facts[: self.count], np.empty(room - self.count, np.uint32)])
+        self.buckets = np.concatenate([self.buckets[: self.count], np.empty(room - self.count, np.int64)])
+
+
+class BlockAnswer(NamedTuple):
+    """How many matches (a,) each of the first a queries of a block has, and all of them; and their candidates."""
+
+    counts: NDArray[np.int64]
+    matches: GatheredMatches
+    candidates: int
+    crowded: NDArray[np.bool_]  # (a,)
+
+
+def ask(
+    source: SearchPart,
+    released: U64,
+    queries: U64,
+    wanted: MatchQueries,
+    last: int,
+    limit: int,
+    hits: HitBuffers,
+    crowded: NDArray[np.bool_],
+) -> tuple[int, MatchBuffers]:
+    """One source's matches of the queries before `last`, as far as `limit` allows.
+
+    Returns the number of queries answered (of the others some matches may be there) and the matches. Where `hits`
+    is `capped`, a query whose hits alone do not fit is marked as crowded, and of its matches some may be there.
+    """
+    found = MatchBuffers(len(queries), limit)
+    first = 0
+    while first < last:
+        following, count = source.find(queries[:last], first, hits)
+        full = found.take(source, released, wanted, hits, count) if count else None
+        if full is not None:
+            return full, found
+        if hits.capped and following == first:
+            crowded[first] = True
+            following += 1
+        elif following < last and not hits.capped:
+            hits.fit(following - first)
+        first = following
+    return last, found
+
+
+def answer_block(
+    sources: Sequence[SearchPart],
+    released: U64,
+    rule: MatchRule,
+    queries: KeyColumns,
+    block: slice,
+    room: int,
+    hits: HitBuffers,
+) -> BlockAnswer:
+    """As many queries of a block as fit into `room` matches."""
+    fingerprints, wanted = queries.fingerprints[block], rule.wanted(queries, block)
+    last = len(fingerprints)
+    parts: list[MatchBuffers] = []
+    crowded = np.zeros(last, np.bool_)
+    for source in sources:
+        last, found = ask(source, released, fingerprints, wanted, last, room, hits, crowded)
+        parts.append(found)
+    if crowded.any():
+        for part in parts:
+            part.without(crowded)
+    counts = np.zeros(last, np.int64)
+    for part in parts:
+        count(part.keys[: part.count], counts)
+    ends = np.cumsum(counts)
+    answered = int(np.searchsorted(ends, room, side="right"))
+    candidates = sum(int(part.candidates[:answered].sum()) for part in parts)
+    counts, total = counts[:answered], int(ends[answered - 1]) if answered else 0
+    matches, begins = _room(total), ends[:answered] - counts
+    for part in parts:
+        if total:
+            gather(part.keys[: part.count], part.facts, part.buckets, begins, matches)
+    return BlockAnswer(counts, matches, candidates, crowded[:answered])
+
+
+def answer(
+    sources: Sequence[SearchPart],
+    released: U64,
+    rule: MatchRule,
+    queries: KeyColumns,
+    limit: int,
+    in_order: bool,
+    most: int | None = None,
+) -> tuple[Matches, int]:
+    """The matches of the first queries that bring at most `limit`, but of one at least; and their candidates.
+
+    A query that has more than `most` candidates in one of the sources is crowded, and brings no matches.
+
+    Those of each query by entry where `in_order`. What comes first of the sources should be the largest: it says
+    how many queries the others are asked.
+    Memory: at most about 40 bytes x `limit` for each source.
+    """
+    hits = HitBuffers() if most is None else HitBuffers(most, capped=True)
+    parts: list[BlockAnswer] = []
+    done, room, asked = 0, max(limit, 0), len(queries.fingerprints)
+    while done < asked:
+        end = min(done + BLOCK, asked)
+        part = answer_block(sources, released, rule, queries, slice(done, end), room, hits)
+        if done == len(part.counts) == 0:
+            end = 1
+            part = answer_block(sources, released, rule, queries, slice(1), UNLIMITED, hits)
+        parts.append(part)
+        done += len(part.counts)
+        room -= len(part.matches.entry)
+        if done < end or room < 0:
+            break
+    return _matches(parts, in_order), sum(part.candidates for part in parts)
+
+
+def _room(matches: int) -> GatheredMatches:
+    return GatheredMatches(
+        np.empty(matches, np.int64),
+        np.empty(matches, np.uint8),
+        np.empty(matches, np.uint16),
+        np.empty(matches, np.uint8),
+        np.empty(matches, np.int64),
+    )
+
+
+def _matches(parts: Sequence[BlockAnswer], in_order: bool) -> Matches:
+    counts = np.concatenate([np.empty(0, np.int64), *(part.counts for part in parts)])
+    starts = np.zeros(len(counts) + 1, np.int64)
+    np.cumsum(counts, out=starts[1:])
+    crowded = np.concatenate([np.empty(0, np.bool_), *(part.crowded for part in parts)])
+    if len(parts) == 1:
+        [(_, found, _, _)] = parts
+    else:
+        columns = (_room(0), *(part.matches for part in parts))
+        found = GatheredMatches._make(np.concatenate(same) for same in zip(*columns, strict=True))
+    if in_order:
+        order = np.lexsort((found.entry, np.repeat(np.arange(len(counts)), counts)))
+        found = GatheredMatches._make(column[order] for column in found)
+    return Matches(len(counts), starts, *found, crowded)
+
+
+def spread(found: Matches, asked: NDArray[np.int64], crowded: NDArray[np.bool_]) -> Matches:
+    """The matches of some queries (m,) among all (n,), where all others are `crowded` (n,)."""
+    if len(asked) == len(crowded):
+        return found
+    done = len(crowded) if found.done == len(asked) else int(asked[found.done])
+    counts = np.zeros(done, np.int64)
+    counts[asked[: found.done]] = np.diff(found.starts)
+    all_crowded = crowded[:done].copy()
+    all_crowded[asked[: found.done]] = found.crowded
+    starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
+    return replace(found, done=done, starts=starts, crowded=all_crowded)

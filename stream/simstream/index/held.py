@@ -1,0 +1,123 @@
+"""Which numbers the index holds: in use, released, and no longer held by any part but not given back yet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simstream.kernels.index.numbers import NUMBER_MASK, forget, hold, hold_rows, release
+from simstream.model import U64
+
+FIRST_WORDS = 64
+MAX_WORDS = (NUMBER_MASK + 1) // 64
+AT_ONCE = 1 << 16
+"""Numbers that are given back at once."""
+
+
+class EntryNumbers:
+    """Two bits a number, up to the greatest in use. A number is held until `give_back` has returned it."""
+
+    def __init__(self) -> None:
+        self.held: U64 = np.zeros(FIRST_WORDS, np.uint64)
+        """64 numbers a word."""
+        self.released: U64 = np.zeros(FIRST_WORDS, np.uint64)
+        """64 numbers a word; of those in `dropped`, too."""
+        self._dropped: list[NDArray[np.uint32]] = []
+        self.live = 0
+        self.dead = 0
+        """Released, and still in some part."""
+        self.releases = 0
+        """How many were ever released."""
+
+    def nbytes(self) -> int:
+        """Bytes of both bitmaps."""
+        return self.held.nbytes + self.released.nbytes
+
+    def hold(self, entries: NDArray[np.uint32]) -> None:
+        """Take numbers into use. Errors: ValueError where one is in use, comes twice or is 2^31 or more."""
+        if len(entries):
+            greatest = int(entries.max())
+            if greatest > NUMBER_MASK:
+                raise ValueError(f"entry {greatest} is out of range: numbers end at {NUMBER_MASK}")
+            self._make_room(greatest)
+        bad = hold(entries, self.held)
+        if bad >= 0:
+            raise ValueError(f"entry {int(entries[bad])} is in use already, or comes twice")
+        self.live += len(entries)
+
+    def release(self, entries: NDArray[np.uint32]) -> None:
+        """Mark numbers. Errors: ValueError for one that is not live or comes twice; nothing is changed then."""
+        bad = release(entries, self.held, self.released)
+        if bad >= 0:
+            raise ValueError(f"entry {int(entries[bad])} is not live, or is released twice")
+        self.live -= len(entries)
+        self.dead += len(entries)
+        self.releases += len(entries)
+
+    def is_released(self, numbers: NDArray[np.uint32]) -> NDArray[np.bool_]:
+        """Which of these numbers, all held, are released."""
+        bits = (numbers & np.uint32(63)).astype(np.uint64)
+        found: NDArray[np.bool_] = (self.released[numbers >> np.uint32(6)] >> bits) & np.uint64(1) != 0
+        return found
+
+    def drop(self, numbers: NDArray[np.uint32]) -> None:
+        """Released numbers that no part has any more."""
+        if len(numbers):
+            self._dropped.append(numbers)
+            self.dead -= len(numbers)
+
+    def dropped(self) -> NDArray[np.uint32]:
+        """Those that are still to be given back, ascending."""
+        return np.sort(np.concatenate([np.empty(0, np.uint32), *self._dropped]))
+
+    def give_back(self) -> Iterator[NDArray[np.uint32]]:
+        """What `dropped` tells of, some at a time and in no particular order; free from then on."""
+        while self._dropped:
+            numbers = self._dropped.pop()
+            for at in range(0, len(numbers), AT_ONCE):
+                some = numbers[at : at + AT_ONCE]
+                forget(some, self.held, self.released)
+                yield some
+
+    def used(self) -> U64:
+        """The words of `released` up to the last that is not 0."""
+        nonzero = np.flatnonzero(self.released)
+        return self.released[: int(nonzero[-1]) + 1 if len(nonzero) else 0]
+
+    def restore(self, columns: Iterable[NDArray[np.uint32]], released: U64, dropped: NDArray[np.uint32]) -> str:
+        """Take over the rows of all parts, what is released of them, and what is to be given back.
+
+        Returns what is wrong, or "". Cost: 2 to 5 ns a row.
+        """
+        if len(released) > MAX_WORDS or (len(dropped) and int(dropped.max()) > NUMBER_MASK):
+            return "numbers are out of range"
+        rows = [*columns, dropped]
+        greatest = max((int((column & np.uint32(NUMBER_MASK)).max()) for column in rows if len(column)), default=0)
+        self._make_room(max(greatest, 64 * len(released) - 1))
+        for column in rows:
+            bad = hold_rows(column, self.held)
+            if bad >= 0:
+                return f"entry {int(column[bad]) & NUMBER_MASK} is there twice"
+        self.released[: len(released)] = released
+        if (self.released & ~self.held).any():
+            return "an entry is released that no part has"
+        total, dead = sum(map(len, rows)), int(np.bitwise_count(self.released).sum())
+        if not self.is_released(dropped).all():
+            return "an entry that is to be given back was not released"
+        self.live, self.dead = total - dead, dead - len(dropped)
+        self._dropped = [dropped] if len(dropped) else []
+        return ""
+
+    def _make_room(self, number: int) -> None:
+        words = (number >> 6) + 1
+        if words > len(self.held):
+            words = min(max(words, len(self.held) + len(self.held) // 4), MAX_WORDS)
+            self.held, self.released = _longer(self.held, words), _longer(self.released, words)
+
+
+def _longer(bitmap: U64, words: int) -> U64:
+    out = np.zeros(words, np.uint64)
+    out[: len(bitmap)] = bitmap
+    return out

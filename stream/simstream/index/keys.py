@@ -1,0 +1,101 @@
+"""Keys of entries and queries in columns, and the limits that a pair of them keeps to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simstream.errors import SettingsError
+from simstream.index.plan import MAX_DISTANCE
+from simstream.kernels.index.confirm import MatchQueries
+from simstream.model import U64, MatchLimits
+
+Flags = NDArray[np.bool_] | NDArray[np.uint8]
+NOBODY: NDArray[np.uint8] = np.empty(0, np.uint8)
+"""The flags of pages where nothing tells short ones from others: an empty column, of any block."""
+NOBODY.flags.writeable = False
+MAX_WORDS = 64
+"""The widest sketch, in words of 64 bits."""
+
+
+class KeyColumns(NamedTuple):
+    """Keys in columns. `short` is empty where short pages are not told from others."""
+
+    fingerprints: U64  # (n,)
+    sketches: U64  # (n, S)
+    short: NDArray[np.uint8]  # (n,) 0 or 1, or (0,)
+
+
+@dataclass(frozen=True, slots=True)
+class MatchRule:
+    """When two keys match: `short` is what a pair of which one is short must keep to.
+
+    At least as strict as the others; None: nobody is short, whatever the keys say. `sketch_words` S may be 0:
+    then agreements mean nothing.
+    Errors: SettingsError for numbers out of range.
+    """
+
+    sketch_words: int
+    limits: MatchLimits
+    short: MatchLimits | None = None
+
+    def __post_init__(self) -> None:
+        _check(self.sketch_words, self.limits)
+        if self.short is not None:
+            _check_short(self.sketch_words, self.limits, self.short)
+
+    def shaped(self, fingerprints: U64, sketches: U64, short: Flags | None) -> KeyColumns:
+        """Keys as the kernels read them: contiguous, and read-only so that each kernel is compiled once.
+
+        Errors: ValueError where the shapes do not fit together.
+        """
+        fingerprints, sketches = frozen(fingerprints, np.uint64), frozen(sketches, np.uint64)
+        if fingerprints.ndim != 1 or sketches.shape != (len(fingerprints), self.sketch_words):
+            raise ValueError(f"sketches are {sketches.shape}, not {(len(fingerprints), self.sketch_words)}")
+        if self.short is None:
+            return KeyColumns(fingerprints, sketches, NOBODY)
+        flags = frozen(np.zeros(len(fingerprints), np.uint8) if short is None else short, np.uint8)
+        if flags.shape != fingerprints.shape:
+            raise ValueError(f"short is {flags.shape}, not {fingerprints.shape}")
+        return KeyColumns(fingerprints, sketches, flags)
+
+    def wanted(self, queries: KeyColumns, block: slice) -> MatchQueries:
+        """What the kernel needs to know to confirm the candidates of a block of queries."""
+        least = self.limits.agreement if self.sketch_words else 0
+        strict = self.short or self.limits
+        strict_agreement = strict.agreement if self.sketch_words else 0
+        return MatchQueries(queries.sketches[block], queries.short[block], least, strict.distance, strict_agreement)
+
+
+def frozen(array: NDArray[Any], dtype: Any) -> NDArray[Any]:
+    """The array as it is, or a copy of that type, contiguous and aligned, as a view that cannot be written to.
+
+    numba compiles a kernel anew for arrays that can be written to and for those that cannot; mapped files cannot.
+    """
+    view = np.require(array, dtype, ["C", "A", "E"]).view()
+    view.flags.writeable = False
+    return view
+
+
+def _check(sketch_words: int, limits: MatchLimits) -> None:
+    if not 0 <= limits.distance <= MAX_DISTANCE:
+        raise SettingsError(f"distance {limits.distance} is out of range", f"give 0 to {MAX_DISTANCE}")
+    agreement, bits = limits.agreement, 64 * sketch_words
+    if not 0 <= sketch_words <= MAX_WORDS or agreement < 0 or (sketch_words and agreement > bits):
+        raise SettingsError(
+            f"an agreement of {agreement} bits does not fit a sketch of {bits}",
+            "give at most as many bits as the sketch has",
+        )
+
+
+def _check_short(sketch_words: int, limits: MatchLimits, short: MatchLimits) -> None:
+    _check(sketch_words, short)
+    if short.distance > limits.distance or (sketch_words and short.agreement < limits.agreement):
+        raise SettingsError(
+            f"a distance of {short.distance} and {short.agreement} bits for short pages is less strict than "
+            f"{limits.distance} and {limits.agreement}",
+            "be at least as strict with short pages",
+        )

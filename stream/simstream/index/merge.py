@@ -1,0 +1,122 @@
+"""Merging: which segments become one, and the work itself, which only reads what no longer changes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simstream.index.packed import Pause
+from simstream.index.plan import Plan
+from simstream.index.room import room
+from simstream.index.segment import EntryRun, Segment
+from simstream.kernels.index.numbers import count_released, merge_live, take_released
+from simstream.model import U64
+
+FACTOR = 4
+"""Each segment is at least so many times all smaller ones together: about log4(n / limit) of them for n."""
+
+
+def to_merge(segments: Sequence[Segment]) -> list[Segment]:
+    """Those of a bucket that should become one so that their sizes stay geometric; none where they are so."""
+    ordered = sorted(segments, key=lambda s: (-len(s), s.number))
+    total, merging = 0, False
+    for first in range(len(ordered) - 1, 0, -1):
+        total += len(ordered[first])
+        if len(ordered[first - 1]) < FACTOR * total:
+            merging = True
+        elif merging:
+            return ordered[first:]
+    return ordered if merging else []
+
+
+@dataclass(slots=True, eq=False)
+class SegmentMerger:
+    """Segments of one bucket become one, without what was released before the merge began.
+
+    What is released later stays in the outcome as a released entry. `outcome` None: nothing was left.
+    Cost: about 0.3 us an entry. Memory at the peak: the inputs, the outcome, and 16 to 24 bytes an entry; where
+    there are more than two inputs, also all but the largest once more.
+    """
+
+    inputs: tuple[Segment, ...]
+    number: int
+    plan: Plan | None
+    released: U64
+    outcome: Segment | None = None
+    dropped: NDArray[np.uint32] = field(default_factory=lambda: np.empty(0, np.uint32))
+
+    @property
+    def size(self) -> int:
+        """How many entries go in."""
+        return sum(len(segment) for segment in self.inputs)
+
+    def run(self, pause: Pause) -> None:
+        """Do it. `pause` is called between steps; each takes at most some 50 ns an entry."""
+        dropped = [released_numbers(segment.rows, self.released) for segment in self.inputs]
+        merged = self._merged(pause)
+        if len(merged):
+            bucket, distance = self.inputs[0].bucket, self.inputs[0].distance
+            self.outcome = Segment.build(self.number, bucket, self.plan, distance, merged, pause, unmerged=False)
+        self.dropped = np.concatenate(dropped)
+
+    def _merged(self, pause: Pause) -> EntryRun:
+        """All live entries, the two shortest runs merged first."""
+        waiting = sorted(self.inputs, key=lambda s: (-len(s), s.number))
+        run = merge_two(waiting.pop().run(), None, self.released)
+        while waiting:
+            pause()
+            run = merge_two(waiting.pop().run(), run, self.released)
+        return run
+
+
+@dataclass(slots=True, eq=False)
+class ReleasedCounter:
+    """How many entries of each segment were released when the counting began. Cost: 1 to 3 ns an entry."""
+
+    inputs: tuple[Segment, ...]
+    released: U64
+    counts: list[int] = field(default_factory=list)
+
+    @property
+    def size(self) -> int:
+        """How many entries are looked at."""
+        return sum(len(segment) for segment in self.inputs)
+
+    def run(self, pause: Pause) -> None:
+        """Do it. `pause` is called between segments."""
+        for segment in self.inputs:
+            pause()
+            self.counts.append(count_released(segment.rows, self.released))
+
+
+def merge_two(left: EntryRun, right: EntryRun | None, released: U64) -> EntryRun:
+    """The live entries of two runs, in order."""
+    right = right or EntryRun(left.fingerprints[:0], left.rows[:0], left.sketches[:0])
+    size = len(left) + len(right)
+    for run in (left, right):
+        size -= count_released(run.rows, released)
+    fingerprints, rows = room(size, np.uint64), room(size, np.uint32)
+    sketches = room((size, left.sketches.shape[1]), np.uint64)
+    merge_live(
+        left.fingerprints,
+        left.rows,
+        left.sketches,
+        right.fingerprints,
+        right.rows,
+        right.sketches,
+        released,
+        fingerprints,
+        rows,
+        sketches,
+    )
+    return EntryRun(fingerprints, rows, sketches)
+
+
+def released_numbers(rows: NDArray[np.uint32], released: U64) -> NDArray[np.uint32]:
+    """The numbers of the rows that are released."""
+    out = np.empty(count_released(rows, released), np.uint32)
+    take_released(rows, released, out)
+    return out

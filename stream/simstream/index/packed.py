@@ -1,0 +1,230 @@
+"""The tables of one segment: packed behind their prefixes, or a plain column where scanning is cheapest.
+
+A shard is what a table holds under one leading byte; sorted, the 256 shards of a table lie one after another,
+and a directory over the prefix says where each begins. Every flipped prefix is looked up in the shard that
+owns its leading byte. A value that several tables find is reported by the first of them alone, which depends
+on the two fingerprints only: threads or machines that each own a range of leading bytes give answers without
+overlap, and need no more than to leave out the rows and prefixes of the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simstream.index.answers import HitBuffers
+from simstream.index.keys import frozen
+from simstream.index.plan import NARROW_BITS, Plan
+from simstream.index.room import room
+from simstream.kernels.index.hamming import scan
+from simstream.kernels.index.numbers import keep_distinct
+from simstream.kernels.index.packed import BITS, ROTATION, locate_packed, pack, pass_all, probe_packed, unpack
+from simstream.kernels.index.permute import rotate
+from simstream.model import U64
+
+SCANNED = "scanned"
+"""What stands for a table where there is none: fingerprints that are scanned."""
+Arrays = Mapping[str, NDArray[Any]]
+About = tuple[NDArray[np.int64], U64]
+Pause = Callable[[], None]
+"""Called between the steps of long work; may do other work, or raise to end it."""
+
+
+class TableSize(NamedTuple):
+    """What one table holds; `bytes` with its directory."""
+
+    entries: int
+    bytes: int
+
+
+class SegmentTables(Protocol):
+    """What finds the places of the fingerprints (n,) of a segment, in order; immutable."""
+
+    def find(self, queries: U64, first: int, hits: HitBuffers) -> tuple[int, int]: ...
+
+    def about(self, fingerprint: int, distance: int, most: int) -> About | None:
+        """Places and fingerprints (m,) of all within any distance of one, None where they are more than `most`."""
+
+    def column(self) -> U64:
+        """All n fingerprints, in order; linear."""
+
+    def arrays(self) -> Arrays: ...
+
+    def by_table(self) -> dict[str, TableSize]: ...
+
+
+class ScannedColumn:
+    """The fingerprints as they are, scanned: 8 bytes each."""
+
+    def __init__(self, fingerprints: U64, distance: int) -> None:
+        self._values: U64 = frozen(fingerprints, np.uint64)
+        self._distance = distance
+
+    def find(self, queries: U64, first: int, hits: HitBuffers) -> tuple[int, int]:
+        """As `Source.find`; equal fingerprints are runs of their own."""
+        following, count = scan(queries, first, self._distance, self._values, hits.places, hits.tags)
+        np.add(hits.places[:count], np.uint64(1), out=hits.ends[:count])
+        return following, count
+
+    def about(self, fingerprint: int, distance: int, most: int) -> About | None:
+        """As `SegmentTables.about`."""
+        places = np.flatnonzero(np.bitwise_count(self._values ^ np.uint64(fingerprint)) <= distance)
+        return (places, self._values[places]) if len(places) <= most else None
+
+    def column(self) -> U64:
+        """The fingerprints."""
+        return self._values
+
+    def arrays(self) -> Arrays:
+        """`fingerprints`."""
+        return {"fingerprints": self._values}
+
+    def by_table(self) -> dict[str, TableSize]:
+        """All of it, under SCANNED."""
+        return {SCANNED: TableSize(len(self._values), self._values.nbytes)}
+
+
+class PackedTables:
+    """T permuted tables: the first of all n fingerprints, the others of the d distinct ones.
+
+    Memory: 6 bytes an entry and table (8 where a prefix has fewer than 16 bits), and the directories.
+    """
+
+    def __init__(self, arrays: Arrays, plan: Plan, distance: int) -> None:
+        self.layout, self.masks = plan.layout(distance)
+        self._distance = distance
+        self._high: NDArray[np.uint32] = frozen(arrays["high"], np.uint32)
+        self._low: NDArray[np.uint16] = frozen(arrays["low"], low_type(self.layout))
+        self._directory: NDArray[np.uint32] = frozen(arrays["directory"], np.uint32)
+        self._first = self._directory[: 2 ** int(self.layout[0, BITS]) + 1]
+
+    @classmethod
+    def build(cls, column: U64, plan: Plan, distance: int, pause: Pause) -> PackedTables:
+        """Of a sorted column (n,). Cost: a sort a table (numpy's, without the GIL); 16 bytes a fingerprint more."""
+        layout, _ = plan.layout(distance)
+        distinct = room(len(column), np.uint64)
+        count = keep_distinct(column, distinct)
+        distinct = column if count == len(column) else frozen(distinct[:count], np.uint64)
+        places = len(column) + (len(layout) - 1) * count
+        high, low = room(places, np.uint32), room(places, low_type(layout))
+        directory = room(directory_size(layout), np.uint32)
+        at = where = 0
+        for rotation, bits in layout[:, [ROTATION, BITS]].tolist():
+            pause()
+            table = column if at == 0 else _sorted(distinct, rotation)
+            end, after = at + len(table), where + 2**bits + 1
+            pack(table, bits, at, high[at:end], low[at:end], directory[where:after])
+            at, where = end, after
+        return cls({"high": high, "low": low, "directory": directory}, plan, distance)
+
+    def find(self, queries: U64, first: int, hits: HitBuffers) -> tuple[int, int]:
+        """As `Source.find`."""
+        following, count = probe_packed(
+            queries,
+            first,
+            self._distance,
+            self._high,
+            self._low,
+            self._directory,
+            self.layout,
+            self.masks,
+            hits.places,
+            hits.ends,
+            hits.tags,
+        )
+        if count:
+            bits = int(self.layout[0, BITS])
+            locate_packed(hits.places[:count], self._high, self._low, self._first, bits, hits.ends)
+        return following, count
+
+    def about(self, fingerprint: int, distance: int, most: int) -> About | None:
+        """As `SegmentTables.about`, by going over table 0."""
+        bits = int(self.layout[0, BITS])
+        found, ends, tags = (np.empty(most, np.uint64) for _ in range(3))
+        tables = self._high, self._low, self._first, bits
+        count = int(pass_all(np.uint64(fingerprint), distance, *tables, found, ends, tags))
+        if count < 0:
+            return None
+        places = found[:count].astype(np.int64)
+        prefixes = np.searchsorted(self._first, places, side="right") - 1
+        shift = np.uint64(32 - 8 * self._low.itemsize)
+        suffixes = self._high[places].astype(np.uint64) << np.uint64(32)
+        suffixes |= self._low[places].astype(np.uint64) << shift
+        return places, (prefixes.astype(np.uint64) << np.uint64(64 - bits)) | (suffixes >> np.uint64(bits))
+
+    def column(self) -> U64:
+        """Table 0, spelt out."""
+        column = room(int(self._first[-1]), np.uint64)
+        unpack(self._high, self._low, self._first, int(self.layout[0, BITS]), column)
+        return frozen(column, np.uint64)
+
+    def arrays(self) -> Arrays:
+        """`high`, `low`, `directory`: all tables one after another."""
+        return {"high": self._high, "low": self._low, "directory": self._directory}
+
+    def by_table(self) -> dict[str, TableSize]:
+        """What each table holds, by its number."""
+        sizes = 2 ** self.layout[:, BITS] + 1
+        entries = self._directory[np.cumsum(sizes) - 1] - self._directory[np.cumsum(sizes) - sizes]
+        each = self._high.itemsize + self._low.itemsize
+        return {
+            str(table): TableSize(number, number * each + size * self._directory.itemsize)
+            for table, (number, size) in enumerate(zip(entries.tolist(), sizes.tolist(), strict=True))
+        }
+
+
+def build(column: U64, plan: Plan, distance: int, pause: Pause) -> SegmentTables:
+    """Tables of a sorted column (n,), which must not change any more."""
+    column = frozen(column, np.uint64)
+    return PackedTables.build(column, plan, distance, pause) if plan.tables else ScannedColumn(column, distance)
+
+
+def fits(arrays: Arrays, plan: Plan, distance: int, count: int) -> bool:
+    """Whether arrays have the shapes and directories of tables of `count` fingerprints: safe to look up in.
+
+    The order within tables is not looked at; cost: linear in the directories alone.
+    """
+    if not plan.tables:
+        return is_like(arrays.get("fingerprints"), np.uint64, (count,))
+    layout, _ = plan.layout(distance)
+    directory, high = arrays.get("directory"), arrays.get("high")
+    if directory is None or high is None or not is_like(directory, np.uint32, (directory_size(layout),)):
+        return False
+    others = len(high) - count
+    distinct = others // (len(layout) - 1) if len(layout) > 1 else min(count, 1)
+    if not (others == (len(layout) - 1) * distinct and min(count, 1) <= distinct <= count):
+        return False
+    if not (is_like(high, np.uint32, high.shape) and is_like(arrays.get("low"), low_type(layout), high.shape)):
+        return False
+    at = where = 0
+    for bits in layout[:, BITS].tolist():
+        own, end = directory[where : where + 2**bits + 1], at + (count if at == 0 else distinct)
+        if own[0] != at or own[-1] != end or not bool((own[1:] >= own[:-1]).all()):
+            return False
+        at, where = end, where + 2**bits + 1
+    return True
+
+
+def low_type(layout: NDArray[np.int64]) -> type[np.uint16] | type[np.uint32]:
+    """The type of the low parts under a layout."""
+    return np.uint16 if int(layout[:, BITS].min()) >= NARROW_BITS else np.uint32
+
+
+def directory_size(layout: NDArray[np.int64]) -> int:
+    """Places of all directories under a layout."""
+    return sum(2**bits + 1 for bits in layout[:, BITS].tolist())
+
+
+def _sorted(distinct: U64, rotation: int) -> U64:
+    table = room(len(distinct), np.uint64)
+    rotate(distinct, rotation, table)
+    table.sort()
+    return frozen(table, np.uint64)
+
+
+def is_like(array: NDArray[Any] | None, dtype: Any, shape: tuple[int, ...]) -> bool:
+    """Whether an array is there, of this type and shape."""
+    return array is not None and array.dtype == dtype and array.shape == shape

@@ -1,0 +1,192 @@
+"""Plans: how the tables of a segment are cut and probed so that no match within a distance is missed.
+
+The general design cuts the 64 bits into m blocks and makes a table for each choice of r of them as prefix;
+probes flip up to f bits of the prefix. With k = q m + s it is complete for distance k if and only if
+r q + max(0, s - (m - r)) <= f. Here is r = 1: T disjoint prefixes, complete for k <= T (f + 1) - 1 by the
+pigeonhole principle, whether or not the prefixes cover all 64 bits. For a lesser distance k some tables need
+fewer flips: it is enough that the sum of (flips + 1) over the tables is k + 1.
+
+Source: Manku, Jain, Das Sarma: Detecting Near-Duplicates for Web Crawling (2007), for tables and prefixes;
+the uneven shares of flips are the general pigeonhole principle of Qin et al., GPH (2018).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from itertools import combinations
+from math import comb
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simstream.errors import SettingsError
+
+MAX_DISTANCE = 16
+"""The greatest distance that the index is made for."""
+MIN_BITS, MAX_BITS = 8, 24
+"""A prefix holds the leading byte that shards are cut by; its directory has 2^bits places."""
+MAX_TABLES = 8
+MAX_PROBES = 1 << 14
+
+SCANNED_NS = 0.1
+"""A value compared in a plain scan."""
+CACHED_NS, FETCHED_NS = 0.3, 0.6
+"""A candidate in tables that stay in the processor's caches, and in larger ones."""
+CACHED_BYTES = 1 << 25
+TABLE_NS = 20.0
+"""What a table costs a query before its probes."""
+NARROW_BITS = 16
+"""From so many bits of prefix on, the rest of a fingerprint takes 6 bytes, below it 8 (`kernels/index/packed`)."""
+SPARING = 1.35
+"""A plan that takes less memory may cost a query so many times the least."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """T tables with disjoint prefixes of `prefix_bits[t]` bits, of which up to `flips` are flipped in probes.
+
+    The prefixes follow one another from the highest bit on; table t is rotated so that its own leads.
+    `tables = 0` is the plan without tables: a plain scan, complete for every distance.
+    Errors: SettingsError where the numbers do not fit together.
+    """
+
+    tables: int
+    prefix_bits: tuple[int, ...]
+    flips: int
+
+    def __post_init__(self) -> None:
+        if self.tables != len(self.prefix_bits) or self.flips < 0:
+            raise SettingsError(f"{self} is no plan", "give one prefix a table and no negative flips")
+        if sum(self.prefix_bits) > 64 or any(not MIN_BITS <= b <= MAX_BITS for b in self.prefix_bits):
+            raise SettingsError(
+                f"the prefixes {self.prefix_bits} are no cut of 64 bits",
+                f"give each {MIN_BITS} to {MAX_BITS} bits, and all together at most 64",
+            )
+
+    @property
+    def complete_for(self) -> int:
+        """The greatest distance at which no match is missed."""
+        return self.tables * (self.flips + 1) - 1 if self.tables else 64
+
+    @property
+    def rotations(self) -> tuple[int, ...]:
+        """By how many bits each table is rotated to the left."""
+        return tuple(sum(self.prefix_bits[:t]) for t in range(self.tables))
+
+    def flips_for(self, distance: int) -> tuple[int, ...]:
+        """Per table the flips that `distance` needs, -1 for a table that it does not need at all.
+
+        Errors: SettingsError where the plan is not complete for `distance`.
+        """
+        if distance > self.complete_for:
+            raise SettingsError(
+                f"{self} is complete up to distance {self.complete_for}, not {distance}",
+                "take more tables or more flips",
+            )
+        if not self.tables:
+            return ()
+        share, rest = divmod(distance + 1, self.tables)
+        return tuple(share - 1 + (t < rest) for t in range(self.tables))
+
+    def probes(self, distance: int | None = None) -> int:
+        """Lookups a page: all prefixes of all tables with up to so many bits flipped."""
+        flips = self.flips_for(self.complete_for if distance is None else distance)
+        return sum(_balls(b, f) for b, f in zip(self.prefix_bits, flips, strict=True))
+
+    def expected_candidates(self, entries: int, distance: int | None = None) -> float:
+        """Values compared a page among so many random fingerprints."""
+        if not self.tables:
+            return float(entries)
+        flips = self.flips_for(self.complete_for if distance is None else distance)
+        shares = (_balls(b, f) / (1 << b) for b, f in zip(self.prefix_bits, flips, strict=True))
+        return entries * float(sum(shares))
+
+    def nbytes(self, entries: int, distance: int) -> int:
+        """Memory of the tables and directories of so many distinct fingerprints."""
+        if not self.tables:
+            return 8 * entries
+        used = sum(f >= 0 for f in self.flips_for(distance))
+        each = 6 if min(self.prefix_bits[:used]) >= NARROW_BITS else 8
+        return used * each * entries + 4 * sum(1 << b for b in self.prefix_bits[:used])
+
+    def cost_ns(self, entries: int, distance: int) -> float:
+        """About what a query costs among so many random fingerprints, in ns; for comparing plans."""
+        if not self.tables:
+            return SCANNED_NS * entries
+        used, size = sum(f >= 0 for f in self.flips_for(distance)), self.nbytes(entries, distance)
+        compared = self.expected_candidates(entries, distance)
+        each = CACHED_NS if size < CACHED_BYTES else FETCHED_NS
+        return used * TABLE_NS + self.probes(distance) * _probe_ns(size) + compared * each
+
+    def layout(self, distance: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """What the probe kernel reads: `layout` (T', 6) and the masks of flipped prefix bits.
+
+        Columns: rotation, bits, start of its directory, start and end of its masks, flips. Tables that
+        `distance` does not need are left out.
+        """
+        rows: list[tuple[int, ...]] = []
+        masks: list[NDArray[np.int64]] = []
+        at = directory = 0
+        for rotation, bits, flips in zip(self.rotations, self.prefix_bits, self.flips_for(distance), strict=True):
+            if flips < 0:
+                continue
+            masks.append(_masks(bits, flips))
+            rows.append((rotation, bits, directory, at, at + len(masks[-1]), flips))
+            at += len(masks[-1])
+            directory += (1 << bits) + 1
+        joined = np.concatenate(masks) if masks else np.empty(0, np.int64)
+        return np.array(rows, np.int64).reshape(len(rows), 6), joined
+
+
+SCAN = Plan(0, (), 0)
+"""No tables: every value is compared."""
+
+
+def _balls(bits: int, flips: int) -> int:
+    """How many prefixes differ from one in at most `flips` of `bits` bits."""
+    return sum(comb(bits, i) for i in range(flips + 1))
+
+
+@cache
+def _masks(bits: int, flips: int) -> NDArray[np.int64]:
+    """All words of `bits` bits with at most `flips` ones, fewest first."""
+    sets = (c for n in range(flips + 1) for c in combinations(range(bits), n))
+    return np.array([sum(1 << i for i in c) for c in sets], np.int64)
+
+
+def _probe_ns(size: int) -> float:
+    """A lookup in tables of `size` bytes, from those in the cache to those far larger (tests/bench)."""
+    for limit, cost in ((1 << 23, 8.0), (1 << 25, 14.0), (1 << 27, 25.0), (1 << 30, 40.0)):
+        if size < limit:
+            return cost
+    return 60.0
+
+
+def plans_for(distance: int) -> list[Plan]:
+    """Every plan that `choose` considers: complete for `distance` with as few flips as that takes."""
+    found = [SCAN]
+    for tables in range(1, min(MAX_TABLES, distance + 1) + 1):
+        flips = -(-(distance + 1) // tables) - 1
+        for bits in range(MIN_BITS, min(64 // tables, MAX_BITS) + 1):
+            plan = Plan(tables, (bits,) * tables, flips)
+            if plan.probes(distance) <= MAX_PROBES:
+                found.append(plan)
+    return found
+
+
+@cache
+def choose(distance: int, entries: int) -> Plan:
+    """A complete plan for a distance (0 to 16) and about so many distinct fingerprints.
+
+    Of those that cost a query nearly as little as the cheapest, the one that takes the least memory. A directory is
+    never much larger than what it leads to.
+    Errors: SettingsError for a distance outside 0 to 16.
+    """
+    if not 0 <= distance <= MAX_DISTANCE:
+        raise SettingsError(f"distance {distance} is out of range", f"give a distance from 0 to {MAX_DISTANCE}")
+    fitting = [p for p in plans_for(distance) if not p.tables or 2 ** max(p.prefix_bits) <= 4 * entries]
+    costs = {p: p.cost_ns(entries, distance) for p in fitting}
+    most = SPARING * min(costs.values())
+    cheap = (p for p in fitting if costs[p] <= most)
+    return min(cheap, key=lambda p: (p.nbytes(entries, distance), costs[p], p.tables, p.prefix_bits))

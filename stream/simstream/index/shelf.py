@@ -1,0 +1,202 @@
+"""The shelf: the segments that there are, and the work that keeps them few, live and geometric in size."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simstream.errors import StateDamaged
+from simstream.files import SnapshotPart
+from simstream.index.fresh import DELETE
+from simstream.index.held import EntryNumbers
+from simstream.index.merge import ReleasedCounter, SegmentMerger, to_merge
+from simstream.index.plan import Plan
+from simstream.index.segment import EntryRun, Segment
+from simstream.index.worker import BackgroundWorker, InlineWorker
+from simstream.kernels.index.numbers import NUMBER_MASK, count_released
+from simstream.model import U64
+
+MAX_UNMERGED = 32
+"""Segments of one bucket that may wait for their first merge; then `settle` waits, so that their number is bounded.
+
+A step of a large merge, which no other work interrupts, takes a second at 10 million entries, or some where the
+machine is busy; scanning so many small segments costs a query 12 us meanwhile.
+"""
+COUNT_AGAIN = 16
+"""What is dead is counted by segment once a 16th of all entries was released since the last time."""
+
+
+class Shelf:
+    """Segments by name. Work in the background only reads them; they are exchanged by `settle` alone.
+
+    A segment takes part in one merge at a time. Of a bucket that is no longer the newest all segments become one,
+    once; what comes to it later is merged in geometric sizes until a newer bucket begins.
+    """
+
+    def __init__(self, plan: Plan | None, distance: int, held: EntryNumbers, background: bool) -> None:
+        self._plan, self._distance, self._held = plan, distance, held
+        self.worker: BackgroundWorker | InlineWorker = BackgroundWorker() if background else InlineWorker()
+        self.segments: dict[str, Segment] = {}
+        self.next_number = 0
+        """Of the next segment; never goes back."""
+        self._busy: set[str] = set()
+        self._newest: int | None = None
+        self._united: set[int] = set()
+        self._count_due = 0
+        self._counting = False
+
+    def seal(self, bucket: int, run: EntryRun) -> None:
+        """A segment of new entries; `settle` sees to its merging."""
+        number = self._take_number()
+        fresh = Segment.build(number, bucket, self._plan, self._distance, run, lambda: None, unmerged=True)
+        self.segments[fresh.name] = fresh
+        self._see(bucket)
+
+    def settle(self) -> None:
+        """Swap in what is done, and submit what should be; waits only where too much is unmerged.
+
+        Errors: what a merge raised.
+        """
+        while True:
+            self.raise_failure()
+            for work in self.worker.collect():
+                self._install(work)
+            self._schedule()
+            if not self.worker.outstanding:
+                return
+            if self._most_unmerged() > MAX_UNMERGED:
+                self.worker.wait()
+            elif isinstance(self.worker, BackgroundWorker):
+                return
+
+    def wait(self) -> None:
+        """Until nothing is under way."""
+        self.settle()
+        while self.worker.outstanding:
+            self.worker.wait()
+            self.settle()
+
+    def raise_failure(self) -> None:
+        """Raise what a merge raised, once; its segments are free for another."""
+        failed = self.worker.failed()
+        if failed is not None:
+            work, error = failed
+            self._free(work)
+            raise error
+
+    def sweep(self) -> None:
+        """After a release: where more than half of all is dead, find out where, and rewrite those segments."""
+        held = self._held
+        due = held.releases >= self._count_due and 2 * held.dead > held.live + held.dead
+        if due and self.segments and not self._counting:
+            self._counting = True
+            self._count_due = held.releases + (held.live + held.dead) // COUNT_AGAIN + 1
+            self.worker.submit(ReleasedCounter(tuple(self.segments.values()), held.released.copy()))
+            if isinstance(self.worker, InlineWorker):
+                self.settle()
+
+    def drop_buckets(self, below: int, more: NDArray[np.uint32]) -> None:
+        """Take the segments of old buckets away, and `more` rows with them.
+
+        Errors: ValueError where one of all these is live; nothing is changed then.
+        """
+        old = [segment for segment in self.segments.values() if segment.bucket < below]
+        columns = [*(segment.rows for segment in old), more]
+        for rows in columns:
+            if count_released(rows, self._held.released) < len(rows):
+                raise ValueError(f"a bucket below {below} has an entry that was not released")
+        for segment in old:
+            del self.segments[segment.name]
+            self._busy.discard(segment.name)
+        old.clear()
+        while columns:  # each segment's memory goes before the next one's numbers take some
+            self._held.drop(columns.pop() & np.uint32(NUMBER_MASK))
+
+    def mapped(self, name: str, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Use other arrays of the same contents. Errors: StateDamaged."""
+        segment = self.segments.get(name)
+        if segment is not None:
+            part = segment.part()
+            self.segments[name] = Segment.of_part(
+                SnapshotPart(name, part.kind, part.facts, arrays), segment.unmerged
+            )
+
+    def restore(self, segments: Sequence[Segment], sketch_words: int, count: int, following: int) -> None:
+        """Take over `count` segments, the next number being `following`. Errors: StateDamaged."""
+        self.segments = {segment.name: segment for segment in segments}
+        if not len(self.segments) == len(segments) == count:
+            raise StateDamaged(f"the state names {count} segments, and has {len(segments)}", DELETE)
+        for segment in segments:
+            if (segment.distance, segment.sketches.shape[1]) != (self._distance, sketch_words):
+                raise StateDamaged(f"{segment.name} was made for another distance or another sketch", DELETE)
+            if segment.number >= following:
+                raise StateDamaged(f"{segment.name} has a number that was not given yet", DELETE)
+            self._see(segment.bucket)
+        self.next_number = following
+
+    def _install(self, work: SegmentMerger | ReleasedCounter) -> None:
+        """Put the outcome in the place of the inputs; of a bucket dropped in the meantime it is thrown away."""
+        self._free(work)
+        if isinstance(work, ReleasedCounter):
+            self._counting = False
+            self._rewrite(work)
+        elif all(segment.name in self.segments for segment in work.inputs):
+            for segment in work.inputs:
+                del self.segments[segment.name]
+            if work.outcome is not None:
+                self.segments[work.outcome.name] = work.outcome
+            self._held.drop(work.dropped)
+
+    def _free(self, work: SegmentMerger | ReleasedCounter) -> None:
+        if isinstance(work, SegmentMerger):
+            self._busy.difference_update(segment.name for segment in work.inputs)
+        else:
+            self._counting = False
+
+    def _rewrite(self, counted: ReleasedCounter) -> None:
+        """Have segments rewritten of which more than half was dead."""
+        released = None
+        for segment, dead in zip(counted.inputs, counted.counts, strict=True):
+            if 2 * dead > len(segment) and segment.name in self.segments and segment.name not in self._busy:
+                released = self._held.released.copy() if released is None else released
+                self._submit([self.segments[segment.name]], released)
+
+    def _schedule(self) -> None:
+        """Submit the merges that are due now."""
+        free: defaultdict[int, list[Segment]] = defaultdict(list)
+        occupied = set()
+        for segment in self.segments.values():
+            if segment.name in self._busy:
+                occupied.add(segment.bucket)
+            else:
+                free[segment.bucket].append(segment)
+        released = None
+        for bucket, segments in free.items():
+            chosen = to_merge(segments)
+            if bucket != self._newest and bucket not in self._united and bucket not in occupied:
+                self._united.add(bucket)
+                chosen = segments if len(segments) > 1 else []
+            if chosen:
+                released = self._held.released.copy() if released is None else released
+                self._submit(chosen, released)
+
+    def _submit(self, segments: Sequence[Segment], released: U64) -> None:
+        self._busy.update(segment.name for segment in segments)
+        self.worker.submit(SegmentMerger(tuple(segments), self._take_number(), self._plan, released))
+
+    def _most_unmerged(self) -> int:
+        counts = Counter(segment.bucket for segment in self.segments.values() if segment.unmerged)
+        return max(counts.values(), default=0)
+
+    def _see(self, bucket: int) -> None:
+        if self._newest is None or bucket > self._newest:
+            self._newest = bucket
+            self._united.clear()
+
+    def _take_number(self) -> int:
+        self.next_number += 1
+        return self.next_number - 1

@@ -1,0 +1,103 @@
+"""Batches: the readable pages that are judged together, in columns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simstream.model import U64
+
+
+@dataclass(slots=True)
+class PageBatch:
+    """n readable pages between `Store.begin` and `Store.settle`."""
+
+    ordinals: NDArray[np.int64]  # (n,)
+    times: NDArray[np.int64]  # (n,)
+    identities: U64  # (n, 2)
+    fingerprints: U64  # (n,)
+    sketches: U64  # (n, S)
+    short: NDArray[np.bool_]  # (n,)
+    buckets: NDArray[np.int64]  # (n,)
+    ids: bytes
+    id_ends: NDArray[np.uint32]  # (n,)
+    rows: NDArray[np.uint32] = field(default_factory=lambda: np.empty(0, np.uint32))  # (n,)
+    colds: NDArray[np.uint32] = field(default_factory=lambda: np.empty(0, np.uint32))  # (n,)
+    kept: NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, np.bool_))  # (n,)
+    """Whether a page has the row of its earlier version."""
+    groups: list[int] = field(default_factory=list)
+    """Per page a number that pages of the same key and bucket share."""
+    firsts: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
+    """Per group its first page."""
+    live: dict[bytes, int] = field(default_factory=dict)
+    """Rows of the live pages by identity as far as the batch has changed them, 0 where one has left."""
+    heads: NDArray[np.uint32] = field(default_factory=lambda: np.empty(0, np.uint32))
+    """Per group the page that founded its latest entry of this batch, and 1 more; 0 for none."""
+    following: NDArray[np.uint32] = field(default_factory=lambda: np.empty(0, np.uint32))
+    """Per page that founded an entry the one before it of the same group, and 1 more; 0 for none."""
+    founded: list[int] = field(default_factory=list)
+    """The pages that have founded an entry, each its own, in their order."""
+    founders: dict[int, int] = field(default_factory=dict)
+    """The entries founded in this batch, each with the number of its page here, -1 for a page of before."""
+
+    def __len__(self) -> int:
+        return len(self.ordinals)
+
+    def __post_init__(self) -> None:
+        self.kept = np.zeros(len(self), np.bool_)
+        keys = np.empty((len(self), 3 + self.sketches.shape[1]), np.uint64)
+        keys[:, 0], keys[:, 1], keys[:, 2] = self.fingerprints, self.short, self.buckets.view(np.uint64)
+        keys[:, 3:] = self.sketches
+        raw, width = keys.tobytes(), keys.itemsize * keys.shape[1]
+        seen: dict[bytes, int] = {}
+        firsts: list[int] = []
+        for number in range(len(self)):
+            key = raw[width * number : width * (number + 1)]
+            group = seen.setdefault(key, len(seen))
+            if group == len(firsts):
+                firsts.append(number)
+            self.groups.append(group)
+        self.firsts = np.array(firsts, np.int64)
+        self.heads, self.following = np.zeros(len(seen), np.uint32), np.zeros(len(self), np.uint32)
+        self._identities = self.identities.tobytes()
+
+    _identities: bytes = b""
+
+    def identity(self, number: int) -> bytes:
+        """The identity of page `number`."""
+        return self._identities[16 * number : 16 * number + 16]
+
+    def found(self, number: int, row: int) -> None:
+        """Page `number`, of this row, has founded an entry."""
+        group = self.groups[number]
+        self.following[number], self.heads[group] = self.heads[group], number + 1
+        self.founders[row] = number
+        self.founded.append(number)
+
+    def entry_of(self, group: int) -> int:
+        """The latest entry that a page of this group has founded in this batch; 0 for none."""
+        head = int(self.heads[group])
+        return int(self.rows[head - 1]) if head else 0
+
+    def number_of(self, row: int) -> int:
+        """Which page of the batch has a row; -1 for none."""
+        found = np.flatnonzero(self.rows == row)
+        return int(found[0]) if len(found) else -1
+
+    @classmethod
+    def empty(cls, sketch_words: int) -> PageBatch:
+        """A batch of no page."""
+        none = np.empty(0, np.int64)
+        return cls(
+            ordinals=none,
+            times=none,
+            identities=np.empty((0, 2), np.uint64),
+            fingerprints=np.empty(0, np.uint64),
+            sketches=np.empty((0, sketch_words), np.uint64),
+            short=np.empty(0, np.bool_),
+            buckets=none,
+            ids=b"",
+            id_ends=np.empty(0, np.uint32),
+        )

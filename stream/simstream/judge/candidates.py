@@ -1,0 +1,121 @@
+"""Candidates: what one page is compared with, and which rule decides about each pair.
+
+`compare` decides about a pair wherever the judge compares two pages itself; the index says the same of entries
+(`kernels/index/confirm`), and property tests tie both to the quadratic judge.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import NamedTuple, Protocol
+
+import msgspec
+
+from simstream.judge.pages.store import PageRecord
+from simstream.judge.policy import Policy
+
+WIDE = 16
+"""Bits within which pages are worth showing, whether they match or not."""
+
+
+class RejectionRule(StrEnum):
+    """Why a live page is no match of the page that is judged."""
+
+    DISTANCE = "distance"
+    """Too many bits differ."""
+    SKETCH = "sketch"
+    """Too few bits of the sketches agree."""
+    SHORT = "short"
+    """It would match, but one of the two is short, and for these the limits are stricter."""
+    OWN = "own earlier version"
+    """Set aside: a match makes the page `unchanged`, another leaves before the page is judged."""
+    NOT_CANONICAL = "not canonical"
+    """Under `canonical` only the oldest page of each cluster is compared."""
+    UNCHANGED = "unchanged"
+    """Under `canonical` a page whose earlier version matches stays in its cluster, and is compared no further."""
+
+
+class ComparedPage(Protocol):
+    """What of a page decides whether it matches; `sketch` is the sketch's bits as one integer."""
+
+    @property
+    def fingerprint(self) -> int: ...
+
+    @property
+    def sketch(self) -> int: ...
+
+    @property
+    def short(self) -> bool: ...
+
+
+class IdentifiedPage(ComparedPage, Protocol):
+    """A page that is compared with others, under its identity."""
+
+    @property
+    def identity(self) -> bytes: ...
+
+
+class LivePage(NamedTuple):
+    """A live page, and the id of its cluster."""
+
+    record: PageRecord
+    cluster_id: int
+
+    @property
+    def fingerprint(self) -> int:
+        """As `ComparedPage`."""
+        return self.record.fingerprint
+
+    @property
+    def sketch(self) -> int:
+        """As `ComparedPage`."""
+        return self.record.sketch
+
+    @property
+    def short(self) -> bool:
+        """As `ComparedPage`."""
+        return self.record.short
+
+
+class PairComparison(msgspec.Struct, frozen=True, gc=False):
+    """Two pages side by side; `fails` is the first limit that they do not keep to, None where they match."""
+
+    distance: int
+    agreement: int
+    fails: RejectionRule | None
+
+
+class Candidate(NamedTuple):
+    """A live page beside the one that is judged."""
+
+    id: str
+    ordinal: int
+    cluster_id: str
+    distance: int
+    agreement: int
+    similarity: float | None
+    short: bool
+    """Whether one of the two is short."""
+    fails: RejectionRule | None
+    """The limit that the pair does not keep to, None where it keeps to all: `distance`, `sketch` or `short`."""
+    rejected_by: RejectionRule | None
+    """Why it is no match all the same, or `fails`."""
+
+    @property
+    def accepted(self) -> bool:
+        """Whether it is a match: the page joins its cluster (under `canonical`, that of the closest match)."""
+        return self.rejected_by is None
+
+
+def compare(page: ComparedPage, other: ComparedPage, policy: Policy) -> PairComparison:
+    """The one rule for a pair: the policy's limits, and the strict ones where either page is short."""
+    distance = (page.fingerprint ^ other.fingerprint).bit_count()
+    agreement = policy.sketch_bits - (page.sketch ^ other.sketch).bit_count()
+    fails = None
+    if distance > policy.distance:
+        fails = RejectionRule.DISTANCE
+    elif agreement < policy.agreement:
+        fails = RejectionRule.SKETCH
+    elif (page.short or other.short) and (distance > policy.short_distance or agreement < policy.short_agreement):
+        fails = RejectionRule.SHORT
+    return PairComparison(distance, agreement, fails)

@@ -1,0 +1,197 @@
+"""Changes: what a batch has done to the live pages; index, directory and page store are told when it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simstream.index.index import Index
+from simstream.judge.batch import PageBatch
+from simstream.judge.directory import Directory
+from simstream.judge.expiry import Beat
+from simstream.judge.pages.store import PageStore
+from simstream.judge.rows import FOUNDER, INDEXED, LIVE, Rows
+
+Buckets = Callable[[NDArray[np.int64]], NDArray[np.int64]]
+"""The bucket (n,) of each time (n,)."""
+KEEP_SHARE = 1024
+"""If at least one page in 1,024 leaves in a batch, the whole directory is gone over once."""
+MAX_APART = 1 << 14
+"""Heirs that are compared with each page of a batch; more of them are handed to the index at once."""
+AT_ONCE = 1 << 16
+"""Records that are read at once."""
+
+
+class BatchChanges:
+    """Of the batch that is being judged; `settle` tells of them all at once, and there are none then."""
+
+    def __init__(
+        self, index: Index, rows: Rows, pages: PageStore, directory: Directory, buckets: Buckets, beat: Beat
+    ) -> None:
+        self.reindexed = 0
+        """How often heirs were indexed within a batch. An answer made before does not contain these heirs."""
+        self._index = index
+        self._rows = rows
+        self._pages = pages
+        self._directory = directory
+        self._buckets = buckets
+        self._beat = beat
+        self._clear()
+
+    def _clear(self) -> None:
+        self.batch = PageBatch.empty(self._index.sketch_words)
+        self.promoted: list[int] = []
+        """Rows indexed in place of a canonical page that left: a query made before misses them."""
+        self._touched: set[int] = set()
+        """Entries that a page has left."""
+        self._gone: list[tuple[bytes, int]] = []
+        """Identities and rows of pages that are live no more."""
+        self._replaced: list[int] = []
+        """Records of pages whose row has another now."""
+        self._left: list[tuple[NDArray[np.uint32], NDArray[np.uint32]]] = []
+        """Rows and records of pages of before that left with many others; empty where they are too many."""
+        self._left_count = 0
+        self._former_heirs: list[int] = []
+        """Rows of `_left` that were indexed in this batch: free once it is settled."""
+
+    def entry(self, number: int, row: int) -> None:
+        """Page `number`, of this row, has founded an entry."""
+        self._rows.found(row)
+        self.batch.found(number, row)
+
+    def promote(self, heir: int) -> None:
+        """Index the page that is canonical now."""
+        self._rows.found(heir)
+        self.batch.founders[heir] = self.batch.number_of(heir)
+        self.promoted.append(heir)
+
+    def promote_many(self, heirs: NDArray[np.uint32]) -> None:
+        """As `promote` of each. Very many go to the index now: each page would be compared with all of them."""
+        mine = np.isin(heirs, self.batch.rows)
+        for heir in heirs[mine].tolist():
+            self.promote(heir)
+        others = heirs[~mine]
+        self._rows.table.column("state")[others] |= FOUNDER | INDEXED
+        if len(self.promoted) + len(others) <= MAX_APART:
+            self.batch.founders.update(dict.fromkeys(others.tolist(), -1))
+            self.promoted += others.tolist()
+            return
+        self.reindexed += 1
+        others = others[np.argsort(self._rows.table.column("cold")[others])]  # neighbours are read together
+        for at in range(0, len(others), AT_ONCE):
+            self._add_heirs(others[at : at + AT_ONCE])
+            self._beat()
+
+    def replace(self, cold: int) -> None:
+        """A row has another record from now on."""
+        self._replaced.append(cold)
+
+    def leave(self, row: int, identity: bytes) -> None:
+        """A page is live no more: nothing leads to it, and its row is free once the batch is settled."""
+        entry = self._rows.leave(row)
+        if entry:
+            self._touched.add(entry)
+        if self.batch.live.get(identity, row) == row:
+            self.batch.live[identity] = 0
+        self._gone.append((identity, row))
+
+    def leave_many(self, rows: NDArray[np.uint32], colds: NDArray[np.uint32]) -> None:
+        """As `leave` of each of n live pages, given their records; most rows are free from now on."""
+        batch, table = self.batch, self._rows.table
+        idle = self._rows.leave_many(rows)
+        fresh = np.fromiter(batch.founders, np.uint32, len(batch.founders))
+        own = np.isin(idle, fresh)
+        self._touched.update(idle[own].tolist())
+        idle = idle[~own]
+        if self._touched:
+            self._touched.difference_update(idle.tolist())
+        self._index.release(idle, sweep=False)
+        before = ~np.isin(rows, batch.rows[~batch.kept])
+        rows, colds = rows[before], colds[before]
+        self._pages.left(colds)
+        numbers = (table.column("state")[rows] & FOUNDER) != 0
+        self._former_heirs += rows[numbers][np.isin(rows[numbers], fresh)].tolist()
+        self._left_count += len(rows)
+        if self._is_few():
+            self._left.append((rows, colds))
+        else:
+            self._left.clear()
+        table.free_all(rows[~numbers])
+
+    def _is_few(self) -> bool:
+        return self._left_count * KEEP_SHARE < len(self._directory)
+
+    def settle(self) -> None:
+        """Hand to index and directory what has stayed of the batch, and take from them what has left."""
+        founders, state = self.batch.founders, self._rows.table.state
+        idle = [entry for entry in self._touched if not self._rows.earliest(entry)]
+        for entry in idle:
+            if entry in founders:
+                state[entry] &= ~FOUNDER
+        self._add_entries([row for row in founders if state[row] & FOUNDER])
+        released = sorted(entry for entry in idle if entry not in founders)
+        if released:
+            self._index.release(np.array(released, np.uint32), sweep=False)
+        self._settle_pages()
+        self._clear()
+
+    def _add_entries(self, rows: list[int]) -> None:
+        """Hand new entries to the index: of the batch's pages, and of heirs that came before it."""
+        batch = self.batch
+        own = [row for row in rows if batch.founders[row] >= 0]
+        if own:
+            numbers = np.array([batch.founders[row] for row in own], np.int64)
+            self._index.add(
+                np.array(own, np.uint32),
+                batch.fingerprints[numbers],
+                batch.sketches[numbers],
+                batch.short[numbers],
+                batch.buckets[numbers],
+            )
+        heirs = np.array([row for row in rows if batch.founders[row] < 0], np.uint32)
+        if len(heirs):
+            self._add_heirs(heirs)
+
+    def _add_heirs(self, heirs: NDArray[np.uint32]) -> None:
+        found = self._pages.records(self._rows.table.column("cold")[heirs])
+        self._index.add(heirs, found["fingerprint"], found["sketch"], found["short"], self._buckets(found["time"]))
+
+    def _settle_pages(self) -> None:
+        """Enter the batch's pages that are still live, take out those of before that are not, free their rows."""
+        batch, rows, pages = self.batch, self._rows, self._pages
+        state = rows.table.column("state")
+        live = (state[batch.rows] & LIVE) != 0
+        new = ~batch.kept
+        mine = set(batch.rows[new].tolist())
+        before = [(identity, row) for identity, row in self._gone if row not in mine]
+        self._take_out(before)
+        if before:
+            pages.left(rows.table.column("cold")[np.array([row for _, row in before], np.uint32)])
+        stayed, left = live & new, ~live & new
+        if stayed.any():
+            self._directory.add(batch.identities[stayed], batch.rows[stayed])
+        if left.any():
+            pages.left(batch.colds[left])
+        if self._replaced:
+            pages.left(np.array(self._replaced, np.uint32))
+        for row in [*(row for _, row in before), *self._former_heirs, *batch.rows[left].tolist()]:
+            if not state[row] & FOUNDER:
+                rows.table.free(row)
+
+    def _take_out(self, before: list[tuple[bytes, int]]) -> None:
+        """Remove from the directory the pages of earlier batches that have left: `before` and `_left`."""
+        if self._left_count and not self._is_few():
+            live = self._rows.table.column("state")
+            if self._directory.keep(live, LIVE, self._beat) != len(before) + self._left_count:
+                raise ValueError("the directory does not hold exactly the live pages")
+            return
+        identities = [np.frombuffer(b"".join(identity for identity, _ in before), np.uint64).reshape(-1, 2)]
+        rows = [np.array([row for _, row in before], np.uint32)]
+        for gone, colds in self._left:
+            identities.append(self._pages.records(colds)["identity"])
+            rows.append(gone)
+        gone = np.concatenate(rows)
+        if len(gone):
+            self._directory.remove(np.concatenate(identities), gone)

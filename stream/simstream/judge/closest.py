@@ -1,0 +1,279 @@
+"""The closest: which live page is the best match of each page of a batch, and which clusters its matches tie.
+
+The index answers for many pages at once, in columns. What an answer means is looked up when its page is judged: an
+entry may have lost its pages since, or have got others. Many matches are looked at in a kernel, few one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+import msgspec
+import numpy as np
+
+from simstream.index.answers import spread
+from simstream.index.index import Index
+from simstream.index.keys import KeyColumns
+from simstream.index.matches import Matches
+from simstream.judge.batch import PageBatch
+from simstream.judge.candidates import ComparedPage, compare
+from simstream.judge.clusters import Cluster
+from simstream.judge.crowded import CrowdedFinder
+from simstream.judge.policy import Policy
+from simstream.judge.store import LivePages
+from simstream.kernels.judge.choose import AGREEMENT, DISTANCE, ROW, SEEN, FoundedEntries, choose, choose_founded
+from simstream.model import U64
+
+STEP = 256
+"""Pages of a batch that are compared at once with one another and those before them: with all of these under `any`,
+but under `canonical` only with canonical ones, so that pages alike cost the same however many they are."""
+FEW = 8
+"""Up to so many matches of a page are looked at one by one: calling the kernel costs as much."""
+NONE: Final = np.empty(0, np.int64)
+
+Chosen = tuple["BestMatch | None", set[Cluster]]
+Triple = tuple[int, int, int]
+"""(entry, distance, agreement)"""
+
+
+class BestMatch(msgspec.Struct, frozen=True, gc=False):
+    """The closest match: greatest agreement, then smallest distance, then least ordinal."""
+
+    row: int
+    distance: int
+    agreement: int
+
+
+class ClosestMatches:
+    """What pages of a batch are near to, from page `first` to `end`."""
+
+    __slots__ = ("crowded", "end", "first", "found", "starts")
+
+    def __init__(self, first: int, found: Matches) -> None:
+        self.first = first
+        self.end = first + found.done
+        self.found = found
+        self.starts: list[int] = found.starts.tolist()
+        self.crowded: list[bool] = found.crowded.tolist()
+
+    def is_crowded(self, number: int) -> bool:
+        """Whether nothing is said here of a page."""
+        return self.crowded[number - self.first]
+
+    def span(self, number: int) -> tuple[int, int]:
+        """Where the matches of a page begin and end."""
+        at = number - self.first
+        return self.starts[at], self.starts[at + 1]
+
+    def triples(self, start: int, end: int) -> Iterator[Triple]:
+        """Those from `start` to `end` as integers."""
+        found = self.found
+        columns = found.entry[start:end], found.distance[start:end], found.agreement[start:end]
+        return zip(*(column.tolist() for column in columns), strict=True)
+
+
+class ClosestFinder:
+    """Finds and chooses for the batches of one store under one policy.
+
+    Pages of a batch are asked for in their order, each when those before it are live and it is not yet.
+    Memory: one answer of the index and one of a step, each at most a million matches, or those of one page.
+    """
+
+    def __init__(self, policy: Policy, store: LivePages) -> None:
+        self._policy = policy
+        self._store = store
+        self._index: Index = store.index
+        self._any = policy.link == "any"
+        self._crowded = CrowdedFinder(self._store, self._any)
+
+    def begin(self, batch: PageBatch) -> None:
+        """From now on it is this batch's pages that are asked for."""
+        self._batch = batch
+        self._entries = self._fellows = ClosestMatches(0, NOTHING)
+        self._twins: dict[int, list[int]] = {}
+        """Per page of `_entries` those of its own fingerprint, sketch, length and bucket."""
+        self._heirs: U64 = np.empty(0, np.uint64)
+        """The fingerprints of the first of `LivePages.promoted`, which only grows within a batch."""
+        self._reindexed = self._store.reindexed
+        """When `_entries` was asked for."""
+        self._crowded.begin(batch)
+        self._groups = NONE
+        """What the matches of `_fellows` are places in."""
+
+    def twin(self, number: int) -> int:
+        """An entry with a live page, and the very key and bucket of page `number`; after `choose`; 0 for none."""
+        found = self._twins.get(number)
+        return next((entry for entry in found if self._store.earliest(entry)), 0) if found else 0
+
+    def choose(self, page: ComparedPage, number: int, same: int) -> Chosen:
+        """The best match of page `number`, and the clusters that it ties; `same` is the row of the earlier version
+        that it matches, 0 for none: then who is best does not matter.
+
+        All pages of one entry match one another, so under `any` they share a cluster, and the earliest of them
+        stands for all.
+        """
+        store = self._store
+        if same and not self._any:
+            return None, {store.clusters.of(same)}
+        best, ties = self._found(number, same)
+        for heir in self._heirs_near(page) if store.promoted else ():
+            best = self._with_heir(page, heir, best)
+        if same:
+            ties.add(store.clusters.of(same))
+        elif best is not None and not self._any:
+            ties = {store.clusters.of(best.row)}
+        return best, ties
+
+    def _found(self, number: int, same: int) -> Chosen:
+        """The best of what is live now of the index's entries and the batch's, and under `any` the clusters."""
+        near = self._near(number)
+        if near.is_crowded(number):
+            return self._of_crowd(number)
+        fellows, first, last = self._near_fellows(number)
+        start, end = near.span(number)
+        if not self._any and last - first > FEW and not self._any_founded(fellows.found, first, last):
+            last = first
+        size = end - start + last - first
+        if not size or (size == 1 and same and end > start and self._is_own(near.found, start, same)):
+            return None, set()
+        if size > FEW:
+            return self._of_many(near.found, (start, end), fellows.found, (first, last))
+        found = near.triples(start, end) if end > start else ()
+        founded = self._founded(fellows.triples(first, last)) if last > first else ()
+        return self._of_few((*found, *founded))
+
+    def _of_crowd(self, number: int) -> Chosen:
+        """As `_found`, of a page with very many candidates."""
+        chosen = self._crowded.choose(number)
+        if chosen is None:  # there is no crowd of them yet: all matches of this page, for once
+            batch, page = self._batch, slice(number, number + 1)
+            asked = batch.fingerprints[page], batch.sketches[page], batch.short[page]
+            alone = ClosestMatches(number, self._index.query(*asked, in_order=False))
+            self._twins.update(self._twins_of(alone))
+            chosen = self._crowded.choose_known(number, alone.found)
+        found, ties, twin = chosen
+        if twin:
+            self._twins[number] = [twin]
+        agreement, distance, row = found[AGREEMENT].item(), found[DISTANCE].item(), found[ROW].item()
+        return BestMatch(row, distance, agreement) if agreement >= 0 else None, ties
+
+    def _is_own(self, found: Matches, at: int, row: int) -> bool:
+        """Whether a match is nothing but a page's earlier version, or copies of it, whose cluster is the same."""
+        return self._store.earliest(found.entry[at].item()) == row
+
+    def _any_founded(self, found: Matches, first: int, last: int) -> bool:
+        """Whether any of the matching groups has an entry: under `canonical` hardly one has."""
+        return bool(self._batch.heads[self._groups[found.entry[first:last]]].any())
+
+    def _of_few(self, matches: Iterable[Triple]) -> Chosen:
+        store, best, ties = self._store, None, set()
+        for entry, distance, agreement in matches:
+            if row := store.earliest(entry):
+                found = BestMatch(row, distance, agreement)
+                if best is None or self._is_closer(found, best):
+                    best = found
+                if self._any:
+                    ties.add(store.clusters.of(row))
+        return best, ties
+
+    def _of_many(self, found: Matches, span: tuple[int, int], fellows: Matches, others: tuple[int, int]) -> Chosen:
+        live, chosen = self._store.columns(), np.full(3, -1, np.int64)
+        size = span[1] - span[0] + others[1] - others[0]
+        seen, ties = np.zeros(SEEN, np.int64), np.empty(size, np.int64) if self._any else NONE
+        count = choose(found.entry, found.distance, found.agreement, *span, live, chosen, seen, ties, 0)
+        if others[1] > others[0]:
+            founded = FoundedEntries(self._groups, self._batch.heads, self._batch.following, self._batch.rows)
+            columns = fellows.entry, fellows.distance, fellows.agreement
+            count = choose_founded(*columns, *others, founded, live, chosen, seen, ties, count)
+        agreement, distance, row = chosen[AGREEMENT].item(), chosen[DISTANCE].item(), chosen[ROW].item()
+        return BestMatch(row, distance, agreement) if agreement >= 0 else None, set(ties[:count].tolist())
+
+    def _founded(self, matches: Iterable[Triple]) -> Iterator[Triple]:
+        """The entries that the batch has founded in groups that match."""
+        batch = self._batch
+        for place, distance, agreement in matches:
+            number = batch.heads[self._groups[place]].item()
+            while number:
+                yield batch.rows[number - 1].item(), distance, agreement
+                number = batch.following[number - 1].item()
+
+    def _heirs_near(self, page: ComparedPage) -> Iterator[int]:
+        """The live pages promoted in this batch whose fingerprints are within the distance."""
+        store, known = self._store, len(self._heirs)
+        if len(store.promoted) > known:
+            self._heirs = np.concatenate([self._heirs, store.fingerprints(store.promoted[known:])])
+        near = np.bitwise_count(self._heirs ^ np.uint64(page.fingerprint)) <= self._policy.distance
+        return (store.promoted[i] for i in np.flatnonzero(near).tolist() if store.rows.is_live(store.promoted[i]))
+
+    def _with_heir(self, page: ComparedPage, row: int, best: BestMatch | None) -> BestMatch | None:
+        """The best so far, or the page of this row where it is a better match."""
+        pair = compare(page, self._store.record(row), self._policy)
+        if pair.fails is not None:
+            return best
+        found = BestMatch(row, pair.distance, pair.agreement)
+        return found if best is None or self._is_closer(found, best) else best
+
+    def _is_closer(self, one: BestMatch, other: BestMatch) -> bool:
+        if one.agreement != other.agreement:
+            return one.agreement > other.agreement
+        if one.distance != other.distance:
+            return one.distance < other.distance
+        return self._store.ordinal_rank(one.row) < self._store.ordinal_rank(other.row)
+
+    def _near(self, number: int) -> ClosestMatches:
+        """The index's answer that has page `number`; as many pages are asked for at once as its limit allows."""
+        if number >= self._entries.end or self._reindexed != self._store.reindexed:
+            batch, self._reindexed = self._batch, self._store.reindexed
+            asked = batch.fingerprints[number:], batch.sketches[number:], batch.short[number:]
+            self._entries = ClosestMatches(number, self._index.query_apart(*asked))
+            self._twins = self._twins_of(self._entries)
+        return self._entries
+
+    def _twins_of(self, answer: ClosestMatches) -> dict[int, list[int]]:
+        batch, found, first = self._batch, answer.found, answer.first
+        same = np.flatnonzero((found.distance == 0) & (found.agreement == self._policy.sketch_bits))
+        numbers = first + np.searchsorted(found.starts, same, side="right") - 1
+        own = batch.short[numbers] == found.short[same].astype(np.bool_)
+        own &= batch.buckets[numbers] == found.bucket[same]
+        twins: dict[int, list[int]] = {}
+        for number, entry in zip(numbers[own].tolist(), found.entry[same[own]].tolist(), strict=True):
+            twins.setdefault(number, []).append(entry)
+        return twins
+
+    def _near_fellows(self, number: int) -> tuple[ClosestMatches, int, int]:
+        """The keys of the batch that page `number` is near to, of those that can have an entry when it is judged:
+        that have one when a step begins, or are the keys of pages of the step."""
+        batch = self._batch
+        if len(batch) == 1:
+            return self._fellows, 0, 0
+        if number >= self._fellows.end or self._fellows.is_crowded(number):
+            self._fellows = self._join(number, min(number + STEP, len(batch)))
+        start, end = self._fellows.span(number)
+        alone = end - start == 1 and not batch.entry_of(batch.groups[number])  # its own key is always there
+        return self._fellows, start, start if alone else end
+
+    def _join(self, start: int, end: int) -> ClosestMatches:
+        batch, short = self._batch, self._batch.short.view(np.uint8)
+        asked_for = batch.heads != 0
+        asked_for[batch.groups[start:end]] = True
+        self._groups = np.flatnonzero(asked_for)
+        pages = batch.firsts[self._groups]
+        keys = KeyColumns(batch.fingerprints[pages], batch.sketches[pages], short[pages])
+        crowded = np.zeros(end - start, np.bool_)
+        known = self._entries.found.crowded[start - self._entries.first : end - self._entries.first]
+        crowded[: len(known)] = known
+        others = np.flatnonzero(~crowded)
+        numbers = start + others
+        asked = KeyColumns(batch.fingerprints[numbers], batch.sketches[numbers], short[numbers])
+        return ClosestMatches(start, spread(self._index.join(asked, keys, in_order=False), others, crowded))
+
+
+def _no_matches() -> Matches:
+    none, small = np.empty(0, np.int64), np.empty(0, np.uint8)
+    return Matches(
+        0, np.zeros(1, np.int64), none, small, np.empty(0, np.uint16), small, none, none.astype(np.bool_)
+    )
+
+
+NOTHING: Final = _no_matches()

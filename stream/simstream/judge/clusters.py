@@ -1,0 +1,273 @@
+"""Clusters: connected components of live pages, with ids that stay.
+
+A cluster's id is the ordinal at which its founder came. When clusters merge the oldest id survives. A cluster ends
+with its last live member, keeps its id when its founder leaves, and never splits; ids are never reused.
+
+A page that founded a cluster and is alone in it needs no record: its cluster is known by the page's row alone.
+All others have a record, which points to the record that took it in (union-find), and a node for each member. The
+nodes of a cluster are a pairing heap by age (Fredman, Sedgewick, Sleator, Tarjan 1986), so that its oldest live
+member is at hand: joining and merging cost O(1), and the next oldest O(log n) amortized.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simstream.files import SnapshotPart
+from simstream.judge.rows import Rows
+from simstream.judge.table import NONE, RecordTable
+from simstream.kernels.judge.leaving import SPENT_ROOM, SPENT_SHARE, ClusterForest, leave_nodes, link_rings, tidy
+from simstream.kernels.judge.pairing import collect
+
+Cluster = int
+"""A cluster's record, or the row of its only page below 0."""
+
+
+class ClusterShrinkage(NamedTuple):
+    """What many pages that left at once did to their clusters."""
+
+    alone: int
+    """Pages that were alone in their clusters, which have ended with them."""
+    heads: NDArray[np.uint32]  # (n,) the clusters of the others, each once
+    ids: NDArray[np.int64]  # (n,)
+    before: NDArray[np.uint32]  # (n,) members before
+    after: NDArray[np.uint32]  # (n,) and now; 0 where the cluster has ended
+    by_row: NDArray[np.uint32]
+    """Per page its cluster; 0 where it was alone."""
+
+
+class Clusters:
+    """The clusters of the live pages of `rows`; `age_of` gives the age of a row whose page is alone.
+
+    Memory: nothing for a page that is alone; 24 bytes a member and 28 a cluster otherwise.
+    """
+
+    def __init__(self, rows: Rows, age_of: Callable[[int], int]) -> None:
+        self._rows = rows
+        self._age_of = age_of
+        self._nodes = RecordTable(
+            "nodes",
+            {"row": np.uint32, "child": np.uint32, "sibling": np.uint32, "cluster": np.uint32, "age": np.int64},
+        )
+        self._clusters = RecordTable(
+            "clusters",
+            {"into": np.uint32, "root": np.uint32, "live": np.uint32, "spent": np.uint32, "id": np.int64},
+        )
+        self._ring: NDArray[np.uint32] = np.empty(0, np.uint32)
+        """By cluster record: the next record of the same cluster. Nodes may name records that were taken in."""
+
+    def __len__(self) -> int:
+        """Records in use, of nodes and clusters."""
+        return len(self._nodes) + len(self._clusters)
+
+    def of(self, row: int) -> Cluster:
+        """The cluster of a live page."""
+        node = self._rows.table.node[row]
+        return self._root(self._nodes.cluster[node]) if node else -row
+
+    def id(self, cluster: Cluster) -> int:
+        """The ordinal of its founder."""
+        return self._age_of(-cluster) if cluster < 0 else self._clusters.id[cluster]
+
+    def size(self, cluster: Cluster) -> int:
+        """Its live members."""
+        return 1 if cluster < 0 else self._clusters.live[cluster]
+
+    def oldest(self, cluster: Cluster) -> int:
+        """The row of its oldest live member."""
+        return -cluster if cluster < 0 else self._nodes.row[self._clusters.root[cluster]]
+
+    def members(self, cluster: Cluster) -> Iterator[int]:
+        """The rows of all its live members, in no particular order; linear."""
+        if cluster < 0:
+            return iter((-cluster,))
+        rows = self._nodes.column("row")[self._tree(cluster)]
+        return iter(rows[rows != NONE].tolist())
+
+    def eldest(self, cluster: Cluster, most: int) -> list[int]:
+        """The rows of its `most` oldest live members, the oldest first; linear in all of them."""
+        if cluster < 0:
+            return [-cluster][:most]
+        tree = self._tree(cluster)
+        tree = tree[self._nodes.column("row")[tree] != NONE]
+        oldest = tree[np.argsort(self._nodes.column("age")[tree])[:most]]
+        rows: list[int] = self._nodes.column("row")[oldest].tolist()
+        return rows
+
+    def find(self, cluster_id: int) -> Cluster | None:
+        """The cluster of this id, if it ever had two members; a scan of all that did, about 1 ns each."""
+        clusters = self._clusters
+        for number in np.flatnonzero(clusters.column("id")[: clusters.used] == cluster_id).tolist():
+            if number != NONE and clusters.into[number] == number and clusters.live[number]:
+                return int(number)
+        return None
+
+    def tie(self, clusters: Collection[Cluster]) -> tuple[Cluster, list[int]]:
+        """Make distinct clusters one, that of the oldest id; returns it and the ids of the others, ascending."""
+        if len(clusters) == 1:
+            [only] = clusters
+            return only, []
+        known = sorted((self.id(cluster), cluster) for cluster in clusters)
+        survivor = self._recorded(known[0][1], known[0][0])
+        for cluster_id, cluster in known[1:]:
+            self._absorb(survivor, self._recorded(cluster, cluster_id))
+        return survivor, [cluster_id for cluster_id, _ in known[1:]]
+
+    def join(self, cluster: Cluster, row: int, age: int) -> Cluster:
+        """Make a live page a member; returns the cluster, which has a record from now on."""
+        recorded = self._recorded(cluster, self.id(cluster))
+        self._push(recorded, row, age)
+        self._clusters.live[recorded] += 1
+        return recorded
+
+    def replace(self, old: int, new: int) -> None:
+        """Let the page of one row take the place, and the age, of the page of another."""
+        node = self._rows.table.node[old]
+        self._rows.table.node[old] = NONE
+        self._rows.table.node[new] = node
+        if node:
+            self._nodes.row[node] = new
+
+    def leave(self, row: int) -> None:
+        """A member is no longer live."""
+        node = self._rows.table.node[row]
+        if not node:
+            return
+        self._rows.table.node[row] = NONE
+        self._nodes.row[node] = NONE
+        cluster = self._root(self._nodes.cluster[node])
+        clusters = self._clusters
+        clusters.live[cluster] -= 1
+        clusters.spent[cluster] += 1
+        live, spent = clusters.live[cluster], clusters.spent[cluster]
+        if not live or node == clusters.root[cluster] or spent > SPENT_SHARE * live + SPENT_ROOM:
+            self._tidy(np.array([cluster], np.uint32))
+
+    def leave_many(self, rows: NDArray[np.uint32]) -> ClusterShrinkage:
+        """As `leave` of each. Cost: some .1 us each; linear in a cluster where most of it has left."""
+        by_row, forest = np.empty(len(rows), np.uint32), self._forest()
+        leave_nodes(rows, self._rows.table.column("node"), forest, by_row)
+        heads, counts = np.unique(by_row[by_row != NONE], return_counts=True)
+        before, left = forest.live[heads], counts.astype(np.uint32)
+        after = before - left
+        forest.live[heads] = after
+        forest.spent[heads] += left
+        ids = self._clusters.column("id")[heads]
+        if len(heads):
+            self._tidy(heads)
+        return ClusterShrinkage(len(rows) - int(counts.sum()), heads, ids, before, after, by_row)
+
+    def heirs(self, heads: NDArray[np.uint32]) -> NDArray[np.uint32]:
+        """The rows of the oldest live members of clusters that have records, of those that have not ended."""
+        living = heads[self._clusters.column("live")[heads] != 0]
+        rows: NDArray[np.uint32] = self._nodes.column("row")[self._clusters.column("root")[living]]
+        return rows
+
+    def _tidy(self, heads: NDArray[np.uint32]) -> None:
+        gone, ended = tidy(heads, self._forest())
+        self._nodes.free_all(gone)
+        self._clusters.free_all(ended)
+
+    def _forest(self) -> ClusterForest:
+        nodes = {name: self._nodes.column(name) for name in ("row", "child", "sibling", "cluster", "age")}
+        clusters = {name: self._clusters.column(name) for name in ("into", "root", "live", "spent")}
+        return ClusterForest(**nodes, **clusters, ring=self._ring)
+
+    def _root(self, cluster: int) -> int:
+        into = self._clusters.into
+        while into[cluster] != cluster:
+            into[cluster] = into[into[cluster]]
+            cluster = into[cluster]
+        return cluster
+
+    def _recorded(self, cluster: Cluster, cluster_id: int) -> int:
+        """A cluster's record, made where its page was alone."""
+        if cluster > 0:
+            return cluster
+        clusters = self._clusters
+        made = clusters.new()
+        clusters.into[made], clusters.root[made], clusters.id[made] = made, NONE, cluster_id
+        clusters.live[made], clusters.spent[made] = 1, 0
+        self._make_rings()
+        self._ring[made] = made
+        self._push(made, -cluster, cluster_id)
+        return made
+
+    def _push(self, cluster: int, row: int, age: int) -> None:
+        nodes = self._nodes
+        node = nodes.new()
+        nodes.row[node], nodes.age[node], nodes.cluster[node] = row, age, cluster
+        nodes.child[node] = nodes.sibling[node] = NONE
+        self._rows.table.node[row] = node
+        self._clusters.root[cluster] = self._meld(self._clusters.root[cluster], node)
+
+    def _meld(self, one: int, other: int) -> int:
+        """Two heaps as one. No two members of a cluster have one age."""
+        if not one or not other:
+            return one or other
+        nodes = self._nodes
+        if nodes.age[other] < nodes.age[one]:
+            one, other = other, one
+        nodes.sibling[other] = nodes.child[one]
+        nodes.child[one] = other
+        return one
+
+    def _absorb(self, survivor: int, other: int) -> None:
+        clusters = self._clusters
+        clusters.into[other] = survivor
+        clusters.root[survivor] = self._meld(clusters.root[survivor], clusters.root[other])
+        clusters.live[survivor] += clusters.live[other]
+        clusters.spent[survivor] += clusters.spent[other] + 1
+        self._ring[other], self._ring[survivor] = self._ring[survivor], self._ring[other]
+
+    def _make_rings(self) -> None:
+        """As many places as there may be clusters."""
+        room = len(self._clusters.column("into"))
+        if len(self._ring) < room:
+            self._ring = np.concatenate([self._ring, np.zeros(room - len(self._ring), np.uint32)])
+
+    def _tree(self, cluster: int) -> NDArray[np.uint32]:
+        """All nodes of a cluster, also those whose members have left."""
+        nodes, clusters = self._nodes, self._clusters
+        most = clusters.live[cluster] + clusters.spent[cluster]
+        found: NDArray[np.uint32] = collect(
+            clusters.root[cluster], nodes.column("child"), nodes.column("sibling"), most
+        )
+        return found
+
+    def columns(self) -> dict[str, NDArray[Any]]:
+        """Those of `kernels/judge/choose.LiveColumns`, until a table grows."""
+        return {"node_cluster": self._nodes.column("cluster"), "into": self._clusters.column("into")}
+
+    def sizes(self) -> NDArray[np.uint32]:
+        """The live members of every cluster that has a record, in no particular order; linear."""
+        used = np.arange(1, self._clusters.used, dtype=np.uint32)
+        taken = np.zeros(self._clusters.used, np.bool_)
+        taken[self._clusters.free_numbers()] = True
+        heads = used[(self._clusters.column("into")[used] == used) & ~taken[used]]
+        live: NDArray[np.uint32] = self._clusters.column("live")[heads]
+        return live
+
+    def nbytes(self) -> int:
+        """Bytes in use."""
+        return self._nodes.nbytes() + self._clusters.nbytes() + self._ring.itemsize * self._clusters.used
+
+    def parts(self) -> list[SnapshotPart]:
+        """All of it, for a snapshot."""
+        return [self._nodes.part(), self._clusters.part()]
+
+    def restore(self, parts: dict[str, SnapshotPart]) -> None:
+        """Take over what `parts` gave. Raises StateDamaged."""
+        for table in (self._nodes, self._clusters):
+            table.restore(parts[table.name])
+        taken = np.zeros(self._clusters.used, np.bool_)
+        taken[self._clusters.free_numbers()] = True
+        used = np.arange(1, self._clusters.used, dtype=np.uint32)
+        into = self._clusters.column("into")
+        self._make_rings()
+        self._ring[1 : self._clusters.used] = used
+        link_rings(used[(into[used] != used) & ~taken[used]], into, self._ring)

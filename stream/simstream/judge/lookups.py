@@ -1,0 +1,141 @@
+"""Lookups: what live pages say to those who ask before anything is judged. Nothing changes."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simstream.index.matches import Matches
+from simstream.judge.candidates import LivePage
+from simstream.judge.clusters import Cluster
+from simstream.judge.policy import Policy
+from simstream.judge.store import LivePages
+from simstream.model import U64
+from simstream.wire.verdict import similarity
+
+
+class Match(NamedTuple):
+    """A live page that a text matches."""
+
+    id: str
+    distance: int
+    similarity: float | None
+    cluster_id: str
+
+
+class KnownPage(NamedTuple):
+    """A live page, as far as the judge's state knows it."""
+
+    id: str
+    ordinal: int
+    time: int
+    """ms since 1970."""
+    fingerprint: int
+    short: bool
+    cluster_id: str
+
+
+class KnownCluster(NamedTuple):
+    """A cluster of live pages."""
+
+    id: str
+    pages: int
+    members: list[KnownPage]
+    """The oldest first, as many as were asked for; the first of all is the canonical page."""
+
+
+def matches(
+    store: LivePages,
+    policy: Policy,
+    fingerprints: U64,
+    sketches: U64,
+    words: NDArray[np.uint32],
+    most: int | None = None,
+) -> list[Match]:
+    """The pages that one page would match, closest first: its fingerprint (1,), sketch (1, S), words (1,).
+
+    All live pages under `any`, the canonical ones under `canonical`; `most` cuts the list. Cost: the index's
+    lookup, 1 us a match, and a few more for each that is listed.
+    """
+    found = store.index.query(fingerprints, sketches, words < policy.short_words)
+    return [
+        Match(store.id_of(row), distance, similarity(agreement, policy.sketch_bits), str(_cluster_id(store, row)))
+        for agreement, distance, row in _ranked(store, found, by_agreement=True)[:most]
+    ]
+
+
+def near(store: LivePages, fingerprint: int, most: int | None = None) -> list[Match]:
+    """The pages whose fingerprints are within the policy's distance, nearest first, whatever their sketches say.
+
+    As many as `matches` looks at; without similarities.
+    """
+    found = store.index.near(np.array([fingerprint], np.uint64))
+    return [
+        Match(store.id_of(row), distance, None, str(_cluster_id(store, row)))
+        for _, distance, row in _ranked(store, found, by_agreement=False)[:most]
+    ]
+
+
+def _ranked(store: LivePages, found: Matches, by_agreement: bool) -> list[tuple[int, int, int]]:
+    """(agreement, distance, row) of every page of the entries found, in the order of verdicts."""
+    rows = zip(found.entry.tolist(), found.distance.tolist(), found.agreement.tolist(), strict=True)
+    ranked = sorted(
+        (-agreement if by_agreement else 0, distance, store.ordinal_rank(row), row, agreement)
+        for entry, distance, agreement in rows
+        for row in store.rows.pages(entry)
+    )
+    return [(agreement, distance, row) for _, distance, _, row, agreement in ranked]
+
+
+def _cluster_id(store: LivePages, row: int) -> int:
+    return store.clusters.id(store.clusters.of(row))
+
+
+def earlier(store: LivePages, identity: bytes) -> LivePage | None:
+    """The live version of the page with this identity, which its next one would be compared with."""
+    row = _row_of(store, identity)
+    return None if row is None else store.live_page(row)
+
+
+def page(store: LivePages, identity: bytes) -> KnownPage | None:
+    """The live page with this identity. Some 10 us."""
+    row = _row_of(store, identity)
+    return None if row is None else _known(store, row)
+
+
+def cluster_of(store: LivePages, identity: bytes, most: int) -> KnownCluster | None:
+    """The cluster of the live page with this identity, and its `most` oldest members. Linear in the members."""
+    row = _row_of(store, identity)
+    return None if row is None else _members(store, store.clusters.of(row), most)
+
+
+def cluster(store: LivePages, cluster_id: int, most: int) -> KnownCluster | None:
+    """A cluster by its id, if it ever had two pages: about 1 ns for each such cluster that there is."""
+    found = store.clusters.find(cluster_id)
+    return None if found is None else _members(store, found, most)
+
+
+def _members(store: LivePages, found: Cluster, most: int) -> KnownCluster:
+    rows = store.clusters.eldest(found, most)
+    members = [_known(store, row) for row in rows]
+    return KnownCluster(str(store.clusters.id(found)), store.clusters.size(found), members)
+
+
+def _known(store: LivePages, row: int) -> KnownPage:
+    record = store.record(row)
+    return KnownPage(
+        id=record.id,
+        ordinal=record.ordinal,
+        time=record.time,
+        fingerprint=record.fingerprint,
+        short=record.short,
+        cluster_id=str(_cluster_id(store, row)),
+    )
+
+
+def _row_of(store: LivePages, identity: bytes) -> int | None:
+    [known] = store.known(np.frombuffer(identity, np.uint64).reshape(1, 2))
+    version = store.live_version(identity, known)
+    return version.row if version else None

@@ -1,0 +1,115 @@
+"""Nearby pages: all that one page would be compared with, were it judged now, each with what decides about it.
+
+Found by looking at every live page, not by the index: so it shows what the index would have missed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simstream.judge.candidates import (
+    WIDE,
+    Candidate,
+    IdentifiedPage,
+    LivePage,
+    PairComparison,
+    RejectionRule,
+    compare,
+)
+from simstream.judge.clusters import Cluster
+from simstream.judge.pages.store import PageRecord
+from simstream.judge.policy import Policy
+from simstream.judge.store import LivePages
+from simstream.wire.verdict import similarity
+
+
+class NearbyPages(NamedTuple):
+    """What one page would meet, were it judged now."""
+
+    candidates: list[Candidate]
+    """What it would be compared with, closest first, each with what decides about it; none where there is nothing
+    to compare."""
+    earlier: LivePage | None
+    """The live version of the page with its identity."""
+    live_pages: int
+    stream_time: int | None
+    """ms since 1970, before its own time counts; None before the first readable page."""
+
+
+def nearby(
+    page: IdentifiedPage, time: int, store: LivePages, policy: Policy, distance: int = WIDE
+) -> list[Candidate]:
+    """All live pages within `distance` of a readable page of this time, or within the policy's where that is more.
+
+    Closest first, as for verdicts: greatest agreement, then smallest distance, then least ordinal; so the first
+    that is accepted is the one that a verdict names. Linear in the live pages, a few ns each.
+    """
+    edge = _edge(store, time)
+    own: list[tuple[int, PageRecord]] = []
+    others: list[tuple[int, PageRecord]] = []
+    for row in _rows_within(page, store, max(distance, policy.distance)):
+        record = store.record(row)
+        if edge is None or record.time > edge:
+            (own if record.identity == page.identity else others).append((row, record))
+    unchanged = any(compare(page, record, policy).fails is None for _, record in own)
+    found = [_candidate(page, row, record, RejectionRule.OWN, store, policy) for row, record in own]
+    oldest: dict[Cluster, int] = {}
+    for row, record in others:
+        rule = None
+        if policy.link == "canonical":
+            cluster = store.clusters.of(row)
+            if unchanged:
+                rule = RejectionRule.UNCHANGED
+            elif record.ordinal != oldest.setdefault(cluster, _oldest(page, cluster, edge, store)):
+                rule = RejectionRule.NOT_CANONICAL
+        found.append(_candidate(page, row, record, rule, store, policy))
+    return sorted(found, key=lambda one: (-one.agreement, one.distance, one.ordinal))
+
+
+def _edge(store: LivePages, time: int) -> int | None:
+    """Up to which time pages leave once a readable page of this time has come."""
+    if store.window_ms is None:
+        return None
+    return (time if store.stream_time is None else max(time, store.stream_time)) - store.window_ms
+
+
+def _rows_within(page: IdentifiedPage, store: LivePages, distance: int) -> Iterator[int]:
+    """The rows of the live pages whose fingerprints are that near."""
+    wanted = np.uint64(page.fingerprint)
+    for colds, records in store.pages.chunks():
+        near: NDArray[np.bool_] = np.bitwise_count(records["fingerprint"] ^ wanted) <= distance
+        if near.any():
+            rows = records["row"][near]
+            yield from rows[store.rows.are_live(rows, colds[near])].tolist()
+
+
+def _oldest(page: IdentifiedPage, cluster: Cluster, edge: int | None, store: LivePages) -> int:
+    """The ordinal of the oldest member that is not the page's own earlier version, once the window has moved."""
+    members = (store.record(row) for row in store.clusters.members(cluster))
+    return min(
+        (record.age, record.ordinal)
+        for record in members
+        if record.identity != page.identity and (edge is None or record.time > edge)
+    )[1]
+
+
+def _candidate(
+    page: IdentifiedPage, row: int, record: PageRecord, rule: RejectionRule | None, store: LivePages, policy: Policy
+) -> Candidate:
+    """`rule` counts where the pair keeps to all limits, or for the page's own earlier version."""
+    pair: PairComparison = compare(page, record, policy)
+    return Candidate(
+        id=record.id,
+        ordinal=record.ordinal,
+        cluster_id=str(store.clusters.id(store.clusters.of(row))),
+        distance=pair.distance,
+        agreement=pair.agreement,
+        similarity=similarity(pair.agreement, policy.sketch_bits),
+        short=page.short or record.short,
+        fails=pair.fails,
+        rejected_by=rule if rule is RejectionRule.OWN or pair.fails is None else pair.fails,
+    )

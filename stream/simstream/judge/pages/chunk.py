@@ -1,0 +1,241 @@
+"""Chunks of the page store: up to 65,536 records of successive pages, filling up or sealed."""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from simstream.errors import StateDamaged
+from simstream.files import SnapshotPart
+from simstream.judge.pages import due as page_due
+from simstream.judge.pages.chunk_source import ChunkSource, FileChunk, MemoryChunk
+from simstream.judge.pages.due import DUE, DueReader
+from simstream.judge.pages.record import PageRecord, RecordFields, RecordLayout, Records, agrees, id_agrees, page
+from simstream.kernels.judge import page_records as kernels
+from simstream.model import U64
+
+SEALED: Final = "pages"
+BYTES: Final = np.dtype(np.uint8)
+WORD: Final = np.dtype(np.uint64)
+DENSE: Final = 16
+"""Where more than one in so many records is asked for, to read all of them is quicker."""
+
+
+class ChunkFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What is to be known of a sealed chunk without reading it."""
+
+    number: int
+    slot: int
+    rank: int
+    count: int
+    sketch_words: int
+    least: int
+    """Least and greatest time."""
+    greatest: int
+    first: int
+    """First and last ordinal."""
+    last: int
+    due_check: str
+
+
+class Chunk:
+    """Reading of a chunk, wherever its arrays are: `records`, and `ids` one after the other."""
+
+    def __init__(self, layout: RecordLayout, slot: int, rank: int, source: ChunkSource) -> None:
+        self.layout = layout
+        self.slot = slot
+        """The upper half of its records' numbers."""
+        self.rank = rank
+        """Ascends with the ordinals of the chunks' records."""
+        self.source = source
+        self.count = 0
+
+    def fields(self, place: int) -> RecordFields:
+        """One record without its id. Raises StateDamaged."""
+        if place >= self.count:
+            raise ValueError(f"there is no record {place} in chunk {self.slot}")
+        layout = self.layout
+        raw = self.source.read("records", place * layout.size, layout.size)
+        if self.source.verify and not agrees(raw):
+            raise self.source.damaged(f"the checksum of its record {place} does not agree")
+        return layout.fields(raw)
+
+    def raw_id(self, fields: RecordFields) -> bytes:
+        """A record's id. Raises StateDamaged."""
+        found = self.source.read("ids", fields.id_start, fields.id_length)
+        if self.source.verify and not id_agrees(found, fields.id_check):
+            raise self.source.damaged(f"the checksum of the id of ordinal {fields.ordinal} does not agree")
+        return found
+
+    def page(self, place: int) -> PageRecord:
+        """One record with its id. Raises StateDamaged."""
+        fields = self.fields(place)
+        return page(fields, self.raw_id(fields))
+
+    def some(self, places: NDArray[np.int64]) -> Records:
+        """The records (n,) of these places. Raises StateDamaged."""
+        if len(places) and int(places.max()) >= self.count:
+            raise ValueError(f"there is no record {places.max()} in chunk {self.slot}")
+        if len(places) * DENSE > self.count:
+            return self.records()[places]
+        raw = self.source.pieces("records", self.layout.size, places)
+        records: Records = raw.reshape(-1).view(self.layout.dtype)
+        if self.source.verify:
+            wrong = kernels.damaged(self.as_words(records))
+            if wrong >= 0:
+                raise self.source.damaged(f"the checksum of its record {places[wrong]} does not agree")
+        return records
+
+    def records(self) -> Records:
+        """All records (count,). Raises StateDamaged."""
+        records = self.source.array("records", self.layout.dtype)[: self.count]
+        if self.source.verify and kernels.damaged(self.as_words(records)) >= 0:
+            raise self.source.damaged("the checksum of one of its records does not agree")
+        return records
+
+    def as_words(self, records: Records) -> U64:
+        """The same memory as kernels see it."""
+        words: U64 = records.view(np.uint64).reshape(len(records), self.layout.words)
+        return words
+
+    def ids(self) -> NDArray[np.uint8]:
+        """All ids, one after the other; not verified."""
+        return self.source.array("ids", BYTES)
+
+    def colds(self) -> NDArray[np.uint32]:
+        """The numbers (count,) of its records."""
+        return np.arange(self.count, dtype=np.uint32) + np.uint32(self.slot << 16)
+
+    def due(self, after: int, until: int) -> NDArray[np.void]:
+        """What comes due, as `page_due.DUE`."""
+        raise NotImplementedError
+
+    def nbytes(self) -> int:
+        """Bytes of memory in use."""
+        return self.source.nbytes()
+
+    def check(self) -> None:
+        """Every checksum and order; linear. Raises StateDamaged."""
+        records = self.records()
+        words = self.as_words(records)
+        if kernels.damaged(words) >= 0 or kernels.damaged_id(words, self.ids()) >= 0:
+            raise self.source.damaged("a record or an id does not agree with its checksum")
+        if (np.diff(records["ordinal"]) <= 0).any():
+            raise self.source.damaged("its records are not in the order of their ordinals")
+
+
+class SealedChunk(Chunk):
+    """A chunk that changes no more."""
+
+    def __init__(self, layout: RecordLayout, facts: ChunkFacts, source: ChunkSource) -> None:
+        super().__init__(layout, facts.slot, facts.rank, source)
+        self.facts = facts
+        self.count = facts.count
+        self.rewritten = False
+        """Whether compaction has made it of chunks on disk."""
+        self._due = DueReader(source, facts.count, facts.due_check)
+
+    @property
+    def name(self) -> str:
+        """Of its part."""
+        return f"pages-{self.facts.number}"
+
+    def due(self, after: int, until: int) -> NDArray[np.void]:
+        if self.facts.greatest <= after or self.facts.least > until:
+            return np.empty(0, DUE)
+        return self._due.between(after, until)
+
+    def move(self, source: ChunkSource) -> None:
+        """Its arrays are elsewhere from now on."""
+        if isinstance(self.source, FileChunk):
+            self.source.close()
+        self.source = source
+        self._due = DueReader(source, self.count, self.facts.due_check)
+
+    def part(self) -> SnapshotPart:
+        """Without arrays where they are on disk already."""
+        arrays = self.source.arrays if isinstance(self.source, MemoryChunk) else {}
+        return SnapshotPart(self.name, SEALED, msgspec.to_builtins(self.facts), arrays)
+
+    def check(self) -> None:
+        super().check()
+        records, facts = self.records(), self.facts
+        least, greatest = int(records["time"].min()), int(records["time"].max())
+        first, last = int(records["ordinal"][0]), int(records["ordinal"][-1])
+        if (least, greatest, first, last) != (facts.least, facts.greatest, facts.first, facts.last):
+            raise self.source.damaged("its records are not those that its footer tells of")
+        expected = page_due.arrays(records)
+        found = DueReader(self.source, self.count, facts.due_check).between(page_due.FIRST, greatest)
+        if expected.check != facts.due_check or found.tobytes() != expected.due.tobytes():
+            raise self.source.damaged("its times are not those of its records")
+
+
+class ChunkPlace(NamedTuple):
+    """Which chunk one is."""
+
+    layout: RecordLayout
+    number: int
+    slot: int
+    rank: int
+
+
+def sealed(place: ChunkPlace, records: Records, ids: NDArray[np.uint8]) -> SealedChunk:
+    """A chunk of at least one record, with all checks, and their ids."""
+    layout, number, slot, rank = place
+    due = page_due.arrays(records)
+    facts = ChunkFacts(
+        number=number,
+        slot=slot,
+        rank=rank,
+        count=len(records),
+        sketch_words=layout.sketch_words,
+        least=int(due.due["time"][0]),
+        greatest=int(due.due["time"][-1]),
+        first=int(records["ordinal"][0]),
+        last=int(records["ordinal"][-1]),
+        due_check=due.check,
+    )
+    arrays: dict[str, NDArray[Any]] = {
+        "records": records.view(np.uint64).reshape(len(records), layout.words),
+        "ids": ids,
+        "due": due.due,
+        "due_checks": due.checks,
+    }
+    return SealedChunk(layout, facts, MemoryChunk(f"pages-{number}", arrays))
+
+
+def from_part(layout: RecordLayout, part: SnapshotPart) -> SealedChunk:
+    """The chunk that gave this part; its arrays are not read. Raises StateDamaged where it cannot be one."""
+    source = MemoryChunk(part.name, part.arrays, verify=True)
+    try:
+        facts = msgspec.convert(dict(part.facts), ChunkFacts)
+    except msgspec.ValidationError as error:
+        raise source.damaged(f"what it tells of itself does not fit: {error}") from error
+    _check_shapes(layout, facts, source)
+    chunk = SealedChunk(layout, facts, source)
+    if chunk.name != part.name:
+        raise source.damaged(f"it calls itself {chunk.name}")
+    return chunk
+
+
+def _check_shapes(layout: RecordLayout, facts: ChunkFacts, source: MemoryChunk) -> None:
+    expected: dict[str, tuple[np.dtype[Any], tuple[int, ...]]] = {
+        "records": (np.dtype(np.uint64), (facts.count, layout.words)),
+        "due": (DUE, (facts.count,)),
+        "due_checks": (page_due.CHECK_TYPE, (-(-facts.count // page_due.BLOCK),)),
+    }
+    found = {name: (array.dtype, array.shape) for name, array in source.arrays.items()}
+    ids = found.pop("ids", None)
+    if found != expected or ids is None or ids[0] != BYTES or facts.count < 1 or facts.slot >> 16:
+        raise source.damaged("its arrays have not the shapes of a chunk of pages")
+
+
+def damaged_store(what: str) -> StateDamaged:
+    """The error for parts that do not fit together."""
+    return StateDamaged(
+        f"the page store of the state is damaged: {what}",
+        "restore the state folder, or delete it and the log is judged again from its start",
+    )

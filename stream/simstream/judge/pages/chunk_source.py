@@ -1,0 +1,178 @@
+"""Where a chunk of the page store has its bytes: in memory, or in a sealed file that is read piece by piece."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simstream.errors import StateDamaged
+from simstream.files.failures import damaged, reading
+from simstream.files.layer import FileSystem
+from simstream.files.sealed import SealedFile
+from simstream.judge import memory
+
+OPEN_FILES: Final = 256
+
+
+class ChunkSource(Protocol):
+    """The named arrays of one chunk."""
+
+    verify: bool
+    """Whether what is read may have been damaged."""
+
+    def read(self, name: str, start: int, size: int) -> bytes:
+        """So many bytes of an array from `start` on. Raises StateDamaged where there are fewer."""
+
+    def pieces(self, name: str, size: int, places: NDArray[np.int64]) -> NDArray[np.uint8]:
+        """The n pieces (n, size) at so many times `size` from the start. Raises StateDamaged as `read`."""
+
+    def array(self, name: str, dtype: np.dtype[Any]) -> NDArray[Any]:
+        """All of an array, flat."""
+
+    def nbytes(self) -> int:
+        """Bytes of memory."""
+
+    def disk_bytes(self) -> int: ...
+
+    def damaged(self, what: str) -> StateDamaged:
+        """The error that names this source."""
+
+
+class MemoryChunk:
+    """Arrays in memory, or mapped; `verify` where they were not made by this process."""
+
+    def __init__(self, name: str, arrays: Mapping[str, NDArray[Any]], verify: bool = False) -> None:
+        self.verify = verify
+        self.arrays = dict(arrays)
+        self._name = name
+        self._bytes = {key: _flat(array).data for key, array in self.arrays.items()}
+
+    def read(self, name: str, start: int, size: int) -> bytes:
+        found = bytes(self._bytes[name][start : start + size])
+        if len(found) < size:
+            raise self.damaged("it is cut off")
+        return found
+
+    def pieces(self, name: str, size: int, places: NDArray[np.int64]) -> NDArray[np.uint8]:
+        whole = _flat(self.arrays[name])
+        if len(places) and size * (int(places.max()) + 1) > len(whole):
+            raise self.damaged("it is cut off")
+        found: NDArray[np.uint8] = whole[: len(whole) // size * size].reshape(-1, size)[places]
+        return found
+
+    def array(self, name: str, dtype: np.dtype[Any]) -> NDArray[Any]:
+        return _flat(self.arrays[name]).view(dtype)
+
+    def nbytes(self) -> int:
+        return sum(array.nbytes for array in self.arrays.values())
+
+    def disk_bytes(self) -> int:
+        return 0
+
+    def damaged(self, what: str) -> StateDamaged:
+        return damaged(Path(self._name), what)
+
+
+class FileChunk:
+    """Arrays in a sealed file, which is opened when it is read. It may be unlinked while it is open."""
+
+    verify = True
+
+    def __init__(self, sealed: SealedFile, opened: OpenFiles) -> None:
+        self.path = sealed.path
+        self.descriptor = -1
+        self.used = False
+        """Since `OpenFiles` looked the last time."""
+        self._size = sealed.size
+        self._opened = opened
+        self._files = opened.files
+        self._extents = {name: (extent.offset, extent.nbytes) for name, extent in sealed.layout.items()}
+
+    def read(self, name: str, start: int, size: int) -> bytes:
+        offset, nbytes = self._extents[name]
+        if start + size > nbytes:
+            raise self.damaged(f"its array {name} is too short")
+        try:
+            if self.descriptor < 0:
+                self._opened.open(self)
+            self.used = True
+            found = self._files.pread_some(self.descriptor, size, offset + start)
+            if len(found) < size:
+                found = self._files.pread(self.descriptor, size, offset + start)
+        except OSError:
+            with reading(self.path):
+                raise
+        if len(found) < size:
+            raise self.damaged("it is cut off")
+        return found
+
+    def pieces(self, name: str, size: int, places: NDArray[np.int64]) -> NDArray[np.uint8]:
+        found = bytearray().join(self.read(name, size * place, size) for place in places.tolist())
+        return np.frombuffer(found, np.uint8).reshape(-1, size)
+
+    def array(self, name: str, dtype: np.dtype[Any]) -> NDArray[Any]:
+        offset, nbytes = self._extents[name]
+        target = memory.filled(nbytes, np.dtype(np.uint8))
+        with reading(self.path):
+            if self.descriptor < 0:
+                self._opened.open(self)
+            self.used = True
+            done = self._files.pread_into(self.descriptor, target.data, offset)
+        if done < nbytes:
+            raise self.damaged("it is cut off")
+        return target.view(dtype)
+
+    def nbytes(self) -> int:
+        return 0
+
+    def disk_bytes(self) -> int:
+        return self._size
+
+    def damaged(self, what: str) -> StateDamaged:
+        return damaged(self.path, what)
+
+    def close(self) -> None:
+        """Close the file; reading opens it again."""
+        self._opened.close(self)
+
+
+class OpenFiles:
+    """Files that are open, at most `limit`: one that was not read for a while gives way."""
+
+    def __init__(self, files: FileSystem | None = None, limit: int = OPEN_FILES) -> None:
+        self.files = files or FileSystem()
+        self._limit = limit
+        self._open: deque[FileChunk] = deque()
+
+    def open(self, source: FileChunk) -> None:
+        """Open a file for reading. Raises OSError."""
+        source.descriptor = self.files.open(source.path)
+        while len(self._open) >= self._limit:
+            other = self._open[0]
+            if other.used:
+                other.used = False
+                self._open.rotate(-1)
+            else:
+                self.close(other)
+        self._open.append(source)
+
+    def close(self, source: FileChunk) -> None:
+        """Close a file, unless it is closed."""
+        if source.descriptor >= 0:
+            self._open.remove(source)
+            self.files.close(source.descriptor)
+            source.descriptor = -1
+
+    def close_all(self) -> None:
+        """Close all files."""
+        while self._open:
+            self.close(self._open[0])
+
+
+def _flat(array: NDArray[Any]) -> NDArray[np.uint8]:
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)

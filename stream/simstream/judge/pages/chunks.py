@@ -1,0 +1,142 @@
+"""The chunks of the page store in order, by slot, and how many of their records are live."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simstream.judge import memory
+from simstream.judge.pages.chunk import Chunk, ChunkPlace, SealedChunk, damaged_store, sealed
+from simstream.judge.pages.chunk_source import FileChunk
+from simstream.judge.pages.open_chunk import OpenChunk
+from simstream.judge.pages.record import RecordLayout
+
+SLOTS: Final = 1 << 16
+
+
+class ChunkList:
+    """Chunks with a slot each, which is given again when a chunk has gone. A rank or number never is."""
+
+    def __init__(self, layout: RecordLayout, capacity: int) -> None:
+        self.layout = layout
+        self.capacity = capacity
+        self.in_order: list[Chunk] = []
+        """The last ones, which the last append has filled, are open."""
+        self.live: NDArray[np.int64] = np.zeros(16, np.int64)
+        """Live records by slot."""
+        self.ranks: NDArray[np.int64] = np.zeros(16, np.int64)
+        """Ranks by slot."""
+        self.number = 0
+        """The next sealed chunk's."""
+        self.rank = 0
+        """The next open chunk's."""
+        self._by_slot: list[Chunk | None] = []
+        self._free: list[int] = []
+
+    def of(self, cold: int) -> Chunk:
+        """The chunk that has a record. ValueError where none has."""
+        slot = int(cold) >> 16
+        chunk = self._by_slot[slot] if slot < len(self._by_slot) else None
+        if chunk is None:
+            raise ValueError(f"there is no record {cold}")
+        return chunk
+
+    def filling(self) -> OpenChunk:
+        """An open chunk with room."""
+        last = self.in_order[-1] if self.in_order else None
+        if isinstance(last, OpenChunk) and last.room:
+            return last
+        chunk = OpenChunk(self.layout, self.take_slot(), self.rank, self.capacity)
+        self.rank += 1
+        self.put_last(chunk, 0)
+        return chunk
+
+    def settle(self) -> bool:
+        """Records of the last append are final; full chunks are sealed, and whether there were any."""
+        first = len(self.in_order)
+        while first and isinstance(self.in_order[first - 1], OpenChunk):
+            first -= 1
+        number = self.number
+        for i, chunk in enumerate(self.in_order[first:], first):
+            if isinstance(chunk, OpenChunk):
+                chunk.settle()
+                if not chunk.room:
+                    self._seal(i, chunk)
+        return self.number > number
+
+    def take_slot(self) -> int:
+        """A slot that no chunk has."""
+        if self._free:
+            return self._free.pop()
+        if len(self._by_slot) == SLOTS:
+            raise OverflowError("the page store has 65,536 chunks already")
+        self._by_slot.append(None)
+        return len(self._by_slot) - 1
+
+    def put_last(self, chunk: Chunk, live: int) -> None:
+        """Put a chunk behind all others. Raises StateDamaged where its slot is taken."""
+        while len(self._by_slot) <= chunk.slot:
+            self._free.append(len(self._by_slot))
+            self._by_slot.append(None)
+        if chunk.slot in self._free:
+            self._free.remove(chunk.slot)
+        if self._by_slot[chunk.slot] is not None:
+            raise damaged_store(f"two chunks have the slot {chunk.slot}")
+        self.in_order.append(chunk)
+        self._put(chunk, live)
+
+    def drop_empty(self) -> bool:
+        """Let go of sealed chunks that have no live record; whether there were any."""
+        empty = [chunk for chunk in self.in_order if isinstance(chunk, SealedChunk) and not self.live[chunk.slot]]
+        for chunk in empty:
+            self._drop(chunk)
+        if empty:
+            self.in_order = [chunk for chunk in self.in_order if self._by_slot[chunk.slot] is chunk]
+        return bool(empty)
+
+    def replace(self, which: slice, chunk: SealedChunk, live: int) -> None:
+        """Put a chunk in the place of sealed ones; its slot was taken for it."""
+        for old in self.in_order[which]:
+            self._drop(old)
+        self.in_order[which] = [chunk]
+        self._put(chunk, live)
+
+    def check(self, last_ordinal: int) -> None:
+        """Chunks follow one another by rank and ordinals, and count no more live records than they have.
+
+        Raises StateDamaged.
+        """
+        last = rank = -1
+        for chunk in self.in_order:
+            if isinstance(chunk, SealedChunk):
+                first, following = chunk.facts.first, chunk.facts.last
+            else:
+                ordinals = chunk.records()["ordinal"]
+                first, following = int(ordinals[0]), int(ordinals[-1])
+            if chunk.rank <= rank or first <= last or not 0 <= self.live[chunk.slot] <= chunk.count:
+                raise damaged_store(f"its chunk in slot {chunk.slot} is out of order, or miscounted")
+            last, rank = following, chunk.rank
+        if last > last_ordinal or rank >= self.rank:
+            raise damaged_store("it has records that it has not counted")
+
+    def _put(self, chunk: Chunk, live: int) -> None:
+        if len(self.live) <= chunk.slot:
+            more = np.zeros(max(chunk.slot, len(self.live)), np.int64)
+            self.live, self.ranks = np.concatenate([self.live, more]), np.concatenate([self.ranks, more])
+        self._by_slot[chunk.slot] = chunk
+        self.live[chunk.slot], self.ranks[chunk.slot] = live, chunk.rank
+
+    def _seal(self, i: int, chunk: OpenChunk) -> None:
+        place = ChunkPlace(self.layout, self.number, chunk.slot, chunk.rank)
+        self.number += 1
+        made = sealed(place, chunk.records(), memory.copied(chunk.ids()))
+        self.in_order[i] = self._by_slot[chunk.slot] = made
+
+    def _drop(self, chunk: Chunk) -> None:
+        if isinstance(chunk.source, FileChunk):
+            chunk.source.close()
+        self._by_slot[chunk.slot] = None
+        self.live[chunk.slot] = 0
+        self._free.append(chunk.slot)

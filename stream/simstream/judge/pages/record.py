@@ -1,0 +1,107 @@
+"""Records of the page store: what is kept of a page besides its place in index, clusters and directory."""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from mmh3 import mmh3_x64_128_digest
+from numpy.typing import NDArray
+
+Records = NDArray[np.void]
+"""(n,) records in the type that `RecordLayout.dtype` gives."""
+MAX_ID: Final = 2048
+CHECK: Final = 8
+
+
+class PageRecord(NamedTuple):
+    """One version of a page."""
+
+    ordinal: int
+    age: int
+    """Ordinal at which it joined its cluster."""
+    time: int
+    identity: bytes
+    fingerprint: int
+    sketch: int
+    """Its bits as one integer, words little-endian."""
+    short: bool
+    row: int
+    id: str
+
+
+class RecordFields(NamedTuple):
+    """A record without its id, which lies elsewhere."""
+
+    ordinal: int
+    age: int
+    time: int
+    identity: bytes
+    fingerprint: int
+    sketch: bytes
+    row: int
+    id_start: int
+    id_length: int
+    short: int
+    spare: int
+    id_check: int
+
+
+class RecordLayout:
+    """How a record of so many words of sketch lies in memory and on disk.
+
+    `kernels/judge/page_records` has the checks.
+    """
+
+    def __init__(self, sketch_words: int) -> None:
+        self.sketch_words = sketch_words
+        self.dtype: np.dtype[Any] = np.dtype(
+            [
+                ("ordinal", "<i8"),
+                ("age", "<i8"),
+                ("time", "<i8"),
+                ("identity", "<u8", (2,)),
+                ("fingerprint", "<u8"),
+                ("sketch", "<u8", (sketch_words,)),
+                ("row", "<u4"),
+                ("id_start", "<u4"),
+                ("id_length", "<u2"),
+                ("short", "u1"),
+                ("spare", "u1"),
+                ("id_check", "<u4"),
+                ("check", "<u8"),
+            ]
+        )
+        self.words = self.dtype.itemsize // 8
+        self.size = self.dtype.itemsize
+        self._fields = Struct(f"<qqq16sQ{8 * sketch_words}sIIHBBI")
+
+    def fields(self, data: bytes | memoryview, offset: int = 0) -> RecordFields:
+        """The record at `offset`."""
+        return RecordFields._make(self._fields.unpack_from(data, offset))
+
+
+def agrees(record: bytes) -> bool:
+    """Whether a record's bytes and their check agree."""
+    return mmh3_x64_128_digest(record[:-CHECK])[:CHECK] == record[-CHECK:]
+
+
+def id_agrees(raw_id: bytes, check: int) -> bool:
+    """Whether an id's bytes and the check in its record agree."""
+    return int.from_bytes(mmh3_x64_128_digest(raw_id)[:4], "little") == check
+
+
+def page(fields: RecordFields, raw_id: bytes) -> PageRecord:
+    """A record and its id together."""
+    return PageRecord(
+        fields.ordinal,
+        fields.age,
+        fields.time,
+        fields.identity,
+        fields.fingerprint,
+        int.from_bytes(fields.sketch, "little"),
+        fields.short != 0,
+        fields.row,
+        raw_id.decode(),
+    )

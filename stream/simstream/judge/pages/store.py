@@ -1,0 +1,239 @@
+"""The page store: a record of every page, and its id, in the order of ordinals; on disk after a snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from simstream.files import SnapshotPart
+from simstream.files.layer import FileSystem
+from simstream.files.sealed import SealedFile
+from simstream.judge.pages import compaction as page_compaction
+from simstream.judge.pages import due as page_due
+from simstream.judge.pages import snapshot as page_snapshot
+from simstream.judge.pages.chunk import SEALED, SealedChunk, damaged_store
+from simstream.judge.pages.chunk_source import FileChunk, OpenFiles
+from simstream.judge.pages.chunks import ChunkList
+from simstream.judge.pages.compaction import IsLive, RecordMoves
+from simstream.judge.pages.open_chunk import OpenChunk
+from simstream.judge.pages.record import MAX_ID, PageRecord, RecordLayout, Records
+from simstream.kernels.judge.page_records import PageColumns
+from simstream.model import U64
+
+__all__ = ["CHUNK", "PageRecord", "PageStore", "RecordMoves"]
+
+CHUNK: Final = 1 << 16
+"""Records of a chunk."""
+
+
+class PageStore:
+    """Records under numbers below 2^32: the slot of a chunk, and a place in it.
+
+    Chunks take 65,536 records, are sealed when full, and are read from their files once `on_disk` names those:
+    then they take next to no memory. Records that `left` stay until `compact` finds enough of them.
+    Reading raises StateDamaged, which names the file, where a checksum does not agree.
+    """
+
+    KINDS = frozenset({SEALED, page_snapshot.OPEN})
+
+    def __init__(self, sketch_words: int, capacity: int = CHUNK, files: FileSystem | None = None) -> None:
+        self._chunks = ChunkList(RecordLayout(sketch_words), capacity)
+        self._files = OpenFiles(files)
+        self._last = -1
+        self._deaths = 0
+        self._look = False
+        """Whether `compact` may find something to do."""
+        self.compactions = 0
+        """How often numbers of records have changed, or were given up and may be given again."""
+
+    def append(
+        self,
+        *,
+        ordinals: NDArray[np.int64],
+        times: NDArray[np.int64],
+        identities: U64,
+        fingerprints: U64,
+        sketches: U64,
+        short: NDArray[np.bool_] | NDArray[np.uint8],
+        rows: NDArray[np.uint32],
+        ids: bytes,
+        id_ends: NDArray[np.uint32],
+    ) -> NDArray[np.uint32]:
+        """Add n live records, of ascending ordinals above all before, and return their numbers (n,).
+
+        All columns are (n,) but identities (n, 2) and sketches (n, S); `id_ends` says where each id ends in `ids`.
+        Ages are the ordinals; `amend` changes them until the next append. Cost: .1 us each for many, 10 us for one.
+        """
+        if self._chunks.settle():
+            self._look = True
+        n, raw = len(ordinals), np.frombuffer(ids, np.uint8)
+        flags = short.view(np.uint8)
+        pages = PageColumns(ordinals, times, identities, fingerprints, sketches, flags, rows, id_ends).contiguous()
+        self._check(pages, len(raw))
+        out = np.empty(n, np.uint32)
+        done = id_start = 0
+        while done < n:
+            chunk = self._chunks.filling()
+            end = min(n, done + chunk.room)
+            first = chunk.append(pages.cut(done, end), raw, id_start)
+            out[done:end] = np.arange(first, first + end - done, dtype=np.uint32) + np.uint32(chunk.slot << 16)
+            self._chunks.live[chunk.slot] += end - done
+            done, id_start = end, int(pages.id_ends[end - 1])
+        if n:
+            self._last = int(ordinals[-1])
+        return out
+
+    def amend(self, cold: int, *, age: int | None = None, row: int | None = None) -> None:
+        """Change a record of the last append. ValueError for others, and once `parts` were asked for."""
+        chunk = self._chunks.of(cold)
+        if not isinstance(chunk, OpenChunk):
+            raise ValueError("only records of the last append can be amended")
+        chunk.amend(int(cold) & 0xFFFF, age, row)
+
+    def read(self, cold: int) -> PageRecord:
+        """One record with its id. 2 to 5 us."""
+        return self._chunks.of(cold).page(int(cold) & 0xFFFF)
+
+    def records(self, colds: NDArray[np.uint32]) -> Records:
+        """The records (n,) of n numbers, with the fields of `page_record.Layout`.
+
+        Cost: some .1 us each in memory, a system call on disk, and 10 us for each chunk that has any.
+        """
+        slots, places = colds >> np.uint32(16), (colds & np.uint32(0xFFFF)).astype(np.int64)
+        out: Records = np.empty(len(colds), self._chunks.layout.dtype)
+        for slot in np.unique(slots).tolist():
+            here = slots == slot
+            out[here] = self._chunks.of(slot << 16).some(places[here])
+        return out
+
+    def id(self, cold: int) -> str:
+        """A page's id alone."""
+        chunk = self._chunks.of(cold)
+        return chunk.raw_id(chunk.fields(int(cold) & 0xFFFF)).decode()
+
+    def order(self, cold: int) -> int:
+        """A number that ascends with the records' ordinals, from memory; until `compact` moves one of them."""
+        return self._chunks.of(cold).rank << 16 | (int(cold) & 0xFFFF)
+
+    def ranks(self) -> NDArray[np.int64]:
+        """Per slot what `order` begins with; until the next `append` or `compact`."""
+        return self._chunks.ranks
+
+    def left(self, colds: NDArray[np.uint32] | int) -> None:
+        """The pages of these records are live no more. ValueError where they are more than the chunk has."""
+        slots = np.atleast_1d(np.asarray(colds, np.uint32)) >> 16
+        live = self._chunks.live
+        np.subtract.at(live, slots, 1)
+        least = live[slots].min(initial=1)
+        if least < 0:
+            raise ValueError("more records have left a chunk than it has")
+        self._deaths += len(slots)
+        if least == 0 or self._deaths >= self._chunks.capacity // 16:
+            self._look = True
+
+    def due(
+        self, after: int | None, until: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.uint32], NDArray[np.uint32], NDArray[np.int64]]:
+        """Times, numbers, rows and ordinals (n,) of all records with `after < time <= until`, also of those that
+        left, in the order of time and ordinal. `after` None is before all times.
+
+        Cost: chunks without such times are passed over; of others only these are read where the last call's
+        `until` is `after`, and some seven blocks more otherwise.
+        """
+        found = [*self.due_by_chunk(after, until)]
+        due = np.concatenate([np.empty(0, page_due.DUE), *(entries for _, entries in found)])
+        colds = np.concatenate([np.empty(0, np.uint32), *(numbers for numbers, _ in found)])
+        order = np.lexsort((due["ordinal"], due["time"]))
+        return due["time"][order], colds[order], due["row"][order], due["ordinal"][order]
+
+    def due_by_chunk(self, after: int | None, until: int) -> Iterator[tuple[NDArray[np.uint32], NDArray[np.void]]]:
+        """As `due`, chunk by chunk: numbers (n,), and entries (n,) with the fields of `page_due.DUE`, by time."""
+        begin = page_due.FIRST if after is None else after
+        for chunk in self._chunks.in_order:
+            due = chunk.due(begin, until)
+            yield due["place"] | np.uint32(chunk.slot << 16), due
+
+    def chunks(self) -> Iterator[tuple[NDArray[np.uint32], Records]]:
+        """Chunk by chunk, in order: numbers (n,), and records (n,) with the fields of `page_record.Layout`, also of
+        those that left. Reads everything but ids."""
+        for chunk in self._chunks.in_order:
+            yield chunk.colds(), chunk.records()
+
+    def compact(self, is_live: IsLive) -> RecordMoves | None:
+        """At a batch boundary, one step: chunks without a live record go, and one or two neighbours of which half
+        is dead become one. Returns rows and the new numbers of their records, None mostly.
+
+        Cost: nothing where nothing has left; a step is some 10 to 20 ms.
+        """
+        if not self._look:
+            return None
+        self._look = False
+        self._deaths = 0
+        chunks = self._chunks
+        self.compactions += chunks.drop_empty()
+        chosen = page_compaction.choose(chunks.in_order, chunks.live, chunks.capacity)
+        if chosen is None:
+            return None
+        old = [chunk for chunk in chunks.in_order[chosen] if isinstance(chunk, SealedChunk)]
+        made, moves = page_compaction.rewrite(old, chunks.number, chunks.take_slot(), is_live)
+        chunks.number += 1
+        self.compactions += 1
+        chunks.replace(chosen, made, len(moves.rows))
+        self._look = True
+        return moves
+
+    def nbytes(self) -> int:
+        """Bytes of memory in use."""
+        return sum(chunk.nbytes() for chunk in self._chunks.in_order) + self._chunks.live.nbytes
+
+    def disk_bytes(self) -> int:
+        """Bytes of the files that it reads from."""
+        return sum(chunk.source.disk_bytes() for chunk in self._chunks.in_order)
+
+    def parts(self) -> list[SnapshotPart]:
+        """All of it, at a batch boundary. A chunk that is on disk already has no arrays."""
+        if self._chunks.settle():
+            self._look = True
+        return page_snapshot.parts(self._chunks, self._last)
+
+    def on_disk(self, file: SealedFile) -> None:
+        """A chunk's arrays are now in a file: read them there, and let go of the memory. Others are ignored."""
+        for chunk in self._chunks.in_order:
+            if isinstance(chunk, SealedChunk) and chunk.name == file.name:
+                if dict(file.facts) != msgspec.to_builtins(chunk.facts):
+                    raise damaged_store(f"{file.path} is another chunk than {chunk.name}")
+                chunk.move(FileChunk(file, self._files))
+                self._look = True
+
+    def restore(self, parts: Iterable[SnapshotPart]) -> None:
+        """Take over what `parts` gave, in a store of which nothing was used. Raises StateDamaged.
+
+        Of sealed chunks only the facts are looked at; what is read of them later is verified then.
+        """
+        self._last = page_snapshot.restore(self._chunks, parts)
+        self._look = True
+
+    def check(self) -> None:
+        """Every checksum, order and count, of all ids, too; linear. Raises StateDamaged."""
+        self._chunks.settle()
+        self._chunks.check(self._last)
+        for chunk in self._chunks.in_order:
+            chunk.check()
+
+    def close(self) -> None:
+        """Close files."""
+        self._files.close_all()
+
+    def _check(self, pages: PageColumns, id_bytes: int) -> None:
+        n, sketch_words = len(pages.ordinals), self._chunks.layout.sketch_words
+        if any(len(column) != n for column in pages) or pages.sketches.shape[1:] != (sketch_words,):
+            raise ValueError("the columns of records do not fit together")
+        if n and (pages.ordinals[0] <= self._last or (np.diff(pages.ordinals) <= 0).any()):
+            raise ValueError("records come in the order of their ordinals")
+        lengths = np.diff(pages.id_ends.astype(np.int64), prepend=0)
+        if n and (lengths.min() < 0 or lengths.max() > MAX_ID or int(pages.id_ends[-1]) != id_bytes):
+            raise ValueError(f"ids lie one behind the other, of at most {MAX_ID} bytes")

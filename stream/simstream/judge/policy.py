@@ -1,0 +1,121 @@
+"""Policies: all but the log that decides a verdict."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from decimal import Decimal, InvalidOperation
+from fractions import Fraction
+from hashlib import blake2b
+from typing import Final, Literal
+
+import msgspec
+
+from simstream.errors import SettingsError
+from simstream.index.plan import MAX_DISTANCE
+from simstream.model import MatchLimits
+from simstream.text.recipe import Recipe
+
+SEMANTICS: Final = 1
+"""Version of the rules by which a log becomes verdicts; raised whenever a verdict changes."""
+MAX_WINDOW_MS: Final = 1 << 53
+Link = Literal["any", "canonical"]
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What decides verdicts over a log of one recipe.
+
+    A pair with a short page must keep to `short_distance` and `short_agreement`, which are at least as strict as
+    the others. Where `short_words` is 0 no page is short, and the three are no part of the id.
+    """
+
+    recipe_id: str
+    sketch_bits: int
+    distance: int
+    """Greatest Hamming distance of a candidate."""
+    agreement: int
+    """Least number of agreeing sketch bits of a match; 0 where the recipe has no sketch."""
+    window_ms: int | None
+    link: Link
+    short_words: int = 0
+    """Pages with fewer distinct words are short."""
+    short_distance: int = 0
+    short_agreement: int = 0
+
+    @property
+    def limits(self) -> MatchLimits:
+        """Of a pair of which neither page is short."""
+        return MatchLimits(self.distance, self.agreement)
+
+    @property
+    def short_limits(self) -> MatchLimits | None:
+        """Of a pair with a short page; None where no page is short."""
+        return MatchLimits(self.short_distance, self.short_agreement) if self.short_words else None
+
+    @property
+    def id(self) -> str:
+        """8 hex digits over all of it and the version of the semantics."""
+        names = [name for name in self.__slots__ if self.short_words or not name.startswith("short_")]
+        fields = [getattr(self, name) for name in names]
+        content = msgspec.json.encode([SEMANTICS, *fields])
+        return blake2b(content, digest_size=4, person=b"simstream policy").hexdigest()
+
+
+def least_agreement(similarity: str | float | Decimal, bits: int) -> int:
+    """ceil(bits (1 + S) / 2), exactly, for the decimal S as it is written. Raises SettingsError."""
+    try:
+        exact = Fraction(Decimal(str(similarity)))
+    except (InvalidOperation, ValueError, OverflowError) as error:
+        raise SettingsError(f"similarity is {similarity!r}", "use a number from 0 to 1") from error
+    if not 0 <= exact <= 1:
+        raise SettingsError(f"similarity is {similarity}", "use a number from 0 to 1")
+    return -(-bits * (1 + exact) // 2)
+
+
+def make_policy(
+    recipe: Recipe,
+    recipe_id: str,
+    distance: int | None = None,
+    similarity: str | float | Decimal | None = None,
+    window_ms: int | None = None,
+    link: Link = "any",
+) -> Policy:
+    """The policy for a recipe; what is None comes from the recipe. Raises SettingsError where out of range.
+
+    The recipe's rule for short pages goes with it, unless it asks no more than `distance` and `similarity` do.
+    """
+    distance = recipe.distance if distance is None else distance
+    if not isinstance(distance, int) or not 0 <= distance <= MAX_DISTANCE:
+        raise SettingsError(f"distance is {distance!r}", f"use 0 to {MAX_DISTANCE}")
+    if window_ms is not None and not 0 < window_ms <= MAX_WINDOW_MS:
+        raise SettingsError(f"window is {window_ms} ms", f"use 1 to {MAX_WINDOW_MS} ms, or none")
+    if link not in ("any", "canonical"):
+        raise SettingsError(f"link is {link!r}", "use any or canonical")
+    bits = recipe.sketch_bits
+    if bits == 0 and similarity is not None:
+        raise SettingsError(
+            f"similarity is {similarity}, but the recipe {recipe.name} has no sketch",
+            "leave similarity out, or use a recipe with a sketch",
+        )
+    chosen = recipe.similarity if similarity is None else similarity
+    limits = MatchLimits(distance, _agreement(chosen, bits))
+    policy = Policy(recipe_id, bits, *limits, window_ms, link)
+    strict = _short_limits(recipe, limits)
+    if recipe.short_words == 0 or strict == limits:
+        return policy
+    return replace(
+        policy, short_words=recipe.short_words, short_distance=strict.distance, short_agreement=strict.agreement
+    )
+
+
+def _short_limits(recipe: Recipe, limits: MatchLimits) -> MatchLimits:
+    """The stricter of what the recipe asks for where a page is short, and what is asked of every pair."""
+    distance = recipe.distance if recipe.short_distance is None else recipe.short_distance
+    similarity = recipe.similarity if recipe.short_similarity is None else recipe.short_similarity
+    return MatchLimits(
+        min(limits.distance, distance), max(limits.agreement, _agreement(similarity, recipe.sketch_bits))
+    )
+
+
+def _agreement(similarity: str | float | Decimal | None, bits: int) -> int:
+    return least_agreement(similarity, bits) if bits and similarity is not None else 0

@@ -1,0 +1,239 @@
+"""The resolver: decides the verdict of each accepted page, in order.
+
+It follows the table "A page's life" of the design line by line. A batch is looked up in the index at once; what
+the index answers are entries, and which of their pages are live is decided here, page after page.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simstream.files import SnapshotPart
+from simstream.files.layer import FileSystem
+from simstream.files.sealed import SealedFile
+from simstream.index.index import Index
+from simstream.judge import lookups, store_check, store_parts
+from simstream.judge.arrivals import Arrival, arrivals, ids_of
+from simstream.judge.batch import PageBatch
+from simstream.judge.candidates import WIDE, LivePage, compare
+from simstream.judge.closest import BestMatch, ClosestFinder
+from simstream.judge.expiry import Beat
+from simstream.judge.lookups import KnownCluster, KnownPage, Match
+from simstream.judge.nearby import NearbyPages, nearby
+from simstream.judge.policy import Policy
+from simstream.judge.sizes import GrownCluster, SizeAlert
+from simstream.judge.store import LivePages
+from simstream.judge.verdicts import VerdictMaker
+from simstream.judge.versions import EarlierVersion
+from simstream.model import U64, FingerprintColumns, PageKind, PageSource, Verdict
+from simstream.wire.frame import take
+
+MAX_PAGES = 4096
+"""Pages of one batch: they are compared with one another."""
+
+
+class Resolver:
+    """Judges accepted pages under one policy. Its state is a function of the pages in their order.
+
+    `index` must be empty and made for the policy's limits and sketch; `alert` says which clusters are noticed as
+    out of proportion, and decides nothing; `beat` is called between the steps of long work.
+    """
+
+    def __init__(
+        self, policy: Policy, index: Index, alert: SizeAlert | None = None, *, beat: Beat = lambda: None
+    ) -> None:
+        self.policy = policy
+        self._any = policy.link == "any"
+        self._store = LivePages(index, policy.window_ms, not self._any, alert or SizeAlert(), beat)
+        self._closest = ClosestFinder(policy, self._store)
+        self._verdicts = VerdictMaker(policy, self._store)
+
+    @property
+    def live_pages(self) -> int:
+        """How many pages are live."""
+        return self._store.live_pages
+
+    @property
+    def stream_time(self) -> int | None:
+        """ms since 1970; None before the first readable page."""
+        return self._store.stream_time
+
+    @property
+    def largest_cluster(self) -> int:
+        """Live pages of the largest cluster."""
+        return self._store.sizes.largest
+
+    @property
+    def cluster_sizes(self) -> Mapping[int, int]:
+        """How many clusters have so many live pages."""
+        return self._store.sizes.clusters
+
+    @property
+    def window_span_ms(self) -> int:
+        """From the beginning of the oldest bucket that holds an entry to stream time; 0 without a window."""
+        return self._store.span_ms
+
+    def outgrown(self) -> list[GrownCluster]:
+        """Clusters out of proportion, each once when it becomes so and at each doubling; see `judge/sizes`."""
+        return self._store.outgrown()
+
+    def nbytes(self) -> dict[str, int]:
+        """Memory by part, in bytes."""
+        return store_parts.nbytes(self._store)
+
+    def parts(self) -> list[SnapshotPart]:
+        """All state but for `stream_time` and `live_pages`, for a snapshot; between two calls of `judge`."""
+        return store_parts.parts(self._store)
+
+    def restore(self, parts: Sequence[SnapshotPart], stream_time: int | None, live_pages: int) -> None:
+        """Take over what `parts` gave, before anything is judged. Raises StateDamaged."""
+        store_parts.restore(self._store, parts, stream_time, live_pages)
+
+    def check(self) -> None:
+        """Whether all parts of the state agree with one another; linear. Raises StateDamaged."""
+        store_check.check(self._store)
+
+    def on_disk(self, files: FileSystem, found: Iterable[SealedFile]) -> None:
+        """These files hold immutable parts from now on: read them there."""
+        store_parts.on_disk(self._store, files, found)
+
+    def close(self) -> None:
+        """End the thread that merges, and close files."""
+        self._store.close()
+
+    def judge(
+        self, columns: FingerprintColumns, time: NDArray[np.int64], ordinal: int, sources: Sequence[PageSource]
+    ) -> list[Verdict]:
+        """Judge n pages with accepted times (n,), the first of which has this ordinal.
+
+        Cost: the index's lookups, and some 20 us a page plus what its matches cost.
+        """
+        verdicts: list[Verdict] = []
+        for at in range(0, len(columns), MAX_PAGES):
+            end = min(at + MAX_PAGES, len(columns))
+            part = columns if end - at == len(columns) else take(columns, at, end)
+            verdicts += self._judge(part, time[at:end], ordinal + at, sources[at:end])
+        return verdicts
+
+    def _judge(
+        self, columns: FingerprintColumns, time: NDArray[np.int64], ordinal: int, sources: Sequence[PageSource]
+    ) -> list[Verdict]:
+        readable = columns.kind == PageKind.READABLE
+        short = columns.words < self.policy.short_words
+        self._begin(columns, time, ordinal, short, readable)
+        numbers = itertools.count()
+        known = self._store.known(columns.identity)
+        verdicts = []
+        for page, rows in zip(arrivals(columns, time, short, ordinal, sources), known, strict=True):
+            if page.kind == PageKind.READABLE:
+                verdicts.append(self._readable(page, rows, next(numbers)))
+            else:
+                verdicts.append(self._other(page, rows))
+        self._store.settle()
+        return verdicts
+
+    def _begin(
+        self,
+        columns: FingerprintColumns,
+        time: NDArray[np.int64],
+        ordinal: int,
+        short: NDArray[np.bool_],
+        readable: NDArray[np.bool_],
+    ) -> None:
+        """The readable pages as a batch, each with a row."""
+        ids, id_ends = columns.ids, columns.id_ends
+        if not readable.all():
+            ids, id_ends = ids_of(columns, readable)
+        batch = PageBatch(
+            ordinals=ordinal + np.flatnonzero(readable).astype(np.int64),
+            times=time[readable],
+            identities=columns.identity[readable],
+            fingerprints=columns.fingerprint[readable],
+            sketches=columns.sketch[readable],
+            short=short[readable],
+            buckets=self._store.buckets(time[readable]),
+            ids=ids,
+            id_ends=id_ends,
+        )
+        self._store.begin(batch)
+        self._closest.begin(batch)
+
+    def match(
+        self, fingerprints: U64, sketches: U64, words: NDArray[np.uint32], most: int | None = None
+    ) -> list[Match]:
+        """The pages that one page would match, closest first: its fingerprint (1,), sketch (1, S), words (1,).
+
+        All live pages under `any`, the canonical ones under `canonical`; `most` cuts the list.
+        """
+        return lookups.matches(self._store, self.policy, fingerprints, sketches, words, most)
+
+    def near(self, fingerprint: int, most: int | None = None) -> list[Match]:
+        """The pages within the policy's distance of a fingerprint, whatever their sketches say, nearest first."""
+        return lookups.near(self._store, fingerprint, most)
+
+    def page(self, identity: bytes) -> KnownPage | None:
+        """The live page with this identity."""
+        return lookups.page(self._store, identity)
+
+    def cluster_of(self, identity: bytes, most: int) -> KnownCluster | None:
+        """The cluster of that page, with its `most` oldest members."""
+        return lookups.cluster_of(self._store, identity, most)
+
+    def cluster(self, cluster_id: int, most: int) -> KnownCluster | None:
+        """The cluster of this id, if it ever had two pages."""
+        return lookups.cluster(self._store, cluster_id, most)
+
+    def meets(self, columns: FingerprintColumns, time: NDArray[np.int64], distance: int = WIDE) -> NearbyPages:
+        """What one page (columns of one row, accepted time (1,)) would meet, were it judged now. Nothing changes.
+
+        Candidates are all live pages within `distance`, and within the policy's; see `judge/nearby`. Cost: linear
+        in the live pages, a few ns each.
+        """
+        [page] = arrivals(columns, time, columns.words < self.policy.short_words, 0, [PageSource("", 0, 0)])
+        readable = page.kind == PageKind.READABLE
+        found = nearby(page, page.time, self._store, self.policy, distance) if readable else []
+        return NearbyPages(found, self.earlier(page.identity), self.live_pages, self.stream_time)
+
+    def earlier(self, identity: bytes) -> LivePage | None:
+        """The live version of the page with this identity, which its next one would be compared with."""
+        return lookups.earlier(self._store, identity)
+
+    def _other(self, page: Arrival, known: Sequence[EarlierVersion]) -> Verdict:
+        """A page with nothing to compare: it may end its earlier version, and matches nothing."""
+        if page.kind in (PageKind.TOO_SHORT, PageKind.WITHDRAWN):
+            earlier = self._store.live_version(page.identity, known)
+            if earlier:
+                self._store.leave(earlier.row, page.identity)
+        word = {PageKind.UNREADABLE: "unreadable", PageKind.WITHDRAWN: "withdrawn"}.get(
+            PageKind(page.kind), "too_short"
+        )
+        return self._verdicts.of(page, word)
+
+    def _readable(self, page: Arrival, known: Sequence[EarlierVersion], number: int) -> Verdict:
+        """A page that is compared; `number` is its place in the batch."""
+        store, closest = self._store, self._closest
+        store.advance(page.time)
+        earlier = store.live_version(page.identity, known)
+        pair = compare(page, earlier, self.policy) if earlier else None
+        if earlier and pair and pair.fails is not None:
+            store.leave(earlier.row, page.identity)
+            earlier = None
+        best, ties = closest.choose(page, number, earlier.row if earlier else 0)
+        entry = closest.twin(number) if self._any else 0
+        tied, merged = store.tie(ties) if ties else (None, [])
+        if earlier and pair and tied is not None:
+            age, best, word = earlier.age, BestMatch(0, pair.distance, pair.agreement), "unchanged"
+            cluster = store.renew(number, entry, earlier.row, age, tied)
+        else:
+            age, word = page.ordinal, "near_duplicate" if best else "new"
+            cluster = store.add(number, entry, tied)
+        verdict = self._verdicts.of(page, word, cluster, age, merged, best)
+        if store.is_late(page.time):
+            store.leave_at_once(number)
+        else:
+            store.look(cluster)
+        return verdict

@@ -1,0 +1,191 @@
+"""All that a judge knows: what the log has said so far, and what the live pages are.
+
+A function of the frames that it was shown, in the order of the log, and of the policy. It can be given as parts and
+facts, and be taken over from them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from simstream.errors import StateDamaged, WrongLog, WrongPolicy, WrongRecipe
+from simstream.files import SnapshotPart
+from simstream.files.layer import FileSystem
+from simstream.files.part import Fact
+from simstream.files.sealed import SealedFile
+from simstream.index.index import Index
+from simstream.judge.acceptor import AcceptedPages, Acceptor, IgnoreReason
+from simstream.judge.expiry import Beat
+from simstream.judge.policy import Policy
+from simstream.judge.resolver import Resolver
+from simstream.judge.sizes import SizeAlert
+from simstream.model import PageSource, Record, Verdict
+from simstream.wire import frame as frames
+
+MEMTABLE_LIMIT = 4096
+"""Entries that every query scans, until they are sealed."""
+DELETE = "delete the folder: what it holds is made anew from the log"
+
+
+class StateFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What of a snapshot is not in its parts; `JudgeState.facts` says it in this form."""
+
+    log_id: str
+    """Unique id of the topic `fingerprints` that it was made from."""
+    policy: str
+    recipe: str
+    sketch_bits: int
+    window_ms: int | None
+    link: str
+    frame: int
+    """The next frame of the log."""
+    ordinal: int
+    digest: str
+    positions: list[tuple[str, int, int]]
+    """(unique id of the source topic, partition, next offset), in the order in which they began"""
+    gaps: list[tuple[str, int, int]]
+    stream_time: int | None
+    live_pages: int
+
+
+class JudgeState:
+    """Acceptor, index and resolver of one policy. `background`: merge in a thread of its own.
+
+    `memtable_limit` decides no verdict, as nothing of the index does. `beat` is called at least every tenth of a
+    second or so while very many pages leave the window at once."""
+
+    def __init__(
+        self,
+        policy: Policy,
+        alert: SizeAlert | None = None,
+        *,
+        background: bool = False,
+        memtable_limit: int = MEMTABLE_LIMIT,
+        beat: Beat = lambda: None,
+    ) -> None:
+        self.policy = policy
+        self.acceptor = Acceptor(policy.recipe_id, policy.sketch_bits // 64)
+        self.index = make_index(policy, background=background, memtable_limit=memtable_limit)
+        self.resolver = Resolver(policy, self.index, alert, beat=beat)
+
+    def judge(self, record: Record) -> list[Verdict] | IgnoreReason:
+        """The verdicts of the next record of the log, or why its frame is ignored."""
+        accepted = self.accept(record)
+        return self.resolve([accepted]) if isinstance(accepted, AcceptedPages) else accepted
+
+    def accept(self, record: Record) -> AcceptedPages | IgnoreReason:
+        """What counts of the next record of the log. All that is accepted must be resolved, in order."""
+        return self.acceptor.accept(record.offset, record.value or b"", record.timestamp)
+
+    def resolve(self, accepted: Sequence[AcceptedPages]) -> list[Verdict]:
+        """The verdicts of successive accepted frames, judged together: each batch costs about a ms of its own."""
+        if not accepted:
+            return []
+        sources = [
+            PageSource(frame.header.topic, frame.header.partition, offset)
+            for frame in accepted
+            for offset in frame.columns.offset.tolist()
+        ]
+        columns = frames.joined([frame.columns for frame in accepted])
+        time = accepted[0].time if len(accepted) == 1 else np.concatenate([frame.time for frame in accepted])
+        return self.resolver.judge(columns, time, accepted[0].ordinal, sources)
+
+    def parts(self) -> list[SnapshotPart]:
+        """Between two records: all that is large, for a snapshot."""
+        return self.resolver.parts()
+
+    def facts(self, log_id: str) -> dict[str, Fact]:
+        """Between two records: the rest of it."""
+        acceptor, policy, resolver = self.acceptor, self.policy, self.resolver
+        facts = StateFacts(
+            log_id=log_id,
+            policy=policy.id,
+            recipe=policy.recipe_id,
+            sketch_bits=policy.sketch_bits,
+            window_ms=policy.window_ms,
+            link=policy.link,
+            frame=acceptor.next_frame,
+            ordinal=acceptor.ordinal,
+            digest=acceptor.digest_hex,
+            positions=[(*key, offset) for key, offset in acceptor.positions.items()],
+            gaps=[(*key, offset) for key, offset in sorted(acceptor.gaps.items())],
+            stream_time=resolver.stream_time,
+            live_pages=resolver.live_pages,
+        )
+        made: dict[str, Fact] = msgspec.to_builtins(facts)
+        return made
+
+    def restore(self, parts: Sequence[SnapshotPart], facts: Mapping[str, Any], log_id: str) -> None:
+        """Take over what `parts` and `facts` gave, before anything is judged.
+
+        Raises WrongLog, WrongRecipe, WrongPolicy, StateDamaged where it cannot be of a judge like this one.
+        """
+        known = state_facts(facts)
+        _check_log(known, log_id)
+        if known.recipe != self.policy.recipe_id:
+            raise WrongRecipe(
+                f"the state is of recipe {known.recipe}, this is {self.policy.recipe_id}",
+                "use that recipe, or another folder for the state",
+            )
+        if known.policy != self.policy.id:
+            raise WrongPolicy(
+                f"the state is of policy {known.policy}, this is {self.policy.id}",
+                "use the same distance, similarity, window and link, or another folder for the state",
+            )
+        _take_up(self.acceptor, known)
+        self.resolver.restore(parts, known.stream_time, known.live_pages)
+
+    def on_disk(self, files: FileSystem, found: Iterable[SealedFile]) -> None:
+        """These files hold immutable parts from now on: read them there, and let go of the memory."""
+        self.resolver.on_disk(files, found)
+
+    def check(self) -> None:
+        """Whether all its parts agree with one another; linear, for `state verify`. Raises StateDamaged."""
+        self.resolver.check()
+
+    def close(self) -> None:
+        """End the thread that merges, and close files."""
+        self.resolver.close()
+
+
+def accepted_by(facts: Mapping[str, Any], log_id: str) -> Acceptor:
+    """The acceptor of a snapshot alone. Raises StateDamaged, WrongLog where it is of another log."""
+    known = state_facts(facts)
+    _check_log(known, log_id)
+    acceptor = Acceptor(known.recipe, known.sketch_bits // 64)
+    _take_up(acceptor, known)
+    return acceptor
+
+
+def _check_log(known: StateFacts, log_id: str) -> None:
+    if known.log_id != log_id:
+        raise WrongLog(
+            f"the state was made from the log {known.log_id}, this one is {log_id}",
+            "it belongs to another topic fingerprints: choose another folder",
+        )
+
+
+def _take_up(acceptor: Acceptor, known: StateFacts) -> None:
+    acceptor.positions = {(topic, partition): offset for topic, partition, offset in known.positions}
+    acceptor.gaps = {(topic, partition): offset for topic, partition, offset in known.gaps}
+    acceptor.next_frame, acceptor.ordinal = known.frame, known.ordinal
+    acceptor.digest = int(known.digest, 16)
+
+
+def state_facts(facts: Mapping[str, Any]) -> StateFacts:
+    """The facts of a snapshot. Raises StateDamaged where they are not those of a judge."""
+    own = {name: facts[name] for name in StateFacts.__struct_fields__ if name in facts}
+    try:
+        return msgspec.convert(own, StateFacts)
+    except msgspec.ValidationError as error:
+        raise StateDamaged(f"the state's manifest says things that do not fit ({error})", DELETE) from error
+
+
+def make_index(policy: Policy, *, background: bool = False, memtable_limit: int = MEMTABLE_LIMIT) -> Index:
+    """An empty index that answers for this policy."""
+    sketch_words, short = policy.sketch_bits // 64, policy.short_limits
+    return Index(None, sketch_words, *policy.limits, memtable_limit, short, background=background)

@@ -1,0 +1,326 @@
+"""The live pages: by identity, by entry of the index, by cluster and by time.
+
+Under `link = "any"` every live page stands in the index; under `link = "canonical"` only the canonical page of
+each cluster does, and the next oldest member takes its place when it leaves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simstream.index.index import Index
+from simstream.judge.batch import PageBatch
+from simstream.judge.candidates import LivePage
+from simstream.judge.changes import BatchChanges
+from simstream.judge.clusters import Cluster, Clusters
+from simstream.judge.departures import PageDepartures
+from simstream.judge.directory import Directory
+from simstream.judge.expiry import FEW, Beat, Expiry, Leaving
+from simstream.judge.pages.store import PageRecord, PageStore
+from simstream.judge.rows import FOUNDER, INDEXED, LIVE, Rows
+from simstream.judge.sizes import ClusterSizes, GrownCluster, SizeAlert
+from simstream.judge.versions import EarlierVersion, versions
+from simstream.kernels.judge.choose import LiveColumns
+from simstream.model import U64
+
+DELETE = "delete the folder: it is made anew from the log"
+BUCKETS = 8
+"""Into so many buckets a window is cut; about one more is held."""
+
+
+class LivePages:
+    """Adds and removes live pages so that directory, index, clusters, window and page store always agree.
+
+    Works batch by batch: `begin` gives every page of a batch a row and a record, `add` makes it live, `settle`
+    hands to index and directory what has stayed, and takes from them what has left.
+    """
+
+    def __init__(
+        self,
+        index: Index,
+        window_ms: int | None,
+        canonical_only: bool,
+        alert: SizeAlert,
+        beat: Beat = lambda: None,
+    ) -> None:
+        self.index = index
+        self.window_ms = window_ms
+        self.canonical_only = canonical_only
+        self.stream_time: int | None = None
+        self.live_pages = 0
+        self.reindexed = 0
+        """Changes where pages are indexed in the middle of a batch: a query made before misses them."""
+        self.rows = Rows()
+        self.pages = PageStore(index.sketch_words)
+        self.directory = Directory()
+        self.clusters = Clusters(self.rows, lambda row: self.record(row).age)
+        self.sizes = ClusterSizes(alert)
+        self._beat = beat
+        self._expiry = Expiry(self.rows, self.pages, window_ms, beat) if window_ms is not None else None
+        self._bucket_ms = max(1, window_ms // BUCKETS) if window_ms is not None else None
+        self._changes = BatchChanges(index, self.rows, self.pages, self.directory, self.buckets, beat)
+        self._departures = PageDepartures(self.rows, self.clusters, self.sizes, self._changes, canonical_only)
+        self._buckets_dropped = 0
+        self._read: tuple[int, PageRecord] | None = None
+        """The record that was read last; forgotten where records change or get other places."""
+
+    def begin(self, batch: PageBatch) -> None:
+        """Give every page of a batch a row and a record; none is live yet."""
+        self._changes.batch, self._read = batch, None
+        batch.rows = self.rows.take(len(batch))
+        batch.colds = self.pages.append(
+            ordinals=batch.ordinals,
+            times=batch.times,
+            identities=batch.identities,
+            fingerprints=batch.fingerprints,
+            sketches=batch.sketches,
+            short=batch.short,
+            rows=batch.rows,
+            ids=batch.ids,
+            id_ends=batch.id_ends,
+        )
+        self.rows.table.column("cold")[batch.rows] = batch.colds
+
+    def buckets(self, times: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The bucket (n,) of each time (n,)."""
+        return np.zeros_like(times) if self._bucket_ms is None else times // self._bucket_ms
+
+    @property
+    def span_ms(self) -> int:
+        """From the beginning of the oldest bucket of the index to stream time; 0 without a window or entries."""
+        buckets = self.index.buckets if self._bucket_ms is not None else []
+        if not buckets or self._bucket_ms is None or self.stream_time is None:
+            return 0
+        return max(0, self.stream_time - buckets[0] * self._bucket_ms)
+
+    def record(self, row: int) -> PageRecord:
+        """What is kept of a page. A few us; of the page that was asked for last, nothing."""
+        cold = self.rows.table.cold[row]
+        if self._read is None or self._read[0] != cold:
+            self._read = cold, self.pages.read(cold)
+        return self._read[1]
+
+    def id_of(self, row: int) -> str:
+        """A page's id. A few us."""
+        return self.record(row).id
+
+    def live_page(self, row: int) -> LivePage:
+        """A live page with its cluster, for those who ask."""
+        return LivePage(self.record(row), self.clusters.id(self.clusters.of(row)))
+
+    def ordinal_rank(self, row: int) -> int:
+        """Ascends with the ordinals of pages, and costs less to know."""
+        return self.pages.order(self.rows.table.cold[row])
+
+    def columns(self) -> LiveColumns:
+        """What says which page stands for an entry, and in which cluster; until anything changes."""
+        return LiveColumns(**self.rows.columns(), **self.clusters.columns(), ranks=self.pages.ranks())
+
+    @property
+    def promoted(self) -> Sequence[int]:
+        """Rows indexed since `settle` in place of a canonical page that left: a query made before misses them."""
+        return self._changes.promoted
+
+    def fingerprints(self, rows: Sequence[int]) -> U64:
+        """The fingerprints (n,) of stored pages."""
+        if len(rows) <= FEW:
+            return np.array([self.record(row).fingerprint for row in rows], np.uint64)
+        found: U64 = self.pages.records(self.rows.table.column("cold")[np.array(rows, np.uint32)])["fingerprint"]
+        return found
+
+    def known(self, identities: NDArray[np.uint64]) -> list[Sequence[EarlierVersion]]:
+        """For each of n identities (n, 2) the pages that may be its live one; between two batches, or at the
+        beginning of one. Cost: next to nothing where there is none; some 3 us each."""
+        return versions(self.directory, self.rows, self.pages, identities)
+
+    def live_version(self, identity: bytes, known: Iterable[EarlierVersion]) -> EarlierVersion | None:
+        """The live page with this identity. `known` are those of `known`, which may have left since."""
+        row = self._changes.batch.live.get(identity)
+        if row is not None:
+            return EarlierVersion.of(self.record(row), row) if row and self.rows.is_live(row) else None
+        for version in known:
+            if version.identity == identity and self.rows.is_live(version.row):
+                return version
+        return None
+
+    def earliest(self, entry: int) -> int:
+        """The row of the indexed live page of least ordinal that has this entry; 0 for none."""
+        return self.rows.earliest(entry)
+
+    def advance(self, time: int) -> None:
+        """Advance stream time to a readable page's time; pages that the window leaves behind go."""
+        if self.stream_time is None or time > self.stream_time:
+            self.stream_time = time
+            if self._expiry is not None and self.window_ms is not None:
+                self._expire(self._expiry.due(time - self.window_ms))
+
+    def _expire(self, due: Iterable[Leaving]) -> None:
+        """Let live pages leave, one by one or many at once: what is live afterwards is the same."""
+        for rows, colds in due:
+            if len(rows) > FEW:
+                self._departures.leave(rows, colds)
+                self.live_pages -= len(rows)
+            else:
+                for row in rows.tolist():
+                    self.leave(row, self.record(row).identity)
+        self._departures.promote()
+        self.reindexed = self._changes.reindexed
+
+    def is_late(self, time: int) -> bool:
+        """Whether a page of this time is outside the window already."""
+        if self.window_ms is None or self.stream_time is None:
+            return False
+        return time <= self.stream_time - self.window_ms
+
+    def tie(self, clusters: Collection[Cluster]) -> tuple[Cluster, list[int]]:
+        """Make distinct clusters one, as `Clusters.tie`."""
+        if len(clusters) == 1:
+            return self.clusters.tie(clusters)
+        before = [self.clusters.size(cluster) for cluster in clusters]
+        survivor, merged = self.clusters.tie(clusters)
+        self.sizes.tied(self.clusters.id(survivor), survivor, self.clusters.size(survivor), before, merged)
+        return survivor, merged
+
+    def add(self, number: int, entry: int, cluster: Cluster | None) -> Cluster:
+        """Make page `number` of the batch live, in a cluster or, for None, in one of its own.
+
+        `entry` is that of an indexed page with exactly its key and bucket; 0 for none.
+        """
+        row = self._arrive(number)
+        if cluster is None:
+            joined = -row
+            self.sizes.joined(1)
+        else:
+            joined = self.clusters.join(cluster, row, int(self._changes.batch.ordinals[number]))
+            self.sizes.joined(self.clusters.size(joined))
+        if not self.canonical_only:
+            self._index(number, row, entry)
+        elif self.clusters.oldest(joined) == row:
+            self._index(number, row, 0)
+        return joined
+
+    def renew(self, number: int, entry: int, old: int, age: int, cluster: Cluster) -> Cluster:
+        """Let page `number` of the batch take the place of its earlier version, which leaves."""
+        alone = self.rows.table.state[old] == LIVE | INDEXED | FOUNDER
+        if alone and entry == old and old not in self._changes.batch.founders:
+            self._stay(number, old, age)
+            return cluster
+        row = self._arrive(number)
+        self._amend(self.rows.table.cold[row], age)
+        self.clusters.replace(old, row)
+        if not self.canonical_only or self.rows.table.state[old] & INDEXED:
+            self._index(number, row, entry)
+        self._forget(old, self._changes.batch.identity(number))
+        return -row if cluster < 0 else cluster
+
+    def _stay(self, number: int, row: int, age: int) -> None:
+        """Let page `number` of the batch have the row of its earlier version, which was alone with the same key."""
+        batch, table = self._changes.batch, self.rows.table
+        self._changes.replace(table.cold[row])
+        cold = int(batch.colds[number])
+        self._amend(cold, age, row)
+        table.cold[row] = cold
+        table.free(int(batch.rows[number]))
+        batch.rows[number] = row
+        batch.kept[number] = True
+        batch.live[batch.identity(number)] = row
+        self._expires(number, row)
+
+    def leave(self, row: int, identity: bytes) -> None:
+        """Take a live page out of everything. In a cluster that lives on, nothing else changes but its
+        canonical page."""
+        indexed = self.rows.table.state[row] & INDEXED
+        cluster = self.clusters.of(row)
+        size = self.clusters.size(cluster)
+        self.sizes.left(lambda: self.clusters.id(cluster), size - 1)
+        self.clusters.leave(row)
+        self._forget(row, identity)
+        if self.canonical_only and indexed and size > 1:
+            self._changes.promote(self.clusters.oldest(cluster))
+
+    def leave_at_once(self, number: int) -> None:
+        """As `leave`, of page `number` of the batch."""
+        batch = self._changes.batch
+        self.leave(batch.rows[number].item(), batch.identity(number))
+
+    def settle(self) -> None:
+        """Hand on what has stayed of the batch, and take from index, directory and page store what has left."""
+        self._changes.settle()
+        self._drop_buckets()
+        self.index.sweep()
+        self.index.settle()
+        for numbers in self.index.dropped_slices():
+            self.rows.give_back(numbers)
+            self._beat()
+        self._compact()
+
+    def _amend(self, cold: int, age: int, row: int | None = None) -> None:
+        self._read = None
+        self.pages.amend(cold, age=age, row=row)
+
+    def _arrive(self, number: int) -> int:
+        batch, row = self._changes.batch, int(self._changes.batch.rows[number])
+        self.rows.table.state[row] = LIVE
+        batch.live[batch.identity(number)] = row
+        self.live_pages += 1
+        self._expires(number, row)
+        return row
+
+    def _expires(self, number: int, row: int) -> None:
+        if self._expiry is not None:
+            batch = self._changes.batch
+            self._expiry.add(int(batch.times[number]), row, int(batch.colds[number]))
+
+    def _index(self, number: int, row: int, entry: int) -> None:
+        """Let a live page of the batch answer for an entry: a known one, one of the batch, or its own."""
+        batch = self._changes.batch
+        if not self.canonical_only:
+            entry = entry or batch.entry_of(batch.groups[number])
+            if entry:
+                self.rows.join(entry, row)
+                return
+        self._changes.entry(number, row)
+
+    def _forget(self, row: int, identity: bytes) -> None:
+        self._changes.leave(row, identity)
+        self.live_pages -= 1
+
+    def _drop_buckets(self) -> None:
+        """Free the files of buckets that the window has left behind."""
+        if self._bucket_ms is None or self.window_ms is None or self.stream_time is None:
+            return
+        below = (self.stream_time - self.window_ms + 1) // self._bucket_ms
+        if below != self._buckets_dropped:
+            self.index.drop_buckets(below)
+            self._buckets_dropped = below
+
+    def _compact(self) -> None:
+        self._read = None
+        moves = self.pages.compact(self.rows.are_live)
+        if moves is not None:
+            rows, colds = moves
+            self.rows.table.column("cold")[rows] = colds
+
+    def look(self, cluster: Cluster) -> None:
+        """Notice a cluster that is out of proportion."""
+        size = self.clusters.size(cluster)
+        if self.sizes.is_large(size, self.live_pages):
+            self.sizes.look(self.clusters.id(cluster), cluster, size)
+
+    def outgrown(self) -> list[GrownCluster]:
+        """Clusters noticed as out of proportion since the last call, as they are now."""
+        found = []
+        for cluster_id, cluster in self.sizes.noticed.items():
+            oldest = self.clusters.oldest(cluster)
+            if self.rows.is_live(oldest):
+                found.append(GrownCluster(cluster_id, self.clusters.size(cluster), self.id_of(oldest)))
+        self.sizes.noticed.clear()
+        return found
+
+    def close(self) -> None:
+        """End the thread that merges, and close files."""
+        self.index.close()
+        self.pages.close()

@@ -1,0 +1,66 @@
+"""Whether a store's parts agree with one another: for `state verify`, and for tests."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simstream.errors import StateDamaged
+from simstream.judge.rows import INDEXED, LIVE
+from simstream.judge.store import DELETE, LivePages
+
+
+def check(store: LivePages) -> None:
+    """Raises StateDamaged, which says what contradicts what. Linear, about 2 us a page; 41 bytes a page."""
+    store.index.check()
+    store.pages.check()
+    _check_counts(store)
+    _check_entries(store)
+
+
+def _check_counts(store: LivePages) -> None:
+    state = store.rows.table.column("state")[: store.rows.table.used]
+    live = int(((state & LIVE) != 0).sum())
+    found = sum(int(store.rows.are_live(records["row"], colds).sum()) for colds, records in store.pages.chunks())
+    if not found == live == len(store.directory) == store.live_pages:
+        raise StateDamaged(
+            f"{store.live_pages} pages are live, the rows say {live}, the page store {found}, and the directory "
+            f"{len(store.directory)}",
+            DELETE,
+        )
+
+
+def _check_entries(store: LivePages) -> None:
+    """Whether the index has each indexed page under its own fingerprint, sketch, length and bucket."""
+    by_row = _columns(store)
+    answering = 0
+    for numbers, keys, buckets in store.index.live_entries():
+        heads = np.array([store.rows.earliest(number) for number in numbers.tolist()], np.int64)
+        answering += sum(len(list(store.rows.pages(number))) for number in numbers.tolist())
+        if not len(heads):
+            continue
+        page = {name: column[heads] for name, column in by_row.items()}
+        same = (heads != 0) & (page["fingerprint"] == keys.fingerprints) & (page["short"] == keys.short)
+        same &= (page["sketch"] == keys.sketches).all(axis=1) & (store.buckets(page["time"]) == buckets)
+        if not same.all():
+            row = int(numbers[np.flatnonzero(~same)[0]])
+            raise StateDamaged(f"the index has entry {row} for another page than the page store", DELETE)
+    state = store.rows.table.column("state")[: store.rows.table.used]
+    indexed = int(((state & INDEXED) != 0).sum())
+    if answering != indexed:
+        raise StateDamaged(f"{indexed} pages should answer queries, the index has {answering}", DELETE)
+
+
+def _columns(store: LivePages) -> dict[str, NDArray[Any]]:
+    """What an entry is made of, by the rows of the live pages."""
+    used = store.rows.table.used
+    columns: dict[str, NDArray[Any]] = {}
+    for colds, records in store.pages.chunks():
+        live = store.rows.are_live(records["row"], colds)
+        for name in ("fingerprint", "sketch", "time", "short"):
+            values = records[name]
+            column = columns.setdefault(name, np.zeros((used, *values.shape[1:]), values.dtype))
+            column[records["row"][live]] = values[live]
+    return columns

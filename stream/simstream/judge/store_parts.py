@@ -1,0 +1,80 @@
+"""A store as the parts of a snapshot, and a store made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from simstream.errors import StateDamaged
+from simstream.files import SnapshotPart, sealed
+from simstream.files.layer import FileSystem
+from simstream.files.part import Fact
+from simstream.files.sealed import SealedFile
+from simstream.index.index import Index
+from simstream.judge.directory import has_secret
+from simstream.judge.pages.store import PageStore
+from simstream.judge.store import DELETE, LivePages
+
+
+def parts(store: LivePages) -> list[SnapshotPart]:
+    """All of it but `stream_time` and `live_pages`, between batches."""
+    return [
+        *store.index.parts(),
+        *store.rows.parts(),
+        *store.clusters.parts(),
+        store.directory.part(),
+        *store.pages.parts(),
+    ]
+
+
+def restore(store: LivePages, parts: Sequence[SnapshotPart], stream_time: int | None, live_pages: int) -> None:
+    """Take over what `parts` gave, in a store of which nothing was used. Raises StateDamaged."""
+    named = {part.name: part for part in parts}
+    try:
+        store.rows.restore(named)
+        store.clusters.restore(named)
+        directory = named["directory"]
+    except KeyError as error:
+        raise StateDamaged(f"the state lacks {error}", DELETE) from None
+    store.index.restore(part for part in parts if part.kind in Index.KINDS)
+    store.pages.restore(part for part in parts if part.kind in PageStore.KINDS)
+    if has_secret(directory):
+        store.directory.restore(directory)
+    else:
+        _place_again(store, directory.facts.get("count"))
+    store.stream_time, store.live_pages = stream_time, live_pages
+    sizes = store.clusters.sizes()
+    store.sizes.restore(sizes, live_pages - int(sizes.sum(dtype=np.int64)))
+
+
+def _place_again(store: LivePages, count: Fact) -> None:
+    """Fill the directory of an upgraded state, which has none: its pages have new identities.
+
+    Reads all records; about 1 us a page. Raises StateDamaged where the count does not agree.
+    """
+    for colds, records in store.pages.chunks():
+        live = store.rows.are_live(records["row"], colds)
+        store.directory.add(records["identity"][live], records["row"][live])
+    if len(store.directory) != count:
+        raise StateDamaged(f"the directory has {count} pages, the page store {len(store.directory)}", DELETE)
+
+
+def on_disk(store: LivePages, files: FileSystem, found: Iterable[SealedFile]) -> None:
+    """These files hold immutable parts from now on: read them there, and let go of the memory."""
+    for each in found:
+        if each.kind in PageStore.KINDS:
+            store.pages.on_disk(each)
+        elif each.kind in Index.KINDS:
+            store.index.mapped(each.name, sealed.open(files, each.path, verify=False).arrays)
+
+
+def nbytes(store: LivePages) -> dict[str, int]:
+    """Memory by part, in bytes."""
+    return {
+        **store.index.nbytes(),
+        "rows and chains": store.rows.nbytes(),
+        "clusters": store.clusters.nbytes(),
+        "directory": store.directory.nbytes(),
+        "page store": store.pages.nbytes(),
+    }

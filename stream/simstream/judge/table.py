@@ -1,0 +1,152 @@
+"""Tables: numbered records in numpy columns that the judge reads one by one and kernels read at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simstream.errors import StateDamaged
+from simstream.files import SnapshotPart
+from simstream.files.part import Fact
+
+FIRST_ROOM = 1024
+NONE = 0
+"""No record: number 0 is never given."""
+
+
+class RecordTable:
+    """Records of a few integers under numbers from 1 on, which are given again once they are free.
+
+    Each column of `layout` (name to type) is an attribute: a memoryview, which reads and writes plain Python
+    integers in some 30 ns, over a numpy array that `column` gives. Both are replaced when the table grows, so hold
+    none of them. Free records are threaded through the first column, which is uint32.
+    Memory: the columns, grown by half; what was never used is not touched.
+    """
+
+    def __init__(self, name: str, layout: Mapping[str, type]) -> None:
+        self.name = name
+        self._layout = dict(layout)
+        self._free_column = next(iter(layout))
+        self._columns: dict[str, NDArray[Any]] = {}
+        self._used = 1
+        self._free = NONE
+        self._free_count = 0
+        self._room = 0
+        self._grow(FIRST_ROOM)
+
+    def __getattr__(self, name: str) -> memoryview:  # only for type checkers: columns are set by `_grow`
+        raise AttributeError(name)
+
+    def __len__(self) -> int:
+        """How many records are in use."""
+        return self._used - 1 - self._free_count
+
+    @property
+    def used(self) -> int:
+        """One more than the greatest number ever given."""
+        return self._used
+
+    def column(self, name: str) -> NDArray[Any]:
+        """A column (room,) as an array; records from `used` on mean nothing."""
+        return self._columns[name]
+
+    def new(self) -> int:
+        """A free record's number; its columns hold whatever was left there."""
+        number = self._free
+        if number != NONE:
+            self._free = getattr(self, self._free_column)[number]
+            self._free_count -= 1
+            return number
+        number = self._used
+        if number == self._room:
+            self._grow(self._room + 1)
+        self._used += 1
+        return number
+
+    def take(self, count: int) -> NDArray[np.uint32]:
+        """The numbers of so many free records, as `new`."""
+        out = np.empty(count, np.uint32)
+        again = min(count, self._free_count)
+        threads = getattr(self, self._free_column)
+        for i in range(again):
+            out[i] = self._free
+            self._free = threads[self._free]
+        self._free_count -= again
+        fresh = count - again
+        if self._used + fresh > self._room:
+            self._grow(self._used + fresh)
+        out[again:] = np.arange(self._used, self._used + fresh, dtype=np.uint32)
+        self._used += fresh
+        return out
+
+    def free(self, number: int) -> None:
+        """Give a record back."""
+        getattr(self, self._free_column)[number] = self._free
+        self._free = number
+        self._free_count += 1
+
+    def free_all(self, numbers: NDArray[np.uint32]) -> None:
+        """Give records back, each once; a few ns each."""
+        if len(numbers):
+            threads = self._columns[self._free_column]
+            threads[numbers[:-1]] = numbers[1:]
+            threads[numbers[-1]] = self._free
+            self._free = int(numbers[0])
+            self._free_count += len(numbers)
+
+    def nbytes(self) -> int:
+        """Bytes of the records ever used."""
+        return sum(column.itemsize for column in self._columns.values()) * self._used
+
+    def part(self) -> SnapshotPart:
+        """All of it, for a snapshot."""
+        arrays = {name: column[: self._used] for name, column in self._columns.items()}
+        facts: dict[str, Fact] = {"free": self._free, "free_count": self._free_count, "used": len(self)}
+        return SnapshotPart(self.name, "table", facts, arrays, changes=True)
+
+    def restore(self, part: SnapshotPart) -> None:
+        """Take over what `part` gave. Raises StateDamaged where the columns do not fit together."""
+        sizes = {array.shape for array in part.arrays.values()}
+        kinds = {name: array.dtype for name, array in part.arrays.items()}
+        free, count = part.facts.get("free"), part.facts.get("free_count")
+        [shape] = sizes if len(sizes) == 1 else [(0,)]
+        if (
+            kinds != {name: np.dtype(kind) for name, kind in self._layout.items()}
+            or len(shape) != 1
+            or not isinstance(free, int)
+            or not isinstance(count, int)
+            or not (0 <= free < shape[0] and 0 <= count < shape[0])
+        ):
+            raise StateDamaged(f"the table {self.name} of the state does not fit together", "")
+        self._used = 1
+        self._grow(shape[0])
+        for name, array in part.arrays.items():
+            self._columns[name][: shape[0]] = array
+        self._used, self._free, self._free_count = shape[0], free, count
+
+    def free_numbers(self) -> NDArray[np.uint32]:
+        """The numbers that are free, in no particular order; linear in them. Raises StateDamaged."""
+        found, at = np.empty(self._free_count, np.uint32), self._free
+        threads = getattr(self, self._free_column)
+        for i in range(self._free_count):
+            if not 0 < at < self._used:
+                raise StateDamaged(f"the free records of the table {self.name} are no list", "")
+            found[i] = at
+            at = threads[at]
+        if at != NONE:
+            raise StateDamaged(f"the free records of the table {self.name} are more than were counted", "")
+        return found
+
+    def _grow(self, least: int) -> None:
+        room = max(least, FIRST_ROOM, self._room + self._room // 2)
+        for name, kind in self._layout.items():
+            column: NDArray[Any] = np.empty(room, kind)
+            if self._used > 1:
+                column[: self._used] = self._columns[name][: self._used]
+            column[0] = 0
+            self._columns[name] = column
+            setattr(self, name, memoryview(column.data))
+        self._room = room

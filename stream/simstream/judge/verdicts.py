@@ -1,0 +1,64 @@
+"""Verdicts as they are published: names and numbers for what the resolver has decided."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from simstream.judge.arrivals import Arrival
+from simstream.judge.closest import BestMatch
+from simstream.judge.clusters import Cluster
+from simstream.judge.policy import Policy
+from simstream.judge.store import LivePages
+from simstream.model import Verdict
+from simstream.wire.verdict import similarity
+
+
+class VerdictMaker:
+    """Makes verdicts under one policy, of what a store knows at the moment."""
+
+    def __init__(self, policy: Policy, store: LivePages) -> None:
+        self._policy_id = policy.id
+        bits = policy.sketch_bits
+        self._similarity = [similarity(agreement, bits) for agreement in range(bits + 1)]
+        self._store = store
+
+    def of(
+        self,
+        page: Arrival,
+        word: str,
+        cluster: Cluster = 0,
+        age: int = 0,
+        merged: Sequence[int] = (),
+        match: BestMatch | None = None,
+    ) -> Verdict:
+        """The verdict `word`; `cluster` is the page's own now, 0 for none, which it joined at the ordinal `age`.
+
+        `merged` are the ids of the clusters that this one took in.
+
+        `match` is named where the word is near_duplicate, and gives distance and similarity where there is one.
+        """
+        store = self._store
+        cluster_id = canonical = named = None
+        if cluster < 0:  # the page is alone: no record needs to be read
+            cluster_id, canonical = str(age), page.id
+        elif cluster:
+            cluster_id, canonical = str(store.clusters.id(cluster)), store.id_of(store.clusters.oldest(cluster))
+        if match and word == "near_duplicate":
+            named = store.id_of(match.row)
+        return Verdict(
+            id=page.id,
+            url=page.url,
+            verdict=word,
+            reason=page.reason or None,
+            near_duplicate_of=named,
+            distance=match.distance if match else None,
+            similarity=self._similarity[match.agreement] if match else None,
+            cluster_id=cluster_id,
+            canonical=canonical,
+            merged_clusters=tuple(map(str, merged)) if merged else (),
+            fingerprint=f"{page.fingerprint:016x}" if cluster else None,
+            policy=self._policy_id,
+            ordinal=page.ordinal,
+            time=page.time,
+            source=page.source,
+        )

@@ -1,0 +1,64 @@
+"""Versions: the live pages that successors come for, read for a whole batch at once and without their ids."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from simstream.judge.directory import Directory
+from simstream.judge.pages.store import PageRecord, PageStore
+from simstream.judge.rows import Rows
+from simstream.model import U64
+
+NONE: Final[tuple[EarlierVersion, ...]] = ()
+
+
+class EarlierVersion(msgspec.Struct, frozen=True, gc=False):
+    """What is to be known of a page when its next version comes; as `candidates.Compared`, of its row and age."""
+
+    row: int
+    identity: bytes
+    age: int
+    fingerprint: int
+    sketch: int
+    short: bool
+
+    @classmethod
+    def of(cls, record: PageRecord, row: int) -> EarlierVersion:
+        """Of a page's record."""
+        return cls(row, record.identity, record.age, record.fingerprint, record.sketch, record.short)
+
+
+def versions(directory: Directory, rows: Rows, pages: PageStore, identities: U64) -> list[Sequence[EarlierVersion]]:
+    """For each of n identities (n, 2) the pages that may be its live one: nearly always that or none.
+
+    They are as they are now: ask whether they have changed. Raises StateDamaged.
+    """
+    starts, found = directory.candidates(identities)
+    if not len(found):
+        return [NONE] * len(identities)
+    known = _read(rows, pages, found)
+    ends = starts.tolist()
+    return [known[ends[i] : ends[i + 1]] for i in range(len(identities))]
+
+
+def _read(rows: Rows, pages: PageStore, found: NDArray[np.uint32]) -> list[EarlierVersion]:
+    records = pages.records(rows.table.column("cold")[found])
+    identities, sketches = records["identity"].tobytes(), records["sketch"].tobytes()
+    width = records["sketch"].shape[1] * 8
+    columns = (found, records["age"], records["fingerprint"], records["short"] != 0)
+    return [
+        EarlierVersion(
+            row,
+            identities[16 * i : 16 * i + 16],
+            age,
+            fingerprint,
+            int.from_bytes(sketches[width * i : width * i + width], "little"),
+            short,
+        )
+        for i, (row, age, fingerprint, short) in enumerate(zip(*(c.tolist() for c in columns), strict=True))
+    ]

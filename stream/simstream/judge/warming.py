@@ -1,0 +1,60 @@
+"""Warming: the kernels that a judge needs seldom are compiled, or loaded, before any page has to wait for them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simstream.index.crowds import CROWDED
+from simstream.judge.expiry import Beat
+from simstream.judge.policy import Policy
+from simstream.judge.state import JudgeState
+from simstream.model import U64, FingerprintColumns, PageKind, PageSource
+
+PAGES = CROWDED + 100
+WINDOW_MS = 1000
+
+
+def warm_judge(policy: Policy, beat: Beat = lambda: None) -> None:
+    """Judge made-up pages: a crowd, one more like it, and one behind the window, which all others leave at once.
+
+    Cost: some .1 s, or a minute where nothing is compiled yet. `beat` is called while pages leave.
+    """
+    state = JudgeState(replace(policy, window_ms=WINDOW_MS), beat=beat)
+    try:
+        for first, count, time in ((0, PAGES, 0), (PAGES, 1, 0), (PAGES + 1, 1, 3 * WINDOW_MS)):
+            columns = _columns(first, count, time, policy.sketch_bits // 64)
+            sources = [PageSource("", 0, offset) for offset in columns.offset.tolist()]
+            state.resolver.judge(columns, columns.time, first, sources)
+    finally:
+        state.close()
+
+
+def _columns(first: int, count: int, time: int, sketch_words: int) -> FingerprintColumns:
+    """Pages of which no two are the same and each two differ in at most four bits."""
+    numbers = np.arange(first, first + count)
+    ids = [f"{number}".encode() for number in numbers.tolist()]
+    return FingerprintColumns(
+        offset=numbers,
+        kind=np.full(count, PageKind.READABLE, np.uint8),
+        reason=np.zeros(count, np.uint8),
+        time=np.full(count, time, np.int64),
+        identity=np.column_stack([numbers, numbers]).astype(np.uint64),
+        fingerprint=_alike(numbers),
+        sketch=np.zeros((count, sketch_words), np.uint64),
+        words=np.full(count, 1 << 20, np.uint32),
+        id_ends=np.cumsum([len(one) for one in ids], dtype=np.uint32),
+        url_ends=np.zeros(count, np.uint32),
+        ids=b"".join(ids),
+        urls=b"",
+    )
+
+
+def _alike(numbers: NDArray[np.int64]) -> U64:
+    """A fingerprint for each number below 2,016, with two bits of 64."""
+    one, other = np.triu_indices(64, 1)
+    bits = np.uint64(1) << np.arange(64, dtype=np.uint64)
+    found: U64 = bits[one[numbers]] | bits[other[numbers]]
+    return found

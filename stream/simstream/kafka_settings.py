@@ -1,0 +1,165 @@
+"""The table [kafka]: the Kafka client's own settings, of which some are secrets that nothing may print.
+
+    [kafka]
+    "security.protocol" = "SASL_SSL"
+    "sasl.password.file" = "/run/secrets/kafka"      # the value is what stands in the file
+
+The same as variables: SIMSTREAM_KAFKA_SECURITY_PROTOCOL, SIMSTREAM_KAFKA_SASL_PASSWORD_FILE.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from simstream.errors import SettingsError
+
+Value = str | int | float | bool
+VARIABLES = "SIMSTREAM_KAFKA_"
+FROM_FILE = ".file"
+MAX_BYTES = 64 << 10
+"""No password and no key in PEM is longer."""
+MIN_HIDDEN = 3
+"""A shorter value is not looked for in a text: it stands in half of all words."""
+HIDDEN = "(hidden)"
+_OWN_FILES = frozenset(
+    {"sasl.oauthbearer.assertion.private.key.file", "sasl.oauthbearer.assertion.jwt.template.file"}
+)
+"""Settings of the client that end like that: it reads these files itself."""
+OWN: Mapping[str, str] = {
+    **dict.fromkeys(("bootstrap.servers", "metadata.broker.list"), "leave it out, and name the brokers in `log`"),
+    **dict.fromkeys(("group.id", "transactional.id"), "leave it out: the service makes it from `prefix`"),
+    **dict.fromkeys(
+        (
+            "acks",
+            "auto.offset.reset",
+            "check.crcs",
+            "delivery.timeout.ms",
+            "enable.auto.commit",
+            "enable.auto.offset.store",
+            "enable.idempotence",
+            "enable.partition.eof",
+            "group.instance.id",
+            "group.protocol",
+            "isolation.level",
+            "message.timeout.ms",
+            "partition.assignment.strategy",
+            "partitioner",
+            "request.required.acks",
+            "transaction.timeout.ms",
+        ),
+        "leave it out: the service's rules rely on its own value",
+    ),
+    "message.max.bytes": "leave it out, and set `max_record_bytes` and the topic's max.message.bytes",
+}
+"""Settings of the client that the service sets itself, with all their names, and what to do instead."""
+_SERVICE_LINK = re.compile("SERVICE_|PORT$|PORT_")
+"""Kubernetes gives each container such variables for a service that is called `simstream-kafka`."""
+_SECRET = ("password", "passphrase", "secret", "token", "key", "jaas", "credential", "oauthbearer.config", "pem")
+_NO_SECRET = (".location", ".file", ".type")
+
+
+class GivenSetting(NamedTuple):
+    """A setting's value and where it came from."""
+
+    value: Value
+    origin: str
+
+
+def from_table(table: Any, file: str) -> dict[str, GivenSetting]:
+    """The settings in a file's table [kafka]; dotted names may be quoted or not. Raises SettingsError."""
+    if not isinstance(table, dict):
+        raise SettingsError(f"kafka is no table (file {file})", "write the Kafka client's settings under [kafka]")
+    found: dict[str, GivenSetting] = {}
+    for name, value in _leaves(table):
+        if not isinstance(value, Value):
+            raise SettingsError(
+                f"kafka.{name} has a wrong type (file {file})", "give text, a number, true or false"
+            )
+        _put(found, name, value, f"file {file}", Path(file).parent)
+    return found
+
+
+def from_variables(environ: Mapping[str, str]) -> dict[str, GivenSetting]:
+    """The settings that SIMSTREAM_KAFKA_* variables name. Raises SettingsError."""
+    found: dict[str, GivenSetting] = {}
+    for variable in sorted(environ):
+        if is_variable(variable):
+            name = variable.removeprefix(VARIABLES).lower().replace("_", ".")
+            name = "log_level" if name == "log.level" else name  # the client's only name with an underscore
+            _put(found, name, environ[variable], f"variable {variable}", Path())
+    return found
+
+
+def refused(found: Mapping[str, GivenSetting]) -> list[SettingsError]:
+    """Return an error for each setting that only the service itself may set."""
+    return [
+        SettingsError(
+            f"kafka.{name} ({found[name].origin}) is a setting that the service sets itself",
+            OWN[name],
+        )
+        for name in sorted(found.keys() & OWN.keys())
+    ]
+
+
+def is_variable(name: str) -> bool:
+    """Whether a variable names a setting of the Kafka client."""
+    return name.startswith(VARIABLES) and name != VARIABLES and not _SERVICE_LINK.match(name, len(VARIABLES))
+
+
+def shown(name: str, given: GivenSetting) -> str:
+    """What may be printed of a setting: nothing of a secret, nor of what came from a file of its own."""
+    return HIDDEN if is_secret(name) or ", from " in given.origin else str(given.value)
+
+
+def is_secret(name: str) -> bool:
+    """Whether the value of a setting of the Kafka client must not be seen."""
+    return any(word in name for word in _SECRET) and not name.endswith(_NO_SECRET)
+
+
+def without_secrets(text: str, client: Mapping[str, Any]) -> str:
+    """A text of the client's, such as an error, without the values of its secret settings."""
+    values = [str(value) for name, value in client.items() if is_secret(name)]
+    for value in sorted(values, key=len, reverse=True):
+        if len(value) >= MIN_HIDDEN:
+            text = text.replace(value, HIDDEN)
+    return text
+
+
+def _leaves(table: Mapping[str, Any], before: str = "") -> list[tuple[str, Any]]:
+    leaves: list[tuple[str, Any]] = []
+    for name, value in table.items():
+        inner = isinstance(value, dict)
+        leaves += _leaves(value, f"{before}{name}.") if inner else [(before + name, value)]
+    return leaves
+
+
+def _put(found: dict[str, GivenSetting], name: str, value: Value, origin: str, folder: Path) -> None:
+    """Add a setting, whose value may stand in a file."""
+    if name.endswith(FROM_FILE) and name not in _OWN_FILES:
+        path = folder / str(value)
+        name, value, origin = name.removesuffix(FROM_FILE), _read(path, name, origin), f"{origin}, from {path}"
+    if name in found:
+        raise SettingsError(
+            f"kafka.{name} is given twice ({found[name].origin}; {origin})", "give the value or its file, not both"
+        )
+    found[name] = GivenSetting(value, origin)
+
+
+def _read(path: Path, name: str, origin: str) -> str:
+    """What a file holds, but for the line's end behind it. Raises SettingsError."""
+    try:
+        with path.open("rb") as file:
+            text = file.read(MAX_BYTES + 1).decode()
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is no text"
+        raise SettingsError(f"kafka.{name} ({origin}) names {path}: {why}", "name a readable file") from None
+    text = text.removesuffix("\n").removesuffix("\r")
+    if not text or len(text) > MAX_BYTES:
+        wrong = "is empty" if not text else f"has more than {MAX_BYTES} bytes"
+        raise SettingsError(
+            f"kafka.{name} ({origin}) names {path}, which {wrong}", "put the value in it, and no more"
+        )
+    return text

@@ -1,0 +1,186 @@
+"""What a tree builder does with each element of HTML, as bits by name.
+
+The rules are those of the HTML standard (html.spec.whatwg.org, "tree construction"), as far as they decide which
+elements are open at once.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+# What holds for an element's name, and while the element is open.
+P: Final = 1 << 0
+LI: Final = 1 << 1
+DD: Final = 1 << 2
+"""`dd` and `dt`."""
+OPTION: Final = 1 << 3
+OPTGROUP: Final = 1 << 4
+BUTTON: Final = 1 << 5
+HEADING: Final = 1 << 6
+RUBY_TEXT: Final = 1 << 7
+RUBY: Final = 1 << 8
+CELL: Final = 1 << 9
+CAPTION: Final = 1 << 10
+ROW: Final = 1 << 11
+ROWS: Final = 1 << 12
+"""`tbody`, `thead` and `tfoot`."""
+COLGROUP: Final = 1 << 13
+TABLE: Final = 1 << 14
+TEMPLATE: Final = 1 << 15
+BARRIER: Final = 1 << 16
+"""Ends the search for an open element, beside cells, captions, tables, templates and selects."""
+LIST: Final = 1 << 17
+SELECT: Final = 1 << 18
+FORM: Final = 1 << 19
+SPECIAL: Final = 1 << 20
+"""End tags of unknown names do not reach beyond it."""
+SOFT: Final = 1 << 21
+"""Special, but the search for an open list item goes on beyond it."""
+FORMATTING: Final = 1 << 22
+"""Opened again in the next block where the last one closed over it."""
+ANCHOR: Final = 1 << 23
+NOBR: Final = 1 << 24
+ROOT: Final = 1 << 25
+"""There is one of it, which takes the attributes of all further tags."""
+VOID: Final = 1 << 26
+RAW: Final = 1 << 27
+"""Has text in it and no tags."""
+SCRIPT: Final = 1 << 28
+ENDLESS: Final = 1 << 29
+"""The rest of the page is its text."""
+CLOSES_P: Final = 1 << 30
+INLINE: Final = 1 << 31
+"""Opens again what formatting was closed too early."""
+MARKED: Final = 1 << 32
+"""Formatting ends with it and begins anew in it."""
+BREAKOUT: Final = 1 << 33
+"""Ends SVG and MathML."""
+CONTAINER: Final = 1 << 34
+"""All that is in it is looked at again for its sake, to tell main content from what surrounds it."""
+SVG: Final = 1 << 35
+MATH: Final = 1 << 36
+SVG_POINT: Final = 1 << 37
+"""Within SVG, HTML begins again in it."""
+MATH_POINT: Final = 1 << 38
+INPUT: Final = 1 << 39
+BR: Final = 1 << 40
+COLUMN: Final = 1 << 41
+
+
+class ElementNames(NamedTuple):
+    """An open-addressing table by the names' hashes, probed linearly; a hash of 0 is a free place."""
+
+    hashes: NDArray[np.int64]  # (2^p,)
+    traits: NDArray[np.int64]  # (2^p,)
+
+
+FNV_BASIS: Final = 0xCBF29CE484222325
+FNV_PRIME: Final = 0x100000001B3
+_PLACES: Final = 512
+
+_LISTS: Final = (
+    (P, "p"),
+    (LI, "li"),
+    (DD, "dd dt"),
+    (OPTION, "option"),
+    (OPTGROUP, "optgroup"),
+    (BUTTON, "button"),
+    (HEADING, "h1 h2 h3 h4 h5 h6"),
+    (RUBY_TEXT, "rb rp rt rtc"),
+    (RUBY, "ruby"),
+    (CELL, "td th"),
+    (CAPTION, "caption"),
+    (ROW, "tr"),
+    (ROWS, "tbody tfoot thead"),
+    (COLGROUP, "colgroup"),
+    (COLUMN, "col"),
+    (TABLE, "table"),
+    (TEMPLATE, "template"),
+    (BARRIER, "applet marquee object"),
+    (LIST, "ol ul"),
+    (SELECT, "select"),
+    (FORM, "form"),
+    (SOFT, "address div p"),
+    (
+        SPECIAL,
+        "address applet article aside blockquote button caption center colgroup dd details dir div dl dt fieldset"
+        " figcaption figure footer form h1 h2 h3 h4 h5 h6 header hgroup li listing main marquee menu nav noscript"
+        " object ol p pre search section select summary table tbody td template tfoot th thead tr ul",
+    ),
+    (FORMATTING, "a b big code em font i nobr s small strike strong tt u"),
+    (ANCHOR, "a"),
+    (NOBR, "nobr"),
+    (ROOT, "html head body"),
+    (
+        VOID,
+        "area base basefont bgsound br col embed frame frameset hr image img input keygen link meta param source"
+        " track wbr",
+    ),
+    (RAW, "iframe noembed noframes script style textarea title xmp"),
+    (SCRIPT, "script"),
+    (ENDLESS, "plaintext"),
+    (
+        CLOSES_P,
+        "address article aside blockquote center dd details dialog dir div dl dt fieldset figcaption figure footer"
+        " form h1 h2 h3 h4 h5 h6 header hgroup hr li listing main menu nav ol p plaintext pre search section"
+        " summary ul xmp",
+    ),
+    (
+        INLINE,
+        "applet area br button embed image img input keygen marquee math noscript object optgroup option select svg"
+        " wbr xmp",
+    ),
+    (MARKED, "applet caption marquee object td template th"),
+    (
+        BREAKOUT,
+        "b big blockquote body br center code dd div dl dt em embed font h1 h2 h3 h4 h5 h6 head hr i img li listing"
+        " menu meta nobr ol p pre ruby s small span strike strong sub sup table tt u ul var",
+    ),
+    (
+        CONTAINER,
+        "address article aside blockquote center details dialog dir div dl fieldset figure footer form header"
+        " hgroup main menu nav ol pre search section ul",
+    ),
+    (SVG, "svg"),
+    (MATH, "math"),
+    (SVG_POINT, "desc foreignobject title"),
+    (MATH_POINT, "mi mn mo ms mtext"),
+    (INPUT, "input"),
+    (BR, "br"),
+)
+_RULED: Final = SPECIAL | CLOSES_P | ROOT | VOID | RAW | RUBY_TEXT
+"""A name without any of these is inline, as all unknown names are."""
+
+
+def hash_of(name: str) -> int:
+    """FNV-1a of 64 bits over the name in lower case, as the kernel computes it."""
+    value = FNV_BASIS
+    for byte in name.lower().encode():
+        value = (value ^ byte) * FNV_PRIME & (1 << 64) - 1
+    return value
+
+
+def traits_by_name() -> dict[str, int]:
+    """The traits of every name that has any."""
+    found: dict[str, int] = {}
+    for trait, names in _LISTS:
+        for name in names.split():
+            found[name] = found.get(name, 0) | trait
+    return {name: traits if traits & _RULED else traits | INLINE for name, traits in found.items()}
+
+
+def _table() -> ElementNames:
+    names = ElementNames(np.zeros(_PLACES, np.int64), np.zeros(_PLACES, np.int64))
+    for name, traits in traits_by_name().items():
+        value = hash_of(name)
+        at = (value ^ value >> 32) % _PLACES
+        while names.hashes[at]:
+            at = (at + 1) % _PLACES
+        names.hashes[at], names.traits[at] = value - (value >> 63 << 64), traits
+    return names
+
+
+NAMES: Final = _table()

@@ -1,0 +1,335 @@
+"""The elements that are open while HTML is read, as a tree builder keeps them: a stack, and a list of formatting.
+
+Follows the HTML standard (html.spec.whatwg.org, "the stack of open elements", "the list of active formatting
+elements", "adoption agency algorithm") as far as it decides how many elements are open and how many are made.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from simstream.kernels.html.element_names import (
+    BARRIER,
+    BUTTON,
+    CAPTION,
+    CELL,
+    CONTAINER,
+    DD,
+    FORMATTING,
+    LI,
+    MARKED,
+    OPTGROUP,
+    OPTION,
+    RUBY_TEXT,
+    SELECT,
+    SPECIAL,
+    TABLE,
+    TEMPLATE,
+    P,
+)
+from simstream.kernels.jit import LEAN
+
+COUNTS: Final = 6
+TAGS, DEEPEST, LEVELS, CLONES, ATTRIBUTES, CHOICES = range(COUNTS)
+NUMBERS: Final = COUNTS + 9
+DEPTH, LISTED, LAST_SERIAL, CONTAINERS, PARAGRAPHS, SELECTS, SELECT_START, FORMS, ROOT_ATTRIBUTES = range(
+    COUNTS, NUMBERS
+)
+NAME, TRAITS, SERIAL = range(3)
+SIGN, IS_OPEN = 1, 3
+SCOPE: Final = BARRIER | CAPTION | CELL | TABLE | TEMPLATE | SELECT
+BUTTON_SCOPE: Final = SCOPE | BUTTON
+IMPLIED: Final = DD | LI | OPTION | OPTGROUP | P | RUBY_TEXT
+"""What ends where its parent does, without an end tag."""
+IN_SVG: Final = 1 << 60
+IN_MATH: Final = 1 << 61
+HTML_POINT: Final = 1 << 62
+"""HTML begins again within this element of SVG or MathML."""
+FOREIGN: Final = IN_SVG | IN_MATH
+_TOO_MANY: Final = 1 << 40
+_MAX_ALIKE = 3
+_MAX_ADOPTIONS = 8
+
+
+class OpenElements(NamedTuple):
+    """All that changes while one page is read; `make_open` has the sizes.
+
+    The first COUNTS numbers are the result: tags with comments and clones; the greatest depth; the containers that
+    each node lies in, summed up; clones of formatting elements; the most attributes of one tag; the tags that each
+    option has before it in its select, summed up.
+    """
+
+    stack: NDArray[np.int64]  # (depth, 3) NAME (a hash), TRAITS, SERIAL of formatting or a marker; else 0
+    listed: NDArray[np.int64]  # (2 depth, 4) NAME, or 0 of a marker; SIGN; SERIAL; IS_OPEN while on the stack, too
+    num: NDArray[np.int64]  # (NUMBERS,) by TAGS to ROOT_ATTRIBUTES
+
+
+def make_open(depth: int) -> OpenElements:
+    """Nothing is open. One element more than `depth` makes the greatest depth `depth` + 1 and is not opened."""
+    return OpenElements(
+        np.empty((depth, 3), np.int64), np.empty((2 * depth, 4), np.int64), np.zeros(NUMBERS, np.int64)
+    )
+
+
+@njit(inline="always")
+def top(state: OpenElements) -> int:
+    """The traits of the innermost open element; 0 in the body itself."""
+    depth = state.num[DEPTH]
+    return int(state.stack[depth - 1, TRAITS]) if depth else 0
+
+
+@njit(nogil=True, **LEAN)
+def add_node(state: OpenElements) -> None:
+    """Count an element or a comment."""
+    state.num[LEVELS] += state.num[CONTAINERS]
+
+
+@njit(nogil=True, **LEAN)
+def push(state: OpenElements, name: int, traits: int, serial: int) -> None:
+    """Open an element and count it."""
+    depth = state.num[DEPTH]
+    add_node(state)
+    if depth == len(state.stack):
+        state.num[DEEPEST] = depth + 1
+        return
+    state.stack[depth, NAME], state.stack[depth, TRAITS], state.stack[depth, SERIAL] = name, traits, serial
+    state.num[DEPTH] = depth + 1
+    state.num[DEEPEST] = max(state.num[DEEPEST], depth + 1)
+    if traits & CONTAINER:
+        state.num[CONTAINERS] += 1
+    if traits & P:
+        state.num[PARAGRAPHS] += 1
+    if traits & SELECT:
+        state.num[SELECTS] += 1
+        state.num[SELECT_START] = state.num[TAGS]
+
+
+@njit(nogil=True, **LEAN)
+def _listed_at(state: OpenElements, serial: int) -> int:
+    """Where the list has this serial; -1 where it is no longer there."""
+    for i in range(state.num[LISTED] - 1, -1, -1):
+        if state.listed[i, SERIAL] == serial:
+            return i
+    return -1
+
+
+@njit(nogil=True, **LEAN)
+def unlist(state: OpenElements, place: int) -> None:
+    """Take one formatting element from the list."""
+    for i in range(place, state.num[LISTED] - 1):
+        for field in range(4):
+            state.listed[i, field] = state.listed[i + 1, field]
+    state.num[LISTED] -= 1
+
+
+@njit(nogil=True, **LEAN)
+def _left(state: OpenElements, traits: int, serial: int) -> None:
+    """An element is no longer on the stack: what else changes by it."""
+    if traits & CONTAINER:
+        state.num[CONTAINERS] -= 1
+    if traits & P:
+        state.num[PARAGRAPHS] -= 1
+    if traits & SELECT:
+        state.num[SELECTS] -= 1
+    if serial:
+        place = _listed_at(state, serial)
+        if place >= 0 and traits & MARKED:
+            state.num[LISTED] = place
+        elif place >= 0:
+            state.listed[place, IS_OPEN] = 0
+
+
+@njit(nogil=True, **LEAN)
+def pop_to(state: OpenElements, depth: int) -> None:
+    """Close all elements but the outermost `depth`."""
+    for i in range(state.num[DEPTH] - 1, depth - 1, -1):
+        state.num[DEPTH] = i
+        if (state.stack[i, SERIAL] != 0) | (state.stack[i, TRAITS] & (CONTAINER | P | SELECT) != 0):
+            _left(state, state.stack[i, TRAITS], state.stack[i, SERIAL])
+
+
+@njit(nogil=True, **LEAN)
+def remove(state: OpenElements, place: int) -> None:
+    """Take one element from within the stack."""
+    _left(state, state.stack[place, TRAITS], state.stack[place, SERIAL])
+    for i in range(place, state.num[DEPTH] - 1):
+        for field in range(3):
+            state.stack[i, field] = state.stack[i + 1, field]
+    state.num[DEPTH] -= 1
+
+
+@njit(nogil=True, **LEAN)
+def nearest(state: OpenElements, wanted: int, barrier: int) -> int:
+    """Where the innermost element with one of the `wanted` traits is, if it is before any `barrier`; else -1."""
+    for i in range(state.num[DEPTH] - 1, -1, -1):
+        if state.stack[i, TRAITS] & wanted:
+            return i
+        if state.stack[i, TRAITS] & barrier:
+            return -1
+    return -1
+
+
+@njit(nogil=True, **LEAN)
+def nearest_named(state: OpenElements, name: int, barrier: int) -> int:
+    """As `nearest`, by the hash of a name of HTML."""
+    for i in range(state.num[DEPTH] - 1, -1, -1):
+        if state.stack[i, NAME] == name and state.stack[i, TRAITS] & FOREIGN == 0:
+            return i
+        if state.stack[i, TRAITS] & barrier:
+            return -1
+    return -1
+
+
+@njit(nogil=True, **LEAN)
+def nearest_item(state: OpenElements, wanted: int, soft: int) -> int:
+    """As `nearest`; every special element is a barrier, but those that are `soft`."""
+    for i in range(state.num[DEPTH] - 1, -1, -1):
+        if state.stack[i, TRAITS] & wanted:
+            return i
+        if state.stack[i, TRAITS] & (SPECIAL | HTML_POINT) and state.stack[i, TRAITS] & soft == 0:
+            return -1
+    return -1
+
+
+@njit(nogil=True, **LEAN)
+def pop_while(state: OpenElements, traits: int) -> None:
+    """Close innermost elements as long as they have one of these traits."""
+    depth = state.num[DEPTH]
+    while depth and state.stack[depth - 1, TRAITS] & traits:
+        depth -= 1
+    pop_to(state, depth)
+
+
+@njit(nogil=True, **LEAN)
+def pop_until(state: OpenElements, traits: int) -> None:
+    """Close innermost elements until one has one of these traits."""
+    depth = state.num[DEPTH]
+    while depth and state.stack[depth - 1, TRAITS] & traits == 0:
+        depth -= 1
+    pop_to(state, depth)
+
+
+@njit(nogil=True, **LEAN)
+def add_listed(state: OpenElements, name: int, sign: int) -> int:
+    """Add a formatting element, or a marker (0, 0), to the list; returns its serial.
+
+    Of elements that are alike the list keeps three.
+    """
+    listed = state.num[LISTED]
+    if name:
+        alike, first = 0, 0
+        for i in range(listed - 1, -1, -1):
+            if state.listed[i, NAME] == 0:
+                break
+            if state.listed[i, SIGN] == sign:
+                alike, first = alike + 1, i
+        if alike == _MAX_ALIKE:
+            unlist(state, first)
+            listed -= 1
+    state.num[LAST_SERIAL] += 1
+    if listed == len(state.listed):
+        state.num[CLONES] = _TOO_MANY
+        return 0
+    state.listed[listed, NAME], state.listed[listed, SIGN] = name, sign
+    state.listed[listed, SERIAL], state.listed[listed, IS_OPEN] = state.num[LAST_SERIAL], 1
+    state.num[LISTED] = listed + 1
+    return int(state.num[LAST_SERIAL])
+
+
+@njit(nogil=True, **LEAN)
+def is_waiting(state: OpenElements) -> bool:
+    """Whether formatting has to be opened again before text or an inline element."""
+    listed = state.num[LISTED]
+    return bool(listed > 0 and state.listed[listed - 1, IS_OPEN] == 0)
+
+
+@njit(nogil=True, **LEAN)
+def reopen(state: OpenElements) -> None:
+    """Open formatting again that was closed with its block: the cost that grows with the square of a page."""
+    first = state.num[LISTED]
+    while first > 0 and state.listed[first - 1, IS_OPEN] == 0:
+        first -= 1
+    for i in range(first, state.num[LISTED]):
+        state.num[CLONES] += 1
+        state.num[TAGS] += 1
+        state.listed[i, IS_OPEN] = 1
+        push(state, state.listed[i, NAME], FORMATTING, state.listed[i, SERIAL])
+
+
+@njit(nogil=True, **LEAN)
+def find_listed(state: OpenElements, name: int) -> int:
+    """Where the list has the last formatting element of this name, since the last marker; -1 where it has none."""
+    for i in range(state.num[LISTED] - 1, -1, -1):
+        if state.listed[i, NAME] == 0:
+            return -1
+        if state.listed[i, NAME] == name:
+            return i
+    return -1
+
+
+@njit(nogil=True, **LEAN)
+def _block_above(state: OpenElements, place: int) -> int:
+    for i in range(place + 1, state.num[DEPTH]):
+        if state.stack[i, TRAITS] & (SPECIAL | HTML_POINT):
+            return i
+    return -1
+
+
+@njit(nogil=True, **LEAN)
+def _carry_over(state: OpenElements, place: int, block: int) -> None:
+    """Move the formatting element at `place` into `block`; what lies between loses what is not formatting."""
+    passed = 0
+    for i in range(block - 1, place, -1):
+        passed += 1
+        listed = _listed_at(state, state.stack[i, SERIAL]) if state.stack[i, TRAITS] & FORMATTING else -1
+        if listed >= 0 and passed <= _MAX_ALIKE:
+            state.num[CLONES] += 1
+            state.num[TAGS] += 1
+            add_node(state)
+            continue
+        remove(state, i)
+        if listed >= 0:
+            unlist(state, listed)
+        block -= 1
+    name, traits, serial = state.stack[place, NAME], state.stack[place, TRAITS], state.stack[place, SERIAL]
+    for i in range(place, block):
+        for field in range(3):
+            state.stack[i, field] = state.stack[i + 1, field]
+    state.stack[block, NAME], state.stack[block, TRAITS], state.stack[block, SERIAL] = name, traits, serial
+    state.num[CLONES] += 1
+    state.num[TAGS] += 1
+    add_node(state)
+
+
+@njit(nogil=True, **LEAN)
+def adopt(state: OpenElements, name: int) -> bool:
+    """The end of a formatting element, wherever blocks have been opened within it.
+
+    Returns False where the list has none, and the tag is as any other end tag.
+    """
+    for turn in range(_MAX_ADOPTIONS):
+        listed = find_listed(state, name)
+        if listed < 0:
+            return turn > 0
+        serial, place = state.listed[listed, SERIAL], -1
+        for i in range(state.num[DEPTH] - 1, -1, -1):
+            if state.stack[i, SERIAL] == serial:
+                place = i
+                break
+        if place < 0:
+            unlist(state, listed)
+            return True
+        for i in range(place + 1, state.num[DEPTH]):
+            if state.stack[i, TRAITS] & SCOPE:
+                return True
+        block = _block_above(state, place)
+        if block < 0:
+            pop_to(state, place)
+            unlist(state, listed)
+            return True
+        _carry_over(state, place, block)
+    return True

@@ -1,0 +1,112 @@
+"""The sketch's word: which live entries of the values found match the queries that found them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy import int64, uint32, uint64
+from numpy.typing import NDArray
+
+from simstream.kernels.index.hamming import popcount, prefetch
+from simstream.kernels.index.numbers import SHORT_BIT, bit_of, number_of
+from simstream.kernels.jit import lean_kernel
+from simstream.model import U64
+
+AHEAD = 8
+"""Hits whose cache lines are asked for in advance."""
+
+
+class MatchQueries(NamedTuple):
+    """Queries, and what makes a candidate a match.
+
+    A pair with a short page keeps to the strict limits. Where there are none, these are the other ones, and
+    `short` is empty.
+    """
+
+    sketches: U64  # (n, S)
+    short: NDArray[np.uint8]  # (n,) 0 or 1, or (0,)
+    agreement: int
+    strict_distance: int
+    strict_agreement: int
+
+
+@njit(inline="always")
+def _agreement(sketches, place, wanted, query):  # type: ignore[no-untyped-def]
+    """The number of equal bits of two sketches."""
+    equal = 64 * sketches.shape[1]
+    for s in range(sketches.shape[1]):
+        equal = equal - int64(popcount(sketches[place, s] ^ wanted[query, s]))
+    return equal
+
+
+@njit(inline="always")
+def _prefetch_entries(places, i, rows, released, sketches):  # type: ignore[no-untyped-def]
+    """Ask for what the hits after i lead to: rows and sketches, then the bits of the rows' numbers."""
+    if i + 2 * AHEAD < places.size:
+        place = int64(places[i + 2 * AHEAD])
+        prefetch(rows, place)
+        prefetch(sketches, place * sketches.shape[1])
+    if i + AHEAD < places.size:
+        prefetch(released, number_of(rows[int64(places[i + AHEAD])]) >> 6)
+
+
+@lean_kernel
+def confirm_rows(
+    places: U64,
+    ends: U64,
+    tags: U64,
+    rows: NDArray[np.uint32],
+    buckets: NDArray[np.int64],
+    sketches: U64,
+    released: U64,
+    wanted: MatchQueries,
+    keys: U64,
+    facts: NDArray[np.uint32],
+    found_in: NDArray[np.int64],
+    candidates: NDArray[np.int64],
+) -> tuple[int, int]:
+    """The live entries of each hit that match its query.
+
+    The entries of hit i are `rows[places[i]:ends[i]]` with their sketches; `tags` are query << 8 | distance.
+    `buckets` has one for each row, or one for all.
+    Writes per match `keys` = query << 32 | entry, `facts` = short << 31 | distance << 16 | agreement and its bucket
+    into `found_in`, and adds to `candidates` per query the live entries looked at. Stops before the first query
+    whose matches don't all fit. Returns the hits and the matches of the queries before it.
+    """
+    own, own_short, least = wanted.sketches, wanted.short, wanted.agreement
+    strict_distance, strict_agreement = wanted.strict_distance, wanted.strict_agreement
+    told_apart = own_short.size > 0
+    count = count_mark = hit_mark = 0
+    looked, query = 0, int64(-1)
+    for i in range(places.size):
+        _prefetch_entries(places, i, rows, released, sketches)
+        if int64(tags[i] >> uint64(8)) != query:
+            if query >= 0:
+                candidates[query] += looked
+            query, looked = int64(tags[i] >> uint64(8)), 0
+            count_mark, hit_mark = count, i
+        distance, end = int64(tags[i] & uint64(255)), int64(ends[i])
+        for j in range(int64(places[i]), end):
+            if j + AHEAD < end:
+                prefetch(released, number_of(rows[j + AHEAD]) >> 6)
+            entry = number_of(rows[j])
+            if bit_of(released, entry) != uint64(0):
+                continue
+            looked += 1
+            equal = _agreement(sketches, j, own, query)
+            if equal >= least:
+                strictly = distance <= strict_distance and equal >= strict_agreement
+                both_long = not told_apart or (own_short[query] == 0 and rows[j] & uint32(SHORT_BIT) == 0)
+                if not strictly and not both_long:
+                    continue
+                if count == keys.size:
+                    return hit_mark, count_mark
+                keys[count] = (uint64(query) << uint64(32)) | uint64(entry)
+                facts[count] = (rows[j] & uint32(SHORT_BIT)) | uint32((distance << 16) | equal)
+                found_in[count] = buckets[j if buckets.size == rows.size else 0]
+                count += 1
+    if query >= 0:
+        candidates[query] += looked
+    return places.size, count

@@ -1,0 +1,17 @@
+"""Permuted columns: a table is the fingerprints rotated so that its prefix becomes the leading bits, and sorted."""
+
+from __future__ import annotations
+
+from numpy import uint64
+
+from simstream.kernels.index.hamming import rotate_left
+from simstream.kernels.jit import kernel
+from simstream.model import U64
+
+
+@kernel
+def rotate(column: U64, bits: int, out: U64) -> None:
+    """`out[i]` = `column[i]` rotated left by `bits` (0 to 63)."""
+    by = uint64(bits)
+    for i in range(column.size):
+        out[i] = rotate_left(column[i], by)

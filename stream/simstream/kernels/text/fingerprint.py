@@ -1,0 +1,166 @@
+"""The whole way of a batch in one call: UTF-8 in, fingerprints, sketches and word counts out."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from simstream.kernels.jit import LEAN, lean_kernel
+from simstream.kernels.text.fold import fold_utf8
+from simstream.kernels.text.simhash import DistinctWords, count_words, keep_heaviest, simhash, weigh
+from simstream.kernels.text.sketch import sketch, sketch_runs
+from simstream.kernels.text.tokenize import HiddenMarkovModel, TokenizeScratch, Trie, cut, make_scratch
+from simstream.kernels.text.words import Lexicon, PageWords, regroup
+
+
+class RecipeRules(NamedTuple):
+    """The numbers of a recipe that the kernel needs."""
+
+    seed: np.uint64
+    hmm: bool
+    min_words: int
+    sketch_characters: int
+    """The sketch is over runs of so many letters and digits; 0: over pairs of words."""
+    top: int
+    """How many of a page's words count in its SimHash, by falling weight, then in the order of the text; 0: all."""
+
+
+class FingerprintWork(NamedTuple):
+    """Working memory for pages of up to n bytes: about 160 bytes each, touched only as far as a page reaches."""
+
+    points: NDArray[np.uint32]
+    ends: NDArray[np.int32]
+    slots: NDArray[np.int32]
+    scratch: TokenizeScratch
+    words: PageWords
+    distinct: DistinctWords
+    sums: NDArray[np.int64]
+    bins: NDArray[np.uint64]
+
+
+class FingerprintResult(NamedTuple):
+    """What a batch of n pages gives; made by `make_result`."""
+
+    fingerprints: NDArray[np.uint64]  # (n,)
+    sketches: NDArray[np.uint64]  # (n, sketch bits / 64)
+    words: NDArray[np.uint32]  # (n,) distinct words that weigh something
+
+
+def make_work(n_bytes: int, sketch_bits: int) -> FingerprintWork:
+    """Working memory for one batch whose longest page has `n_bytes`. Not to be shared by threads."""
+    size = max(n_bytes, 64)
+    places = 1 << (2 * size - 1).bit_length()
+    i32, i64, u64 = np.int32, np.int64, np.uint64
+    words = PageWords(
+        np.empty(size + 1, u64),
+        np.empty(size + 1, i32),
+        np.empty(size + 1, i32),
+        np.empty(size + 1, i32),
+        np.empty(4 * size + 4, np.uint8),
+    )
+    distinct = DistinctWords(
+        np.zeros(places, i64),
+        np.empty(size + 1, u64),
+        np.empty(size + 1, i64),
+        np.empty(size + 1, i64),
+        np.empty(size + 1, i32),
+        np.empty(size + 1, i32),
+    )
+    return FingerprintWork(
+        np.empty(size, np.uint32),
+        np.empty(size, i32),
+        np.empty(size, i32),
+        make_scratch(size),
+        words,
+        distinct,
+        np.empty(64, i64),
+        np.empty(2 * sketch_bits, u64),
+    )
+
+
+def make_result(n: int, sketch_bits: int) -> FingerprintResult:
+    """Room for the result of n pages."""
+    return FingerprintResult(
+        np.zeros(n, np.uint64), np.zeros((n, sketch_bits // 64), np.uint64), np.zeros(n, np.uint32)
+    )
+
+
+@njit(nogil=True, **LEAN)
+def _words_of(
+    n: int, lexicon: Lexicon, trie: Trie, hmm: HiddenMarkovModel, rules: RecipeRules, work: FingerprintWork
+) -> int:
+    """Segment and regroup the folded text `work.points[:n]` into `work.words`; returns how many words it has."""
+    tokens = cut(work.points, n, trie, hmm, rules.hmm, work.scratch, work.ends, work.slots)
+    return regroup(work.points, work.ends, work.slots, tokens, lexicon, rules.seed, work.words)
+
+
+@njit(nogil=True, **LEAN)
+def _find_words(
+    utf8: NDArray[np.uint8],
+    start: int,
+    end: int,
+    lexicon: Lexicon,
+    trie: Trie,
+    hmm: HiddenMarkovModel,
+    rules: RecipeRules,
+    work: FingerprintWork,
+) -> int:
+    """Fold, segment and regroup `utf8[start:end]` into `work.words`; returns how many words it has."""
+    n = fold_utf8(utf8, start, end, lexicon.fold, work.points)
+    return _words_of(n, lexicon, trie, hmm, rules, work)
+
+
+@lean_kernel
+def fingerprint_batch(
+    utf8: NDArray[np.uint8],
+    offsets: NDArray[np.int64],
+    lexicon: Lexicon,
+    trie: Trie,
+    hmm: HiddenMarkovModel,
+    rules: RecipeRules,
+    work: FingerprintWork,
+    result: FingerprintResult,
+) -> None:
+    """Fingerprint n pages: page i is `utf8[offsets[i]:offsets[i + 1]]`, its results go to row i.
+
+    Words of weight 0 count in the sketch alone, neither in the SimHash nor as distinct words. A page with fewer
+    distinct words than `rules.min_words` gets fingerprint and sketch 0. No page may be
+    longer than `work` was made for, and `work` must be fresh. Linear in the bytes; holds no GIL and
+    allocates nothing.
+    """
+    for page in range(len(offsets) - 1):
+        points = fold_utf8(utf8, offsets[page], offsets[page + 1], lexicon.fold, work.points)
+        m = _words_of(points, lexicon, trie, hmm, rules, work)
+        n = weigh(count_words(work.words, m, page + 1, work.distinct, lexicon.secret), lexicon, work.distinct)
+        result.words[page] = n
+        if n < rules.min_words:
+            result.fingerprints[page] = 0
+            result.sketches[page, :] = 0
+            continue
+        if rules.top > 0:
+            keep_heaviest(work.distinct.weight, n, rules.top)
+        result.fingerprints[page] = simhash(work.distinct.hash, work.distinct.weight, n, work.sums)
+        if len(work.bins) == 0:
+            continue
+        if rules.sketch_characters > 0:
+            run = (rules.sketch_characters, rules.seed)
+            sketch_runs(work.points, points, lexicon.traits, run, work.bins, result.sketches[page])
+        else:
+            sketch(work.words.hash, m, work.bins, result.sketches[page])
+
+
+@lean_kernel
+def weigh_page(
+    utf8: NDArray[np.uint8],
+    lexicon: Lexicon,
+    trie: Trie,
+    hmm: HiddenMarkovModel,
+    rules: RecipeRules,
+    work: FingerprintWork,
+) -> int:
+    """Write the distinct words of one page that weigh something to `work.distinct`; returns how many."""
+    m = _find_words(utf8, 0, len(utf8), lexicon, trie, hmm, rules, work)
+    return int(weigh(count_words(work.words, m, 1, work.distinct, lexicon.secret), lexicon, work.distinct))

@@ -1,0 +1,47 @@
+"""MinHash signatures against one another: the peer that `evaluate` measures recipes beside."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from simstream.kernels.jit import kernel
+
+
+@njit(inline="always")
+def _shares_a_band(left: NDArray[np.uint32], i: int, right: NDArray[np.uint32], j: int, rows_per_band: int) -> bool:
+    for band in range(0, left.shape[1], rows_per_band):
+        equal = True
+        for slot in range(band, band + rows_per_band):
+            equal &= left[i, slot] == right[j, slot]
+        if equal:
+            return True
+    return False
+
+
+@kernel
+def similar(
+    left: NDArray[np.uint32],
+    right: NDArray[np.uint32],
+    least: int,
+    rows_per_band: int,
+    a: NDArray[np.int64],
+    b: NDArray[np.int64],
+) -> int:
+    """All rows of `left` and `right` with at least `least` equal slots and a band in which all are equal.
+
+    It is what locality-sensitive hashing by bands finds, found by comparing all with all. Writes the pairs to `a`
+    and `b` as far as they have room; returns how many there are. Cost: about 10 ns a pair of 128 slots.
+    """
+    n = 0
+    for i in range(left.shape[0]):
+        for j in range(right.shape[0]):
+            equal = np.uint32(0)
+            for slot in range(left.shape[1]):
+                equal += np.uint32(left[i, slot] == right[j, slot])
+            if equal >= least and _shares_a_band(left, i, right, j, rows_per_band):
+                if n < len(a):
+                    a[n], b[n] = i, j
+                n += 1
+    return n

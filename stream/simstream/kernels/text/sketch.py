@@ -1,0 +1,154 @@
+"""The sketch: one bit of the least hash in each of m bins, over a page's word bigrams or runs of letters.
+
+One-permutation hashing: P. Li, A. Owen, C.-H. Zhang, 2012; one bit a bin: P. Li, A. König, "b-bit minwise
+hashing", 2010; empty bins filled by hash: A. Shrivastava, "Optimal densification for fast and accurate minwise
+hashing", 2017. Two sketches agree in a of m bits where their sets have Jaccard similarity J: E[a] = m (1 + J) / 2.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from simstream.kernels.hashing import CASEFOLD, PAIR, mix, pair
+from simstream.kernels.jit import LEAN
+from simstream.kernels.text.words import LETTER_OR_NUMBER
+
+EMPTY: Final = np.uint64(0xFFFFFFFFFFFFFFFF)
+_ATTEMPTS: Final = 32
+
+
+def _first_attempts() -> NDArray[np.uint8]:
+    """Which bins an empty one looks at first, (sizes, bins, attempts): `_bin` of `mix(at << 32 | attempt)`."""
+    mixed: Any = mix.py_func  # the same operations, over an array
+    attempts = np.arange(1, _ATTEMPTS + 1, dtype=np.uint64)
+    values = mixed((np.arange(256, dtype=np.uint64)[:, None] << np.uint64(32)) | attempts) >> np.uint64(32)
+    return np.stack([(values * np.uint64(bins) >> np.uint64(32)).astype(np.uint8) for bins in (64, 128, 192, 256)])
+
+
+_ORDER: Final = _first_attempts()
+
+
+@njit(inline="always")
+def _bin(value: np.uint64, bins: int) -> np.int64:
+    """Which of `bins` a hash falls into, by its upper half."""
+    return np.int64(((value >> np.uint64(32)) * np.uint64(bins)) >> np.uint64(32))
+
+
+@njit(nogil=True, **LEAN)
+def sketch(hashes: NDArray[np.uint64], m: int, scratch: NDArray[np.uint64], out: NDArray[np.uint64]) -> None:
+    """Write the sketch of a page with m words, from the hashes of its words in the order of the text.
+
+    `scratch` has room for two numbers a bit of `out`, which has one bit a bin. A page with one word is sketched
+    from that word; one without any gets zeros. Linear in m, plus at most some 5 us for filling bins.
+    """
+    bins = 64 * len(out)
+    if m == 0:
+        out[:] = 0
+        return
+    minima = scratch[:bins]
+    minima[:] = EMPTY
+    if m == 1:
+        value = mix(hashes[0])
+        minima[_bin(value, bins)] = value
+    for i in range(m - 1):
+        value = pair(hashes[i], hashes[i + 1])
+        at = _bin(value, bins)
+        minima[at] = min(minima[at], value)
+    _write_bits(scratch, out)
+
+
+@njit(nogil=True, **LEAN)
+def sketch_runs(
+    points: NDArray[np.uint32],
+    n: int,
+    traits: NDArray[np.uint32],
+    rules: tuple[int, np.uint64],
+    scratch: NDArray[np.uint64],
+    out: NDArray[np.uint64],
+) -> None:
+    """As `sketch`, over the runs of so many successive letters and digits, casefolded, of `points[:n]`.
+
+    `rules` are the characters of a run and the seed. Everything that is no letter or digit is passed over, as if
+    it were not there. A page with fewer of them than a run has is one run; one without any gets zeros. A run's
+    hash is a polynomial that rolls on with each character (R. Karp, M. Rabin, 1987), then mixed. Linear in n: the
+    letters are kept in `points` itself, which is overwritten.
+    """
+    bins, run = 64 * len(out), rules[0]
+    salt, top = mix(rules[1] ^ PAIR), np.uint64(1)
+    out[:] = 0
+    minima = scratch[:bins]
+    minima[:] = EMPTY
+    for _ in range(run):
+        top *= PAIR
+    letters = _keep_letters(points, n, traits)
+    value = np.uint64(0)
+    for i in range(min(run - 1, letters)):
+        value = value * PAIR + np.uint64(points[i])
+    for i in range(run - 1, letters):
+        value = value * PAIR + np.uint64(points[i])
+        if i >= run:
+            value -= np.uint64(points[i - run]) * top
+        hashed = mix(value ^ salt)
+        at = _bin(hashed, bins)
+        minima[at] = min(minima[at], hashed)
+    if 0 < letters < run:
+        hashed = mix(value ^ salt)
+        minima[_bin(hashed, bins)] = hashed
+    if letters > 0:
+        _write_bits(scratch, out)
+
+
+@njit(nogil=True, **LEAN)
+def _keep_letters(points: NDArray[np.uint32], n: int, traits: NDArray[np.uint32]) -> int:
+    """Casefold the letters and digits of `points[:n]` and move them to its beginning; returns how many."""
+    kept = 0
+    for i in range(n):
+        trait = traits[points[i]]
+        points[kept] = trait & CASEFOLD
+        kept += (trait & LETTER_OR_NUMBER) != 0
+    return kept
+
+
+@njit(nogil=True, **LEAN)
+def _write_bits(scratch: NDArray[np.uint64], out: NDArray[np.uint64]) -> None:
+    """One bit of each bin's minimum, of which one at least is full, to `out`."""
+    bins = 64 * len(out)
+    minima, empty = scratch[:bins], scratch[bins:]
+    for place in range(bins):
+        least = minima[place]
+        minima[place] = np.uint64(2) if least == EMPTY else mix(least) & np.uint64(1)
+    n = 0
+    for place in range(bins):
+        empty[n] = place
+        n += minima[place] == 2
+    for word in range(len(out)):
+        bits = np.uint64(0)
+        for place in range(64):
+            bits |= (minima[64 * word + place] & np.uint64(1)) << np.uint64(place)
+        out[word] = bits
+    for i in range(n):
+        at = np.int64(empty[i])
+        out[at >> 6] |= _filled(minima, int(at), bins) << np.uint64(at & 63)
+
+
+@njit(nogil=True, **LEAN)
+def _filled(bits: NDArray[np.uint64], at: int, bins: int) -> np.uint64:
+    """The bit of the first bin that is not empty (2), in the fixed random order of bin `at`."""
+    order = _ORDER[(bins >> 6) - 1, at]
+    for attempt in range(0, _ATTEMPTS, 4):
+        bit = bits[order[attempt + 3]]
+        for earlier in (attempt + 2, attempt + 1, attempt):
+            other = bits[order[earlier]]
+            bit = other if other < 2 else bit
+        if bit < 2:
+            return bit
+    start, tried = np.uint64(at) << np.uint64(32), np.uint64(_ATTEMPTS)
+    bit = np.uint64(2)
+    while bit == 2:
+        tried += np.uint64(1)
+        bit = bits[_bin(mix(start | tried), bins)]
+    return bit

@@ -1,0 +1,307 @@
+"""jieba's accurate mode: code points in, the ends of tokens out.
+
+A text is cut into blocks (Han, ASCII letters and digits, and `+#&._%-`) and the rest, which gives a token a
+character (and one for CR LF). In a block the most probable route through the dictionary's words is found from
+the right; what it leaves as single characters goes through a hidden Markov model with the states B, M, E, S
+(beginning, middle, end of a word, and single), by Viterbi. Sums are added in jieba's order and ties broken as
+there (the later end; the greater state letter), so that every bit of a score agrees.
+Source of the method: jieba 0.42.1, whose output is the definition.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simstream.kernels.jit import kernel
+from simstream.kernels.text.trie import F64, I32, NO_WORD, Points, Trie, find, is_split, slots_of, walk
+
+__all__ = [
+    "MIN_FLOAT",
+    "NO_WORD",
+    "HiddenMarkovModel",
+    "TokenizeScratch",
+    "Trie",
+    "cut",
+    "find",
+    "make_scratch",
+    "slots_of",
+]
+
+MIN_FLOAT = -3.14e100
+"""jieba's logarithm of nothing: what its HMM tables do not name."""
+HAN_FIRST, HAN_LAST = 0x4E00, 0x9FD5
+B, M, E, S = 0, 1, 2, 3
+OUTSIDE = -2
+"""Stands for a slot where a character belongs to no block, and therefore to no run of single characters."""
+
+
+def _classes() -> NDArray[np.uint8]:
+    """Per ASCII character: 3 for digits, 2 for letters, 1 for the other characters of a block, else 0."""
+    classes = np.zeros(128, np.uint8)
+    for text, value in (("0123456789", 3), ("+#&._%-", 1)):
+        classes[[ord(character) for character in text]] = value
+    classes[ord("a") : ord("z") + 1] = 2
+    classes[ord("A") : ord("Z") + 1] = 2
+    return classes
+
+
+ASCII_CLASS = _classes()
+
+
+class HiddenMarkovModel(NamedTuple):
+    """Natural logarithms of the model's probabilities; states in the order B, M, E, S."""
+
+    start: F64  # (4,)
+    trans: F64  # (4, 4) from, to
+    emit: F64  # (0x10000, 4) by code point
+
+
+class TokenizeScratch(NamedTuple):
+    """Working memory of `cut`, by position in the text; made once and used for many texts by one thread."""
+
+    route: F64  # (n + 1,) score of the best route from here to the end of the block
+    next: I32  # (n + 1,) where the token that begins here ends
+    slot: I32  # (n + 1,) and its slot; -1 if the route met no word, OUTSIDE if no block is here
+    back: NDArray[np.int8]  # (n + 1, 4) the HMM's state before
+
+
+@kernel
+def make_scratch(n_points: int) -> TokenizeScratch:
+    """Working memory for texts of up to `n_points` code points: 20 bytes for each, touched only when used."""
+    size = n_points + 1
+    return TokenizeScratch(
+        np.empty(size, np.float64),
+        np.empty(size, np.int32),
+        np.empty(size, np.int32),
+        np.empty((size, 4), np.int8),
+    )
+
+
+@kernel
+def is_han(point: int) -> bool:
+    return HAN_FIRST <= point <= HAN_LAST
+
+
+@kernel
+def is_in_block(point: int) -> bool:
+    return ASCII_CLASS[point] != 0 if point < 128 else is_han(point)
+
+
+@kernel
+def is_alnum(point: int) -> bool:
+    return point < 128 and ASCII_CLASS[point] >= 2
+
+
+@kernel
+def _is_digit(point: int) -> bool:
+    return point < 128 and ASCII_CLASS[point] == 3
+
+
+@kernel
+def _find_routes(points: Points, n: int, trie: Trie, scratch: TokenizeScratch) -> None:
+    """Fills route, next and slot of the whole text, from the right.
+
+    Cost: for each character the steps of the walk through the trie, at most the longest word's.
+    """
+    base, check, code, weight = trie.base, trie.check, trie.code, trie.log_frequency
+    route, ends, slots = scratch.route, scratch.next, scratch.slot
+    unknown = -trie.log_total
+    root = base[0]
+    stop = n
+    route[n] = 0.0
+    for at in range(n - 1, -1, -1):
+        point = points[at]
+        if not is_in_block(point):
+            ends[at] = at + 2 if point == 13 and at + 1 < n and points[at + 1] == 10 else at + 1
+            slots[at] = OUTSIDE
+            route[at] = 0.0
+            stop = at
+            continue
+        best, best_end, best_slot = -np.inf, at + 1, -1
+        label = code[point]
+        slot, below, to = 0, root + label, at
+        while label != 0 and check[below] == slot:
+            slot = below
+            to += 1
+            if weight[slot] > NO_WORD:
+                score = weight[slot] + route[to]
+                if score >= best:  # of equal scores the later end
+                    best, best_end, best_slot = score, to, slot
+            if to == stop:
+                break
+            label = code[points[to]]
+            below = base[slot] + label
+        route[at] = best if best_slot >= 0 else unknown + route[at + 1]
+        ends[at] = best_end
+        slots[at] = best_slot
+
+
+@kernel
+def _cut_han(
+    points: Points,
+    start: int,
+    end: int,
+    hmm_start: F64,
+    trans: F64,
+    emit: F64,
+    back: NDArray[np.int8],
+    ends: I32,
+    slots: I32,
+) -> None:
+    """Sets the ends of the words that the HMM sees in the Han run [start, end), by Viterbi.
+
+    Of equal scores the state with the greater letter wins: B < E < M < S.
+    """
+    e_b, s_b, b_m, m_m = trans[E, B], trans[S, B], trans[B, M], trans[M, M]
+    b_e, m_e, e_s, s_s = trans[B, E], trans[M, E], trans[E, S], trans[S, S]
+    point = points[start]
+    b, m = hmm_start[B] + emit[point, B], hmm_start[M] + emit[point, M]
+    e, s = hmm_start[E] + emit[point, E], hmm_start[S] + emit[point, S]
+    for at in range(start + 1, end):
+        point = points[at]
+        b_of_e, b_of_s = e + e_b + emit[point, B], s + s_b + emit[point, B]
+        m_of_b, m_of_m = b + b_m + emit[point, M], m + m_m + emit[point, M]
+        e_of_b, e_of_m = b + b_e + emit[point, E], m + m_e + emit[point, E]
+        s_of_e, s_of_s = e + e_s + emit[point, S], s + s_s + emit[point, S]
+        back[at, B] = E if b_of_e > b_of_s else S
+        back[at, M] = B if m_of_b > m_of_m else M
+        back[at, E] = B if e_of_b > e_of_m else M
+        back[at, S] = E if s_of_e > s_of_s else S
+        b, m = max(b_of_e, b_of_s), max(m_of_b, m_of_m)
+        e, s = max(e_of_b, e_of_m), max(s_of_e, s_of_s)
+    state = E if e > s else S
+    word_end = end
+    for at in range(end - 1, start - 1, -1):
+        if state >= E:
+            word_end = at + 1
+        ends[at] = word_end  # the last one written in a word is that of its first character
+        slots[at] = -1
+        state = back[at, state] if at > start else B
+
+
+@kernel
+def _end_of_number(points: Points, start: int, end: int) -> int:
+    """End of what jieba's `[a-zA-Z0-9]+(?:\\.\\d+)?%?` matches at `start`, a letter or digit."""
+    at = start + 1
+    while at < end and is_alnum(points[at]):
+        at += 1
+    if at + 1 < end and points[at] == 46 and _is_digit(points[at + 1]):
+        at += 2
+        while at < end and _is_digit(points[at]):
+            at += 1
+    if at < end and points[at] == 37:
+        at += 1
+    return at
+
+
+@kernel
+def _end_of_run(points: Points, start: int, end: int) -> int:
+    """End of the run of Han, or else of the number or the run of signs that begins at `start`."""
+    at = start
+    if is_han(points[at]):
+        while at < end and is_han(points[at]):
+            at += 1
+        return at
+    if is_alnum(points[at]):
+        return _end_of_number(points, at, end)
+    while at < end and not is_han(points[at]) and not is_alnum(points[at]):
+        at += 1
+    return at
+
+
+@kernel
+def _join_unknown(points: Points, n: int, trie: Trie, hmm: HiddenMarkovModel, scratch: TokenizeScratch) -> None:
+    """Joins what the routes left as single characters to the words that the HMM sees in them.
+
+    Characters that together are a word of the dictionary stay single, as in jieba.
+    """
+    base, check, code, weight = trie.base, trie.check, trie.code, trie.log_frequency
+    hmm_start, trans, emit = hmm.start, hmm.trans, hmm.emit
+    ends, slots, back = scratch.next, scratch.slot, scratch.back
+    at = 0
+    while at < n:
+        start = at
+        while at < n and ends[at] == at + 1 and slots[at] != OUTSIDE:
+            at += 1
+        if at - start > 1 and walk(points, start, at, base, check, code, weight) < 0:
+            while start < at:
+                end = _end_of_run(points, start, at)
+                if end - start > 1:
+                    if is_han(points[start]):
+                        _cut_han(points, start, end, hmm_start, trans, emit, back, ends, slots)
+                    else:
+                        ends[start], slots[start] = end, -1
+                start = end
+        if at < n:
+            at = ends[at]
+
+
+@kernel
+def _split_again(points: Points, n: int, trie: Trie, scratch: TokenizeScratch) -> None:
+    """Takes apart what the HMM joined to words that were taken out of the dictionary."""
+    ends, slots = scratch.next, scratch.slot
+    at = 0
+    while at < n:
+        start, end = at, ends[at]
+        at = end
+        if end - start > 1 and slots[start] == -1 and is_han(points[start]) and is_split(points, start, end, trie):
+            for single in range(start, end):
+                ends[single] = single + 1
+
+
+@kernel
+def _join_letters(points: Points, n: int, scratch: TokenizeScratch) -> None:
+    """Without the HMM: joins what the routes left as single letters and digits."""
+    ends, slots = scratch.next, scratch.slot
+    at = 0
+    while at < n:
+        start = at
+        while at < n and ends[at] == at + 1 and is_alnum(points[at]):
+            at += 1
+        if at - start > 1:
+            ends[start], slots[start] = at, -1
+        if at < n:
+            at = ends[at]
+
+
+@kernel
+def _write(n: int, scratch: TokenizeScratch, ends: I32, slots: I32) -> int:
+    """Follows the tokens from the left. Returns their number."""
+    count, at = 0, 0
+    while at < n:
+        slots[count] = max(scratch.slot[at], -1)
+        at = scratch.next[at]
+        ends[count] = at
+        count += 1
+    return count
+
+
+@kernel
+def cut(
+    points: Points,
+    n: int,
+    trie: Trie,
+    hmm: HiddenMarkovModel,
+    use_hmm: bool,
+    scratch: TokenizeScratch,
+    ends: I32,
+    slots: I32,
+) -> int:
+    """Cuts the text `points[:n]` into jieba's tokens and returns their number.
+
+    Writes each token's exclusive end into `ends` (at least n long); token i begins where i - 1 ends. Writes into
+    `slots` the slot of a token that the route through the dictionary chose as a word, else -1: then it may be a
+    word all the same (`find` tells). Assumes `make_scratch` of at least n points and code points below 0x110000.
+    Cost: linear in time, no allocation, no recursion.
+    """
+    _find_routes(points, n, trie, scratch)
+    if use_hmm:
+        _join_unknown(points, n, trie, hmm, scratch)
+        if len(trie.split) > 0:
+            _split_again(points, n, trie, scratch)
+    else:
+        _join_letters(points, n, scratch)
+    return _write(n, scratch, ends, slots)

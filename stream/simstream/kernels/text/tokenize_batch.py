@@ -1,0 +1,34 @@
+"""Tokenizing alone, over a batch: what the cost of a fingerprint is compared with."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simstream.kernels.jit import kernel
+from simstream.kernels.text.fold import fold_utf8
+from simstream.kernels.text.tokenize import HiddenMarkovModel, TokenizeScratch, Trie, cut
+
+
+@kernel
+def count_tokens(
+    utf8: NDArray[np.uint8],
+    offsets: NDArray[np.int64],
+    fold: NDArray[np.uint32],
+    trie: Trie,
+    hmm: HiddenMarkovModel,
+    points: NDArray[np.uint32],
+    scratch: TokenizeScratch,
+    ends: NDArray[np.int32],
+    slots: NDArray[np.int32],
+) -> int:
+    """Decode, fold and cut n pages (page i is `utf8[offsets[i]:offsets[i + 1]]`); returns how many tokens.
+
+    It is the part of the fingerprint's kernel that ends with tokens. The last four arrays are working memory for
+    the longest page.
+    """
+    total = 0
+    for page in range(len(offsets) - 1):
+        n = fold_utf8(utf8, offsets[page], offsets[page + 1], fold, points)
+        total += cut(points, n, trie, hmm, True, scratch, ends, slots)
+    return total

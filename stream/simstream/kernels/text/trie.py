@@ -1,0 +1,251 @@
+"""The dictionary as a double array: every word with its weight, one step a character.
+
+A node is a slot. From slot s the character with code k leads to slot t = base[s] + k if check[t] = s. Codes are
+given by falling frequency in the dictionary, so that the slots of common characters lie close together.
+Source of the method: J. Aoe, "An efficient digital search algorithm by using a double-array structure", 1989.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simstream.kernels.jit import kernel
+
+NO_WORD = -1e30
+"""Stands in `log_frequency` where a slot ends no word."""
+CODE_POINTS = 0x110000
+TRIES = 200
+"""Free slots tried for a node's first child, before it goes where nearly all is free."""
+
+
+Points = NDArray[np.uint32]
+I32 = NDArray[np.int32]
+I64 = NDArray[np.int64]
+F64 = NDArray[np.float64]
+
+
+class Trie(NamedTuple):
+    """A double array over characters; the root is slot 0.
+
+    Every slot that `base[s] + code` can name lies inside the arrays: the walk needs no bounds check.
+    """
+
+    base: I32  # (slots,) 0 where a slot has no child
+    check: I32  # (slots,) the parent's slot; -1 where free
+    code: NDArray[np.uint16]  # (0x110000,) by code point; 0 where no word has the character
+    log_frequency: F64  # (slots,) log f - log total; NO_WORD where no word ends
+    split: NDArray[np.uint8]  # (slots,) 1 where a word ends that was taken out; (0,) where none was
+    log_total: float
+
+
+@kernel
+def walk(
+    points: Points, start: int, end: int, base: I32, check: I32, code: NDArray[np.uint16], log_frequency: F64
+) -> int:
+    """As `find`, for kernels that hold the trie's arrays in hand: unpacking them costs more than a short walk."""
+    slot = 0
+    for at in range(start, end):
+        label = code[points[at]] if points[at] < CODE_POINTS else 0
+        below = base[slot] + label
+        if label == 0 or check[below] != slot:
+            return -1
+        slot = below
+    return slot if log_frequency[slot] > NO_WORD else -1
+
+
+@kernel
+def find(points: Points, start: int, end: int, trie: Trie) -> int:
+    """The slot of exactly the word `points[start:end]`, or -1. Cost: a step a character, until one fails."""
+    return walk(points, start, end, trie.base, trie.check, trie.code, trie.log_frequency)
+
+
+@kernel
+def is_split(points: Points, start: int, end: int, trie: Trie) -> bool:
+    """Whether the word `points[start:end]` was taken out of the dictionary; some word has to have been."""
+    base, check, code = trie.base, trie.check, trie.code
+    slot = 0
+    for at in range(start, end):
+        label = code[points[at]]
+        below = base[slot] + label
+        if label == 0 or check[below] != slot:
+            return False
+        slot = below
+    return bool(trie.split[slot] != 0)
+
+
+@kernel
+def _mark(flat: Points, starts: I64, chosen: NDArray[np.bool_], trie: Trie, marks: NDArray[np.uint8]) -> None:
+    """Set the mark of each word that is chosen, at its slot."""
+    base, code = trie.base, trie.code
+    for word in range(len(chosen)):
+        if chosen[word]:
+            slot = 0
+            for at in range(starts[word], starts[word + 1]):
+                slot = base[slot] + code[flat[at]]
+            marks[slot] = 1
+
+
+@kernel
+def slots_of(flat: Points, ends: I64, trie: Trie) -> I32:
+    """The slot of each word, int32 (words,), -1 where it is none; word i is `flat[ends[i-1]:ends[i]]`."""
+    base, check, code, log_frequency = trie.base, trie.check, trie.code, trie.log_frequency
+    slots = np.empty(len(ends), np.int32)
+    start = 0
+    for word in range(len(ends)):
+        slots[word] = walk(flat, start, ends[word], base, check, code, log_frequency)
+        start = ends[word]
+    return slots
+
+
+def build(
+    flat: Points,
+    ends: NDArray[np.int64],
+    weight: NDArray[np.float64],
+    log_total: float,
+    split: NDArray[np.bool_] | None = None,
+) -> Trie:
+    """The double array of words that are distinct, not empty and sorted by code points.
+
+    Word i is `flat[ends[i-1]:ends[i]]`, its `log_frequency` is `weight[i]`: NO_WORD where it is none any more.
+    `split[i]` says that it was taken out at some time. Raises ValueError where the dictionary has more than 65,535
+    different characters. Cost: linear in the characters, about 0.1 s for a million of them.
+    """
+    code, highest = _codes(flat)
+    starts = np.concatenate([np.zeros(1, np.int64), ends])
+    labels = code[flat].astype(np.int32)
+    slots = len(flat) + 4 * highest + 64
+    while True:
+        base, check, log_frequency, top = _place_all(labels, starts, weight, highest, slots)
+        if top >= 0:
+            size = top + highest + 1
+            marks = np.zeros(0 if split is None or not split.any() else size, np.uint8)
+            parts = (base[:size].copy(), check[:size].copy(), code, log_frequency[:size].copy())
+            trie = Trie(*parts, marks, log_total)
+            if split is not None and len(marks) > 0:
+                _mark(flat, starts, split, trie, marks)
+            return trie
+        slots *= 2
+
+
+def _codes(flat: Points) -> tuple[NDArray[np.uint16], int]:
+    """Code per code point, by falling frequency and then by code point; and the highest code."""
+    counts = np.bincount(flat, minlength=CODE_POINTS)
+    order = np.argsort(-counts, kind="stable")[: int(np.count_nonzero(counts))]
+    if len(order) > 0xFFFF:
+        raise ValueError(f"{len(order)} different characters: a dictionary can have 65535")
+    code = np.zeros(CODE_POINTS, np.uint16)
+    code[order] = np.arange(1, len(order) + 1)
+    return code, len(order)
+
+
+@kernel
+def _children(labels: I32, starts: I64, low: int, high: int, depth: int, label: I64, child: I64) -> int:
+    """Writes the label of each child of the node that words [low, high) share, and where its words begin.
+
+    Returns the number of children; `child[count]` is `high`. Words that end at the node come first.
+    """
+    count = 0
+    for word in range(low, high):
+        at = starts[word] + depth
+        if at == starts[word + 1]:
+            continue
+        if count == 0 or labels[at] != label[count - 1]:
+            label[count] = labels[at]
+            child[count] = word
+            count += 1
+    child[count] = high
+    return count
+
+
+@kernel
+def _fits(check: I32, label: I64, count: int, base: int) -> bool:
+    for child in range(1, count):  # noqa: SIM110 - kernels have no generators
+        if check[base + label[child]] != -1:
+            return False
+    return True
+
+
+@kernel
+def _find_base(check: I32, after: I32, label: I64, count: int, cursor: int, frontier: int) -> tuple[int, int]:
+    """A base whose slots for all labels are free; and the free slot tried last.
+
+    A few tries along the free slots from `cursor` (`after[s]` is the next behind s), then every base from
+    `frontier` on. Most slots behind the greatest base are free, since low codes are the frequent ones: the
+    second search is short.
+    """
+    slot = cursor
+    for _ in range(TRIES):
+        base = slot - label[0]
+        if base >= 1 and check[slot] == -1 and _fits(check, label, count, base):
+            return base, slot
+        slot = after[slot]
+        if slot == 0 or slot - label[0] > frontier:
+            break
+    base = frontier
+    while check[base + label[0]] != -1 or not _fits(check, label, count, base):
+        base += 1
+    return base, slot
+
+
+@kernel
+def _take(check: I32, after: I32, before: I32, slot: int, parent: int) -> None:
+    check[slot] = parent
+    after[before[slot]] = after[slot]
+    before[after[slot]] = before[slot]
+
+
+@kernel
+def _place_all(labels: I32, starts: I64, weight: F64, highest: int, slots: int) -> tuple[I32, I32, F64, int]:
+    """Places the nodes level by level. Returns base, check, log_frequency and the highest slot in use.
+
+    The highest slot is -1 where `slots` did not suffice. Nodes with one child, by far the most, fill the
+    holes from the front; those with several try a few places from a cursor that moves on, which bounds
+    the search.
+    """
+    base = np.zeros(slots, np.int32)
+    check = np.full(slots, -1, np.int32)
+    log_frequency = np.full(slots, NO_WORD)
+    after = np.arange(1, slots + 1).astype(np.int32)  # ring of the free slots; slot 0, the root, is its anchor
+    after[slots - 1] = 0
+    before = np.arange(-1, slots - 1).astype(np.int32)
+    before[0] = slots - 1
+    nodes = len(labels) + 1
+    node_slot = np.zeros(nodes, np.int32)
+    node_low = np.zeros(nodes, np.int32)
+    node_high = np.zeros(nodes, np.int32)
+    node_depth = np.zeros(nodes, np.int32)
+    node_high[0] = len(starts) - 1
+    check[0] = 0
+    label = np.empty(highest + 1, np.int64)
+    child = np.empty(highest + 1, np.int64)
+    head, tail, top = 0, 1, 0
+    cursor, frontier = 1, 1
+    while head < tail:
+        parent = node_slot[head]
+        low, high, depth = node_low[head], node_high[head], node_depth[head]
+        head += 1
+        if depth > 0 and starts[low + 1] - starts[low] == depth:
+            log_frequency[parent] = weight[low]
+        count = _children(labels, starts, low, high, depth, label, child)
+        if count == 0:
+            continue
+        begin = after[0] if count == 1 or check[cursor] != -1 else cursor
+        if top + 3 * highest + 3 > slots:  # what the search may look at
+            return base, check, log_frequency, -1
+        found, tried = _find_base(check, after, label, count, begin, frontier)
+        frontier = max(frontier, found)
+        if count > 1:
+            cursor = tried
+        base[parent] = found
+        for at in range(count):
+            slot = found + label[at]
+            _take(check, after, before, slot, parent)
+            top = max(top, slot)
+            node_slot[tail] = slot
+            node_low[tail], node_high[tail] = child[at], child[at + 1]
+            node_depth[tail] = depth + 1
+            tail += 1
+    return base, check, log_frequency, top

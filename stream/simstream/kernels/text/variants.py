@@ -1,0 +1,311 @@
+"""The way of recipes that ask for more than the default one does: other modes, hashes, short words out, shingles.
+
+The fused kernel of `kernels/text/fingerprint` stays as it is for all others; this one allocates for every page.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from simstream.kernels.hashing import hash_word
+from simstream.kernels.jit import kernel
+from simstream.kernels.text.fingerprint import FingerprintResult, FingerprintWork, RecipeRules
+from simstream.kernels.text.fold import fold_utf8
+from simstream.kernels.text.modes import ACCURATE, SEARCH, full_tokens, search_tokens
+from simstream.kernels.text.other_hashes import FNV1, JENKINS, MMH3, cyclic, fnv1, jenkins
+from simstream.kernels.text.simhash import DistinctWords, count_words, keep_heaviest, simhash, weigh
+from simstream.kernels.text.sketch import sketch, sketch_runs
+from simstream.kernels.text.tokenize import HiddenMarkovModel, Trie, cut, is_han
+from simstream.kernels.text.trie import I32, Points
+from simstream.kernels.text.words import Lexicon, PageWords, regroup, unknown_kind
+from simstream.secret import Secret
+
+_ONE: Final = 16
+"""Bits after the point of a weight."""
+
+
+class RecipeVariant(NamedTuple):
+    """What a recipe asks for beside its `RecipeRules`."""
+
+    mode: int
+    """ACCURATE, SEARCH or FULL."""
+    least_chars: int
+    """Words of fewer code points do not count at all."""
+    hash: int
+    """MMH3, FNV1 or JENKINS: of what the SimHash is made; the sketch is always of MMH3."""
+    shingle_words: int
+    """Windows of so many words are what the SimHash is made of; 0: words are."""
+    ties: bool
+    """Whether a bit is 1 where the words that have it and those that do not weigh the same."""
+
+
+@njit(nogil=True)
+def _has_han(points: Points, start: int, end: int) -> bool:
+    for at in range(start, end):  # noqa: SIM110 - kernels have no generators
+        if is_han(points[at]):
+            return True
+    return False
+
+
+@njit(nogil=True)
+def _make_words(size: int, scratch: NDArray[np.uint8]) -> PageWords:
+    i32 = np.int32
+    return PageWords(
+        np.empty(size, np.uint64), np.empty(size, i32), np.empty(size, i32), np.empty(size, i32), scratch
+    )
+
+
+@njit(nogil=True)
+def make_distinct(m: int) -> DistinctWords:
+    places = 64
+    while places < 2 * m:
+        places *= 2
+    i32, i64, size = np.int32, np.int64, m + 1
+    return DistinctWords(
+        np.zeros(places, i64),
+        np.empty(size, np.uint64),
+        np.empty(size, i64),
+        np.empty(size, i64),
+        np.empty(size, i32),
+        np.empty(size, i32),
+    )
+
+
+@njit(nogil=True)
+def _put(words: PageWords, m: int, value: np.uint64, weight: int, start: int, end: int) -> None:
+    words.hash[m], words.weight[m], words.start[m], words.end[m] = value, weight, start, end
+
+
+@njit(nogil=True)
+def _hash_into(
+    words: PageWords, m: int, points: Points, start: int, end: int, lexicon: Lexicon, seed: np.uint64
+) -> int:
+    """Write `points[start:end]` as word number m; returns the number of words, the same where it is none."""
+    value, kind = hash_word(points, start, end, lexicon.traits, seed, words.bytes)
+    if value == 0:
+        return m
+    _put(words, m, value, unknown_kind(kind, end - start), start, end)
+    return m + 1
+
+
+@njit(nogil=True)
+def _overlapping(
+    n: int, tokens: int, m: int, lexicon: Lexicon, trie: Trie, seed: np.uint64, mode: int, work: FingerprintWork
+) -> tuple[Points, PageWords, int]:
+    """The words of the search or full mode: first the mode's tokens with a Han character, in its order; then, of
+    the m words of the accurate mode, those without one. So what jieba splits outside Han is regrouped once."""
+    if mode == SEARCH:
+        text, ends, count = search_tokens(work.points, work.ends, tokens, trie)
+    else:
+        text, ends, count = full_tokens(work.points, n, trie)
+    own, used = work.words, (ends[count - 1] if count > 0 else 0)
+    points, words = np.empty(used + n, np.uint32), _make_words(count + m, own.bytes)
+    points[:used] = text[:used]
+    found, start = 0, 0
+    for token in range(count):
+        end = ends[token]
+        if _has_han(points, start, end):
+            found = _hash_into(words, found, points, start, end, lexicon, seed)
+        start = end
+    for word in range(m):
+        first, last = own.start[word], own.end[word]
+        if not _has_han(work.points, first, last):
+            # Bigrams overlap: their characters are there once, wherever the text has them.
+            for at in range(first, last):
+                points[used + at] = work.points[at]
+            _put(words, found, own.hash[word], own.weight[word], used + first, used + last)
+            found += 1
+    return points, words, found
+
+
+@njit(nogil=True)
+def _is_letter(point: int) -> bool:
+    return bool(65 <= point <= 90 or 97 <= point <= 122)
+
+
+@njit(nogil=True)
+def _split_letters(
+    points: Points, words: PageWords, m: int, lexicon: Lexicon, seed: np.uint64
+) -> tuple[PageWords, int]:
+    """The words, those of ASCII split at what is no letter; an ASCII word without letters stays as it is."""
+    room = 0
+    for word in range(m):
+        room += words.end[word] - words.start[word]
+    out, found = _make_words(room, words.bytes), 0
+    for word in range(m):
+        start, end = words.start[word], words.end[word]
+        ascii_only, letters = True, False
+        for at in range(start, end):
+            ascii_only &= points[at] < 128
+            letters |= _is_letter(points[at])
+        if not (ascii_only and letters):
+            _put(out, found, words.hash[word], words.weight[word], start, end)
+            found += 1
+            continue
+        while start < end:
+            stop = start
+            while stop < end and _is_letter(points[stop]):
+                stop += 1
+            if stop > start:
+                found = _hash_into(out, found, points, start, stop, lexicon, seed)
+            start = stop + 1
+    return out, found
+
+
+@njit(nogil=True)
+def _without_short(words: PageWords, m: int, least_chars: int) -> int:
+    """Take words of fewer code points out; returns how many stay."""
+    kept = 0
+    for word in range(m):
+        if words.end[word] - words.start[word] >= least_chars:
+            _put(words, kept, words.hash[word], words.weight[word], words.start[word], words.end[word])
+            kept += 1
+    return kept
+
+
+@kernel
+def find_words(
+    utf8: NDArray[np.uint8],
+    lexicon: Lexicon,
+    trie: Trie,
+    hmm: HiddenMarkovModel,
+    rules: RecipeRules,
+    variant: RecipeVariant,
+    work: FingerprintWork,
+) -> tuple[Points, PageWords, int, int]:
+    """The code points that the words of one page lie in, the words, how many they are; the length of its text.
+
+    The folded text itself stays in `work.points`.
+    """
+    n = fold_utf8(utf8, 0, len(utf8), lexicon.fold, work.points)
+    tokens = cut(work.points, n, trie, hmm, rules.hmm, work.scratch, work.ends, work.slots)
+    m = regroup(work.points, work.ends, work.slots, tokens, lexicon, rules.seed, work.words)
+    points, words = work.points, work.words
+    if variant.mode != ACCURATE:
+        points, words, m = _overlapping(n, tokens, m, lexicon, trie, rules.seed, variant.mode, work)
+    if variant.shingle_words > 0:
+        words, m = _split_letters(points, words, m, lexicon, rules.seed)
+    if variant.least_chars > 1:
+        m = _without_short(words, m, variant.least_chars)
+    return points, words, m, n
+
+
+@kernel
+def weigh_words(words: PageWords, m: int, lexicon: Lexicon) -> tuple[DistinctWords, int]:
+    """The distinct words of a page that weigh something, and how many they are."""
+    distinct = make_distinct(m)
+    return distinct, weigh(count_words(words, m, 1, distinct, lexicon.secret), lexicon, distinct)
+
+
+@njit(nogil=True)
+def _hashes_of(
+    points: Points, starts: I32, ends: I32, which: I32, lexicon: Lexicon, kind: int, seed: np.uint64
+) -> NDArray[np.uint64]:
+    """The hash that a recipe asks for of the words `which`."""
+    out = np.empty(len(which), np.uint64)
+    for i in range(len(which)):
+        start, end = starts[which[i]], ends[which[i]]
+        if kind == FNV1:
+            out[i] = fnv1(points, start, end, lexicon.traits)
+        else:
+            out[i] = jenkins(points, start, end, lexicon.traits, seed)
+    return out
+
+
+@njit(nogil=True)
+def _weigh_windows(
+    windows: NDArray[np.uint64], tf_factor: NDArray[np.int64], secret: Secret
+) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+    """Distinct windows in the order of the text, and what each weighs: the power of how often it occurs.
+
+    Counted, not sorted: numba's sort takes quadratic time in orders that a stranger can choose.
+    """
+    m = len(windows)
+    counted, distinct = _make_words(m, np.empty(0, np.uint8)), make_distinct(m)
+    counted.hash[:], counted.weight[:] = windows, 0
+    n = count_words(counted, m, 1, distinct, secret)
+    weights = np.empty(n, np.int64)
+    for i in range(n):
+        weights[i] = tf_factor[min(distinct.times[i], len(tf_factor) - 1)]
+    return distinct.hash[:n].copy(), weights
+
+
+@kernel
+def features(
+    points: Points,
+    words: PageWords,
+    m: int,
+    distinct: DistinctWords,
+    n: int,
+    lexicon: Lexicon,
+    rules: RecipeRules,
+    variant: RecipeVariant,
+) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+    """Hashes and weights of what the SimHash of a page is made of: its n distinct words, or its shingles."""
+    if variant.shingle_words > 0:
+        hashes = words.hash[:m].copy()
+        if variant.hash != MMH3:
+            every = np.arange(m).astype(np.int32)
+            hashes = _hashes_of(points, words.start, words.end, every, lexicon, variant.hash, rules.seed)
+        return _weigh_windows(cyclic(hashes, variant.shingle_words), lexicon.tf_factor, lexicon.secret)
+    hashes, weights = distinct.hash[:n].copy(), distinct.weight[:n].copy()
+    if variant.hash != MMH3:
+        hashes = _hashes_of(
+            points, words.start, words.end, distinct.first[:n].copy(), lexicon, variant.hash, rules.seed
+        )
+    if rules.top > 0:
+        keep_heaviest(weights, n, rules.top)
+    return hashes, weights
+
+
+@kernel
+def fingerprint_variants(
+    utf8: NDArray[np.uint8],
+    offsets: NDArray[np.int64],
+    lexicon: Lexicon,
+    trie: Trie,
+    hmm: HiddenMarkovModel,
+    rules: RecipeRules,
+    variant: RecipeVariant,
+    work: FingerprintWork,
+    result: FingerprintResult,
+) -> None:
+    """As `fingerprint_batch`, for a recipe with this `variant`. Holds no GIL."""
+    for page in range(len(offsets) - 1):
+        part = utf8[offsets[page] : offsets[page + 1]]
+        points, words, m, length = find_words(part, lexicon, trie, hmm, rules, variant, work)
+        distinct, n = weigh_words(words, m, lexicon)
+        result.words[page] = n
+        if n < rules.min_words:
+            result.fingerprints[page] = 0
+            result.sketches[page, :] = 0
+            continue
+        hashes, weights = features(points, words, m, distinct, n, lexicon, rules, variant)
+        if variant.ties:
+            # Of the complements the strict rule gives 0 wherever the sum is 0 or above.
+            result.fingerprints[page] = ~simhash(~hashes, weights, len(hashes), work.sums)
+        else:
+            result.fingerprints[page] = simhash(hashes, weights, len(hashes), work.sums)
+        if len(work.bins) == 0:
+            continue
+        if rules.sketch_characters > 0:
+            run = (rules.sketch_characters, rules.seed)
+            sketch_runs(work.points, length, lexicon.traits, run, work.bins, result.sketches[page])
+        else:
+            sketch(words.hash, m, work.bins, result.sketches[page])
+
+
+__all__ = [
+    "FNV1",
+    "JENKINS",
+    "MMH3",
+    "RecipeVariant",
+    "features",
+    "find_words",
+    "fingerprint_variants",
+    "weigh_words",
+]

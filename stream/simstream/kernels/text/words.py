@@ -1,0 +1,149 @@
+"""From jieba's tokens to words: regrouping, and the hash of every word of a page."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from simstream.kernels.hashing import hash_word
+from simstream.kernels.jit import LEAN
+from simstream.secret import Secret
+
+OTHER: Final = 0
+BIGRAM: Final = 5
+HAN_FIRST, HAN_LAST = 0x4E00, 0x9FFF  # all of the class HAN
+_JOINING: Final = 0b11100  # 1 << LETTER | 1 << DIGIT | 1 << MARK
+_HAN_BIT: Final = 0b10
+_LETTER_BITS: Final = 0b100100  # 1 << LETTER | 1 << BIGRAM
+UNKNOWN_HAN, UNKNOWN_NUMBER, UNKNOWN_OTHER = -2, -3, -4
+"""Stand for the weight of a word that is not one of the dictionary's tokens, less 3 for each of its characters: it
+is found by its hash."""
+LONGEST: Final = 8
+"""Unknown words of more characters weigh as those of this many: hardly any word of 8 is a common one."""
+LETTER_OR_NUMBER: Final = np.uint32(1 << 27)
+"""The bit of a character's traits that makes a token a word."""
+
+
+class Lexicon(NamedTuple):
+    """All that is known about words and characters before a page comes.
+
+    `word_keys` and `word_weights` are an open-addressing table by word hash, of a power of two entries, probed
+    linearly from `place(hash, secret) & (size - 1)`; weight -1 marks an empty place.
+    """
+
+    fold: NDArray[np.uint32]  # (0x110000,)
+    traits: NDArray[np.uint32]  # (0x110000,) casefold, class, letter or number
+    slots: NDArray[np.uint64]  # (slots, 2) hash and weight of the dictionary word of a slot in the trie; 0: no word
+    word_keys: NDArray[np.uint64]  # (2^p,)
+    word_weights: NDArray[np.int32]  # (2^p,)
+    unknown: NDArray[np.int32]  # (3 LONGEST + 3,) of unknown words by length: with Han, without letters, others
+    tf_factor: NDArray[np.int64]  # (cap + 1,) round(2^16 tf^p)
+    secret: Secret  # of all tables by word hash; no result depends on it
+
+
+class PageWords(NamedTuple):
+    """The words of one page in the order of its text; arrays with room for as many as it has code points."""
+
+    hash: NDArray[np.uint64]
+    weight: NDArray[np.int32]  # of a dictionary word; of others what `unknown_kind` says
+    start: NDArray[np.int32]  # first code point
+    end: NDArray[np.int32]  # one past the last
+    bytes: NDArray[np.uint8]  # scratch for one word's UTF-8: 4 bytes a code point
+
+
+@njit(inline="always")
+def unknown_kind(kind: int, characters: int) -> int:
+    """What stands for the weight of a word of this kind (see `hash_words`): `-2 - n` is place n of `unknown`."""
+    length = 3 * min(characters, LONGEST)
+    if kind & _HAN_BIT:
+        return UNKNOWN_HAN - length
+    return (UNKNOWN_OTHER if kind & _LETTER_BITS else UNKNOWN_NUMBER) - length
+
+
+@njit(inline="always")
+def _class(points: NDArray[np.uint32], at: int, traits: NDArray[np.uint32]) -> int:
+    return int((traits[points[np.uint64(at)]] >> np.uint32(24)) & np.uint32(7))
+
+
+@njit(inline="always")
+def _is_common_han(point: np.uint32) -> bool:
+    return bool(np.uint32(point - np.uint32(HAN_FIRST)) <= np.uint32(HAN_LAST - HAN_FIRST))
+
+
+@njit(inline="always")
+def _end_of_word(
+    points: NDArray[np.uint32], ends: NDArray[np.int32], tokens: int, token: int, traits: NDArray[np.uint32]
+) -> int:
+    """How many tokens from `token` on, at least one, make one word: no boundary but between letters, digits or
+    marks that are not both ASCII goes away."""
+    at = token
+    while at + 1 < tokens:
+        end = int(ends[np.uint64(at)])
+        if points[np.uint64(end - 1)] < 128 and points[np.uint64(end)] < 128:
+            break
+        if (1 << _class(points, end - 1, traits)) & _JOINING == 0:
+            break
+        if (1 << _class(points, end, traits)) & _JOINING == 0:
+            break
+        at += 1
+    return at + 1 - token
+
+
+@njit(nogil=True, **LEAN)
+def regroup(
+    points: NDArray[np.uint32],
+    ends: NDArray[np.int32],
+    slots: NDArray[np.int32],
+    tokens: int,
+    lexicon: Lexicon,
+    seed: np.uint64,
+    words: PageWords,
+) -> int:
+    """Write the words of a page to `words`; returns how many.
+
+    `ends` and `slots` are the tokenizer's. Runs of BIGRAM characters become overlapping bigrams, a run of one
+    that character. Assumes that a token with a BIGRAM character is that character alone, as jieba has it.
+    Linear; a dictionary word costs one look-up and no hash.
+    """
+    # Arrays by themselves, and indices without a sign: each spares an addition or a comparison at every access.
+    traits, table, scratch = lexicon.traits, lexicon.slots, words.bytes
+    out_hash, out_weight, out_start, out_end = words.hash, words.weight, words.start, words.end
+    # Every row is asked for before any is needed: the table lies far away, and here the waits overlap.
+    for i in range(tokens):
+        row = np.uint64(max(int(slots[i]), 0))
+        out_hash[i], out_weight[i] = table[row, 0], table[row, 1]
+    m, token, start = 0, 0, 0
+    while token < tokens:
+        end, slot = int(ends[np.uint64(token)]), int(slots[np.uint64(token)])
+        value, weight = out_hash[np.uint64(token)], int(out_weight[np.uint64(token)])
+        token += 1
+        after, to = end, np.uint64(m)
+        between = _is_common_han(points[np.uint64(start)]) & _is_common_han(points[np.uint64(end - 1)])
+        if (slot < 0) | (not between):  # else nothing more can apply, as with by far the most words
+            if not between:
+                first = _class(points, start, traits)
+                if first == OTHER and end - start == 1:
+                    start = end  # a sign
+                    continue
+                if first == BIGRAM:
+                    if token < tokens and _class(points, end, traits) == BIGRAM:
+                        end += 1
+                    elif start > 0 and _class(points, start - 1, traits) == BIGRAM:
+                        start = end  # the last of a run ends a bigram and begins none
+                        continue
+                else:
+                    joined = _end_of_word(points, ends, tokens, token - 1, traits)
+                    if joined > 1:
+                        token += joined - 1
+                        end, slot = int(ends[np.uint64(token - 1)]), -1
+                        after = end
+            if slot < 0:
+                value, kind = hash_word(points, start, end, traits, seed, scratch)
+                weight = unknown_kind(kind, end - start)
+        out_hash[to], out_weight[to], out_start[to], out_end[to] = value, weight, start, end
+        m += value != 0
+        start = after
+    return m

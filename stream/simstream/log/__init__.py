@@ -1,0 +1,47 @@
+"""Where records live: Kafka or a local directory, behind one interface (`base`)."""
+
+from __future__ import annotations
+
+import os
+import re
+
+from simstream.errors import SettingsError
+from simstream.log.base import Log, LogOptions
+
+KAFKA = "kafka://"
+_SERVERS = re.compile(r"{0}(,{0})*".format(r"(\[[\da-fA-F:.]+\]|[\w.-]+):\d{1,5}"))
+"""`HOST:PORT,...`, as Kafka's own tools take it."""
+_SCHEME = re.compile(r"(kafka|https?|file|tcp)s?:", re.IGNORECASE)
+"""The beginning of an address that was not meant as a folder."""
+
+
+def open_log(address: str, options: LogOptions | None = None) -> Log:
+    """The log at `address`: `kafka://HOST:PORT,...`, or the path of a directory.
+
+    Nothing is read or connected yet, but a file is refused. A local log never imports the Kafka client.
+    Raises SettingsError.
+    """
+    options = options or LogOptions()
+    if address.startswith(KAFKA):
+        from simstream.log.kafka.log import KafkaLog
+
+        return KafkaLog(address.removeprefix(KAFKA), options)
+    _check_folder(address)
+    from simstream.log.local.log import LocalLog
+
+    return LocalLog(address, options)
+
+
+def _check_folder(address: str) -> None:
+    advice = "give kafka://HOST:PORT or the path of a directory"
+    if not address or "://" in address or _SCHEME.match(address):
+        raise SettingsError(f"--log {address!r} is no place for a log", advice)
+    if os.path.isdir(address):
+        return
+    if _SERVERS.fullmatch(address):
+        raise SettingsError(f"--log {address!r} is no directory", f"did you mean {KAFKA}{address}?")
+    if os.path.exists(address):
+        raise SettingsError(f"--log {address!r} is a file", advice)
+
+
+__all__ = ["KAFKA", "Log", "LogOptions", "open_log"]

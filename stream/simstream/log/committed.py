@@ -1,0 +1,22 @@
+"""Reads what a topic holds now, and then ends, however fast the topic grows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from simstream.log.base import Log
+from simstream.model import Record
+
+WAIT = 0.1
+"""Seconds that one poll waits for records of which some are known to be there, or markers alone."""
+
+
+def committed(log: Log, topic: str, limit: int, start: int = 0) -> Iterator[list[Record]]:
+    """The records from offset `start` on that are committed now, up to `limit` at once.
+
+    Some lists are empty. Raises as `Log.reader` and `Reader.poll` do.
+    """
+    ends = log.end_offsets(topic)
+    with log.reader(topic, start) as reader:
+        while not reader.passed(ends):
+            yield [record for record in reader.poll(limit, WAIT) if record.offset < ends.get(record.partition, 0)]

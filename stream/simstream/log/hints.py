@@ -1,0 +1,22 @@
+"""Command lines that errors about a log name: they can be copied into a shell as they stand."""
+
+from __future__ import annotations
+
+import shlex
+
+from simstream.log.base import LogOptions
+
+
+def how_to_create(address: str, options: LogOptions) -> str:
+    """The command that makes the topics of a log; `address` is what `--log` takes."""
+    return f"simstream topics create {where(address, options.prefix, options.publish_to)}"
+
+
+def where(address: str, prefix: str, publish_to: str | None = None, config: str | None = None) -> str:
+    """Return the flags that name a log, and the settings file if one was named."""
+    flags = f"--log {shlex.quote(address)}"
+    if prefix != LogOptions().prefix:
+        flags += f" --prefix {prefix}"
+    if publish_to is not None:
+        flags += f" --publish-to {publish_to}"
+    return flags if config is None else f"{flags} --config {shlex.quote(config)}"

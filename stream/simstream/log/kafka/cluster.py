@@ -1,0 +1,330 @@
+"""What all Kafka clients of one log share: settings, the admin client, names, ids, offsets, errors by our names."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from typing import Any, Literal, TypeVar
+
+from confluent_kafka import (
+    Consumer,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    Producer,
+    TopicCollection,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]  # exported undeclared
+
+from simstream.errors import BrokerUnreachable, LogError, SettingsError, TopicMissing
+from simstream.kafka_settings import without_secrets
+from simstream.log.base import LogOptions, TopicInfo
+from simstream.log.hints import how_to_create
+from simstream.log.kafka.access import MISSING, Admission, not_permitted
+
+
+class RareMessages(logging.Filter):
+    """Lets a message through once in half a minute: the client repeats itself while a broker is away."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._last: dict[str, float] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """See logging.Filter."""
+        if record.levelno <= logging.DEBUG:
+            return True
+        message, now = record.getMessage()[:80], time.monotonic()
+        if now - self._last.get(message, -QUIET) < QUIET:
+            return False
+        if len(self._last) > 1000:
+            self._last.clear()
+        self._last[message] = now
+        return True
+
+
+QUIET = 30.0
+"""Seconds between two log lines of the client that say the same."""
+logger = logging.getLogger(__name__)
+logger.addHandler(logging.NullHandler())  # without one, the client's warnings would reach stderr
+logger.addFilter(RareMessages())
+
+_waiting = logging.getLogger("simstream.log")
+"""For what a person has to know; where a command configures no logging, Python shows its warnings on stderr."""
+
+PAUSE = 0.1
+"""Seconds before a question is asked again that the wrong broker, or one not yet ready, has answered."""
+SILENT_AFTER = 3.0
+"""Seconds without an answer after which a broker counts as away."""
+GRACE_S = 1.0
+"""Seconds to wait beyond a question's own time: the client itself should end the question, with its own error."""
+SOCKET_MS = 10_000
+"""A broker that is frozen keeps its connections: so long a request waits for it before another one is asked."""
+COMMON: Mapping[str, Any] = {
+    "socket.timeout.ms": SOCKET_MS,
+    "allow.auto.create.topics": False,
+    "topic.metadata.refresh.interval.ms": 10_000,
+    "reconnect.backoff.ms": 50,
+    "reconnect.backoff.max.ms": 1_000,
+    "socket.keepalive.enable": True,
+    "socket.nagle.disable": True,  # a small request must not wait for the acknowledgement of the one before
+}
+NOT_YET = frozenset(
+    {
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        KafkaError.NOT_COORDINATOR,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.FENCED_LEADER_EPOCH,
+        KafkaError.UNKNOWN_LEADER_EPOCH,
+        KafkaError.OFFSET_NOT_AVAILABLE,
+        KafkaError.REPLICA_NOT_AVAILABLE,
+        KafkaError.NOT_ENOUGH_REPLICAS,
+        KafkaError.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        KafkaError.NOT_CONTROLLER,
+        KafkaError.BROKER_NOT_AVAILABLE,
+        KafkaError.NETWORK_EXCEPTION,
+        KafkaError.KAFKA_STORAGE_ERROR,
+        KafkaError._NOENT,  # "No leaders found" where the client asks for offsets while it knows of no leader
+    }
+)
+"""Answers of a broker that is not, or not yet, the right one to ask: a moment later it is another, or ready."""
+AWAY = NOT_YET | frozenset(
+    {
+        KafkaError._TIMED_OUT,
+        KafkaError._TIMED_OUT_QUEUE,
+        KafkaError._MSG_TIMED_OUT,
+        KafkaError._TRANSPORT,
+        KafkaError._ALL_BROKERS_DOWN,
+        KafkaError._RESOLVE,
+        KafkaError._WAIT_COORD,
+        KafkaError.REQUEST_TIMED_OUT,
+    }
+)
+"""Errors that only say that no broker, or not the right one, answered."""
+
+
+T = TypeVar("T")
+Which = Literal["first", "end", "open end"]
+"""The low watermark; the last stable offset, where committed records end; the end with open transactions."""
+
+
+class KafkaCluster:
+    """One Kafka cluster as one log sees it. Connects when something is asked for; safe between threads."""
+
+    def __init__(self, servers: str, options: LogOptions) -> None:
+        self.servers = servers
+        self.options = options
+        self._admin: AdminClient | None = None
+        self._lock = threading.Lock()
+        self._told = False
+        self._admission = Admission(servers)
+
+    def name(self, topic: str) -> str:
+        """The full name."""
+        return self.options.full_name(topic)
+
+    def config(self, role: str, defaults: Mapping[str, Any], fixed: Mapping[str, Any]) -> dict[str, Any]:
+        """Settings of a client: ours, the user's over them, then those that rules depend on."""
+        name = {"bootstrap.servers": self.servers, "client.id": f"{self.options.prefix}-{role}"}
+        return {**COMMON, **name, **defaults, **self.options.client, **fixed, "logger": logger}
+
+    def admin(self) -> AdminClient:
+        """The admin client, made at the first call. Raises SettingsError."""
+        with self._lock:
+            if self._admin is None:
+                # It is polled only now and then: its log lines would pile up, so none are made.
+                fixed = {"error_cb": self._admission.note}
+                self._admin = make(AdminClient, self.config("admin", {"log_level": 0}, fixed))
+            return self._admin
+
+    def check(self) -> None:
+        """Raise SettingsError where a kind of client refuses the settings. Asks no broker."""
+        producer = {"enable.idempotence": True, "acks": "all"}
+        consumer = {"group.id": f"{self.options.prefix}.fingerprint", "enable.auto.commit": False}
+        for kind, fixed in ((AdminClient, {}), (Producer, producer), (Consumer, consumer)):
+            client = make(kind, self.config("check", {"log_level": 0}, {**fixed, "error_cb": note_error}))
+            if kind is Consumer:
+                client.close()
+
+    def asked(
+        self,
+        ask: Callable[[float], T],
+        topic: str | None = None,
+        patience: float | None = None,
+        operation: str = "Describe",
+        group: str | None = None,
+    ) -> T:
+        """What `ask` returns, which is called with the seconds that are left; up to the log's patience it is called
+        again while no broker answers, or not the right one.
+
+        A question may take longer than SOCKET_MS, or meet a broker that has just lost what it led. `operation` is
+        what it needs a permission for, on the topic or the group. Raises BrokerUnreachable, NotAdmitted,
+        NotPermitted, TopicMissing, LogError."""
+        end = time.monotonic() + (self.options.patience if patience is None else patience)
+        while True:
+            try:
+                return ask(max(0.1, end - time.monotonic()))
+            except KafkaException as error:
+                if error.args[0].code() not in AWAY or time.monotonic() + PAUSE > end:
+                    raise self.named(error, topic, operation, group) from None
+            self.check_admission()
+            time.sleep(PAUSE)
+
+    def describe(self, topics: Sequence[str]) -> dict[str, TopicInfo]:
+        """Names, ids and partitions. Raises TopicMissing, BrokerUnreachable."""
+        return {topic: self._describe(topic) for topic in topics}
+
+    def _describe(self, topic: str) -> TopicInfo:
+        def ask(patience: float) -> TopicInfo:
+            return self._info(topic, self.describe_soon([topic], patience)[topic], patience)
+
+        return self.asked(ask, topic)
+
+    def describe_soon(self, topics: Sequence[str], patience: float | None = None) -> dict[str, Future[Any]]:
+        """The same without waiting; `described` makes something of the futures."""
+        collection = TopicCollection([self.name(topic) for topic in topics])
+        patience = self.options.patience if patience is None else patience
+        self.admin().poll(0)  # what it reports while a broker is away would pile up
+        futures = self.admin().describe_topics(collection, request_timeout=patience)
+        return {topic: futures[self.name(topic)] for topic in topics}
+
+    def described(self, topic: str, future: Future[Any]) -> TopicInfo:
+        """The answer about one topic; no other is asked for."""
+        try:
+            return self._info(topic, future, self.options.patience)
+        except KafkaException as error:
+            raise self.named(error, topic) from None
+
+    def _info(self, topic: str, future: Future[Any], patience: float) -> TopicInfo:
+        found = self.answer(future, patience)
+        return TopicInfo(self.name(topic), str(found.topic_id), len(found.partitions))
+
+    def offsets(self, topic: str, which: Which) -> dict[int, int]:
+        """Per partition one of the offsets of Which. Two round trips. Raises as `describe`."""
+        partitions = range(self.describe([topic])[topic].partitions)
+        return self.offsets_of(topic, partitions, which)
+
+    def offsets_of(
+        self, topic: str, partitions: Sequence[int], which: Which, timeout: float | None = None
+    ) -> dict[int, int]:
+        """The same for known partitions, waiting `timeout` seconds instead of the log's patience."""
+
+        def ask(left: float) -> dict[int, int]:
+            return self._offsets_once(topic, partitions, which, left)
+
+        return self.asked(ask, topic, timeout)
+
+    def _offsets_once(self, topic: str, partitions: Sequence[int], which: Which, patience: float) -> dict[int, int]:
+        """One question. Raises KafkaException."""
+        choose: Any = OffsetSpec.earliest if which == "first" else OffsetSpec.latest
+        futures = self.admin().list_offsets(
+            {TopicPartition(self.name(topic), partition): choose() for partition in partitions},
+            isolation_level=(
+                IsolationLevel.READ_UNCOMMITTED if which == "open end" else IsolationLevel.READ_COMMITTED
+            ),
+            request_timeout=patience,
+        )
+        offsets = {where.partition: self.answer(future, patience).offset for where, future in futures.items()}
+        if any(offset < 0 for offset in offsets.values()):  # seen where a leader had just been killed
+            raise KafkaException(KafkaError(KafkaError.REQUEST_TIMED_OUT, "a partition has no offset yet"))
+        return offsets
+
+    def answer(self, future: Future[Any], patience: float) -> Any:
+        """Return the broker's answer within `patience` seconds. The first long silence is logged.
+
+        Raises KafkaException, also if there is no answer in time, and NotAdmitted.
+        """
+        asked_at = time.monotonic()
+        while True:
+            try:
+                found = future.result(PAUSE)
+                self._admission.admitted()
+                return found
+            except TimeoutError:
+                self.check_admission()
+            waited = time.monotonic() - asked_at
+            if waited > patience + GRACE_S:
+                raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "the client did not end a question in time"))
+            self.say_silence(asked_at)
+
+    def say_silence(self, since: float) -> None:
+        """Say that no broker answers if none has for some time; `since` is a moment of `time.monotonic`."""
+        if time.monotonic() - since > SILENT_AFTER:
+            self.say_waiting()
+
+    def check_admission(self) -> None:
+        """Raise NotAdmitted where the brokers do not let us in, and never did."""
+        self.admin().poll(0)
+        self._admission.check()
+
+    def say_waiting(self) -> None:
+        """Say, once, that no broker answers."""
+        if not self._told:
+            self._told = True
+            _waiting.warning("no broker answers at %s; waiting up to %g s", self.servers, self.options.patience)
+
+    def named(
+        self,
+        error: KafkaException,
+        topic: str | None = None,
+        operation: str = "Describe",
+        group: str | None = None,
+    ) -> LogError:
+        """A client's error as one of ours. `group` may be a transactional id; see `asked` for `operation`."""
+        cause: KafkaError = error.args[0]
+        if cause.code() in MISSING:
+            on_topic = cause.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED or group is None
+            name = self.name(topic or "*") if on_topic else group or ""
+            return not_permitted(cause, self.options.client, name, operation)
+        if cause.code() in AWAY:
+            return self.unreachable()
+        if topic is not None and cause.code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC):
+            return TopicMissing(
+                f"there is no topic {self.name(topic)} on {self.servers}",
+                f"make it with: {how_to_create(f'kafka://{self.servers}', self.options)}",
+            )
+        what = self.name(topic) if topic else self.servers
+        if cause.code() == KafkaError.INVALID_TIMESTAMP:
+            now = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime())
+            return LogError(
+                f"Kafka refuses records of {what} for their timestamps; the clock of this machine says {now}",
+                "set the clocks of this machine and of the brokers right, or set the topic's "
+                "message.timestamp.type to LogAppendTime",
+            )
+        return LogError(f"Kafka refused ({what}): {cause.str()}", "look at the broker's log and at [kafka]")
+
+    def unreachable(self) -> BrokerUnreachable:
+        """The error for no answer."""
+        why = f" ({self._admission.why})" if self._admission.why else ""
+        return BrokerUnreachable(
+            f"no Kafka broker answered at {self.servers} within {self.options.patience:g} s{why}",
+            "is it running, and are the address and [kafka] right?",
+        )
+
+
+def member_name(cluster: KafkaCluster, role: str) -> str:
+    """What a member of a group calls itself: machine and process, for whoever looks at the group."""
+    return f"{cluster.options.prefix}-{role}@{socket.gethostname()}:{os.getpid()}"
+
+
+def make(client: Any, config: dict[str, Any]) -> Any:
+    """A client with these settings. Raises SettingsError where it refuses one."""
+    try:
+        return client(config)
+    except (KafkaException, TypeError, ValueError) as error:
+        cause = error.args[0]
+        what = without_secrets(cause.str() if isinstance(cause, KafkaError) else str(cause), config)
+        raise SettingsError(f"the Kafka client refuses its settings: {what}", "look at [kafka]") from None
+
+
+def note_error(error: KafkaError) -> None:
+    """A client's error callback; without one a fatal error would be raised by whatever call comes next."""
+    logger.debug("Kafka client: %s", error.str())

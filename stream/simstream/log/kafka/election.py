@@ -1,0 +1,142 @@
+"""The election of a judge on Kafka: the consumer group `PREFIX.judge` over `fingerprints`, which has one partition.
+
+Whoever the group gives the partition is elected. Nothing is read here: the partition is paused as soon as it comes,
+and the consumer only polled, by a thread of its own, so that neither a long batch nor a long replay costs the
+election. The group says who should publish; who may is decided by the fencing of the publisher alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, TopicPartition
+
+from simstream.errors import LogError
+from simstream.log.base import FINGERPRINTS, Election
+from simstream.log.kafka.cluster import KafkaCluster, logger, make, member_name, note_error
+
+GROUP: Mapping[str, Any] = {
+    "group.protocol": "classic",
+    # The one that has the partition keeps it when others come; with `range` the order of random names decides.
+    "partition.assignment.strategy": "cooperative-sticky",
+    "session.timeout.ms": 6_000,
+    "heartbeat.interval.ms": 2_000,
+}
+FIXED: Mapping[str, Any] = {
+    "enable.auto.commit": False,
+    "auto.offset.reset": "latest",
+    "queued.max.messages.kbytes": 1_024,
+}
+STEP = 0.1
+"""Seconds that one poll waits; also how soon `close` is heard."""
+LEAVE = 10.0
+"""Seconds that leaving the group may take; after that the session's end says the same."""
+REFUSED = frozenset(
+    {
+        KafkaError.GROUP_AUTHORIZATION_FAILED,
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.INCONSISTENT_GROUP_PROTOCOL,
+        KafkaError.INVALID_SESSION_TIMEOUT,
+        KafkaError.INVALID_GROUP_ID,
+    }
+)
+"""Errors that waiting does not mend."""
+_log = logging.getLogger("simstream.judge")
+
+
+def group_of(cluster: KafkaCluster) -> str:
+    """The consumer group of the judges."""
+    return f"{cluster.options.judged_prefix}.judge"
+
+
+class KafkaElection(Election):
+    """See Election. After a kill the group notices within `session.timeout.ms`, after `close` at once."""
+
+    def __init__(self, cluster: KafkaCluster) -> None:
+        """Stand for election. Raises TopicMissing, BrokerUnreachable, SettingsError."""
+        self._cluster = cluster
+        name = cluster.describe([FINGERPRINTS])[FINGERPRINTS].name
+        fixed = {
+            **FIXED,
+            "group.id": group_of(cluster),
+            "client.id": member_name(cluster, "judge"),
+            "error_cb": note_error,
+        }
+        self._consumer: Any = make(Consumer, cluster.config("judge-election", GROUP, fixed))
+        self._elected = threading.Event()
+        self._was_elected = False
+        self._error: LogError | None = None
+        self._closing = threading.Event()
+        self._consumer.subscribe(
+            [name], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
+        )
+        self._thread = threading.Thread(target=self._run, name="election", daemon=True)
+        self._thread.start()
+
+    @property
+    def elected(self) -> bool:
+        """See Election. Raises LogError where the broker refuses the group, or where polling it has ended."""
+        if self._error is not None:
+            raise self._error
+        return self._elected.is_set()
+
+    @property
+    def lost(self) -> bool:
+        """See Election. Raises LogError where polling the group has ended: this judge can no longer be elected."""
+        if self._error is not None and not self._thread.is_alive():
+            raise self._error
+        return self._was_elected and not self._elected.is_set()
+
+    def close(self) -> None:
+        """See Closing: leaves the group, so that the next is elected at once."""
+        self._closing.set()
+        self._thread.join(LEAVE)
+
+    def _run(self) -> None:
+        try:
+            while not self._closing.is_set():
+                message = self._consumer.poll(STEP)
+                if message is not None and message.error() is not None:
+                    self._on_error(message.error())
+        except Exception as error:  # noqa: BLE001  # after any error this judge must not count as elected
+            self._error = LogError(
+                f"the election of the group {group_of(self._cluster)} broke off ({type(error).__name__}: {error})",
+                "start this judge again",
+            )
+        finally:
+            self._elected.clear()
+            with contextlib.suppress(KafkaException):
+                self._consumer.close()
+
+    def _on_error(self, error: KafkaError) -> None:
+        """Keep what no waiting mends, for whoever asks next; a broker that is away is no such thing."""
+        logger.debug("election: %s", error.str())
+        if error.fatal() or error.code() in REFUSED:
+            group = group_of(self._cluster)
+            self._error = self._cluster.named(KafkaException(error), FINGERPRINTS, "Read", group)
+
+    def _on_assign(self, consumer: Any, partitions: list[TopicPartition]) -> None:
+        """Elected, where a partition comes with it. Nothing is loaded here: that would hold up the whole group."""
+        where = [TopicPartition(one.topic, one.partition, OFFSET_END) for one in partitions]
+        consumer.incremental_assign(where)
+        if where:
+            consumer.pause(where)
+            self._was_elected = True
+            self._elected.set()
+
+    def _on_revoke(self, consumer: Any, partitions: list[TopicPartition]) -> None:
+        """The group takes the partition back in good order: nobody else has it yet."""
+        if partitions:
+            self._elected.clear()
+        consumer.incremental_unassign(partitions)
+
+    def _on_lost(self, consumer: Any, partitions: list[TopicPartition]) -> None:
+        """The group went on without us; another may have been elected long ago."""
+        if partitions:
+            self._elected.clear()
+            _log.warning("the group %s went on without this judge; another may be elected", group_of(self._cluster))
+        consumer.incremental_unassign(partitions)

@@ -1,0 +1,69 @@
+"""Consumer groups seen from outside: offsets and members, without joining any."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaException
+
+from simstream.log.base import POSITIONS
+from simstream.log.kafka.access import MISSING
+from simstream.log.kafka.cluster import AWAY, KafkaCluster, make, note_error
+from simstream.log.kafka.election import group_of as judges_of
+from simstream.log.kafka.topics import group_state
+from simstream.log.running import GroupMember
+
+PAUSE = 0.1
+STEP = 5.0
+"""Seconds that one question may take before it is asked again."""
+
+
+def ask_group(
+    cluster: KafkaCluster, group: str, call: Callable[[Any, float], Any], patience: float | None = None
+) -> Any:
+    """The answer to a question about a group's offsets, which `call` asks a consumer within so many seconds.
+
+    Asked again while the coordinator is not up. Asked by a consumer that reads nothing, not by an administrator:
+    those calls of the client were seen to end the whole process (an assertion of its own) where a broker went away
+    in between. Raises BrokerUnreachable after `patience` (that of the log), LogError.
+    """
+    end = time.monotonic() + (cluster.options.patience if patience is None else patience)
+    fixed = {"group.id": group, "enable.auto.commit": False, "error_cb": note_error}
+    consumer = make(Consumer, cluster.config("ask", {}, fixed))
+    try:
+        while True:
+            try:
+                return call(consumer, max(0.5, min(STEP, end - time.monotonic())))
+            except KafkaException as error:
+                if error.args[0].code() not in AWAY:
+                    raise cluster.named(error, POSITIONS, "Read", group) from None
+                _raise_refusal(cluster, consumer, group)
+            if time.monotonic() > end:
+                raise cluster.unreachable()
+            time.sleep(PAUSE)
+    finally:
+        consumer.close()
+
+
+def _raise_refusal(cluster: KafkaCluster, consumer: Any, group: str) -> None:
+    """Raise NotPermitted where the coordinator refused: the client says so on the side, and goes on asking."""
+    message = consumer.poll(0)
+    if message is not None and message.error() is not None and message.error().code() in MISSING:
+        raise cluster.named(KafkaException(message.error()), POSITIONS, "Read", group)
+
+
+def judges(cluster: KafkaCluster) -> tuple[GroupMember, ...]:
+    """The judges that stand for election, the elected one first."""
+    members = [
+        GroupMember(f"{member.client_id} ({member.host.lstrip('/')})", bool(member.assignment.topic_partitions))
+        for member in group_state(cluster, judges_of(cluster)).members
+    ]
+    return tuple(sorted(members, key=lambda member: (not member.elected, member.name)))
+
+
+def fingerprinters(cluster: KafkaCluster, group: str) -> tuple[str, ...]:
+    """The members of the fingerprinters' group."""
+    members = group_state(cluster, group).members
+    return tuple(sorted(f"{member.client_id} ({member.host.lstrip('/')})" for member in members))

@@ -1,0 +1,115 @@
+"""The log on Kafka: topics of a cluster behind the interface of `base`.
+
+What goes wrong, and why it is done as it is, stands where it is done: `kafka_appender` (delivery),
+`kafka_source` (groups and topic ids), `kafka_election` (who should publish), `kafka_publisher` (transactions),
+`kafka_reader` (markers).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+from simstream.errors import SettingsError
+from simstream.log.base import (
+    Appender,
+    Election,
+    Log,
+    LogOptions,
+    PageConsumer,
+    Publisher,
+    Reader,
+    TopicDifference,
+    TopicInfo,
+    TopicReport,
+)
+from simstream.log.kafka.appender import KafkaAppender
+from simstream.log.kafka.claim import last_claim
+from simstream.log.kafka.cluster import KafkaCluster
+from simstream.log.kafka.election import KafkaElection
+from simstream.log.kafka.groups import fingerprinters, judges
+from simstream.log.kafka.page_consumer import KafkaPageConsumer, group_of, set_group_offsets, usable_commits
+from simstream.log.kafka.publisher import KafkaPublisher
+from simstream.log.kafka.reader import KafkaReader
+from simstream.log.kafka.topics import create_topics, differences, topic_settings
+from simstream.log.running import LogMembers
+
+
+class KafkaLog(Log):
+    """A log on a Kafka cluster."""
+
+    kind = "kafka"
+
+    def __init__(self, servers: str, options: LogOptions | None = None) -> None:
+        """`servers`: `HOST:PORT,...`. Connects when something is asked for. Raises SettingsError."""
+        if not servers:
+            raise SettingsError("the address kafka:// names no broker", "give kafka://HOST:PORT")
+        if "@" in servers:  # not shown: a password may stand before it
+            raise SettingsError("the address names a user", "give kafka://HOST:PORT, and who you are in [kafka]")
+        self._cluster = KafkaCluster(servers, options or LogOptions())
+
+    def check(self) -> None:
+        """See Log. Checks that each kind of client accepts the settings."""
+        self._cluster.check()
+
+    def create_topics(self, partitions: int | None = None) -> list[TopicReport]:
+        """See Log."""
+        return create_topics(self._cluster, partitions)
+
+    def differences(self, topics: Sequence[str]) -> dict[str, list[TopicDifference]]:
+        """See Log."""
+        return differences(self._cluster, topics)
+
+    def topic(self, topic: str) -> TopicInfo:
+        """See Log."""
+        return self._cluster.describe([topic])[topic]
+
+    def low_watermarks(self, topic: str) -> dict[int, int]:
+        """See Log."""
+        return self._cluster.offsets(topic, "first")
+
+    def retention_ms(self, topic: str) -> int | None:
+        """See Log. What `retention.bytes` would take is not foreseen. Raises TopicMissing, BrokerUnreachable."""
+        found = topic_settings(self._cluster, topic).get("retention.ms", "-1")
+        return None if found == "-1" else int(found)
+
+    def end_offsets(self, topic: str) -> dict[int, int]:
+        """See Log. The last offsets before it may be those of markers, which no reader sees."""
+        return self._cluster.offsets(topic, "end")
+
+    def appender(self, topic: str) -> Appender:
+        """See Log. Raises TopicMissing, BrokerUnreachable."""
+        return KafkaAppender(self._cluster, topic)
+
+    def reader(self, topic: str, start: int | Literal["end"] = 0) -> Reader:
+        """See Log. Raises TopicMissing, BrokerUnreachable."""
+        return KafkaReader(self._cluster, topic, start)
+
+    def source(self, linger_ms: int = 0) -> PageConsumer:
+        """See Log. Raises TopicMissing, BrokerUnreachable."""
+        return KafkaPageConsumer(self._cluster, linger_ms)
+
+    def publisher(self) -> Publisher:
+        """See Log."""
+        return KafkaPublisher(self._cluster)
+
+    def election(self) -> Election:
+        """See Log."""
+        return KafkaElection(self._cluster)
+
+    def source_offsets(self) -> dict[int, int]:
+        """See Log. Raises TopicMissing, BrokerUnreachable."""
+        return usable_commits(self._cluster)
+
+    def running(self) -> LogMembers:
+        """See Log. Raises BrokerUnreachable."""
+        return LogMembers(
+            fingerprinters(self._cluster, group_of(self._cluster)), judges(self._cluster), last_claim(self._cluster)
+        )
+
+    def set_group_offsets(self, offsets: Mapping[int, int | None]) -> None:
+        """See Log. Raises LogLocked while the group has members."""
+        set_group_offsets(self._cluster, offsets)
+
+    def close(self) -> None:
+        """See Closing: what was opened from it is closed by whoever opened it."""

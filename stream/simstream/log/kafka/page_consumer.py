@@ -1,0 +1,340 @@
+"""A member of the group of fingerprinters on Kafka: reads `pages`, commits offsets that name both topics' ids."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from simstream.errors import LogError, LogLocked, SimstreamError
+from simstream.log.base import FINGERPRINTS, PAGES, PageConsumer, PartitionStart, PollResult
+from simstream.log.kafka.access import MISSING
+from simstream.log.kafka.cluster import KafkaCluster, logger, make, member_name, note_error
+from simstream.log.kafka.groups import ask_group
+from simstream.log.kafka.reader import DEFAULTS, FIXED, OUT_OF_RANGE, STEP, consume, damaged, to_record
+from simstream.log.kafka.topic_identity import KafkaTopicIdentity
+from simstream.log.kafka.topics import group_state
+from simstream.model import Record
+
+NO_LONGER_OURS = frozenset(
+    {
+        KafkaError.ILLEGAL_GENERATION,
+        KafkaError.UNKNOWN_MEMBER_ID,
+        KafkaError.REBALANCE_IN_PROGRESS,
+        KafkaError.FENCED_INSTANCE_ID,
+        KafkaError._ASSIGNMENT_LOST,
+        KafkaError._STATE,
+        KafkaError._NO_OFFSET,
+    }
+)
+"""A commit that fails with one of these came too late: whoever owns the partition reads those pages again."""
+FORGOTTEN = "forgotten"
+"""Metadata of a commit that counts as none; the client cannot delete one."""
+GATHERED_BYTES = 1 << 20
+"""A fetch with so much is answered at once."""
+GROUP: Mapping[str, Any] = {
+    "group.protocol": "classic",
+    "partition.assignment.strategy": "cooperative-sticky",
+    "session.timeout.ms": 6_000,
+    "heartbeat.interval.ms": 2_000,
+}
+
+
+def group_of(cluster: KafkaCluster) -> str:
+    """The consumer group of the fingerprinters."""
+    return f"{cluster.options.prefix}.fingerprint"
+
+
+def commit_metadata(pages_id: str, fingerprints_id: str) -> str:
+    """What a commit says about the topics that it belongs to."""
+    return json.dumps({PAGES: pages_id, FINGERPRINTS: fingerprints_id}, separators=(",", ":"))
+
+
+class KafkaPageConsumer(PageConsumer):
+    """See PageConsumer. Partitions come and go cooperatively: those that stay go on undisturbed."""
+
+    def __init__(self, cluster: KafkaCluster, linger_ms: int = 0) -> None:
+        """`linger_ms`: a broker holds pages back for so long, unless GATHERED_BYTES of them wait."""
+        self._cluster = cluster
+        self._linger_ms = linger_ms
+        self._name = cluster.name(PAGES)
+        self._same = KafkaTopicIdentity(cluster, [PAGES, FINGERPRINTS])
+        self._metadata = commit_metadata(self._same.infos[PAGES].id, self._same.infos[FINGERPRINTS].id)
+        self._next: dict[int, int] = {}
+        self._started: dict[int, PartitionStart] = {}
+        self._stopped: set[int] = set()
+        self._moved: set[int] = set()
+        """Partitions that came or went during the present poll."""
+        self._unconfirmed: dict[int, int] = {}
+        self._paused: set[int] = set()
+        self._error: SimstreamError | None = None
+        self._consumer = self._join()
+
+    def poll(self, limit: int, timeout: float) -> PollResult:
+        """See PageConsumer."""
+        end = time.monotonic() + timeout
+        self._pause(limit == 0)
+        while True:
+            self._same.check()
+            left = 0.0 if self._started or self._stopped else max(0.0, end - time.monotonic())
+            self._moved.clear()
+            records = self._records(consume(self._consumer, max(1, limit), min(left, STEP)))
+            if records or self._started or self._stopped or left <= 0:
+                break
+        started, self._started = list(self._started.values()), {}
+        stopped, self._stopped = list(self._stopped), set()
+        return PollResult(records, started, stopped)
+
+    def _pause(self, wanted: bool) -> None:
+        """Let all partitions rest, or go on; those that come while they rest are read all the same."""
+        wanted_now = set(self._next) if wanted else set()
+        rest, wake = wanted_now - self._paused, (self._paused - wanted_now) & self._next.keys()
+        if rest:
+            self._consumer.pause([TopicPartition(self._name, partition) for partition in rest])
+        if wake:
+            self._consumer.resume([TopicPartition(self._name, partition) for partition in wake])
+        for partition in wake:  # what the client had fetched before is gone: say where to go on
+            self._seek(partition, self._next[partition])
+        self._paused = wanted_now
+
+    def _records(self, messages: Sequence[Any]) -> list[Record]:
+        """The records among them that belong to partitions owned before and after they were read."""
+        if self._error is not None:
+            raise self._error
+        records: list[Record] = []
+        stray: set[int] = set()
+        for message in messages:
+            if message.error() is not None:
+                self._on_message_error(message)
+                continue
+            record = to_record(message)
+            if record.partition in self._moved or record.partition not in self._next:
+                stray.add(record.partition)  # read before the partition came or went; nobody may see it
+            else:
+                records.append(record)
+                self._next[record.partition] = record.offset + 1
+        for partition in stray & self._next.keys():
+            self._seek(partition, self._next[partition])
+        return records
+
+    def commit(self, offsets: Mapping[int, int]) -> None:
+        """See PageConsumer. Does not wait for the broker.
+
+        After a lost commit pages are read again, and the acceptor passes over them.
+        """
+        ours = {p: offset for p, offset in offsets.items() if p in self._next}
+        if not ours:
+            return
+        self._same.check()
+        self._unconfirmed |= ours
+        try:
+            self._consumer.commit(offsets=self._partitions(ours), asynchronous=True)
+        except KafkaException as error:
+            self._on_commit(error.args[0], [])
+
+    def restart(self) -> None:
+        """See PageConsumer."""
+        owned = list(self._next)
+        if not owned:
+            return
+        self._settle_commits()
+        for start in self._starts(owned):
+            self._seek(start.partition, start.offset)
+            self._next[start.partition] = start.offset
+            self._started[start.partition] = start
+
+    def positions(self) -> dict[int, int]:
+        """See PageConsumer."""
+        return dict(self._next)
+
+    def lag(self) -> dict[int, int]:
+        """See PageConsumer. The end is the one that the last fetch brought."""
+        out = {}
+        for partition, offset in self._next.items():
+            _, end = self._consumer.get_watermark_offsets(TopicPartition(self._name, partition), cached=True)
+            out[partition] = max(0, end - offset) if end >= 0 else 0
+        return out
+
+    def answers(self) -> bool:
+        """See PageConsumer."""
+        return self._same.answers()
+
+    def close(self) -> None:
+        """See Closing. Waits for the commits, then leaves the group."""
+        try:
+            self._settle_commits()
+        finally:
+            self._consumer.close()
+
+    def _join(self) -> Any:
+        fixed = {
+            **FIXED,
+            "group.id": group_of(self._cluster),
+            "client.id": member_name(self._cluster, "fingerprint"),
+            "error_cb": note_error,
+            "on_commit": self._on_commit,
+        }
+        # The broker gathers: that spares a fetch, and a turn of the loop, for each page of a paced stream.
+        linger = {"fetch.min.bytes": GATHERED_BYTES, "fetch.wait.max.ms": self._linger_ms}
+        if not self._linger_ms or linger.keys() & self._cluster.options.client.keys():
+            linger = {}  # a user's own wait would meet our least bytes, and hold every page back
+        consumer = make(Consumer, self._cluster.config("fingerprint", {**DEFAULTS, **GROUP, **linger}, fixed))
+        consumer.subscribe(
+            [self._name], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_revoke
+        )
+        return consumer
+
+    def _on_assign(self, consumer: Any, partitions: list[TopicPartition]) -> None:
+        """Begin each partition at its commit, or at its low watermark. Errors wait until `poll` can raise them."""
+        numbers = [where.partition for where in partitions]
+        try:
+            if numbers:
+                self._same.check_now()
+            starts = self._starts(numbers, consumer)
+        except SimstreamError as error:
+            self._error = error
+            starts = []
+        consumer.incremental_assign([TopicPartition(self._name, s.partition, s.offset) for s in starts])
+        # The client remembers that a partition rested when it left: it would rest for ever.
+        consumer.resume([TopicPartition(self._name, s.partition) for s in starts])
+        for start in starts:
+            self._next[start.partition] = start.offset
+            self._started[start.partition] = start
+            self._moved.add(start.partition)
+
+    def _on_revoke(self, consumer: Any, partitions: list[TopicPartition]) -> None:
+        for where in partitions:
+            self._next.pop(where.partition, None)
+            self._started.pop(where.partition, None)
+            self._unconfirmed.pop(where.partition, None)
+            self._paused.discard(where.partition)
+            self._stopped.add(where.partition)
+            self._moved.add(where.partition)
+        consumer.incremental_unassign(partitions)
+
+    def _starts(self, partitions: Sequence[int], consumer: Any = None) -> list[PartitionStart]:
+        """Where these partitions begin: at a commit that names these topics, else at the low watermark."""
+        if not partitions:
+            return []
+        wanted = [TopicPartition(self._name, partition) for partition in partitions]
+        asked = consumer or self._consumer
+        committed = self._cluster.asked(
+            lambda left: asked.committed(wanted, timeout=left),
+            PAGES,
+            operation="Read",
+            group=group_of(self._cluster),
+        )
+        usable = {c.partition: c.offset for c in committed if c.offset >= 0 and c.metadata == self._metadata}
+        missing = [partition for partition in partitions if partition not in usable]
+        lows = self._cluster.offsets_of(PAGES, missing, "first") if missing else {}
+        return [
+            PartitionStart(p, usable[p], False) if p in usable else PartitionStart(p, lows[p], True)
+            for p in sorted(partitions)
+        ]
+
+    def _on_message_error(self, message: Any) -> None:
+        error, partition = message.error(), message.partition()
+        if error.code() == KafkaError._PARTITION_EOF:
+            if partition in self._next and partition not in self._moved:
+                self._next[partition] = max(self._next[partition], message.offset())
+        elif error.code() in OUT_OF_RANGE:
+            self._same.check_now()  # a topic made anew explains it better
+            raise self._gone(partition, self._next.get(partition, 0))
+        elif error.code() == KafkaError._BAD_MSG:
+            raise damaged(message)
+        elif error.fatal() or error.code() in MISSING:
+            raise self._cluster.named(KafkaException(error), PAGES, "Read", group_of(self._cluster))
+        else:
+            logger.debug("reading %s: %s", self._name, error.str())
+
+    def _gone(self, partition: int, offset: int) -> LogError:
+        """Return the error for pages that the broker no longer has where reading should go on."""
+        what = f"{self._name} has no offset {offset} in partition {partition} any more"
+        if offset < self._cluster.offsets_of(PAGES, [partition], "first")[partition]:
+            return LogError(what, "pages were removed before they were read; see: simstream source skip")
+        return LogError(
+            f"{what}: the broker has lost pages that it had accepted",
+            "pages in their place would get no verdict: make the topic anew, and send its pages again",
+        )
+
+    def _on_commit(self, error: KafkaError | None, partitions: Sequence[TopicPartition]) -> None:
+        if error is not None:
+            level = "after a rebalance" if error.code() in NO_LONGER_OURS else "by the broker"
+            logger.debug("a commit of %s was refused %s: %s", self._name, level, error.str())
+            return
+        for where in partitions:
+            if where.error is None and self._unconfirmed.get(where.partition, -1) <= where.offset:
+                self._unconfirmed.pop(where.partition, None)
+
+    def _settle_commits(self) -> None:
+        """Send again, and wait for, what was not confirmed; a broker that is away is not waited for."""
+        if self._unconfirmed and not self._same.away:
+            try:
+                self._consumer.commit(offsets=self._partitions(self._unconfirmed), asynchronous=False)
+            except KafkaException as error:
+                self._on_commit(error.args[0], [])
+        self._unconfirmed.clear()
+
+    def _partitions(self, offsets: Mapping[int, int]) -> list[TopicPartition]:
+        return [TopicPartition(self._name, p, offset, self._metadata) for p, offset in offsets.items()]
+
+    def _seek(self, partition: int, offset: int) -> None:
+        try:
+            self._consumer.seek(TopicPartition(self._name, partition, offset))
+        except KafkaException:
+            # It came a moment ago and is not being read yet: assigned anew, it begins where it should.
+            where = [TopicPartition(self._name, partition, offset)]
+            self._consumer.incremental_unassign(where)
+            self._consumer.incremental_assign(where)
+
+
+def usable_commits(cluster: KafkaCluster) -> dict[int, int]:
+    """The group's commits that name the topics as they are now. Raises TopicMissing, BrokerUnreachable."""
+    infos = cluster.describe([PAGES, FINGERPRINTS])
+    metadata = commit_metadata(infos[PAGES].id, infos[FINGERPRINTS].id)
+    wanted = [TopicPartition(cluster.name(PAGES), partition) for partition in range(infos[PAGES].partitions)]
+    found = ask_group(
+        cluster, group_of(cluster), lambda consumer, timeout: consumer.committed(wanted, timeout=timeout)
+    )
+    return {where.partition: where.offset for where in found if where.offset >= 0 and where.metadata == metadata}
+
+
+def set_group_offsets(cluster: KafkaCluster, offsets: Mapping[int, int | None]) -> None:
+    """Set the group's commits; one that is to be forgotten names no topics, so nobody uses it.
+
+    Raises LogLocked while the group has members."""
+    infos = cluster.describe([PAGES, FINGERPRINTS])
+    group = group_of(cluster)
+    members = len(group_state(cluster, group).members)
+    if members:
+        raise group_busy(group, members)
+    metadata = commit_metadata(infos[PAGES].id, infos[FINGERPRINTS].id)
+    name = cluster.name(PAGES)
+    wanted = [
+        TopicPartition(name, p, 0, FORGOTTEN) if offset is None else TopicPartition(name, p, offset, metadata)
+        for p, offset in sorted(offsets.items())
+    ]
+    admin: AdminClient = cluster.admin()
+    request = [ConsumerGroupTopicPartitions(group, wanted)]
+    patience = cluster.options.patience
+    (future,) = admin.alter_consumer_group_offsets(request, request_timeout=patience).values()
+    try:
+        for done in cluster.answer(future, patience).topic_partitions:
+            if done.error is not None:
+                raise KafkaException(done.error)
+    except KafkaException as error:
+        if error.args[0].code() in (KafkaError.UNKNOWN_MEMBER_ID, KafkaError.NON_EMPTY_GROUP):
+            raise group_busy(group, 1) from None
+        raise cluster.named(error, PAGES, "Read", group) from None
+
+
+def group_busy(group: str, members: int) -> LogLocked:
+    """The error for a group that is in use."""
+    return LogLocked(
+        f"the group {group} has {members} running member(s)",
+        "stop the fingerprinters first; a killed one counts for another 6 s",
+    )

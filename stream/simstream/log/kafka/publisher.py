@@ -1,0 +1,304 @@
+"""Publishes verdicts and position in one Kafka transaction, and knows what to do when one fails."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException, Producer
+
+from simstream.errors import LogError, PositionMissing, TransactionOutlived
+from simstream.log.base import POSITION_KEY, POSITIONS, VERDICTS, Outgoing, Publisher
+from simstream.log.kafka.access import LASTING, MISSING
+from simstream.log.kafka.claim import PublisherClaim, taken_over
+from simstream.log.kafka.cluster import AWAY, SOCKET_MS, KafkaCluster, make, note_error
+from simstream.log.kafka.reader import has_records, last_record
+from simstream.log.kafka.topics import admitted_bytes, producer_bytes
+
+DEFAULTS: Mapping[str, Any] = {
+    "retry.backoff.ms": 2,  # met by every transaction that follows closely; it doubles while a broker is away
+    "linger.ms": 0,
+    "queue.buffering.max.messages": 100_000,
+    "queue.buffering.max.kbytes": 64 << 10,
+}
+TRANSACTION_MS = 10_000
+"""A dead publisher's open transaction holds back every reader of committed records for this long."""
+CALL_SECONDS = 5.0
+"""How long one call of the client may take before it is asked again."""
+PAUSE = 0.02
+FENCED = frozenset({KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED})
+SETTLES_IN = 3.0
+"""Seconds after which a transaction that the broker should have ended is aborted by hand."""
+
+
+class _FencedError(Exception):
+    """The client ended this producer for good.
+
+    A newer one has its transactional id, the transaction outlived its time, or a broker that was killed forgot it:
+    they look alike here, and the claim and the committed position tell them apart.
+    """
+
+
+def _ended(error: KafkaError) -> bool:
+    return error.code() in FENCED or error.code() == KafkaError._FATAL or bool(error.fatal())
+
+
+class _AgainError(Exception):
+    """The transaction was aborted and may be tried again."""
+
+
+class KafkaPublisher(Publisher):
+    """See Publisher. The newer takes over at once. A fenced one fences nobody back, unless its claim says that it
+    is still the newest: then its transaction only outlived its time.
+
+    After BrokerUnreachable from `publish` nobody knows what became of the transaction. Call it again with the
+    same arguments: it starts anew, looks at the committed position, and sends only what is not there.
+    """
+
+    def __init__(self, cluster: KafkaCluster, transaction_ms: int = TRANSACTION_MS) -> None:
+        self._cluster = cluster
+        self._verdicts = cluster.name(VERDICTS)
+        self._positions = cluster.name(POSITIONS)
+        self._claim = PublisherClaim(cluster)
+        self._transaction_ms = transaction_ms
+        self._producer: Any = None
+        self._last: bytes | None = None
+        """The committed position as far as this publisher knows."""
+        self._unsure = False
+        self._results: Counter[str] = Counter()
+
+    @property
+    def results(self) -> Mapping[str, int]:
+        """See Publisher."""
+        return self._results
+
+    def start(self) -> bytes | None:
+        """See Publisher. Raises BrokerUnreachable."""
+        self._drop()
+        self._cluster.describe([VERDICTS, POSITIONS])
+        self._claim.make()  # before the fencing: whoever is fenced must find it
+        self._last = self._begin()
+        self._unsure = False
+        return self._last
+
+    def committed(self) -> bytes | None:
+        """See Publisher. Raises BrokerUnreachable."""
+        self._cluster.describe([VERDICTS, POSITIONS])
+        record = last_record(self._cluster, POSITIONS)
+        return record.value if record else None
+
+    def check(self) -> None:
+        """See Publisher. A few ms, CALL_SECONDS at most."""
+        self._claim.look(CALL_SECONDS)
+
+    def close(self) -> None:
+        """See Closing. An open transaction is aborted by the next start, or by its timeout."""
+        self._drop()
+        self._unsure = False
+
+    def _begin(self) -> bytes | None:
+        """Fence all other producers of the judge; the position that is committed then."""
+        self._drop()
+        self._producer = make(Producer, self._config())
+        try:
+            self._call(self._producer.init_transactions)
+            self._wait_until_settled()
+        except (_FencedError, _AgainError) as error:
+            self._claim.check()
+            raise LogError("another judge starts at the same moment", "try again") from error
+        record = last_record(self._cluster, POSITIONS)
+        if record is None and has_records(self._cluster, VERDICTS):
+            raise PositionMissing(
+                f"{self._verdicts} has records, {self._positions} has none",
+                "restore the positions, or publish under another prefix: verdicts would come twice",
+            )
+        return record.value if record else None
+
+    def publish(self, verdicts: Sequence[Outgoing], position: bytes) -> None:
+        """See Publisher. Raises BrokerUnreachable, TakenOver, LogError; never in between: call it again."""
+        if self._producer is None and not self._unsure:
+            raise LogError("publish was called before start", "call start first")
+        end = time.monotonic() + max(self._cluster.options.patience, 1.0)
+        while True:
+            if self._unsure and self._is_done(position):
+                self._results["found"] += 1
+                break
+            began = time.monotonic()
+            try:
+                self._transact(verdicts, position)
+                self._results["committed"] += 1
+                break
+            except (_FencedError, _AgainError) as error:
+                self._unsure = isinstance(error, _FencedError)
+                self._results["fenced" if self._unsure else "aborted"] += 1
+                if time.monotonic() > end:
+                    raise self._cluster.unreachable() from error
+                if time.monotonic() - began > self._transaction_ms / 2000:
+                    if self._unsure and self._is_done(position):
+                        self._results["found"] += 1
+                        break
+                    raise self._outlived(verdicts) from error
+                if not self._unsure:
+                    time.sleep(PAUSE)
+            except LogError:
+                self._unsure = True
+                raise
+        self._last = position
+
+    def _outlived(self, verdicts: Sequence[Outgoing]) -> TransactionOutlived:
+        size = sum(len(verdict.value) + len(verdict.key) for verdict in verdicts)
+        return TransactionOutlived(
+            f"{len(verdicts)} verdicts ({size} bytes) were not committed within {self._transaction_ms / 1000:g} s, "
+            "the time of a transaction",
+            "let the broker take more of this client (quotas, bandwidth), or lower frame.max_pages",
+        )
+
+    def _wait_until_settled(self) -> None:
+        """Wait until no transaction is open in what the judge writes; else the last position could be hidden.
+
+        `init_transactions` should have seen to it. A lone broker that is killed within some 50 ms of a commit and
+        comes back was seen to call the transaction complete without ever ending it in the topics. No reader of
+        committed records has seen such a transaction, nor ever will: it is aborted, and what was in it is
+        published again from the position before it.
+        """
+        began = time.monotonic()
+        aborted = False
+        while open_in := self._unsettled():
+            waited = time.monotonic() - began
+            if waited > self._cluster.options.patience:
+                raise LogError(
+                    f"{open_in[0][0]} has a transaction that the broker does not end",
+                    "abort it with Kafka's kafka-transactions.sh (find-hanging, abort), then start again",
+                )
+            if waited > SETTLES_IN and not aborted:
+                self._abort_by_hand(open_in)
+                aborted = True
+            time.sleep(PAUSE)
+
+    def _unsettled(self) -> list[tuple[str, int]]:
+        """The partitions (topic's full name, number) in which a transaction is open."""
+        found = []
+        for topic in (VERDICTS, POSITIONS):
+            ends, open_ends = self._cluster.offsets(topic, "end"), self._cluster.offsets(topic, "open end")
+            found += [(self._cluster.name(topic), p) for p, end in ends.items() if end != open_ends[p]]
+        return found
+
+    def _abort_by_hand(self, partitions: Sequence[tuple[str, int]]) -> None:
+        """End what this transactional id has open there, by the marker of another one that aborts."""
+        self._call(self._producer.begin_transaction, timed=False)
+        for topic, partition in partitions:
+            self._producer.produce(topic, value=b"", partition=partition)
+        self._producer.flush(self._cluster.options.patience)
+        self._call(self._producer.abort_transaction)
+
+    def _config(self) -> dict[str, Any]:
+        patience = min(SOCKET_MS, self._transaction_ms - 100)  # the client admits no more
+        return self._cluster.config(
+            "judge",
+            {**DEFAULTS, "socket.timeout.ms": patience},
+            {
+                "transactional.id": f"{self._cluster.options.judged_prefix}.judge",
+                "transaction.timeout.ms": self._transaction_ms,
+                "acks": "all",
+                "partitioner": "murmur2_random",
+                "error_cb": note_error,
+                "message.max.bytes": producer_bytes(admitted_bytes(self._cluster, VERDICTS)),
+            },
+        )
+
+    def _is_done(self, position: bytes) -> bool:
+        """Begin anew and look: True where `position` is committed, False where the one before it is.
+
+        Raises TakenOver. Looks at the claim twice: a rival may come between the first look and the fencing.
+        """
+        self._drop()
+        self._claim.check()
+        found = self._begin()
+        self._claim.check()
+        if found not in (position, self._last):
+            self._drop()
+            raise taken_over(self._cluster)
+        self._unsure = False
+        return found == position
+
+    def _transact(self, verdicts: Sequence[Outgoing], position: bytes) -> None:
+        """One transaction with all of it. Raises _FencedError, _AgainError, LogError."""
+        self._call(self._producer.begin_transaction, timed=False)
+        for verdict in verdicts:
+            self._produce(self._verdicts, verdict.value, verdict.key, list(verdict.headers))
+        self._produce(self._positions, position, POSITION_KEY, [])
+        self._call(self._producer.commit_transaction)
+
+    def _produce(self, topic: str, value: bytes, key: bytes, headers: list[tuple[str, bytes]]) -> None:
+        end = time.monotonic() + self._cluster.options.patience
+        while True:
+            try:
+                self._producer.produce(topic, value=value, key=key, headers=headers)
+                return
+            except BufferError:
+                self._producer.poll(0.05)
+                if time.monotonic() > end:
+                    raise self._cluster.unreachable() from None
+            except KafkaException as error:
+                self._judge(error)
+
+    def _call(self, call: Callable[..., Any], timed: bool = True) -> None:
+        """Call until it is done, as long as the client says that the same call may be repeated."""
+        end = time.monotonic() + self._cluster.options.patience
+        while True:
+            try:
+                if timed:
+                    call(min(CALL_SECONDS, max(0.5, end - time.monotonic())))
+                else:
+                    call()
+                return
+            except KafkaException as error:
+                self._judge(error)
+            if time.monotonic() > end:
+                raise self._cluster.unreachable()
+            time.sleep(PAUSE)
+
+    def _judge(self, caught: KafkaException) -> None:
+        """Return where the same call may be repeated, raise what else is to be done."""
+        error: KafkaError = caught.args[0]
+        if error.code() in MISSING:
+            if error.txn_requires_abort():
+                self._abort()
+            raise self._cluster.named(caught, VERDICTS, "Write", f"{self._cluster.options.prefix}.judge") from None
+        if _ended(error):
+            raise _FencedError from caught
+        if error.txn_requires_abort():
+            self._abort()
+            if error.code() in LASTING:
+                raise self._cluster.named(caught, VERDICTS) from None
+            raise _AgainError from caught
+        if not error.retriable() and error.code() not in AWAY:
+            raise self._cluster.named(caught, VERDICTS) from None
+
+    def _abort(self) -> None:
+        """End the open transaction; the verdicts in it are sent again by `publish`."""
+        end = time.monotonic() + self._cluster.options.patience
+        while True:
+            try:
+                self._producer.abort_transaction(CALL_SECONDS)
+                return
+            except KafkaException as caught:
+                error: KafkaError = caught.args[0]
+                if _ended(error):
+                    raise _FencedError from caught
+                if not error.retriable() and error.code() not in AWAY:
+                    raise LogError(f"a transaction cannot be aborted: {error.str()}", "start again") from caught
+            if time.monotonic() > end:
+                raise self._cluster.unreachable()
+            time.sleep(PAUSE)
+
+    def _drop(self) -> None:
+        """Forget the producer and what it still holds; an open transaction is left to the next one."""
+        producer, self._producer = self._producer, None
+        if producer is not None:
+            with contextlib.suppress(KafkaException):  # a fenced producer repeats here that it is fenced
+                producer.purge()
+                producer.flush(0)

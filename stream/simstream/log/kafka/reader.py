@@ -1,0 +1,237 @@
+"""Reads committed records of one Kafka topic without a group; also finds the last record of a topic."""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Mapping
+from operator import methodcaller
+from typing import Any, Literal
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+
+from simstream.errors import BrokerUnreachable, LogDamaged, LogError
+from simstream.log.base import Reader
+from simstream.log.kafka.cluster import KafkaCluster, make, note_error
+from simstream.log.kafka.topic_identity import KafkaTopicIdentity
+from simstream.model import Record
+
+DEFAULTS: Mapping[str, Any] = {
+    "queued.max.messages.kbytes": 16 << 10,
+    "queued.min.messages": 10_000,
+    "fetch.message.max.bytes": 4 << 20,
+    "fetch.wait.max.ms": 50,
+    "fetch.error.backoff.ms": 50,
+    "fetch.queue.backoff.ms": 5,
+}
+"""At most 16 MiB wait per consumer (one larger record still passes); the default back-off of a second would
+make a busy reader wait for data that is there."""
+FIXED: Mapping[str, Any] = {
+    "isolation.level": "read_committed",
+    "auto.offset.reset": "error",
+    "enable.auto.commit": False,
+    "enable.auto.offset.store": False,
+    "check.crcs": True,  # else records with flipped bits would be read as they are
+    "enable.partition.eof": True,  # the only way past the markers that transactions leave at a topic's end
+}
+MAX_BYTES = 16 << 20
+"""What one poll brings at most, but for its last few messages; a larger one passes alone."""
+ASK_FOR = 2.0
+"""Seconds that `caught_up` waits for a broker."""
+STEP = 0.5
+"""Seconds of waiting after which the client's state and the topics' ids are looked at again."""
+_HEADERS = methodcaller("headers")
+"""The client may return a broken list *and* leave an error set. The interpreter notices that in a call made by
+`methodcaller`, but not in a method call that it has seen often enough to specialize: that would crash it."""
+OUT_OF_RANGE = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
+
+
+def to_record(message: Any) -> Record:
+    """A client's message as a record. About 1.5 us."""
+    try:
+        found = _HEADERS(message)
+        headers = tuple((name, value or b"") for name, value in found) if found else ()
+    except (SystemError, UnicodeDecodeError):
+        headers = _readable_headers(message)
+    return Record(
+        message.topic(),
+        message.partition(),
+        message.offset(),
+        message.key(),
+        message.value(),
+        headers,
+        max(0, message.timestamp()[1]),
+    )
+
+
+def _readable_headers(message: Any) -> tuple[tuple[str, bytes], ...]:
+    """The headers of a message of which some have a name that is not UTF-8: those are left out.
+
+    The client fails over such a name, and keeps a list of pairs in which that name's place is empty. An empty
+    place may not be touched (the interpreter would crash), but the garbage collector passes over it.
+    """
+    try:
+        pairs = [gc.get_referents(pair) for pair in _HEADERS(message) or ()]
+    except (SystemError, UnicodeDecodeError):
+        return ()  # a client that keeps nothing
+    pairs = [sorted(pair, key=lambda part: not isinstance(part, str)) for pair in pairs]  # the name first
+    return tuple((pair[0], pair[1] or b"") for pair in pairs if len(pair) == 2 and isinstance(pair[0], str))
+
+
+def consume(consumer: Any, limit: int, timeout: float) -> list[Any]:
+    """Return up to `limit` messages, and about MAX_BYTES, as soon as one is there.
+
+    The client itself would wait for all of them, and return all that it has fetched of every partition. Makes about
+    ten calls for 1,000 messages.
+    """
+    messages: list[Any] = consumer.consume(1, 0)
+    if not messages and timeout > 0:
+        messages = consumer.consume(1, timeout)
+    size = seen = 0
+    while messages and len(messages) < limit:
+        size += sum(len(message.value() or b"") for message in messages[seen:])
+        seen = len(messages)
+        if size >= MAX_BYTES:
+            break
+        fitting = (MAX_BYTES - size) * seen // (size + 1)  # if the next messages are as large as these
+        more = consumer.consume(max(1, min(limit - seen, fitting, 2 * seen)), 0)
+        if not more:
+            break
+        messages += more
+    return messages
+
+
+class KafkaReader(Reader):
+    """See Reader."""
+
+    def __init__(self, cluster: KafkaCluster, topic: str, start: int | Literal["end"]) -> None:
+        self._cluster = cluster
+        self._topic = topic
+        self._same = KafkaTopicIdentity(cluster, [topic])
+        self._next = self._begin(start)
+        self._ends = dict(self._next)
+        fixed = {**FIXED, "group.id": f"{cluster.options.prefix}.reader", "error_cb": note_error}
+        self._consumer: Any = make(Consumer, cluster.config(f"read-{topic}", DEFAULTS, fixed))
+        self._assign()
+
+    def poll(self, limit: int, timeout: float) -> list[Record]:
+        """See Reader."""
+        end = time.monotonic() + timeout
+        while True:
+            self._same.check()
+            self._take_up_new()
+            left = max(0.0, end - time.monotonic())
+            records = self._records(consume(self._consumer, limit, min(left, STEP)))
+            if records or left <= 0:
+                return records
+
+    def caught_up(self) -> bool:
+        """See Reader. Asks the broker (a round trip) only where all that was known before has been read."""
+        if not self.passed(self._ends):
+            return False
+        try:
+            self._ends = self._cluster.offsets_of(self._topic, list(self._next), "end", ASK_FOR)
+        except BrokerUnreachable:
+            return False  # nobody knows; `poll` has the patience to wait and the duty to complain
+        return self.passed(self._ends)
+
+    def passed(self, ends: Mapping[int, int]) -> bool:
+        """See Reader."""
+        return all(self._next.get(partition, 0) >= end for partition, end in ends.items())
+
+    def answers(self) -> bool:
+        """See Reader."""
+        return self._same.answers()
+
+    def close(self) -> None:
+        """See Closing."""
+        self._consumer.close()
+
+    def _take_up_new(self) -> None:
+        """Read partitions that were added since the start, from their first record on."""
+        added = range(len(self._next), self._same.infos[self._topic].partitions)
+        if added:
+            self._next |= dict.fromkeys(added, 0)
+            self._ends |= dict.fromkeys(added, 0)
+            self._assign()
+
+    def _assign(self) -> None:
+        name = self._cluster.name(self._topic)
+        self._consumer.assign([TopicPartition(name, p, offset) for p, offset in self._next.items()])
+
+    def _records(self, messages: list[Any]) -> list[Record]:
+        records = []
+        for message in messages:
+            error = message.error()
+            if error is None:
+                record = to_record(message)
+                records.append(record)
+                self._next[record.partition] = record.offset + 1
+            elif error.code() == KafkaError._PARTITION_EOF:
+                partition, offset = message.partition(), message.offset()
+                self._next[partition] = max(self._next[partition], offset)
+            elif error.code() in OUT_OF_RANGE:
+                self._same.check_now()  # a topic made anew explains it better
+                raise self._removed(message)
+            elif error.code() == KafkaError._BAD_MSG:
+                raise damaged(message)
+            elif error.fatal() or error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+                # The group is a name that the client asks for; nothing here uses one.
+                raise self._cluster.named(KafkaException(error), self._topic, "Read")
+        return records
+
+    def _begin(self, start: int | Literal["end"]) -> dict[int, int]:
+        partitions = range(self._same.infos[self._topic].partitions)
+        ends = self._cluster.offsets_of(self._topic, partitions, "end")
+        if start == "end":
+            return ends
+        if len(ends) == 1 and ends[0] < start:
+            raise LogError(
+                f"{self._cluster.name(self._topic)} ends at offset {ends[0]}, before {start} where reading "
+                "should begin",
+                "is it the log that this state belongs to?",
+            )
+        lows = self._cluster.offsets_of(self._topic, partitions, "first")
+        return {p: min(max(start, lows[p]), ends[p]) for p in partitions}
+
+    def _removed(self, message: Any) -> LogError:
+        return LogError(
+            f"{self._cluster.name(self._topic)} has no offset {self._next.get(message.partition(), 0)} "
+            f"in partition {message.partition()} any more",
+            "it was removed before it was read: keep records longer (retention)",
+        )
+
+
+def damaged(message: Any) -> LogDamaged:
+    """Return the error for a batch whose checksum does not agree; the client itself would skip the batch."""
+    return LogDamaged(
+        f"{message.topic()} is damaged in partition {message.partition()}: {message.error().str()}",
+        "check the disk of this partition's leader; another replica may hold the records undamaged",
+    )
+
+
+def last_record(cluster: KafkaCluster, topic: str) -> Record | None:
+    """The last committed record of partition 0. A few round trips; reads backwards in growing steps."""
+    low = cluster.offsets(topic, "first")[0]
+    end = cluster.offsets(topic, "end")[0]
+    step = 16
+    while end > low:
+        start = max(low, end - step)
+        last = None
+        with KafkaReader(cluster, topic, start) as reader:
+            while not reader.caught_up():
+                for record in reader.poll(1000, 0.1):
+                    last = record
+        if last is not None or start == low:
+            return last
+        step *= 16
+    return None
+
+
+def has_records(cluster: KafkaCluster, topic: str) -> bool:
+    """Whether a topic has any committed record. Reads until the first."""
+    with KafkaReader(cluster, topic, 0) as reader:
+        while not reader.caught_up():
+            if reader.poll(1, 0.1):
+                return True
+    return False

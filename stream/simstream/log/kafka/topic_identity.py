@@ -1,0 +1,75 @@
+"""Whether topics are still those of the start, and whether a broker answers: asked beside the work."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from typing import Any
+
+from simstream.errors import BrokerUnreachable, TopicRecreated
+from simstream.log.kafka.cluster import PAUSE, SILENT_AFTER, KafkaCluster
+
+CHECK_EVERY = 3.0
+"""Seconds between two looks at whether the topics are still the same."""
+
+
+class KafkaTopicIdentity:
+    """Watches, without making anyone wait, whether a broker answers and topics are still those of the start."""
+
+    def __init__(self, cluster: KafkaCluster, topics: Sequence[str]) -> None:
+        self._cluster = cluster
+        self._topics = topics
+        self.infos = cluster.describe(topics)
+        """The topics as of the last answer: partitions may be added."""
+        self.away = False
+        """Whether the last question got no answer within the log's patience."""
+        self._no_news_since: float | None = None
+        self._asked: dict[str, Future[Any]] = {}
+        self._asked_at = 0.0
+        self._next = time.monotonic() + CHECK_EVERY
+
+    def check(self) -> None:
+        """Raise TopicRecreated, TopicMissing or, until a broker answers again, BrokerUnreachable.
+
+        It asks every few seconds; the client's own reports of lost connections are too rare to rely on.
+        """
+        now = time.monotonic()
+        if self._asked and all(future.done() for future in self._asked.values()):
+            asked, self._asked = self._asked, {}
+            self._next = now + CHECK_EVERY
+            self._compare(asked, self._asked_at)
+        if not self._asked and (self.away or now >= self._next):
+            self._asked = self._cluster.describe_soon(self._topics)
+            self._asked_at = now
+        if self.away:
+            raise self._cluster.unreachable()
+
+    def answers(self) -> bool:
+        """Whether a broker answered the last question, or still has a moment to do so."""
+        waiting = self._asked and not all(future.done() for future in self._asked.values())
+        return not self.away and not (waiting and time.monotonic() - self._asked_at > SILENT_AFTER)
+
+    def check_now(self) -> None:
+        """Raise TopicRecreated or TopicMissing, waiting for the answer."""
+        began = time.monotonic()
+        self._compare(self._cluster.describe_soon(self._topics), began)
+
+    def _compare(self, asked: Mapping[str, Future[Any]], asked_at: float) -> None:
+        """A broker that is not yet ready to say counts as away once it has not been for the log's patience."""
+        for topic, future in asked.items():
+            try:
+                found = self._cluster.described(topic, future)
+            except BrokerUnreachable:
+                now = time.monotonic()
+                self._no_news_since = asked_at if self._no_news_since is None else self._no_news_since
+                self.away = now - self._no_news_since >= 0.9 * self._cluster.options.patience
+                self._next = now + PAUSE
+                return
+            if found.id != self.infos[topic].id:
+                raise TopicRecreated(
+                    f"{found.name} was deleted and made anew while it was in use",
+                    "start again to begin with the new topic",
+                )
+            self.infos[topic] = found
+        self.away, self._no_news_since = False, None

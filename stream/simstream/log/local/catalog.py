@@ -1,0 +1,117 @@
+"""Which topics a local log has, with their ids, and the files that hold them."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from pathlib import Path
+
+from simstream.errors import LogDamaged, TopicMissing
+from simstream.files.layer import FileSystem
+from simstream.log.base import POSITIONS, VERDICTS, LogOptions, TopicInfo
+from simstream.log.hints import how_to_create
+from simstream.log.local.lock import FileLock, cannot_use
+from simstream.log.local.record_groups import FILE_MAGIC
+from simstream.log.local.topic_file import GroupFile, LogFiles, TopicWriter, replace_file
+
+
+class TopicCatalog:
+    """The topics of a folder: `topics.json`, and one file of records a topic.
+
+    `positions` has no file: its records stand in the groups of `verdicts`, so that both are published in one
+    append.
+    """
+
+    def __init__(self, folder: Path, options: LogOptions, files: FileSystem | None = None) -> None:
+        self.folder = folder
+        self.options = options
+        self.files = files or LogFiles()
+        self._path = folder / "topics.json"
+
+    def name(self, topic: str) -> str:
+        """The full name."""
+        return self.options.full_name(topic)
+
+    def path(self, topic: str) -> Path:
+        """The file that holds a topic's records."""
+        return self.folder / f"{self.name(_stored_in(topic))}.log"
+
+    def open(self, topic: str) -> GroupFile:
+        """The file that holds a topic's records, for reading. Raises TopicMissing, TopicRecreated."""
+        self.info(topic)
+        return GroupFile(self.path(topic), self.info(_stored_in(topic)), self.files)
+
+    def writer(self, topic: str) -> TopicWriter:
+        """The file that holds a topic's records, for appending. Raises TopicMissing, LogLocked."""
+        self.info(topic)
+        return TopicWriter(self.path(topic), self.info(_stored_in(topic)), self.files)
+
+    def sync(self, *topics: str) -> None:
+        """Make all records of these topics survive a power cut. Raises TopicMissing, LogError."""
+        for topic in topics:
+            file = self.open(topic)
+            try:
+                file.sync()
+            finally:
+                file.close()
+
+    def info(self, topic: str) -> TopicInfo:
+        """Raises TopicMissing."""
+        entry = self._read().get(self.name(topic))
+        if entry is None:
+            raise TopicMissing(
+                f"there is no topic {self.name(topic)} in {self.folder}",
+                f"make it with: {how_to_create(str(self.folder), self.options)}",
+            )
+        return TopicInfo(self.name(topic), str(entry["id"]), int(entry["partitions"]))
+
+    def partitions(self, topic: str) -> int | None:
+        """How many a topic has, None where it does not exist."""
+        entry = self._read().get(self.name(topic))
+        return int(entry["partitions"]) if entry else None
+
+    def stamp(self) -> tuple[int, int]:
+        """Changes whenever the topics do; cheap enough to ask for every second."""
+        try:
+            found = self._path.stat()
+        except FileNotFoundError:
+            return (0, 0)
+        return (found.st_ino, found.st_mtime_ns)
+
+    def create(self, topic: str, partitions: int) -> bool:
+        """Make a topic; False where it is there already. Raises LogError where the folder cannot be made."""
+        try:
+            self.files.make_folder(self.folder)
+        except OSError as error:
+            raise cannot_use(self.folder, error) from error
+        lock = FileLock(self.folder / "topics.lock", "makes topics")
+        try:
+            topics = self._read()
+            if self.name(topic) in topics:
+                return False
+            identity = uuid.uuid4()
+            if topic != POSITIONS:
+                replace_file(self.path(topic), FILE_MAGIC + identity.bytes, self.files)
+            topics[self.name(topic)] = {"id": str(identity), "partitions": partitions}
+            data = json.dumps({"version": 1, "topics": topics}, indent=1).encode()
+            replace_file(self._path, data, self.files)
+            return True
+        finally:
+            lock.release()
+
+    def _read(self) -> dict[str, dict[str, str | int]]:
+        try:
+            data = json.loads(self._path.read_bytes())
+            if data["version"] == 1 and isinstance(data["topics"], dict):
+                return dict(data["topics"])
+        except FileNotFoundError:
+            return {}
+        except OSError as error:
+            raise cannot_use(self._path, error) from error
+        except (ValueError, KeyError, TypeError):
+            pass
+        raise LogDamaged(f"{self._path} is damaged", "restore it, or begin with another folder")
+
+
+def _stored_in(topic: str) -> str:
+    return VERDICTS if topic == POSITIONS else topic

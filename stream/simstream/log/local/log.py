@@ -1,0 +1,157 @@
+"""The log in a local directory: one writer a topic under a lock, any number of readers in any process.
+
+A topic is one append-only file with the records of all its partitions in the order of their appends. Every
+append is one checksummed group; verdicts and position are one group together, so a crash leaves both or neither.
+
+Acknowledged and published records survive the death of the process, also `kill -9`: they are in the kernel's page
+cache. A power cut may lose the last second of records, but no record that other records on the disk depend on. So
+these wait for the disk:
+
+- a source, before it hands over pages: no frame names an offset that the file may lose;
+- `publish`, for the frames before the verdicts, then for the verdicts with their position;
+- a commit, for pages, frames and dead letters, then for the commit itself;
+- a reader of positions, before it hands one over: a standby's snapshot is not ahead of what is published;
+- `flush` and `close`, and every writer once a second.
+
+If the disk has lost records all the same, the next writer or source refuses to start. It never gives an offset
+twice that a commit or a position has passed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal
+
+from simstream.errors import LogError
+from simstream.files.layer import FileSystem
+from simstream.log.base import (
+    PAGES,
+    POSITIONS,
+    TOPICS,
+    VERDICTS,
+    Appender,
+    Election,
+    Log,
+    LogOptions,
+    PageConsumer,
+    Publisher,
+    Reader,
+    TopicInfo,
+    TopicReport,
+    largest_record,
+)
+from simstream.log.local.catalog import TopicCatalog
+from simstream.log.local.election import LocalElection, lock_path
+from simstream.log.local.lock import holder
+from simstream.log.local.page_consumer import (
+    LocalPageConsumer,
+    read_commit,
+    source_lock,
+    source_lock_path,
+    topic_ids,
+    write_commit,
+)
+from simstream.log.local.reading import LocalReader
+from simstream.log.local.record_groups import POSITION
+from simstream.log.local.topic_file import RecordCounts
+from simstream.log.local.writing import LocalAppender, LocalPublisher
+from simstream.log.running import GroupMember, LogMembers
+
+
+class LocalLog(Log):
+    """A log in a folder."""
+
+    kind = "local"
+
+    def __init__(
+        self, folder: str | Path, options: LogOptions | None = None, files: FileSystem | None = None
+    ) -> None:
+        self._options = options or LogOptions()
+        self._catalog = TopicCatalog(Path(folder), self._options, files)
+
+    def create_topics(self, partitions: int | None = None) -> list[TopicReport]:
+        """See Log. Raises DiskFull."""
+        reports = []
+        for topic in TOPICS:
+            new = expected = 1
+            if topic == PAGES:
+                new = expected = partitions or self._catalog.partitions(PAGES) or 1
+            elif topic == VERDICTS:
+                new = self._catalog.info(PAGES).partitions
+                expected = partitions or new
+            created = self._catalog.create(topic, new)
+            found = self._catalog.info(topic)
+            fits = created or found.partitions == expected
+            differs = () if fits else (f"partitions: {found.partitions}, not {expected}",)
+            reports.append(TopicReport(found.name, created, differs))
+        return reports
+
+    def topic(self, topic: str) -> TopicInfo:
+        """See Log."""
+        return self._catalog.info(topic)
+
+    def low_watermarks(self, topic: str) -> dict[int, int]:
+        """See Log: a local log keeps everything."""
+        return dict.fromkeys(range(self._catalog.info(topic).partitions), 0)
+
+    def end_offsets(self, topic: str) -> dict[int, int]:
+        """See Log. Costs a pass over the headers of the file."""
+        partitions = range(self._catalog.info(topic).partitions)
+        tally = RecordCounts(self._catalog.path(topic), positions_only=topic == POSITIONS)
+        tally.advance()
+        return {p: tally.records[POSITION if topic == POSITIONS else p] for p in partitions}
+
+    def appender(self, topic: str) -> Appender:
+        """See Log. Raises LogLocked."""
+        return LocalAppender(self._catalog, topic, largest_record(topic, self._options))
+
+    def reader(self, topic: str, start: int | Literal["end"] = 0) -> Reader:
+        """See Log."""
+        return LocalReader(self._catalog, topic, start)
+
+    def source(self, linger_ms: int = 0) -> PageConsumer:
+        """See Log. Looks for pages every 5 ms, whatever `linger_ms` says.
+
+        Raises LogLocked: a local log has one fingerprinter."""
+        return LocalPageConsumer(self._catalog)
+
+    def publisher(self) -> Publisher:
+        """See Log. Its `start` raises LogLocked while another publisher lives."""
+        return LocalPublisher(self._catalog)
+
+    def election(self) -> Election:
+        """See Log. A lock."""
+        return LocalElection(self._catalog)
+
+    def source_offsets(self) -> dict[int, int]:
+        """See Log."""
+        return read_commit(self._catalog, topic_ids(self._catalog))
+
+    def running(self) -> LogMembers:
+        """See Log. Locks are looked at, and taken for no longer than that takes."""
+        reads, judges = holder(source_lock_path(self._catalog)), holder(lock_path(self._catalog))
+        return LogMembers(
+            fingerprinters=(f"process {reads}",) if reads else (),
+            judges=(GroupMember(f"process {judges}", True),) if judges else (),
+            publisher=None,
+        )
+
+    def set_group_offsets(self, offsets: Mapping[int, int | None]) -> None:
+        """See Log. Raises LogLocked while a fingerprinter runs."""
+        unknown = set(offsets) - set(range(self._catalog.info(PAGES).partitions))
+        if unknown:
+            raise LogError(
+                f"{self._catalog.name(PAGES)} has no partition {min(unknown)}", "look at: simstream status"
+            )
+        ids = topic_ids(self._catalog)
+        lock = source_lock(self._catalog)
+        try:
+            merged = read_commit(self._catalog, ids) | dict(offsets)
+            kept = {partition: offset for partition, offset in merged.items() if offset is not None}
+            write_commit(self._catalog, ids, kept)
+        finally:
+            lock.release()
+
+    def close(self) -> None:
+        """See Closing: nothing is held open."""

@@ -1,0 +1,254 @@
+"""Writing a local log: the appender of a topic, and the publisher of verdicts with their position."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+
+from simstream.errors import DeliveryFailed, DiskFull, LogError, PositionMissing, RecordTooLarge, WrongLog
+from simstream.log.base import (
+    FINGERPRINTS,
+    PAGES,
+    POSITION_KEY,
+    POSITIONS,
+    VERDICTS,
+    Appender,
+    Outgoing,
+    Placed,
+    Publisher,
+)
+from simstream.log.local.catalog import TopicCatalog
+from simstream.log.local.lock import cannot_write, ends_before
+from simstream.log.local.page_consumer import check_end, read_commit, topic_ids
+from simstream.log.local.reading import has_verdicts
+from simstream.log.local.record_groups import FILE_HEADER, HAS_POSITION, MIXED, decode_body, encode_record
+from simstream.log.local.topic_file import GroupFile, RecordCounts, TopicWriter
+from simstream.log.partitioner import partition_of, partitions_of
+from simstream.wire import position as positions
+
+
+def now_ms() -> int:
+    """The wall clock in ms since 1970."""
+    return time.time_ns() // 1_000_000
+
+
+class LocalAppender(Appender):
+    """Appends to one topic; every append is written before it returns, so nothing is ever in flight."""
+
+    def __init__(self, catalog: TopicCatalog, topic: str, limit: int) -> None:
+        if topic == POSITIONS:
+            raise LogError("positions are written by the publisher alone", "use Log.publisher()")
+        self._partitions = catalog.info(topic).partitions
+        self._writer: TopicWriter = catalog.writer(topic)
+        try:
+            _check_end(catalog, topic)
+        except BaseException:
+            self._writer.close()
+            raise
+        self._limit = limit
+        self._name = catalog.name(topic)
+        self._count = 0
+        self._failed: DeliveryFailed | None = None
+        self._keyless = itertools.count()
+        self._tally: RecordCounts | None = None
+        """Where records are, once somebody wants to know."""
+
+    def append(
+        self,
+        value: bytes | None,
+        key: bytes | None = None,
+        headers: Sequence[tuple[str, bytes]] = (),
+        *,
+        partition: int | None = None,
+        timestamp: int | None = None,
+        placed: Placed | None = None,
+    ) -> int:
+        """See Appender. A record that failed, on a full disk, is there neither as a whole nor in part."""
+        if self._failed is not None:
+            raise self._failed
+        if partition is None:
+            keyed = key is not None
+            partition = partition_of(key or b"", self._partitions) if keyed else next(self._keyless)
+            partition %= self._partitions
+        elif not 0 <= partition < self._partitions:
+            raise LogError(f"{self._name} has no partition {partition}", f"it has 0 to {self._partitions - 1}")
+        now = now_ms()
+        record = encode_record(partition, now if timestamp is None else timestamp, key, value, headers)
+        if len(record) > self._limit:
+            raise too_large(self._name, len(record), self._limit)
+        self._write(lambda: self._writer.write([record], partition, 0, now))
+        self._count += 1
+        if placed is not None:
+            placed(partition, self._offset(partition))
+        return self._count
+
+    def acknowledged(self) -> int:
+        """See Appender: all that was appended, it survives this process."""
+        if self._failed is not None:
+            raise self._failed
+        return self._count
+
+    def flush(self, timeout: float) -> int:
+        """See Appender. Waits for the disk."""
+        if self._failed is None:
+            self._write(self._writer.sync)
+        return self.acknowledged()
+
+    def discard(self) -> None:
+        """See Appender."""
+        self._writer.close()
+
+    def close(self) -> None:
+        """See Closing. Waits for the disk."""
+        try:
+            if self._writer.is_open and self._failed is None:
+                self._write(self._writer.sync)
+        finally:
+            self._writer.close()
+
+    def _offset(self, partition: int) -> int:
+        """Where the last record of a partition is. Counts what was appended since it was asked before."""
+        if self._tally is None:
+            self._tally = RecordCounts(self._writer.path)
+        self._tally.advance()
+        return self._tally.records[partition] - 1
+
+    def _write(self, call: Callable[[], None]) -> None:
+        """Call the writer, whose failure ends this appender."""
+        try:
+            call()
+        except (OSError, LogError) as error:
+            named = error if isinstance(error, LogError) else cannot_write(self._writer.path, error)
+            todo = (
+                "make room, then append it again with a new appender" if isinstance(named, DiskFull) else named.todo
+            )
+            self._failed = DeliveryFailed(named.what, todo)
+            raise self._failed from error
+
+
+class LocalPublisher(Publisher):
+    """Publishes verdicts and position in one group. The lock keeps a second one out instead of fencing."""
+
+    def __init__(self, catalog: TopicCatalog) -> None:
+        self._catalog = catalog
+        self._partitions = catalog.info(VERDICTS).partitions
+        self._writer: TopicWriter | None = None
+        self._frames: GroupFile | None = None
+        self._results: Counter[str] = Counter()
+
+    @property
+    def results(self) -> Mapping[str, int]:
+        """See Publisher."""
+        return self._results
+
+    def start(self) -> bytes | None:
+        """See Publisher. Raises LogLocked where another publisher lives."""
+        self.close()
+        self._writer = self._catalog.writer(VERDICTS)
+        self._frames = self._catalog.open(FINGERPRINTS)
+        position = self.committed()
+        if position is None and has_verdicts(self._catalog):
+            raise position_missing(self._catalog.name(VERDICTS), self._catalog.name(POSITIONS))
+        return position
+
+    def committed(self) -> bytes | None:
+        """See Publisher. Cost: a pass over the headers of the file, and a wait for the disk."""
+        tally = RecordCounts(self._catalog.path(VERDICTS), positions_only=True)
+        tally.advance()
+        if tally.last_position is None:
+            return None
+        file = self._catalog.open(VERDICTS)
+        try:
+            file.sync()
+            file.seek(tally.last_position)
+            return _last_position(file) or self._before_a_torn_tail(file)
+        finally:
+            file.close()
+
+    @staticmethod
+    def _before_a_torn_tail(file: GroupFile) -> bytes | None:
+        """The same where the last group is not whole, and no writer has cut it off yet."""
+        file.seek(FILE_HEADER)
+        return _last_position(file)
+
+    def publish(self, verdicts: Sequence[Outgoing], position: bytes) -> None:
+        """See Publisher. After DiskFull nothing of it is there: called again with the same arguments, once there is
+        room, it publishes once. So after any other LogError of the disk, if the disk can be mended."""
+        if self._writer is None or self._frames is None:
+            raise LogError("publish was called before start", "call start first")
+        now = now_ms()
+        partitions = partitions_of([verdict.key for verdict in verdicts], self._partitions)
+        records = [
+            encode_record(partition, now, verdict.key, verdict.value, verdict.headers)
+            for partition, verdict in zip(partitions, verdicts, strict=True)
+        ]
+        records.append(encode_record(0, now, POSITION_KEY, position, ()))
+        try:
+            self._frames.sync()  # a power cut must not keep verdicts and lose their frames
+            self._writer.write(records, MIXED, HAS_POSITION, now, durable=True)
+        except (OSError, LogError):
+            self._results["aborted"] += 1
+            raise
+        self._results["committed"] += 1
+
+    def close(self) -> None:
+        """See Closing."""
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+        if self._frames is not None:
+            self._frames.close()
+            self._frames = None
+
+
+def _check_end(catalog: TopicCatalog, topic: str) -> None:
+    """Raise LogDamaged where pages that were read, or frames that were judged, are no longer in the file.
+
+    New records would take the lost records' offsets, and readers would skip them.
+    """
+    tally = RecordCounts(catalog.path(topic))
+    if topic == PAGES and catalog.partitions(FINGERPRINTS) is not None:
+        check_end(catalog, tally, read_commit(catalog, topic_ids(catalog)))
+    elif topic == FINGERPRINTS and (judged := _judged_frames(catalog)):
+        tally.advance()
+        if tally.records[0] < judged:
+            raise ends_before(catalog.name(FINGERPRINTS), tally.records[0], judged)
+
+
+def _judged_frames(catalog: TopicCatalog) -> int:
+    """Return the frame up to which verdicts of this log are published; 0 if that is unknown."""
+    if catalog.partitions(VERDICTS) is None:
+        return 0
+    data = LocalPublisher(catalog).committed()
+    with contextlib.suppress(WrongLog):  # the judge reports a wrong position
+        position = positions.decode(data) if data else None
+        return position.frame if position and position.log_id == catalog.info(FINGERPRINTS).id else 0
+    return 0
+
+
+def _last_position(file: GroupFile) -> bytes | None:
+    """The last position from where the file stands on."""
+    found = None
+    while group := file.next():
+        if group.header.flags & HAS_POSITION:
+            found = decode_body(group.header, group.body)[-1].value
+    return found
+
+
+def too_large(name: str, size: int, limit: int) -> RecordTooLarge:
+    """The error for a record that a topic does not admit."""
+    return RecordTooLarge(
+        f"a record of {size} bytes is more than {name} admits ({limit})",
+        "raise max_record_bytes and the topic's max.message.bytes, or leave the page out",
+    )
+
+
+def position_missing(verdicts: str, positions: str) -> PositionMissing:
+    """The error for verdicts that nobody can continue."""
+    return PositionMissing(
+        f"{verdicts} has records, {positions} has none",
+        "restore the positions, or publish under another prefix: verdicts would come twice",
+    )

@@ -1,0 +1,172 @@
+"""The words of the design as types: pages, records, columns of fingerprints, verdicts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+U64 = NDArray[np.uint64]
+MAX_ID_BYTES = 2048
+MAX_URL_BYTES = 8192
+
+
+class PageKind(IntEnum):
+    """What a page is before it is judged; the number stands in frames."""
+
+    READABLE = 0
+    TOO_SHORT = 1
+    """Few words, or status 404 or 410: the earlier version leaves."""
+    FAILED = 2
+    """`too_short` for any other status: a failed fetch is no edit, the earlier version stays."""
+    UNREADABLE = 3
+    WITHDRAWN = 4
+
+
+REASONS = (
+    "",
+    "few_words",
+    "http_status",
+    "bad_json",
+    "bad_id",
+    "long_url",
+    "wrong_type",
+    "no_text",
+    "empty_value",
+    "too_large",
+    "bad_content_type",
+    "binary",
+    "extract_failed",
+    "kernel_error",
+    "bad_encoding",
+    "damaged",
+)
+"""Why a page is `too_short` or `unreadable`. A frame holds the number: append only, never reorder."""
+
+
+class Record(msgspec.Struct, frozen=True):
+    """One record of a topic as a log delivers it. `timestamp` is in ms since 1970."""
+
+    topic: str
+    partition: int
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes], ...] = ()
+    timestamp: int = 0
+
+
+class Page(msgspec.Struct):
+    """One page between decoding and fingerprinting.
+
+    Either `text` is set, or `raw` holds HTML (or plain text as fetched) that still has to be decoded and
+    extracted, or `kind` already says that there is nothing to compare.
+    """
+
+    id: str
+    identity: bytes
+    """16 bytes: `wire.identity.identity_of` the raw id."""
+    offset: int
+    time: int
+    """ms since 1970."""
+    url: str | None = None
+    kind: PageKind = PageKind.READABLE
+    reason: str = ""
+    detail: str = ""
+    """A sentence for the dead letter: what exactly was wrong."""
+    text: str | None = None
+    raw: bytes | str | None = None
+    """HTML as text (from JSON) or as fetched bytes."""
+    content_type: str = ""
+    """Media type of `raw`: `text/html` or `text/plain`, with the HTTP charset if it was given."""
+    partition: int = 0
+    cut: bool = False
+    """The text was longer than `max_text_bytes`, and only its beginning was fingerprinted."""
+    key_differs: bool = False
+    """The Kafka key and the JSON `id` named different pages; the key won."""
+
+
+@dataclass(frozen=True, slots=True)
+class FingerprintColumns:
+    """The fingerprints of n successive pages of one source partition, one array a field.
+
+    Ids and URLs are UTF-8, one after another in `ids` and `urls`; page i's id is
+    `ids[id_ends[i-1]:id_ends[i]]`. An empty URL stands for none.
+    """
+
+    offset: NDArray[np.int64]  # (n,) source offset
+    kind: NDArray[np.uint8]  # (n,) Kind
+    reason: NDArray[np.uint8]  # (n,) index into REASONS
+    time: NDArray[np.int64]  # (n,) ms since 1970
+    identity: U64  # (n, 2)
+    fingerprint: U64  # (n,) 0 where the page is not readable
+    sketch: U64  # (n, sketch bits / 64)
+    words: NDArray[np.uint32]  # (n,) distinct words
+    id_ends: NDArray[np.uint32]  # (n,)
+    url_ends: NDArray[np.uint32]  # (n,)
+    ids: bytes
+    urls: bytes
+
+    def __len__(self) -> int:
+        return len(self.offset)
+
+    def id_list(self) -> list[str]:
+        """The n ids as text."""
+        return _cut(self.ids, self.id_ends)
+
+    def url_list(self) -> list[str | None]:
+        """The n URLs as text, None for none."""
+        return [url or None for url in _cut(self.urls, self.url_ends)]
+
+
+def _cut(blob: bytes, ends: NDArray[np.uint32]) -> list[str]:
+    start, out = 0, []
+    for end in ends.tolist():
+        out.append(blob[start:end].decode())
+        start = end
+    return out
+
+
+class MatchLimits(NamedTuple):
+    """What a pair of pages must keep to, to match."""
+
+    distance: int
+    """Greatest Hamming distance."""
+    agreement: int
+    """Least number of agreeing sketch bits; 0 where there is no sketch."""
+
+
+class PageSource(msgspec.Struct, frozen=True):
+    """Where a page came from."""
+
+    topic: str
+    partition: int
+    offset: int
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """One verdict; the fields and their order are those of the record (DESIGN: "Records").
+
+    `similarity` is rounded to 4 decimals, half up, from the integer agreement; None where there is nothing
+    to compare with or the recipe has no sketch. `cluster_id` is a decimal string, `fingerprint` 16 hex digits.
+    """
+
+    id: str
+    url: str | None
+    verdict: str
+    reason: str | None
+    near_duplicate_of: str | None
+    distance: int | None
+    similarity: float | None
+    cluster_id: str | None
+    canonical: str | None
+    merged_clusters: tuple[str, ...]
+    fingerprint: str | None
+    policy: str
+    ordinal: int
+    time: int
+    source: PageSource

@@ -1,0 +1,196 @@
+"""The API: questions to the live state, words of texts, and pages to be judged, with an OpenAPI description.
+
+Answers are made in threads, never in the event loop: kernels and the state's turn would hold it.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Annotated, Any
+
+import msgspec
+from fastapi import FastAPI, HTTPException, Query, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, RedirectResponse
+
+from simstream import __version__
+from simstream.errors import SimstreamError, UsageError, VerdictLate
+from simstream.judge import lookups
+from simstream.model import Page, Record
+from simstream.queries import models
+from simstream.queries.drawing import add_drawing
+from simstream.queries.judging import VerdictCaller
+from simstream.queries.limits import MAX_BYTES
+from simstream.queries.mistakes import brief_errors
+from simstream.queries.words import words_of
+from simstream.roles.query import QueryRole
+from simstream.telemetry.health import Health
+from simstream.telemetry.metrics import ASKED, Metrics
+from simstream.text.fingerprinter import Fingerprinter
+from simstream.wire.page import PageLimits, decode
+
+SHOWN = "simstream: questions"
+LONGEST_WAIT = 60.0
+_JSON = "application/json"
+_LIMITS = PageLimits(max_record_bytes=MAX_BYTES * 6)  # every character may be escaped
+_ERRORS: dict[int | str, dict[str, Any]] = {
+    503: {"model": models.ProblemAnswer, "description": "it is not ready yet"}
+}
+Listed = Annotated[int, Query(ge=1, le=models.MAX_LISTED, description="members listed")]
+
+
+def make_app(
+    role: QueryRole, fingerprinter: Fingerprinter, judge: VerdictCaller, health: Health, metrics: Metrics
+) -> FastAPI:
+    """The application; what it asks is safe from any thread."""
+
+    @asynccontextmanager
+    async def life(_: FastAPI) -> AsyncIterator[None]:
+        yield
+        await judge.close()
+
+    app = FastAPI(title=SHOWN, version=__version__, lifespan=life, docs_url=None, redoc_url=None)
+    add_drawing(app, SHOWN)
+
+    @app.get("/", include_in_schema=False)
+    def front() -> RedirectResponse:
+        return RedirectResponse("/docs")
+
+    @app.middleware("http")
+    async def measured(request: Request, go_on: Callable[[Request], Awaitable[Response]]) -> Response:
+        began = time.perf_counter()
+        response = await go_on(request)
+        path = request.url.path.split("/")[1]
+        if path in ASKED.values:
+            metrics.query_seconds.labels(path).observe(time.perf_counter() - began)
+        return response
+
+    @app.exception_handler(SimstreamError)
+    async def told(_: Request, error: SimstreamError) -> Response:
+        status = 504 if isinstance(error, VerdictLate) else 400 if isinstance(error, UsageError) else 503
+        return JSONResponse({"detail": str(error)}, status)
+
+    @app.exception_handler(RequestValidationError)
+    async def misunderstood(_: Request, error: RequestValidationError) -> Response:
+        return JSONResponse({"detail": brief_errors(error.errors())}, 422)
+
+    def ready() -> None:
+        good, why = health.ready()
+        if not good:
+            raise HTTPException(503, f"not ready: {why}")
+
+    @app.get("/ready", summary="Whether it answers, and how much it knows", responses=_ERRORS)
+    def is_ready() -> dict[str, object]:
+        ready()
+        return {"ready": True, "live_pages": role.live_pages, "policy": role.policy.id}
+
+    @app.post("/match", summary="The live pages that each text matches; adds nothing", responses=_ERRORS)
+    def match(asked: models.PagesQuestion) -> models.MatchesAnswer:
+        ready()
+        contents = [{"text": text} for text in asked.texts]
+        contents += [page.model_dump(exclude_none=True) for page in asked.pages]
+        found = role.match([_decoded(content) for content in contents], asked.limit)
+        return _matches(role, [_matched(one.matches, one.reason) for one in found])
+
+    @app.post(
+        "/match/fingerprints", summary="The same of fingerprints, with or without their sketches", responses=_ERRORS
+    )
+    def match_fingerprints(asked: models.FingerprintsQuestion) -> models.MatchesAnswer:
+        ready()
+        results = []
+        for one in asked.fingerprints:
+            sketch = None if one.sketch is None else [int(word, 16) for word in one.sketch]
+            if sketch is not None and len(sketch) != role.policy.sketch_bits // 64:
+                raise HTTPException(422, f"a sketch has {role.policy.sketch_bits // 64} words, not {len(sketch)}")
+            results.append(_matched(role.near(int(one.fingerprint, 16), sketch, asked.limit)))
+        return _matches(role, results)
+
+    @app.get(
+        "/page", summary="A page's cluster, its members, and its verdict where it is recent", responses=_ERRORS
+    )
+    def page(
+        id: Annotated[str, Query(max_length=2048)],  # the field's name everywhere
+        limit: Listed = 100,
+    ) -> models.PageAnswer:
+        ready()
+        found, verdict = role.page(id, limit), role.verdict(id)
+        if found is None and verdict is None:
+            raise HTTPException(
+                404, "no live page has this id, and no recent verdict: was it judged, or has it left?"
+            )
+        return models.PageAnswer(
+            page=None if found is None else _page(found[0]),
+            cluster=None if found is None else _cluster(found[1]),
+            verdict=None if verdict is None else models.VerdictAnswer(**msgspec.to_builtins(verdict)),
+        )
+
+    @app.get("/cluster/{cluster_id}", summary="A cluster and its oldest members", responses=_ERRORS)
+    def cluster(cluster_id: int, limit: Listed = 100) -> models.ClusterAnswer:
+        ready()
+        found = role.cluster(cluster_id, limit) if 0 <= cluster_id < 2**63 else None
+        if found is None:
+            raise HTTPException(
+                404, "no cluster of two pages has this id (one that was merged has the survivor's; one page: /page)"
+            )
+        return _cluster(found)
+
+    @app.post(
+        "/tokens",
+        summary="The words of texts, as jieba cuts them or with their weights",
+        response_model=models.TokensAnswer,
+        responses={413: {"model": models.ProblemAnswer, "description": "too much text, or too many words in it"}},
+    )
+    def tokens(asked: models.TokensQuestion) -> Response:
+        return Response(msgspec.json.encode({"results": words_of(fingerprinter, asked)}), media_type=_JSON)
+
+    @app.post(
+        "/judge",
+        summary="Add a page, and wait for its verdict",
+        responses={
+            504: {"model": models.ProblemAnswer, "description": "no verdict in time; it may still be judged"}
+        },
+    )
+    async def judged(
+        asked: models.PageToJudge,
+        timeout: Annotated[float, Query(gt=0, le=LONGEST_WAIT, description="seconds")] = 10.0,
+    ) -> models.VerdictAnswer:
+        verdict = await judge.judge(asked.model_dump(exclude_none=True), timeout)
+        return models.VerdictAnswer(**msgspec.to_builtins(verdict))
+
+    return app
+
+
+def _matches(role: QueryRole, results: list[models.PageMatchesAnswer]) -> models.MatchesAnswer:
+    return models.MatchesAnswer(policy=role.policy.id, live_pages=role.live_pages, results=results)
+
+
+def _matched(found: list[lookups.Match], reason: str | None = None) -> models.PageMatchesAnswer:
+    return models.PageMatchesAnswer(
+        reason=reason, matches=[models.MatchAnswer(**match._asdict()) for match in found]
+    )
+
+
+def _decoded(content: dict[str, str]) -> Page:
+    return decode(Record("", 0, 0, None, json.dumps(content).encode()), _LIMITS)
+
+
+def _page(page: lookups.KnownPage) -> models.KnownPageAnswer:
+    return models.KnownPageAnswer(
+        id=page.id,
+        ordinal=page.ordinal,
+        time=page.time,
+        fingerprint=f"{page.fingerprint:016x}",
+        cluster_id=page.cluster_id,
+    )
+
+
+def _cluster(found: lookups.KnownCluster) -> models.ClusterAnswer:
+    return models.ClusterAnswer(
+        id=found.id,
+        canonical=found.members[0].id,
+        pages=found.pages,
+        members=[_page(member) for member in found.members],
+    )

@@ -1,0 +1,70 @@
+"""Guards the API: foreign host names, foreign web pages and callers without the token are refused at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, MutableMapping
+from typing import Any, Final
+
+from simstream.queries.limits import App, Message, Receive, Send
+from simstream.telemetry.callers import CHALLENGE, CallerRefusal, CallerRules
+
+GUARDED: Final = frozenset({"/judge"})
+"""Paths that need the token, if one is set: they change something."""
+HEADERS: Final = (
+    (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+)
+"""Added to every answer that has no header of the same name."""
+
+
+class CallerGuard:
+    """An ASGI application that passes on only requests of callers who may ask. Others get 401, 403 or 421."""
+
+    def __init__(self, app: App, callers: CallerRules) -> None:
+        self._app = app
+        self._callers = callers
+
+    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        """See ASGI."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+
+        async def sent(message: Message) -> None:
+            await send(_with_headers(message))
+
+        refusal = self._refusal(scope)
+        if refusal is None:
+            await self._app(scope, receive, sent)
+        else:
+            await self._refuse(refusal, sent)
+
+    async def _refuse(self, refusal: CallerRefusal, send: Send) -> None:
+        headers = [(b"content-type", b"application/json"), (b"connection", b"close")]
+        if refusal.status == 401:
+            headers.append((b"www-authenticate", CHALLENGE.encode()))
+        await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
+        await send({"type": "http.response.body", "body": b'{"detail":"%s"}' % refusal.why.encode()})
+
+    def _refusal(self, scope: MutableMapping[str, Any]) -> CallerRefusal | None:
+        found = self._callers.check_host(_header(scope, b"host"), _header(scope, b"origin"))
+        if found is None and scope.get("path", "").rstrip("/") in GUARDED:
+            found = self._callers.check_token(_header(scope, b"authorization"))
+        return found
+
+
+def _with_headers(message: Message) -> Message:
+    """Return the message, with HEADERS if it begins an answer."""
+    if message["type"] != "http.response.start":
+        return message
+    own = list(message.get("headers", ()))
+    names = {name.lower() for name, _ in own}
+    return {**message, "headers": own + [pair for pair in HEADERS if pair[0] not in names]}
+
+
+def _header(scope: MutableMapping[str, Any], wanted: bytes) -> str | None:
+    """Return the first header of a name, or None."""
+    pairs: Iterable[tuple[bytes, bytes]] = scope.get("headers", ())
+    return next((value.decode("latin-1") for name, value in pairs if name == wanted), None)

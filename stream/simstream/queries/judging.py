@@ -1,0 +1,52 @@
+"""Pages that a question adds: one client, opened when the first of them comes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+from simstream.client.aio import AsyncClient
+from simstream.errors import VerdictLate
+from simstream.model import Verdict
+
+
+class VerdictCaller:
+    """Sends pages and awaits their verdicts. For one event loop."""
+
+    def __init__(self, log: str, prefix: str, config: str | None) -> None:
+        self._where = log, prefix, config
+        self._opening: asyncio.Future[AsyncClient] | None = None
+
+    async def judge(self, page: Mapping[str, Any], timeout: float) -> Verdict:
+        """Return the page's verdict within `timeout` seconds, connecting included.
+
+        Raises VerdictLate after `timeout`, and whatever AsyncClient.open and AsyncClient.judge raise.
+        """
+        try:
+            async with asyncio.timeout(timeout):
+                client = await self._opened()
+                return await client.judge(page, wait=timeout, timeout=timeout)
+        except TimeoutError:
+            raise VerdictLate(f"no verdict came within {timeout:g} s", "it may still be judged") from None
+
+    async def close(self) -> None:
+        """End the client, if there is one."""
+        if self._opening is None:
+            return
+        self._opening.cancel()  # changes nothing if the client is open
+        await asyncio.wait({self._opening})
+        if not self._opening.cancelled() and self._opening.exception() is None:
+            await self._opening.result().close()
+
+    async def _opened(self) -> AsyncClient:
+        """Return the client; the first call opens it. A caller that leaves early does not stop the opening."""
+        if self._opening is None or (self._opening.done() and self._opening.exception() is not None):
+            self._opening = asyncio.ensure_future(self._open())
+        return await asyncio.shield(self._opening)
+
+    async def _open(self) -> AsyncClient:
+        log, prefix, config = self._where
+        client = AsyncClient(log, prefix, config=config)
+        await client.open()
+        return client

@@ -1,0 +1,194 @@
+"""What clients may take: a request's bytes and seconds, all requests' memory, and how many work at once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from simstream.queries.shape import MAX_STRINGS, has_few_values
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]
+MAX_BYTES = 16 << 20
+"""Of one request's body."""
+MAX_TOKEN_BYTES = 1 << 20
+"""Of all texts of one question for tokens, in UTF-8."""
+ESCAPED = 6
+"""JSON may write each byte of a text as six: `\\u0061`."""
+RETRY_AFTER_S = 1
+
+
+def _bodies() -> dict[str, int]:
+    return {"/match": MAX_BYTES, "/judge": MAX_BYTES, "/tokens": ESCAPED * MAX_TOKEN_BYTES + (64 << 10)}
+
+
+@dataclass(frozen=True, slots=True)
+class QueryLimits:
+    """What clients may take."""
+
+    bodies: Mapping[str, int] = field(default_factory=_bodies)
+    """Bytes of a body, by the request's path."""
+    other_body: int = 256 << 10
+    """Bytes of a body, for every other path."""
+    read_bytes: int = 2 * MAX_BYTES
+    """Bytes of a body that are read though it is refused."""
+    held_bytes: int = 4 * MAX_BYTES
+    """Bodies being read or answered, and answers being sent, of all clients together."""
+    body_s: float = 10.0
+    """Seconds in which a body comes."""
+    send_s: float = 30.0
+    """Seconds in which a client takes up what is sent to it at once."""
+    costly: frozenset[str] = frozenset({"/match", "/match/fingerprints", "/tokens"})
+    """Paths whose answers take a processor for long."""
+    at_once: int = 2
+    """Costly answers that are made at once."""
+    wait_s: float = 2.0
+    """Seconds that a costly question waits for its turn."""
+
+
+class BodyLimiter:
+    """An ASGI application behind which a request's body is whole, within its limit, and came in time.
+
+    Costly questions wait briefly for their turn. What is refused is told why: 408, 413, 422, or 503 with
+    Retry-After. For one event loop.
+    """
+
+    def __init__(self, app: App, limits: QueryLimits) -> None:
+        self._app = app
+        self._limits = limits
+        self._held = 0
+        self._turns = asyncio.Semaphore(limits.at_once)
+
+    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        """See ASGI."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        body = bytearray()
+        try:
+            await self._answer(scope, body, receive, send)
+        except _RefusedError as refused:
+            await refused.tell(send)
+        except _GoneError:
+            return  # nobody is there to be answered
+        finally:
+            self._held -= len(body)
+
+    async def _answer(self, scope: MutableMapping[str, Any], body: bytearray, receive: Receive, send: Send) -> None:
+        path = scope.get("path", "")
+        try:
+            async with asyncio.timeout(self._limits.body_s):
+                await self._read(path, body, receive)
+        except TimeoutError:
+            raise _RefusedError(
+                408, f"the request is not whole after {self._limits.body_s:g} s: send it faster, or send less"
+            ) from None
+        if not has_few_values(body):
+            raise _RefusedError(
+                422,
+                f"the request has more than {MAX_STRINGS} strings, or too many bytes outside of strings: "
+                "send fewer values",
+            )
+        read = False
+
+        async def whole() -> Message:
+            nonlocal read
+            if read:
+                return await receive()  # the client going away
+            read = True
+            return {"type": "http.request", "body": bytes(body), "more_body": False}
+
+        if path not in self._limits.costly:
+            await self._app(scope, whole, lambda message: self._send(message, send))
+            return
+        await self._in_turn(scope, whole, send)
+
+    async def _in_turn(self, scope: MutableMapping[str, Any], whole: Receive, send: Send) -> None:
+        """Answer a costly question. Its turn ends with the work: who reads slowly keeps nobody waiting."""
+        try:
+            async with asyncio.timeout(self._limits.wait_s):
+                await self._turns.acquire()
+        except TimeoutError:
+            raise _RefusedError(503, "other questions are being answered: ask again in a moment") from None
+        working = True
+
+        def done() -> None:
+            nonlocal working
+            if working:
+                working = False
+                self._turns.release()
+
+        async def sent(message: Message) -> None:
+            done()
+            await self._send(message, send)
+
+        try:
+            await self._app(scope, whole, sent)
+        finally:
+            done()
+
+    async def _read(self, path: str, body: bytearray, receive: Receive) -> None:
+        """Fill `body`. Linear in its bytes, whatever its parts.
+
+        What is refused is read on and dropped, up to a limit: a client that still sends would not see the answer.
+        """
+        most = self._limits.bodies.get(path, self._limits.other_body)
+        refused: _RefusedError | None = None
+        size, more = 0, True
+        while more and size <= self._limits.read_bytes:
+            message = await receive()
+            if message["type"] != "http.request":
+                raise _GoneError
+            part = message.get("body", b"")
+            size, more = size + len(part), message.get("more_body", False)
+            refused = refused or self._refusal(size, len(part), most)
+            if refused is None:
+                self._held += len(part)
+                body += part
+            else:
+                self._held -= len(body)
+                body.clear()
+        if refused is not None:
+            raise refused
+
+    def _refusal(self, size: int, more: int, most: int) -> _RefusedError | None:
+        """Why a body of so many bytes, `more` of them new, is not taken."""
+        if size > most:
+            return _RefusedError(413, f"the request is too large: at most {most} bytes; send less at once")
+        if self._held + more > self._limits.held_bytes:
+            return _RefusedError(503, f"other requests fill {self._limits.held_bytes} bytes: ask again in a moment")
+        return None
+
+    async def _send(self, message: Message, send: Send) -> None:
+        size = len(message.get("body", b""))
+        self._held += size
+        try:
+            async with asyncio.timeout(self._limits.send_s):
+                await send(message)
+        finally:
+            self._held -= size
+
+
+class _GoneError(Exception):
+    """The client went away before its request was whole."""
+
+
+class _RefusedError(Exception):
+    """A request is not answered; raised before anything is sent."""
+
+    def __init__(self, status: int, why: str) -> None:
+        super().__init__(why)
+        self._status = status
+
+    async def tell(self, send: Send) -> None:
+        """Send the status and the sentence."""
+        body = b'{"detail":"%s"}' % str(self).encode()
+        headers = [(b"content-type", b"application/json"), (b"connection", b"close")]
+        if self._status == 503:
+            headers.append((b"retry-after", b"%d" % RETRY_AFTER_S))
+        await send({"type": "http.response.start", "status": self._status, "headers": headers})
+        await send({"type": "http.response.body", "body": body})

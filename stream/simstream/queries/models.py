@@ -1,0 +1,216 @@
+"""What questions and answers look like, for the API and its description."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StrictInt, field_validator, model_validator
+
+from simstream.wire.page import time_ms
+
+MAX_TEXTS = 256
+"""Texts, fingerprints or pages of one request."""
+MAX_LISTED = 1_000
+MAX_MATCHES = 100_000
+"""Matches that one answer may list, over all that was asked."""
+Limit = Annotated[int, Field(ge=1, le=MAX_LISTED)]
+Hex = Annotated[str, Field(pattern=r"^[0-9a-f]{16}$", description="64 bits as 16 hex digits")]
+
+
+class Question(BaseModel):
+    """A question: what it does not know is refused."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class PageContent(Question):
+    """A page without a name; of HTML the service takes what it takes of a page."""
+
+    text: str | None = None
+    html: str | None = None
+
+    @model_validator(mode="after")
+    def one_of_them(self) -> PageContent:
+        """Refuses both and none."""
+        if (self.text is None) == (self.html is None):
+            raise ValueError("give text or html")
+        return self
+
+
+class PagesQuestion(Question):
+    """Texts or pages to be matched."""
+
+    texts: Annotated[list[str], Field(max_length=MAX_TEXTS)] = []
+    pages: Annotated[list[PageContent], Field(max_length=MAX_TEXTS, description="answered after `texts`")] = []
+    limit: Annotated[Limit, Field(description="matches listed for each")] = 100
+
+    @model_validator(mode="after")
+    def not_too_many(self) -> PagesQuestion:
+        """Refuse a question about nothing, and a question with too long an answer."""
+        if not self.texts and not self.pages:
+            raise ValueError("give `texts` or `pages`: there is nothing to match")
+        _check_matches(len(self.texts) + len(self.pages), self.limit)
+        return self
+
+
+class FingerprintText(Question):
+    """A fingerprint, as verdicts and `simstream fingerprint` have it."""
+
+    fingerprint: Hex
+    sketch: Annotated[list[Hex] | None, Field(description="its words; without them the distance alone decides")] = (
+        None
+    )
+
+
+class FingerprintsQuestion(Question):
+    """Fingerprints to be matched."""
+
+    fingerprints: Annotated[list[FingerprintText], Field(min_length=1, max_length=MAX_TEXTS)]
+    limit: Limit = 100
+
+    @model_validator(mode="after")
+    def not_too_many(self) -> FingerprintsQuestion:
+        """Refuses what may have too long an answer."""
+        _check_matches(len(self.fingerprints), self.limit)
+        return self
+
+
+def _check_matches(asked: int, limit: int) -> None:
+    if asked * limit > MAX_MATCHES:
+        raise ValueError(f"{asked} questions with {limit} matches each: at most {MAX_MATCHES} are listed at once")
+
+
+class TokensQuestion(Question):
+    """Texts to be cut into words."""
+
+    texts: Annotated[
+        list[str], Field(min_length=1, max_length=MAX_TEXTS, description="1 MB of them together, in UTF-8")
+    ]
+    mode: Annotated[
+        Literal["accurate", "search", "full", "weights"],
+        Field(description="jieba's three modes; `weights`: the words that count, with what they weigh"),
+    ] = "accurate"
+    hmm: bool = True
+    top: Annotated[int | None, Field(ge=1, description="so many of the heaviest words (`weights`)")] = None
+
+
+class PageToJudge(Question):
+    """A page to be added, as in the topic `pages`. At least one of `id` and `url`, and of `text` and `html`."""
+
+    id: str | StrictInt | None = None
+    url: str | None = None
+    text: str | None = None
+    html: str | None = None
+    time: Annotated[int | str | None, Field(description="ISO 8601, or ms since 1970")] = None
+    status: int | None = None
+
+    @field_validator("time")
+    @classmethod
+    def a_time(cls, time: int | str | None) -> int | str | None:
+        """Refuse a time that cannot be read: in the topic it would silently count as absent."""
+        if time is not None and time_ms(time) is None:
+            raise ValueError("give ISO 8601, such as 2026-03-02T18:00:00Z, or ms since 1970")
+        return time
+
+
+class MatchAnswer(BaseModel):
+    """A live page."""
+
+    id: str
+    distance: int
+    similarity: Annotated[float | None, Field(description="null where no sketch was compared")]
+    cluster_id: str
+
+
+class PageMatchesAnswer(BaseModel):
+    """What one text or fingerprint matches, the closest first."""
+
+    reason: Annotated[
+        str | None, Field(description="why it is not compared: few_words, no_text, extract_failed, …")
+    ] = None
+    matches: list[MatchAnswer]
+
+
+class MatchesAnswer(BaseModel):
+    """In the order of the question."""
+
+    policy: str
+    live_pages: int
+    results: list[PageMatchesAnswer]
+
+
+class TokenAnswer(BaseModel):
+    """A word that counts."""
+
+    word: str
+    times: int
+    weight: float
+
+
+class TokensAnswer(BaseModel):
+    """In the order of the question: tokens, or words by falling weight."""
+
+    results: list[list[str] | list[TokenAnswer]]
+
+
+class KnownPageAnswer(BaseModel):
+    """A live page."""
+
+    id: str
+    ordinal: int
+    time: int
+    fingerprint: Hex
+    cluster_id: str
+
+
+class ClusterAnswer(BaseModel):
+    """A cluster of live pages; members are the oldest first."""
+
+    id: str
+    canonical: str
+    pages: int
+    members: list[KnownPageAnswer]
+
+
+class SourceAnswer(BaseModel):
+    """Where a page came from."""
+
+    topic: str
+    partition: int
+    offset: int
+
+
+class VerdictAnswer(BaseModel):
+    """A verdict as it was published."""
+
+    id: str
+    url: str | None
+    verdict: str
+    reason: str | None
+    near_duplicate_of: str | None
+    distance: int | None
+    similarity: float | None
+    cluster_id: str | None
+    canonical: str | None
+    merged_clusters: list[str]
+    fingerprint: str | None
+    policy: str
+    ordinal: int
+    time: int
+    source: SourceAnswer
+
+
+class PageAnswer(BaseModel):
+    """What is known of a page. `page` is null where no version of it is live, `verdict` where it is not recent."""
+
+    page: KnownPageAnswer | None
+    cluster: ClusterAnswer | None
+    verdict: Annotated[
+        VerdictAnswer | None, Field(description="of the last 20,000 since the start of this process")
+    ]
+
+
+class ProblemAnswer(BaseModel):
+    """Why there is no answer, and what to do."""
+
+    detail: str

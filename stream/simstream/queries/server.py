@@ -1,0 +1,73 @@
+"""The API's port: uvicorn in a thread of this process."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import threading
+
+import uvicorn
+
+from simstream.closing import Closing
+from simstream.errors import SettingsError
+from simstream.queries.connection import QueryConnection
+from simstream.queries.guard import CallerGuard
+from simstream.queries.limits import App, BodyLimiter, QueryLimits
+from simstream.telemetry.callers import CallerRules
+
+MAX_CONNECTIONS = 256
+IDLE_S = 5
+END_S = 5
+"""Seconds that answers under way have when the service ends."""
+
+
+class QueryServer(Closing):
+    """Serves an application on one address; port 0 takes a free one, `port` says which.
+
+    Raises SettingsError where the address cannot be bound.
+    """
+
+    def __init__(
+        self, host: str, port: int, app: App, limits: QueryLimits | None = None, callers: CallerRules | None = None
+    ) -> None:
+        self._socket = _bound(host, port)
+        self.port = int(self._socket.getsockname()[1])
+        config = uvicorn.Config(
+            CallerGuard(BodyLimiter(app, limits or QueryLimits()), callers or CallerRules()),
+            http=QueryConnection,
+            log_config=None,
+            log_level=logging.WARNING,  # when it starts and ends, the role says itself
+            access_log=False,
+            server_header=False,
+            limit_concurrency=MAX_CONNECTIONS,
+            timeout_keep_alive=IDLE_S,
+            timeout_graceful_shutdown=END_S,
+            lifespan="on",
+        )
+        self._server = uvicorn.Server(config)
+        self._thread = threading.Thread(
+            target=self._server.run, args=([self._socket],), name="query-http", daemon=True
+        )
+        self._thread.start()
+
+    def close(self) -> None:
+        """Answer what was asked, and nothing more."""
+        self._server.should_exit = True
+        self._thread.join(END_S + 5)
+        self._socket.close()
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # only of a socket that says TCP does asyncio send small answers at once; else each waits for 40 ms
+    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((host, port))
+        listening.listen()  # whoever asks before the loop runs waits for it
+    except OSError as error:
+        listening.close()
+        raise SettingsError(
+            f"port {port} on {host} cannot be opened ({error.strerror})", "choose another with --query-port"
+        ) from error
+    return listening

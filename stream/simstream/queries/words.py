@@ -1,0 +1,48 @@
+"""The words of texts that a question asks for, in bounded numbers."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from fastapi import HTTPException
+
+from simstream.queries.limits import MAX_TOKEN_BYTES
+from simstream.queries.models import TokensQuestion
+from simstream.text.fingerprinter import Fingerprinter
+
+MAX_TOKENS: Final = 1 << 19
+"""Of one answer: about what 1 MB of English has, spaces included."""
+
+
+def words_of(fingerprinter: Fingerprinter, asked: TokensQuestion) -> list[list[Any]]:
+    """For each text its tokens, or its words with their weights. Raises HTTPException for too much of either.
+
+    Cost: at most about a second and 200 MB.
+    """
+    size = sum(len(text.encode("utf-8", "surrogatepass")) for text in asked.texts)
+    if size > MAX_TOKEN_BYTES:
+        raise HTTPException(
+            413, f"the texts have {size} bytes, but at most {MAX_TOKEN_BYTES} are cut at once: send fewer texts"
+        )
+    results: list[list[Any]] = []
+    count = 0
+    for text in asked.texts:
+        results.append(
+            _weighted(fingerprinter, asked, text) if asked.mode == "weights" else _cut(fingerprinter, asked, text)
+        )
+        count += len(results[-1])
+        if count > MAX_TOKENS:
+            raise HTTPException(
+                413,
+                f"the texts have more than {MAX_TOKENS} words: send fewer texts, or set `top`",
+            )
+    return results
+
+
+def _cut(fingerprinter: Fingerprinter, asked: TokensQuestion, text: str) -> list[str]:
+    return fingerprinter.tokens(text, None if asked.mode == "weights" else asked.mode, asked.hmm)
+
+
+def _weighted(fingerprinter: Fingerprinter, asked: TokensQuestion, text: str) -> list[dict[str, Any]]:
+    rows = fingerprinter.weighted(text)[: asked.top]
+    return [{"word": word, "times": times, "weight": round(weight, 4)} for word, times, weight in rows]

@@ -1,0 +1,20 @@
+"""What every role is handed: settings, metrics, health, and the word to stop."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+
+from simstream.settings import Settings
+from simstream.telemetry.health import Health
+from simstream.telemetry.metrics import Metrics
+
+
+@dataclass(frozen=True, slots=True)
+class RoleContext:
+    """Shared by the roles of one process."""
+
+    settings: Settings
+    metrics: Metrics = field(default_factory=Metrics)
+    health: Health = field(default_factory=Health)
+    stop: threading.Event = field(default_factory=threading.Event)

@@ -1,0 +1,37 @@
+"""The log's first frame, which fixes its recipe."""
+
+from __future__ import annotations
+
+from simstream.errors import FrameDamaged, WrongRecipe
+from simstream.log.base import FINGERPRINTS, Log
+from simstream.wire import frame as frames
+
+
+def first_header(log: Log) -> frames.FrameHeader | None:
+    """Return the header of the log's first readable frame, or None while there is none. Raises FrameFormat."""
+    with log.reader(FINGERPRINTS, 0) as reader:
+        while True:
+            at_end = reader.caught_up()
+            records = reader.poll(1, 0.2)
+            for record in records:
+                try:
+                    return frames.decode(record.value or b"").header
+                except FrameDamaged:
+                    continue
+            if not records and at_end:
+                return None
+
+
+def check_recipe(log: Log, recipe_id: str) -> None:
+    """Raise WrongRecipe if the log was begun under another recipe, and FrameFormat if by a newer version."""
+    header = first_header(log)
+    if header is not None and header.recipe != recipe_id:
+        raise wrong_recipe(header.recipe, recipe_id)
+
+
+def wrong_recipe(theirs: str, mine: str) -> WrongRecipe:
+    """The error for a log of another recipe."""
+    return WrongRecipe(
+        f"the log was begun under recipe {theirs}, this is {mine}",
+        "use the same --recipe and versions, or another --prefix",
+    )

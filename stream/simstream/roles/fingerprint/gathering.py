@@ -1,0 +1,112 @@
+"""Gathering: from polled records to batches of shares, each over all partitions that had pages.
+
+The source holds pages back for `frame.linger_ms`, so most of a batch comes at once. A batch goes a moment after its
+first page if a thread has nothing to do, or when it is full. So a paced stream makes few frames,
+a backlog full ones.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from simstream.model import Page, PageKind, Record
+from simstream.roles.fingerprint.shares import PartitionFlow, ShareBatch, ShareMaker
+
+LINGER_S = 0.001
+"""The parts of one fetch come one after another."""
+MAX_BYTES = 4 << 20
+"""A batch is full at this many bytes of values. The record that fills it may go beyond."""
+MAX_HTML_PAGES = 32
+"""Pages of one batch that have to be extracted: what is done of a share of slow pages is sent while others wait."""
+
+
+@dataclass(slots=True)
+class _OpenShare:
+    """What was read of one partition for the batch that is being gathered."""
+
+    flow: PartitionFlow
+    records: list[Record] = field(default_factory=list)
+    pages: list[Page] = field(default_factory=list)
+
+
+class ShareGatherer:
+    """Gathers records into batches, in the order in which each partition was read. For the role's thread."""
+
+    def __init__(self, maker: ShareMaker, max_pages: int, linger_s: float = LINGER_S) -> None:
+        self._maker = maker
+        self._max_pages = max_pages
+        self._linger_s = linger_s
+        self._full: deque[ShareBatch] = deque()
+        self._clear()
+
+    @property
+    def pages(self) -> int:
+        """Pages that wait to be taken."""
+        return self._pages + sum(batch.pages for batch in self._full)
+
+    @property
+    def partitions(self) -> set[int]:
+        """The partitions with waiting records."""
+        return set(self._open).union(*(batch.partitions for batch in self._full))
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of their values."""
+        return self._bytes + sum(batch.bytes for batch in self._full)
+
+    def add(self, records: Sequence[Record], flows: Mapping[int, PartitionFlow]) -> None:
+        """Decode records of these flows and put them behind those that wait."""
+        for record in records:
+            page = self._maker.decode(record)
+            flow = flows[record.partition]
+            if self._open and self._open.get(flow.partition, _OpenShare(flow)).flow is not flow:
+                self._close()  # the partition went and came back: its frames begin anew
+            if not self._open:
+                self._since = time.monotonic()
+            share = self._open.setdefault(flow.partition, _OpenShare(flow))
+            share.records.append(record)
+            share.pages.append(page)
+            self._pages += 1
+            self._bytes += len(record.value or b"")
+            self._html += page.kind == PageKind.READABLE and page.text is None
+            if self._pages >= self._max_pages or self._bytes >= MAX_BYTES or self._html >= MAX_HTML_PAGES:
+                self._close()
+
+    def wait_s(self) -> float:
+        """Seconds until a batch may be taken; 0 where one is ready, the linger where nothing was gathered."""
+        if self._full:
+            return 0.0
+        return max(0.0, self._since + self._linger_s - time.monotonic()) if self._open else self._linger_s
+
+    def take(self, idle: bool) -> ShareBatch | None:
+        """The next batch that is full, or has waited for the linger while somebody is `idle`; None for none."""
+        if not self._full and self._open and idle and self.wait_s() <= 0:
+            self._close()
+        return self._full.popleft() if self._full else None
+
+    def take_all(self) -> list[ShareBatch]:
+        """All that was gathered."""
+        self._close()
+        batches = list(self._full)
+        self._full.clear()
+        return batches
+
+    def forget(self) -> None:
+        """Drop what was gathered: it is read again from the commit."""
+        self._full.clear()
+        self._clear()
+
+    def _close(self) -> None:
+        shares = [self._maker.share(s.flow, s.records, s.pages) for s in self._open.values() if s.flow.running]
+        if shares:
+            pages = sum(len(share.pages) for share in shares)
+            self._full.append(ShareBatch(shares, pages, self._bytes, self._html))
+        self._clear()
+
+    def _clear(self) -> None:
+        self._open: dict[int, _OpenShare] = {}
+        self._pages = self._bytes = self._html = 0
+        self._since = 0.0

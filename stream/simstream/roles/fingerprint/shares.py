@@ -1,0 +1,148 @@
+"""Shares: successive pages of one partition, on their way from records to frames and dead letters."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from simstream.model import FingerprintColumns, Page, PageKind, Record
+from simstream.settings import FrameSettings
+from simstream.text.fingerprinter import Fingerprinter
+from simstream.wire import frame as frames
+from simstream.wire.page import PageLimits, decode
+
+QUICK_BYTES = 96 << 10
+"""Some 60 pages of text, 3 ms."""
+
+
+@dataclass(slots=True)
+class PartitionFlow:
+    """A partition that is being read: where its next frame begins, and whether that one is its first.
+
+    `running` ends when the partition goes or starts again; what is still under way for it is then dropped.
+    """
+
+    partition: int
+    next: int
+    first: bool
+    running: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class PageShare:
+    """Successive records of one flow, decoded. `header` covers all of them."""
+
+    flow: PartitionFlow
+    header: frames.FrameHeader
+    records: Sequence[Record]
+    pages: Sequence[Page]
+
+
+@dataclass(frozen=True, slots=True)
+class ShareBatch:
+    """Shares of several partitions, one a partition, that are fingerprinted together."""
+
+    shares: Sequence[PageShare]
+    pages: int
+    bytes: int
+    """Of the records' values."""
+    html_pages: int
+    """Pages that have to be extracted, which may take long."""
+
+    @property
+    def partitions(self) -> set[int]:
+        """The partitions of its records."""
+        return {share.flow.partition for share in self.shares}
+
+    @property
+    def is_quick(self) -> bool:
+        """Whether this batch takes hardly longer than handing it to another thread and back."""
+        return not self.html_pages and self.bytes <= QUICK_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class ShareFrames:
+    """The frames of a share, and its records that become dead letters."""
+
+    share: PageShare
+    frames: Sequence[bytes]
+    unreadable: Sequence[tuple[Record, Page]]
+
+    @property
+    def bytes(self) -> int:
+        """What its frames and dead letters take until they are acknowledged."""
+        return sum(map(len, self.frames)) + sum(len(record.value or b"") for record, _ in self.unreadable)
+
+
+class ShareMaker:
+    """Makes shares of records, and frames of shares, for one source topic under one recipe."""
+
+    def __init__(
+        self, fingerprinter: Fingerprinter, topic: str, topic_id: str, limits: PageLimits, frame: FrameSettings
+    ) -> None:
+        self._fingerprinter = fingerprinter
+        self._topic = topic
+        self._topic_id = topic_id
+        self._limits = limits
+        self._frame = frame
+
+    def decode(self, record: Record) -> Page:
+        """The record's page. Holds the GIL, so it runs beside the kernels' threads, not in them."""
+        return decode(record, self._limits)
+
+    def share(self, flow: PartitionFlow, records: Sequence[Record], pages: Sequence[Page]) -> PageShare:
+        """The flow's next share: these records, and the pages that they were decoded to."""
+        return PageShare(flow, self._header(flow, records[-1].offset + 1), records, pages)
+
+    def _header(self, flow: PartitionFlow, to: int) -> frames.FrameHeader:
+        """Return the header of a flow's next frame, up to offset `to`, and let the flow go on there."""
+        header = frames.FrameHeader(
+            recipe=self._fingerprinter.recipe_id,
+            topic=self._topic,
+            topic_id=self._topic_id,
+            partition=flow.partition,
+            start=flow.next,
+            to=to,
+            sketch_words=self._fingerprinter.sketch_words,
+            first=flow.first,
+        )
+        flow.next, flow.first = to, False
+        return header
+
+    def hole(self, flow: PartitionFlow, to: int) -> bytes:
+        """Return a frame without pages: the flow has no further page below offset `to`."""
+        header = self._header(flow, to)
+        return frames.encode(header, self._fingerprinter.columns([]))
+
+    def make(self, batch: ShareBatch) -> list[ShareFrames]:
+        """Fingerprint all shares in one kernel call, and encode. Safe in several threads."""
+        pages = [page for share in batch.shares for page in share.pages]
+        columns = self._fingerprinter.columns(pages)
+        made, begin = [], 0
+        for share in batch.shares:
+            end = begin + len(share.pages)
+            own = columns if len(share.pages) == len(pages) else frames.take(columns, begin, end)
+            made.append(self._made(share, own))
+            begin = end
+        return made
+
+    def _made(self, share: PageShare, columns: FingerprintColumns) -> ShareFrames:
+        encoded = []
+        header, start = share.header, share.header.start
+        for begin, end in frames.cuts(columns, self._frame.max_pages, self._frame.max_bytes):
+            to = header.to if end == len(columns) else int(columns.offset[end - 1]) + 1
+            first = header.first and begin == 0
+            came = frames.arrivals([record.timestamp for record in share.records[begin:end]])
+            part = msgspec.structs.replace(header, start=start, to=to, first=first, came=came)
+            encoded.append(frames.encode(part, frames.take(columns, begin, end)))
+            start = to
+        pairs = zip(share.records, share.pages, strict=True)
+        return ShareFrames(share, encoded, [(r, page) for r, page in pairs if page.kind == PageKind.UNREADABLE])
+
+
+def came(shares: Sequence[PageShare]) -> Mapping[int, int]:
+    """How many records of these shares have which timestamp, in ms."""
+    return Counter(record.timestamp for share in shares for record in share.records)

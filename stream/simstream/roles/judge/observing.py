@@ -1,0 +1,92 @@
+"""Observing: what the judge's metrics say of its state and of its verdicts, a batch at a time."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from simstream.index.packed import SCANNED
+from simstream.judge.state import JudgeState
+from simstream.model import Verdict
+from simstream.telemetry.metrics import INDEX_PART, Metrics, cluster_sizes
+
+EVERY_S = 1.0
+"""Between two looks at what is held: about 50 us, more where there are many segments."""
+
+
+class JudgeMetrics:
+    """Sets the metrics of one judge. For the judge's thread."""
+
+    def __init__(self, state: JudgeState, metrics: Metrics) -> None:
+        self._state = state
+        self._metrics = metrics
+        self._next = 0.0
+        self._candidates = self._rejected = 0
+        self._tables = {SCANNED}
+        """That segments have had so far."""
+
+    def held(self) -> None:
+        """Set where the state stands and, at most once in EVERY_S, what it holds."""
+        metrics, acceptor = self._metrics, self._state.acceptor
+        metrics.position.set(acceptor.next_frame)
+        metrics.ordinal.set(acceptor.ordinal)
+        metrics.gaps.set(len(acceptor.gaps))
+        metrics.live_pages.set(self._state.resolver.live_pages)
+        now = time.monotonic()
+        if now >= self._next:
+            self._next = now + EVERY_S
+            self._positions()
+            self._index()
+            self._clusters()
+
+    def judged(self, verdicts: Sequence[Verdict]) -> None:
+        """Count how near the near duplicates are. About 0.1 us a verdict."""
+        near = [verdict for verdict in verdicts if verdict.verdict == "near_duplicate"]
+        metrics = self._metrics
+        metrics.distance.observe_all(Counter(verdict.distance or 0 for verdict in near))
+        metrics.similarity.observe_all(Counter(each.similarity for each in near if each.similarity is not None))
+
+    def committed(self, kinds: Mapping[str, int], appended: Mapping[int, int], came: Mapping[int, int]) -> None:
+        """Verdicts of these kinds are committed; how many pages' frames came to the log, and how many pages into
+        the source topic, at which ms.
+
+        May be called in another thread than the rest."""
+        now = time.time()
+        for kind, number in kinds.items():
+            self._metrics.verdicts.labels(kind).inc(number)
+        for histogram, times in ((self._metrics.latency, appended), (self._metrics.whole_latency, came)):
+            for milliseconds, number in times.items():
+                histogram.observe(max(0.0, now - milliseconds / 1000), number)
+
+    def _positions(self) -> None:
+        metrics = self._metrics
+        for (_, partition), offset in self._state.acceptor.positions.items():
+            metrics.source_position.labels(partition).set(offset)
+        metrics.stream_time.set((self._state.resolver.stream_time or 0) / 1000)
+
+    def _index(self) -> None:
+        metrics, index = self._metrics, self._state.index
+        metrics.entries.set(len(index))
+        metrics.segments.set(index.segments)
+        for part, size in self._state.resolver.nbytes().items():
+            gauge = metrics.index_bytes if part in INDEX_PART.values else metrics.state_bytes
+            gauge.labels(part.replace(" ", "_")).set(size)
+        tables = index.by_table()
+        self._tables |= tables.keys()
+        for table in self._tables:  # a merge may end the last segment that had it
+            entries, size = tables.get(table, (0, 0))
+            metrics.table_entries.labels(table).set(entries)
+            metrics.table_bytes.labels(table).set(size)
+        metrics.candidates.inc(index.candidates - self._candidates)
+        metrics.rejected.inc(index.rejected - self._rejected)
+        self._candidates, self._rejected = index.candidates, index.rejected
+        metrics.window_span.set(self._state.resolver.window_span_ms / 1000)
+
+    def _clusters(self) -> None:
+        metrics, resolver = self._metrics, self._state.resolver
+        live, largest = resolver.live_pages, resolver.largest_cluster
+        metrics.largest_cluster.set(largest)
+        metrics.largest_share.set(largest / live if live else 0)
+        for size, number in cluster_sizes(resolver.cluster_sizes).items():
+            metrics.clusters.labels(size).set(number)

@@ -1,0 +1,199 @@
+"""The outbox: publishes judged frames in order, in a thread of its own, while the next ones are judged.
+
+A transaction takes all that waits, as far as its room goes: few verdicts wait for nothing, and many share the cost.
+Encoded verdicts are kept until their commit has returned. What fails is sent again, the same bytes, in parts
+if its transaction outlived its time. Waiting verdicts are bounded; then the judge waits.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Mapping, Sequence
+from types import TracebackType
+from typing import NamedTuple, Self
+
+from simstream.errors import DiskFull, TransactionOutlived
+from simstream.log.base import Outgoing, Publisher
+from simstream.roles.judge.transaction_room import TransactionRoom
+
+MAX_BYTES = 8 << 20
+"""No more frames are taken while at least this many bytes of verdicts wait. One batch may go beyond it."""
+MAX_FRAMES = 4_096
+"""No more frames are taken while at least this many wait, with verdicts or without."""
+PAUSE_S = 1.0
+_log = logging.getLogger("simstream.judge")
+
+
+class PendingFrame(NamedTuple):
+    """The verdicts of a frame and the position after it, with what is counted once they are committed.
+
+    Without verdicts only the position moves, to `frame`, the next one of the log.
+    """
+
+    verdicts: Sequence[Outgoing]
+    position: bytes
+    kinds: Mapping[str, int]
+    """How many verdicts are of which kind."""
+    appended_ms: int
+    """When the frame came into the log."""
+    came: Mapping[int, int]
+    """How many of its pages came into the source topic at which ms."""
+    frame: int = 0
+
+    @property
+    def bytes(self) -> int:
+        """What its verdicts take on their way."""
+        return sum(len(verdict.value) + len(verdict.key) for verdict in self.verdicts)
+
+
+class CommittedBatch(NamedTuple):
+    """What one transaction has published, counted as in `PendingFrame`."""
+
+    kinds: Counter[str]
+    appended: Counter[int]
+    came: Counter[int]
+    frame: int
+    seconds: float
+    """How long it took."""
+
+
+class VerdictOutbox:
+    """A bounded queue before a publisher. An error of the publisher is raised by the next call."""
+
+    def __init__(
+        self,
+        publisher: Publisher,
+        committed: Callable[[CommittedBatch], None],
+        waiting: Callable[[VerdictOutbox], None] = lambda outbox: None,
+        give_up_s: float = 0.0,
+    ) -> None:
+        """`committed` hears of each transaction in the publisher's thread, `waiting` of each moment `put` waits.
+        A full disk, and a broker too slow for a frame, is waited for, up to `give_up_s` seconds."""
+        self._publisher = publisher
+        self._give_up_s = give_up_s
+        self._waiting = waiting
+        self._committed = committed
+        self._room = TransactionRoom()
+        self._queue: deque[tuple[PendingFrame, int]] = deque()
+        self._bytes = 0
+        self._changed = threading.Condition()
+        self._ending = self._failed = False
+        self._error: BaseException | None = None
+        self._since: float | None = None
+        self._thread = threading.Thread(target=self._run, name="publish", daemon=True)
+        self._thread.start()
+
+    def put(self, frames: Sequence[PendingFrame]) -> None:
+        """Hand over frames; waits while too much is queued."""
+        sized = [(frame, frame.bytes) for frame in frames]
+        while True:
+            self.check()
+            with self._changed:
+                full = self._bytes >= MAX_BYTES or len(self._queue) >= MAX_FRAMES
+                if not full:
+                    self._queue.extend(sized)
+                    self._bytes += sum(size for _, size in sized)
+                    self._changed.notify_all()
+                    return
+                self._changed.wait(0.2)
+            self._waiting(self)
+
+    def check(self) -> None:
+        """Raise what the publisher raised."""
+        if self._error is not None:
+            raise self._error
+
+    @property
+    def busy_s(self) -> float:
+        """Seconds since the transaction that is under way was begun; 0 where none is."""
+        since = self._since
+        return 0.0 if since is None else time.monotonic() - since
+
+    def finish(self) -> None:
+        """Wait until everything handed over is committed."""
+        self._end()
+        self._thread.join()
+        self.check()
+
+    def _end(self) -> None:
+        with self._changed:
+            self._ending = True
+            self._changed.notify_all()
+
+    def _run(self) -> None:
+        try:
+            while frames := self._next():
+                self._since = time.monotonic()
+                self._publish(frames)
+                self._since = None
+        except BaseException as error:  # noqa: BLE001  # carried over to the judge's thread, whatever it is
+            self._error = error
+            with self._changed:
+                self._changed.notify_all()
+
+    def _next(self) -> list[tuple[PendingFrame, int]]:
+        """All frames that wait; none once the outbox ends."""
+        with self._changed:
+            while not self._queue and not self._ending:
+                self._changed.wait()
+            frames = [] if self._failed else list(self._queue)
+            return frames[: self._room.fitting([size for _, size in frames])]
+
+    def _publish(self, frames: Sequence[tuple[PendingFrame, int]]) -> None:
+        """Publish these frames, the first of the queue, and remove them from it.
+
+        If the transaction outlives its time, publish fewer of them. The others stay in the queue.
+        """
+        begun = time.monotonic()
+        while True:
+            verdicts = [verdict for frame, _ in frames for verdict in frame.verdicts]
+            size, began = sum(size for _, size in frames), time.monotonic()
+            try:
+                self._publisher.publish(verdicts, frames[-1][0].position)
+                break
+            except DiskFull as error:
+                if time.monotonic() - begun > self._give_up_s:
+                    raise
+                _log.warning("%s; trying again", error.what)
+                time.sleep(PAUSE_S)
+            except TransactionOutlived as error:
+                self._room.outlived(size)
+                if time.monotonic() - begun > self._give_up_s:
+                    raise
+                frames = frames[: self._room.fitting([size for _, size in frames])]
+                _log.warning("%s; trying again with %d of its frames", error.what, len(frames))
+        seconds = time.monotonic() - began
+        self._room.took(size, seconds)
+        with self._changed:
+            for _, taken in frames:
+                self._queue.popleft()
+                self._bytes -= taken
+            self._changed.notify_all()
+        self._committed(_committed([frame for frame, _ in frames], seconds))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is not None and self._thread.is_alive():
+            # The judge failed: what is queued must not be published after it; the thread is a daemon.
+            self._failed = True
+            self._end()
+            self._thread.join(timeout=10)
+
+
+def _committed(frames: Sequence[PendingFrame], seconds: float) -> CommittedBatch:
+    kinds: Counter[str] = Counter()
+    appended: Counter[int] = Counter()
+    came: Counter[int] = Counter()
+    for frame in frames:
+        kinds.update(frame.kinds)
+        came.update(frame.came)
+        if frame.verdicts:
+            appended[frame.appended_ms] += len(frame.verdicts)
+    return CommittedBatch(kinds, appended, came, frames[-1].frame, seconds)

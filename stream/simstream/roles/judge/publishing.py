@@ -1,0 +1,163 @@
+"""Publishing: what the elected judge does, turn by turn, until the end or until a newer one fences it."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Sequence
+
+from simstream.log.base import Election, Outgoing, Publisher, Reader
+from simstream.model import Record, Verdict
+from simstream.roles.context import RoleContext
+from simstream.roles.judge.following import FRAMES_A_POLL, NAME
+from simstream.roles.judge.log_judge import JudgedFrame, LogJudge, LogPlace, in_batches
+from simstream.roles.judge.outbox import CommittedBatch, PendingFrame, VerdictOutbox
+from simstream.roles.judge.snapshots import NoSnapshots
+from simstream.telemetry.metrics import RisingCounter
+from simstream.wire import frame as frames
+from simstream.wire import position as positions
+from simstream.wire import verdict as wire
+
+SLOW_S = 3.0
+"""A commit that takes longer makes the judge unready."""
+LOOK_EVERY_S = 1.0
+"""Between two looks for a newer publisher, while the election is lost."""
+
+
+class VerdictPublisher:
+    """Judges what comes and hands it to an outbox, from a state that is at the committed position."""
+
+    def __init__(
+        self, log_id: str, reader: Reader, judging: LogJudge, keeper: NoSnapshots, context: RoleContext
+    ) -> None:
+        self._log_id = log_id
+        self._reader = reader
+        self._judging = judging
+        self._keeper = keeper
+        self._context = context
+        self._elected = context.metrics.elected.labels(NAME)
+        self._transactions = RisingCounter(context.metrics.transactions)
+        self._lost = False
+        self._last_ms: int | None = None
+        """When the frame that was judged last came to the log; None at the log's end."""
+        self._next_look = 0.0
+        self._handed_over = self._published = judging.next_frame
+        """Frames up to which verdicts were given to the outbox, and are committed."""
+
+    def run(self, publisher: Publisher, election: Election) -> int:
+        """Publish until the service is to stop; return the frame up to which verdicts are committed.
+
+        Raises as `JudgeRole.run`.
+        """
+        self._elected.set(1)
+        self._publisher = publisher
+        with VerdictOutbox(publisher, self._committed, self._waiting, self._context.settings.give_up_s) as outbox:
+            while not self._context.stop.is_set():
+                self._turn(outbox)
+                self._look_for_a_newer(publisher, election)
+            if self._judging.next_frame > self._handed_over:
+                self._hand_over(outbox)  # the last frames had no verdicts: the next judge can skip them
+            outbox.finish()
+        return self._published
+
+    def _turn(self, outbox: VerdictOutbox) -> None:
+        """Judge what one poll brings, batch by batch, and hand it to the outbox, which may make us wait."""
+        records = self._reader.poll(FRAMES_A_POLL, 0.1)
+        if records:
+            self._keeper.saw(records[0].offset, records[0].timestamp)
+        self._last_ms = records[-1].timestamp if records else None
+        for batch in in_batches(records):
+            self._judge(outbox, batch)
+            self._after(outbox)
+        if not records:
+            self._after(outbox)
+        self._context.health.turn(NAME, *self._state(outbox, self._reader.answers()))
+
+    def _judge(self, outbox: VerdictOutbox, records: Sequence[Record]) -> None:
+        began = time.perf_counter()
+        judged = self._judging.take(records)
+        self._judging.name_outgrown()
+        if any(frame.verdicts for frame in judged):
+            self._context.metrics.batch.labels("judge").observe(time.perf_counter() - began)
+            self._judging.observing.judged([verdict for frame in judged for verdict in frame.verdicts])
+            self._hand_over(outbox, judged)
+
+    def _after(self, outbox: VerdictOutbox) -> None:
+        """What is looked at between two batches."""
+        outbox.check()
+        self._measure()
+        self._keeper.turn(self._judging.next_frame, self._judging.ordinal, self._published)
+        if self._keeper.wanted > self._handed_over:
+            self._hand_over(outbox)
+        self._judging.observe()
+        self._context.health.beat(NAME)
+
+    def _measure(self) -> None:
+        """What is known between two batches, or while the outbox is full."""
+        metrics = self._context.metrics
+        metrics.log_lag_seconds.set(0 if self._last_ms is None else max(0.0, time.time() - self._last_ms / 1000))
+        metrics.published.set(self._published)
+        metrics.last_poll.labels(NAME).set_to_current_time()
+        self._transactions.follow(self._publisher.results)
+
+    def _hand_over(self, outbox: VerdictOutbox, judged: Sequence[JudgedFrame] = ()) -> None:
+        """Give the outbox what was judged, or the position alone."""
+        self._handed_over = self._judging.next_frame
+        outbox.put([self._pending(frame) for frame in judged] or [self._bare(self._judging.place)])
+
+    def _pending(self, frame: JudgedFrame) -> PendingFrame:
+        if not frame.verdicts:
+            return self._bare(frame.place)
+        return PendingFrame(
+            [_outgoing(verdict) for verdict in frame.verdicts],
+            positions.encode(self._judging.position(self._log_id, frame.place)),
+            Counter(verdict.verdict for verdict in frame.verdicts),
+            frame.record.timestamp,
+            frames.came(frame.record.value or b"", len(frame.verdicts)),
+            frame.place.frame,
+        )
+
+    def _bare(self, place: LogPlace) -> PendingFrame:
+        """A position without verdicts."""
+        position = positions.encode(self._judging.position(self._log_id, place))
+        return PendingFrame((), position, {}, 0, {}, place.frame)
+
+    def _look_for_a_newer(self, publisher: Publisher, election: Election) -> None:
+        """Raise TakenOver where the election is lost and another one has begun to publish.
+
+        Lost alone is no reason to stop: the group may have missed us for a moment, and whom it elects instead may
+        never begin. Publishing goes on until the newer fences us; one that has nothing to publish must look.
+        """
+        lost = election.lost
+        self._elected.set(not lost)
+        if lost and not self._lost:
+            self._context.metrics.elections_lost.inc()
+        self._lost = lost
+        now = time.monotonic()
+        if lost and self._reader.answers() and now >= self._next_look:
+            self._next_look = now + LOOK_EVERY_S
+            publisher.check()
+
+    def _committed(self, batch: CommittedBatch) -> None:
+        """Called by the outbox once a transaction is committed."""
+        self._context.metrics.batch.labels("publish").observe(batch.seconds)
+        self._judging.observing.committed(batch.kinds, batch.appended, batch.came)
+        self._published = batch.frame
+
+    def _waiting(self, outbox: VerdictOutbox) -> None:
+        """Called by the outbox while it is full."""
+        self._measure()
+        self._context.health.turn(NAME, *self._state(outbox))
+
+    def _state(self, outbox: VerdictOutbox, answers: bool = True) -> tuple[bool, str]:
+        """Whether it is ready, and why not."""
+        why = self._judging.open_gap() or self._keeper.why
+        if outbox.busy_s > SLOW_S:
+            why = "verdicts wait to be published"
+        elif not why and not answers:
+            why = "the log does not answer"
+        return not why, why
+
+
+def _outgoing(verdict: Verdict) -> Outgoing:
+    return Outgoing(verdict.id.encode(), wire.encode(verdict), (("verdict", verdict.verdict.encode()),))

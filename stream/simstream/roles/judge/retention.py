@@ -1,0 +1,63 @@
+"""Retention: how long it takes until the log no longer has the first frame that a restart would need.
+
+Also watches whether the topics keep the right settings. A thread of its own asks, since a broker that is away would
+make the judge wait.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+
+from simstream.closing import Closing
+from simstream.errors import SimstreamError
+from simstream.log.base import FINGERPRINTS, Log
+from simstream.roles.context import RoleContext
+from simstream.roles.judge.snapshots import NoSnapshots
+from simstream.roles.topics import JUDGED, TopicWatch
+
+ASK_EVERY_S = 30.0
+CLOSE_S = 1.0
+_log = logging.getLogger("simstream.judge")
+
+
+class RetentionWatch(Closing):
+    """Sets the metrics of the log's beginning."""
+
+    def __init__(self, log: Log, keeper: NoSnapshots, context: RoleContext) -> None:
+        self._log = log
+        self._keeper = keeper
+        self._watch = TopicWatch(log, JUDGED, context)
+        self._metrics = context.metrics
+        self._retention_s: float | None = None
+        self._closed = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="retention", daemon=True)
+        self._thread.start()
+        self._metrics.retention.set_function(self._margin_s)
+        self._metrics.snapshot_position.set_function(lambda: keeper.kept)
+
+    def close(self) -> None:
+        """See Closing. Waits no longer than CLOSE_S for an answer that is still to come."""
+        self._closed.set()
+        self._thread.join(CLOSE_S)
+
+    def _margin_s(self) -> float:
+        """Without a frame to be read behind the snapshot there is nothing that could be lost."""
+        appended_ms = self._keeper.needs_since_ms
+        if self._retention_s is None or appended_ms is None:
+            return float("inf")
+        return appended_ms / 1000 + self._retention_s - time.time()
+
+    def _run(self) -> None:
+        while not self._closed.is_set():
+            try:
+                kept_for = self._log.retention_ms(FINGERPRINTS)
+                self._retention_s = None if kept_for is None else kept_for / 1000
+                self._metrics.log_begins.set(self._log.low_watermarks(FINGERPRINTS)[0])
+                self._watch.look()
+            except SimstreamError as error:
+                _log.debug("nobody says how long the log is kept: %s", error.what)
+            except Exception:  # noqa: BLE001  # no error of a client may stop the metrics
+                _log.exception("the settings of the topics could not be read")
+            self._closed.wait(ASK_EVERY_S)

@@ -1,0 +1,120 @@
+"""The judge: takes up its state, stands for election, follows whoever is elected, and publishes when it is."""
+
+from __future__ import annotations
+
+import logging
+
+from simstream.closing import Closing
+from simstream.judge.policy import Policy
+from simstream.log.base import FINGERPRINTS, Election, Log
+from simstream.roles.context import RoleContext
+from simstream.roles.fingerprint.first_frame import check_recipe
+from simstream.roles.judge.following import CLOSE_BY, NAME, LogFollower, PublishedPositionCheck
+from simstream.roles.judge.log_judge import LogJudge
+from simstream.roles.judge.publishing import VerdictPublisher
+from simstream.roles.judge.retention import RetentionWatch
+from simstream.roles.judge.snapshots import NoSnapshots, SnapshotKeeper
+from simstream.roles.topics import JUDGED, check_topics
+
+_log = logging.getLogger("simstream.judge")
+
+
+class JudgeRole:
+    """One of the judges that stand for election over a log. `run` works until `context.stop` is set, or raises.
+
+    State comes from the folder of the setting `state`, else from nothing; the log's frames from there to the
+    published position are judged again silently. While another judge is elected, this one follows that position.
+    """
+
+    def __init__(self, log: Log, policy: Policy, context: RoleContext) -> None:
+        self._log = log
+        self._policy = policy
+        self._context = context
+        self._judging = LogJudge(policy, context, NAME)
+        context.metrics.elected.labels(NAME)
+
+    @property
+    def next_frame(self) -> int:
+        """The frame of the log that it judges next. From any thread."""
+        return self._judging.next_frame
+
+    def run(self) -> None:
+        """Raises StateError in all its kinds (such as WrongPolicy, TakenOver, StateLocked) and LogError."""
+        self._context.health.starting(NAME, self._context.settings.give_up_s)
+        check_topics(self._log, JUDGED)
+        fitting = PublishedPositionCheck(self._log, self._policy)
+        check_recipe(self._log, self._policy.recipe_id)
+        with self._log.publisher() as publisher:
+            published = fitting(publisher.committed())  # a misconfigured judge must never fence a good one
+        with self._judging, keeper_of(self._judging, fitting.log_id, self._context) as keeper:
+            keeper.load(published, self._log.low_watermarks(FINGERPRINTS)[0])
+            frame = self._stand(fitting, keeper)
+            finish(NAME, self._judging, keeper, frame, self._context)
+
+    def _stand(self, fitting: PublishedPositionCheck, keeper: NoSnapshots) -> int:
+        """Follow until elected, then publish, until the service is to stop; return the frame of the last commit."""
+        with (
+            RetentionWatch(self._log, keeper, self._context),
+            self._log.reader(FINGERPRINTS, self._judging.next_frame) as reader,
+            Candidacy(self._log, self._context) as candidacy,  # closed after the publisher, when all is committed
+            self._log.publisher() as publisher,
+        ):
+            following = LogFollower(self._log, reader, self._judging, fitting, keeper, self._context)
+            published = following.follow(candidacy.is_elected)
+            if not self._context.stop.is_set():
+                why = "elected: ends the open transaction of the judge before it"
+                self._context.health.waits(NAME, why, self._context.settings.give_up_s)
+                published = fitting(publisher.start())
+                if published is not None:
+                    following.replay(published)
+            if self._context.stop.is_set():
+                return published.frame if published else 0
+            publishing = VerdictPublisher(fitting.log_id, reader, self._judging, keeper, self._context)
+            return publishing.run(publisher, candidacy.election)
+
+
+class Candidacy(Closing):
+    """Stands for election once this judge is close to the published position.
+
+    A judge that is far behind would hold the election while it replays, and a judge that is close would wait. If no
+    other judge publishes, the published position rests, so this judge soon is close itself.
+    """
+
+    def __init__(self, log: Log, context: RoleContext) -> None:
+        self._log = log
+        self._context = context
+        self._election: Election | None = None
+
+    @property
+    def election(self) -> Election:
+        """The election; the first access stands for it. Raises TopicMissing, BrokerUnreachable."""
+        if self._election is None:
+            self._context.health.waits(NAME, "stands for election", self._context.settings.give_up_s)
+            self._election = self._log.election()
+        return self._election
+
+    def is_elected(self, behind: int) -> bool:
+        """Whether this judge, which is `behind` frames behind, is elected. Raises LogError."""
+        return (self._election is not None or behind <= CLOSE_BY) and self.election.elected
+
+    def close(self) -> None:
+        """See Closing: steps down."""
+        if self._election is not None:
+            self._election.close()
+
+
+def finish(name: str, judging: LogJudge, keeper: NoSnapshots, published: int, context: RoleContext) -> None:
+    """Take a last snapshot at a clean stop, where `published` admits it.
+
+    The disk may take long: another judge publishes meanwhile, and health says what this judge waits for.
+    """
+    context.health.waits(name, "takes a last snapshot", context.settings.stop_timeout_s)
+    keeper.finish(judging.next_frame, judging.ordinal, published)
+
+
+def keeper_of(judging: LogJudge, log_id: str, context: RoleContext) -> NoSnapshots:
+    """What keeps the state where the setting `state` says. Raises StateLocked, StateDamaged, StateFormat."""
+    if context.settings.state:
+        return SnapshotKeeper(context.settings.state, judging.state, log_id, context)
+    _log.info("the state is in memory alone: a restart judges the log again (--state DIR keeps it)")
+    return NoSnapshots()

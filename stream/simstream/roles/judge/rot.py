@@ -1,0 +1,84 @@
+"""Rot: verifies again and again that the judge's mapped files still hold the bytes that were written.
+
+A start verifies segments once, and chunks of pages record by record as they are read. Both stay mapped for as long
+as the judge runs. So a thread of its own reads them slowly, from the first to the last, and then begins anew.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+from simstream.closing import Closing
+from simstream.errors import StateDamaged, StateError
+from simstream.files import manifest
+from simstream.files.layer import FileSystem
+from simstream.files.manifest import ManifestFile
+from simstream.telemetry.metrics import Metrics
+
+MAX_BYTES_A_SECOND: Final = 16 << 20
+"""At this rate a pass over 100 GB takes less than two hours, and a hundredth of a disk's rate."""
+REST_S: Final = 60.0
+"""Seconds between two passes."""
+CLOSE_S: Final = 1.0
+_log = logging.getLogger("simstream.judge")
+
+
+class _StoppedError(Exception):
+    """The judge has ended: stop verifying."""
+
+
+class RotWatch(Closing):
+    """Verifies the immutable files of the newest snapshot again and again."""
+
+    def __init__(
+        self, files: FileSystem, folder: Path, named: Callable[[], Sequence[ManifestFile]], metrics: Metrics
+    ) -> None:
+        """`named` returns the files that are in use now; it is called from another thread."""
+        self._files, self._folder, self._named, self._metrics = files, folder, named, metrics
+        self._closed = threading.Event()
+        self._error: StateDamaged | None = None
+        self._thread = threading.Thread(target=self._run, name="rot", daemon=True)
+        self._thread.start()
+
+    def check(self) -> None:
+        """Raise StateDamaged if a file was found damaged. Costs nothing."""
+        if self._error is not None:
+            raise self._error
+
+    def close(self) -> None:
+        """See Closing. Waits at most CLOSE_S for a slow read."""
+        self._closed.set()
+        self._thread.join(CLOSE_S)
+
+    def _run(self) -> None:
+        try:
+            while not self._closed.is_set():
+                for file in self._named():
+                    self._look_at(file)
+                self._metrics.state_verified.set_to_current_time()
+                self._closed.wait(REST_S)
+        except _StoppedError:
+            return
+        except StateDamaged as error:
+            self._error = error
+
+    def _look_at(self, file: ManifestFile) -> None:
+        """Verify one file. Raises StateDamaged, unless the file is no longer in use."""
+        try:
+            manifest.described(self._files, self._folder, file, verify=True, pace=self._pace)
+        except StateError as error:
+            if file not in self._named():
+                return
+            if isinstance(error, StateDamaged):
+                raise
+            _log.warning("%s cannot be verified now: %s", file.file, error.what)
+
+    def _pace(self, size: int) -> None:
+        """Count verified bytes, and wait so long that MAX_BYTES_A_SECOND holds."""
+        self._metrics.state_verified_bytes.inc(size)
+        if self._closed.wait(size / MAX_BYTES_A_SECOND):
+            raise _StoppedError

@@ -1,0 +1,131 @@
+"""The query role: follows what the elected judge publishes, as a standby does, and says what it knows. Never judges
+for others, never publishes.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from simstream.judge.lookups import KnownCluster, KnownPage, Match
+from simstream.judge.policy import Policy
+from simstream.log.base import FINGERPRINTS, Log
+from simstream.model import Page, PageKind, Verdict
+from simstream.roles.context import RoleContext
+from simstream.roles.fingerprint.first_frame import check_recipe
+from simstream.roles.judge.following import FollowerRole, LogFollower, PublishedPositionCheck
+from simstream.roles.judge.log_judge import LogJudge
+from simstream.roles.judge.retention import RetentionWatch
+from simstream.roles.judge.role import finish, keeper_of
+from simstream.roles.turns import TurnLock
+from simstream.text.fingerprinter import Fingerprinter
+from simstream.wire.identity import identity_of
+
+NAME = "query"
+RECENT = 20_000
+"""Verdicts that are remembered; about 1 KB each."""
+_log = logging.getLogger("simstream.query")
+
+
+class MatchResult(NamedTuple):
+    """What a page matches, or why it is not compared (`few_words`, `no_text`, …)."""
+
+    matches: list[Match]
+    reason: str | None
+
+
+class QueryRole:
+    """The live state, for questions from any thread. `run` works until `context.stop` is set, or raises.
+
+    State is taken up as a judge takes it up, in a folder of its own (setting `state`) or from the whole log. It is
+    as old as the newest committed verdicts. A question waits for one batch of frames at most to be judged.
+    """
+
+    def __init__(self, log: Log, policy: Policy, fingerprinter: Fingerprinter, context: RoleContext) -> None:
+        self._log = log
+        self._fingerprinter = fingerprinter
+        self._context = context
+        self.policy = policy
+        self._judging = LogJudge(policy, context, NAME)
+        self._resolver = self._judging.state.resolver
+        self._turns = TurnLock()
+        self._recent: OrderedDict[str, Verdict] = OrderedDict()
+        """The newest verdict of each page, the newest last."""
+
+    def run(self) -> None:
+        """Raises StateError in all its kinds and LogError, as a judge does."""
+        self._context.health.starting(NAME, self._context.settings.give_up_s)
+        fitting = PublishedPositionCheck(self._log, self.policy)
+        check_recipe(self._log, self.policy.recipe_id)
+        with self._log.publisher() as publisher:
+            published = fitting(publisher.committed())
+        standing = FollowerRole(NAME, 0.0, NAME, self._turns, self._hear)
+        with self._judging, keeper_of(self._judging, fitting.log_id, self._context) as keeper:
+            with self._turns():
+                keeper.load(published, self._log.low_watermarks(FINGERPRINTS)[0])
+            with (
+                RetentionWatch(self._log, keeper, self._context),
+                self._log.reader(FINGERPRINTS, self._judging.next_frame) as reader,
+            ):
+                following = LogFollower(self._log, reader, self._judging, fitting, keeper, self._context, standing)
+                published = following.follow(lambda behind: False)
+            with self._turns():
+                finish(NAME, self._judging, keeper, published.frame if published else 0, self._context)
+
+    def match(self, pages: Sequence[Page], most: int) -> list[MatchResult]:
+        """For each page the live ones that it would match, closest first; or why it would match none.
+
+        Fingerprints outside of the state's turn, looks up within one turn a page. Changes the pages, see
+        `Fingerprinter.columns`."""
+        columns = self._fingerprinter.columns(pages)
+        found = []
+        for at, page in enumerate(pages):
+            one = slice(at, at + 1)
+            matches: list[Match] = []
+            if page.kind == PageKind.READABLE:
+                with self._turns():
+                    keys = columns.fingerprint[one], columns.sketch[one], columns.words[one]
+                    matches = self._resolver.match(*keys, most)
+            found.append(MatchResult(matches, page.reason or None))
+        return found
+
+    def near(self, fingerprint: int, sketch: Sequence[int] | None, most: int) -> list[Match]:
+        """The live pages that match a fingerprint with its sketch (S words), or that are near it without one."""
+        with self._turns():
+            if sketch is None:
+                return self._resolver.near(fingerprint, most)
+            keys = np.array([fingerprint], np.uint64), np.array([sketch], np.uint64)
+            return self._resolver.match(*keys, np.array([self.policy.short_words], np.uint32), most)
+
+    def page(self, page_id: str, most: int) -> tuple[KnownPage, KnownCluster] | None:
+        """The live page with this id and its cluster, with so many members."""
+        identity = identity_of(page_id.encode("utf-8", "surrogatepass"))
+        with self._turns():
+            page, cluster = self._resolver.page(identity), self._resolver.cluster_of(identity, most)
+        return None if page is None or cluster is None else (page, cluster)
+
+    def cluster(self, cluster_id: int, most: int) -> KnownCluster | None:
+        """The cluster of this id, if it ever had two pages, with so many members."""
+        with self._turns():
+            return self._resolver.cluster(cluster_id, most)
+
+    def verdict(self, page_id: str) -> Verdict | None:
+        """The newest verdict of a page, if it is among the last RECENT that were heard since the start."""
+        with self._turns():
+            return self._recent.get(page_id)
+
+    @property
+    def live_pages(self) -> int:
+        """Pages that are compared with."""
+        return self._resolver.live_pages
+
+    def _hear(self, verdicts: Sequence[Verdict]) -> None:
+        for verdict in verdicts[-RECENT:]:
+            self._recent[verdict.id] = verdict
+            self._recent.move_to_end(verdict.id)
+        while len(self._recent) > RECENT:
+            self._recent.popitem(last=False)

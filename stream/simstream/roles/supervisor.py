@@ -1,0 +1,62 @@
+"""The supervisor: runs the roles of one process side by side, and ends them together."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+
+from simstream.errors import SimstreamError
+from simstream.roles.context import RoleContext
+
+_log = logging.getLogger("simstream")
+
+
+class Supervisor:
+    """Runs each role in a thread. The first that fails stops all; its error is raised by `wait`."""
+
+    def __init__(self, context: RoleContext, roles: Mapping[str, Callable[[], None]]) -> None:
+        self._context = context
+        self._failed: list[BaseException] = []
+        self._threads = [
+            threading.Thread(target=self._run, args=(name, role), name=name, daemon=True)
+            for name, role in roles.items()
+        ]
+
+    def start(self) -> None:
+        """Start all roles."""
+        for thread in self._threads:
+            thread.start()
+
+    def wait(self) -> None:
+        """Until `context.stop` is set or a role fails; then until all have ended, within `stop_timeout`."""
+        while not self._context.stop.wait(0.2):
+            if not any(thread.is_alive() for thread in self._threads):
+                break
+        self._context.stop.set()
+        timeout = self._context.settings.stop_timeout_s
+        end = time.monotonic() + timeout
+        while time.monotonic() < end and self._at_work():
+            time.sleep(0.02)
+        if self._failed:
+            raise self._failed[0]
+        late = self._at_work()
+        if late:
+            raise SimstreamError(
+                f"{', '.join(late)} did not end within {timeout:g} s",
+                "nothing is lost: what was not committed is done again at the next start",
+            )
+
+    def _at_work(self) -> list[str]:
+        """The roles that have something to end; one that still waits for the log to answer has not."""
+        alive = [thread.name for thread in self._threads if thread.is_alive()]
+        return [name for name in alive if not self._context.health.is_starting(name)]
+
+    def _run(self, name: str, role: Callable[[], None]) -> None:
+        try:
+            role()
+            _log.info("%s ended", name)
+        except BaseException as error:  # noqa: BLE001  # raised again by `wait`, in the main thread
+            self._failed.append(error)
+            self._context.stop.set()

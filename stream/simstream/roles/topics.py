@@ -1,0 +1,60 @@
+"""Checks the topics' settings: a role does not start if a rule is broken, and reports settings that endanger it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from simstream.errors import TopicUnfit
+from simstream.log.base import FINGERPRINTS, POSITIONS, VERDICTS, Log, TopicDifference
+from simstream.roles.context import RoleContext
+from simstream.settings import Settings
+
+JUDGED = (FINGERPRINTS, VERDICTS, POSITIONS)
+"""The topics that a judge relies on."""
+RETENTION = "retention.ms"
+_log = logging.getLogger("simstream")
+
+
+def unfit_settings(log: Log, topics: Sequence[str], settings: Settings) -> dict[str, list[TopicDifference]]:
+    """Return the settings of these topics that do not fit, by topic.
+
+    A log that is cut on purpose fits: the judge keeps its state, and the log is kept for longer than the window and
+    two snapshots' time. Raises TopicMissing, BrokerUnreachable.
+    """
+    unfit = log.differences(topics)
+    needed_ms = (settings.window_ms or 0) + 2_000 * settings.snapshot_every_s
+    if settings.state and FINGERPRINTS in unfit:
+        found = unfit[FINGERPRINTS]
+        unfit[FINGERPRINTS] = [one for one in found if one.setting != RETENTION or int(one.found or 0) < needed_ms]
+    return unfit
+
+
+def check_topics(log: Log, topics: Sequence[str]) -> None:
+    """Raise TopicUnfit if one of these topics breaks a rule. Raises TopicMissing, BrokerUnreachable, too."""
+    for topic, found in log.differences(topics).items():
+        broken = [str(one) for one in found if one.breaks]
+        if broken:
+            raise TopicUnfit(
+                f"{log.topic(topic).name} breaks the service's rules ({'; '.join(broken)})",
+                "delete it and make it anew with `simstream topics create`, or choose another --prefix",
+            )
+
+
+class TopicWatch:
+    """Reports settings that endanger the service: by a metric, and by a line in the log when they change."""
+
+    def __init__(self, log: Log, topics: Sequence[str], context: RoleContext) -> None:
+        self._log = log
+        self._context = context
+        self._said: dict[str, list[TopicDifference]] = {topic: [] for topic in topics}
+
+    def look(self) -> None:
+        """Read the settings of all topics, and report them. Raises TopicMissing, BrokerUnreachable."""
+        unfit = unfit_settings(self._log, list(self._said), self._context.settings)
+        for topic, found in unfit.items():
+            self._context.metrics.unfit.labels(topic).set(len(found))
+            if found and found != self._said[topic]:
+                text = "; ".join(map(str, found))
+                _log.warning("settings of the topic %s endanger the service: %s", topic, text)
+            self._said[topic] = found

@@ -1,0 +1,373 @@
+"""Settings: flags, then SIMSTREAM_* variables, then simstream.toml, then defaults; each knows where it came from.
+
+A dotted name is one setting: `frame.max_pages` is `[frame] max_pages` in the file and
+`SIMSTREAM_FRAME_MAX_PAGES` in the environment. `[kafka]` is the client's own, see `kafka_settings`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from collections.abc import Mapping
+from difflib import get_close_matches
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple
+
+import msgspec
+from msgspec import Meta
+
+from simstream import kafka_settings
+from simstream.errors import InputMissing, SettingsError, SimstreamError
+
+FILE = "simstream.toml"
+Positive = Annotated[int, Meta(ge=1)]
+NotNegative = Annotated[int, Meta(ge=0)]
+_VARIABLES = "SIMSTREAM_"
+_OTHER_VARIABLES = frozenset({"SIMSTREAM_CONFIG", "SIMSTREAM_CORPORA"})
+"""Variables that are no settings: the file with the settings, the evaluation corpora of the tests."""
+_DURATIONS = {
+    "window": "window_ms",
+    "give_up_after": "give_up_s",
+    "stop_timeout": "stop_timeout_s",
+    "gap_patience": "gap_patience_s",
+    "snapshot_every": "snapshot_every_s",
+    "stuck_after": "stuck_after_s",
+}
+_MIN_DURATIONS_MS = {"give_up_after": 1_000, "stop_timeout": 1_000, "stuck_after": 2_000}
+"""The shortest times. One answer of a broker, a last batch or one turn of a loop may need as long."""
+_LINK = re.compile(r"_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)$")
+"""Kubernetes sets such variables for each service: `SIMSTREAM_QUERY_PORT` for the service `simstream-query`."""
+_LINK_VALUE = re.compile(r"(tcp|udp|sctp)://")
+_UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+
+def cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class FrameSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """When a frame closes."""
+
+    max_bytes: Annotated[int, Meta(ge=1024, le=4 << 20)] = 512 << 10
+    max_pages: Annotated[int, Meta(ge=1, le=100_000)] = 2_000
+    linger_ms: Annotated[int, Meta(ge=0, le=1_000)] = 15
+    """How long a broker holds pages back, so that more come at once."""
+
+
+class ExtractSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The processes that find the main content of HTML."""
+
+    workers: NotNegative = msgspec.field(default_factory=cores)
+    """As many as cores; 0 extracts in the process itself, without any protection."""
+    timeout_s: Annotated[float, Meta(ge=0.1, le=3600)] = 2.0
+    """Seconds of CPU for one page."""
+    memory_bytes: Annotated[int, Meta(ge=64 << 20, le=1 << 40)] = 512 << 20
+    """Address space of one process, at most; a page that needs more is `extract_failed`."""
+
+
+class DeadLetterSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What many unreadable pages mean. `stop_ratio` 0 is off: the service never stops for them."""
+
+    stop_ratio: Annotated[float, Meta(ge=0, le=1)] = 0.0
+
+
+class ClusterAlertSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """From where on a cluster is named in the log as out of proportion: both must hold."""
+
+    pages: Positive = 1000
+    share: Annotated[float, Meta(ge=0, le=1)] = 0.01
+    """Of all live pages."""
+
+
+class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Everything that can be set, with its default."""
+
+    log: str = "kafka://127.0.0.1:9092"
+    prefix: Annotated[str, Meta(pattern=r"^[A-Za-z0-9._-]{1,180}$")] = "simstream"
+    publish_to: Annotated[str, Meta(pattern=r"^[A-Za-z0-9._-]{1,180}$")] | None = None
+    """The prefix of verdicts and positions where it is another: one log judged under several policies."""
+    recipe: str = "default"
+    distance: NotNegative | None = None
+    similarity: str | None = None
+    window: str | None = None
+    link: Literal["any", "canonical"] = "any"
+    cache: str | None = None
+    http_host: Annotated[str, Meta(min_length=1)] = "127.0.0.1"
+    http_port: Annotated[int, Meta(ge=0, le=65_535)] = 9464
+    query_host: Annotated[str, Meta(min_length=1)] = "127.0.0.1"
+    """Where the role `query` answers."""
+    query_port: Annotated[int, Meta(ge=0, le=65_535)] = 9470
+    allowed_hosts: str | None = None
+    """Host names between commas, to which the role `query` and the news page answer, besides localhost."""
+    token_file: str | None = None
+    """A file with the token that `/judge` and the news page require; None: they require no token."""
+    threads: Positive = msgspec.field(default_factory=lambda: max(1, cores() - 1))
+    """Threads that fingerprint: all cores but one, which reads, judges and publishes."""
+    state: str | None = None
+    """The folder of the judge's state; without one it is in memory alone."""
+    snapshot_every: str = "5m"
+    snapshot_pages: Positive = 1_000_000
+    """A snapshot is taken after so many pages, too: a bound for what a restart replays."""
+    max_record_bytes: Annotated[int, Meta(ge=1024, le=1 << 30)] = 10 << 20
+    give_up_after: str = "5m"
+    stop_timeout: str = "30s"
+    gap_patience: str = "30s"
+    stuck_after: str = "60s"
+    """A loop that has not turned for so long fails /health/live."""
+    log_format: Literal["text", "json"] = "text"
+    """How `serve` writes its log: a line for a person, or a JSON object a line."""
+    frame: FrameSettings = FrameSettings()
+    extract: ExtractSettings = ExtractSettings()
+    dead_letters: DeadLetterSettings = DeadLetterSettings()
+    cluster_alert: ClusterAlertSettings = ClusterAlertSettings()
+    kafka: dict[str, str | int | float | bool] = {}
+    """Its values may be secret: only `kafka_settings.shown` may be printed."""
+
+    def __repr__(self) -> str:
+        return f"Settings(log={self.log!r}, prefix={self.prefix!r}, ...)"  # never `kafka`
+
+    @property
+    def window_ms(self) -> int | None:
+        """The window in ms, None for none."""
+        return None if self.window in (None, "", "none") else duration_ms("window", self.window or "")
+
+    @property
+    def give_up_s(self) -> float:
+        """`give_up_after` in seconds."""
+        return duration_ms("give_up_after", self.give_up_after) / 1000
+
+    @property
+    def stop_timeout_s(self) -> float:
+        """`stop_timeout` in seconds."""
+        return duration_ms("stop_timeout", self.stop_timeout) / 1000
+
+    @property
+    def gap_patience_s(self) -> float:
+        """How long a gap in the log may stay open before the judge is not ready, in seconds."""
+        return duration_ms("gap_patience", self.gap_patience) / 1000
+
+    @property
+    def stuck_after_s(self) -> float:
+        """`stuck_after` in seconds."""
+        return duration_ms("stuck_after", self.stuck_after) / 1000
+
+    @property
+    def snapshot_every_s(self) -> float:
+        """`snapshot_every` in seconds."""
+        return duration_ms("snapshot_every", self.snapshot_every) / 1000
+
+    @property
+    def cache_folder(self) -> Path:
+        """Where tables built once are kept."""
+        return Path(self.cache) if self.cache else default_cache()
+
+
+class ResolvedSettings(NamedTuple):
+    """Settings, and per dotted name where the value came from: a flag, a variable, the file, or "default"."""
+
+    settings: Settings
+    origin: dict[str, str]
+
+
+def default_cache() -> Path:
+    """`$XDG_CACHE_HOME/simstream`, or `~/.cache/simstream`."""
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    return Path(base) / "simstream"
+
+
+def duration_ms(name: str, text: str) -> int:
+    """A duration such as `72h`, `30m`, `1.5d`, `500ms` in ms. Raises SettingsError."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)", str(text))
+    ms = float(found[1]) * _UNITS[found[2]] if found else 0.0
+    if not 0 < ms <= 1e15:
+        raise SettingsError(f"{name} is {text!r}", "give a positive duration such as 72h, 30m, 10s or 500ms")
+    return int(ms)
+
+
+def names() -> dict[str, Any]:
+    """Every dotted name with its default."""
+    flat: dict[str, Any] = {}
+    for field in msgspec.structs.fields(Settings):
+        default = getattr(Settings(), field.name)
+        if isinstance(default, msgspec.Struct):
+            for inner in msgspec.structs.fields(default):
+                flat[f"{field.name}.{inner.name}"] = getattr(default, inner.name)
+        elif field.name != "kafka":
+            flat[field.name] = default
+    return flat
+
+
+def resolve(
+    flags: Mapping[str, Any],
+    environ: Mapping[str, str] | None = None,
+    file: str | None = None,
+    wrong: list[SimstreamError] | None = None,
+) -> ResolvedSettings:
+    """Merge all sources. `flags` maps dotted names to values, None for a flag that was not given.
+
+    Raises SettingsError, which names the setting and its source, and InputMissing where `file` was named and is not
+    there. If `wrong` is a list, every SettingsError is added to it instead, and the setting keeps its default.
+    """
+    environ = os.environ if environ is None else environ
+    found: list[SettingsError] = []
+    values: dict[str, Any] = {}
+    origin = dict.fromkeys(names(), "default")
+    for name, value in _from_file(file or environ.get("SIMSTREAM_CONFIG"), found).items():
+        values[name], origin[name] = value, f"file {file or environ.get('SIMSTREAM_CONFIG') or FILE}"
+    for name in names():
+        variable = _variable(name)
+        if environ.get(variable) and not _LINK_VALUE.match(environ[variable]):
+            values[name], origin[name] = environ[variable], f"variable {variable}"
+    for name, value in flags.items():
+        if value is not None:
+            values[name], origin[name] = value, f"flag --{name.replace('_', '-').replace('.', '-')}"
+    kafka = _kafka(values.pop("kafka", {}), origin.pop("kafka", "").removeprefix("file "), environ, found)
+    origin |= {f"kafka.{name}": given.origin for name, given in kafka.items()}
+    settings = msgspec.structs.replace(
+        _convert(values, origin, found), kafka={name: given.value for name, given in kafka.items()}
+    )
+    settings = _with_durations(settings, origin, found)
+    if wrong is None and found:
+        raise found[0]
+    if wrong is not None:
+        wrong.extend(found)
+    return ResolvedSettings(settings, origin)
+
+
+def misspelt_variables(environ: Mapping[str, str] | None = None) -> list[SettingsError]:
+    """Return an error for each SIMSTREAM_* variable that nothing reads and that Kubernetes does not set itself."""
+    known = sorted(map(_variable, names()))
+    return [
+        SettingsError(
+            f"no setting has the variable {name}",
+            f"use {close[0]}, if that is meant" if close else "`simstream config` lists all settings",
+        )
+        for name in unknown_variables(environ)
+        if not _LINK.search(name)
+        for close in [get_close_matches(name, known, 1, 0.8)]
+    ]
+
+
+def unknown_variables(environ: Mapping[str, str] | None = None) -> list[str]:
+    """Return the SIMSTREAM_* variables that nothing reads, sorted: misspelt, or set by Kubernetes."""
+    environ = os.environ if environ is None else environ
+    known = {_variable(name) for name in names()} | _OTHER_VARIABLES
+    unknown = [name for name in environ if name.startswith(_VARIABLES) and name not in known]
+    return sorted(name for name in unknown if not kafka_settings.is_variable(name))
+
+
+def _variable(name: str) -> str:
+    return _VARIABLES + name.replace(".", "_").upper()
+
+
+def _with_durations(settings: Settings, origin: Mapping[str, str], wrong: list[SettingsError]) -> Settings:
+    """Return the settings, with the default for each value that is no duration, or too short.
+
+    Adds its error to `wrong`.
+    """
+    defaults = names()
+    for name, check in _DURATIONS.items():
+        try:
+            getattr(settings, check)
+            _check_length(name, getattr(settings, name))
+        except SettingsError as error:
+            wrong.append(SettingsError(f"{error.what} ({origin[name]})", error.todo))
+            settings = msgspec.structs.replace(settings, **{name: defaults[name]})
+    return settings
+
+
+def _check_length(name: str, value: str | None) -> None:
+    """Raise SettingsError for a duration that is too short for the service to work."""
+    min_ms = _MIN_DURATIONS_MS.get(name, 0)
+    if min_ms and duration_ms(name, value or "") < min_ms:
+        raise SettingsError(
+            f"{name} is {value!r}", f"give {min_ms // 1000}s or more: a shorter time would stop a healthy service"
+        )
+
+
+def _kafka(
+    table: Any, file: str, environ: Mapping[str, str], wrong: list[SettingsError]
+) -> dict[str, kafka_settings.GivenSetting]:
+    found: dict[str, kafka_settings.GivenSetting] = {}
+    for given in (partial(kafka_settings.from_table, table, file), partial(kafka_settings.from_variables, environ)):
+        try:
+            found |= given()
+        except SettingsError as error:
+            wrong.append(error)
+    wrong += kafka_settings.refused(found)
+    return {name: given for name, given in found.items() if name not in kafka_settings.OWN}
+
+
+def _from_file(file: str | None, wrong: list[SettingsError]) -> dict[str, Any]:
+    path = Path(file or FILE)
+    if not path.is_file():
+        if file:
+            raise InputMissing(f"{file} is not a file", "name the settings file with --config")
+        return {}
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise SettingsError(f"{path} cannot be read as TOML ({error})", "mend the file") from error
+    flat: dict[str, Any] = {}
+    for name, value in content.items():
+        if isinstance(value, dict) and name != "kafka":
+            flat.update({f"{name}.{inner}": item for inner, item in value.items()})
+        else:
+            flat[name] = value
+    unknown = sorted(set(flat) - set(names()) - {"kafka"})
+    wrong += [
+        SettingsError(f"{path} has no setting {name!r}", "`simstream config` lists them all") for name in unknown
+    ]
+    return {name: value for name, value in flat.items() if name not in unknown}
+
+
+def _convert(values: Mapping[str, Any], origin: Mapping[str, str], wrong: list[SettingsError]) -> Settings:
+    good: dict[str, Any] = {}
+    for name, value in values.items():
+        try:
+            msgspec.convert(_nested({name: value}), Settings, strict=False)
+            good[name] = value
+        except msgspec.ValidationError:
+            wrong.append(SettingsError(f"{name} is {value!r} ({origin.get(name, FILE)})", _advice(name)))
+    return msgspec.convert(_nested(good), Settings, strict=False)
+
+
+def _advice(name: str) -> str:
+    """What to give for this setting, in a person's words; taken from its type, so that no range stands twice."""
+    kind: Any = Settings
+    for part in name.split("."):
+        kind = next(field.type for field in msgspec.structs.fields(kind) if field.name == part)
+    found = msgspec.inspect.type_info(kind)
+    if isinstance(found, msgspec.inspect.UnionType):
+        found = found.types[0]
+    match found:
+        case msgspec.inspect.IntType(ge=least, le=most):
+            return "give a whole number" + _range(least, most)
+        case msgspec.inspect.FloatType(ge=least, le=most):
+            return "give a number" + _range(least, most)
+        case msgspec.inspect.LiteralType(values=values):
+            return f"use {' or '.join(str(value) for value in values)}"
+        case msgspec.inspect.StrType(pattern=str()):
+            return "use letters, digits, '.', '_' and '-', at most 180"
+        case _:
+            return "give text"
+
+
+def _range(least: float | None, most: float | None) -> str:
+    if most is None:
+        return "" if least is None else f", {least} or more"
+    return f" from {least} to {most}"
+
+
+def _nested(values: Mapping[str, Any]) -> dict[str, Any]:
+    tree: dict[str, Any] = {}
+    for name, value in values.items():
+        group, _, inner = name.partition(".")
+        if inner:
+            tree.setdefault(group, {})[inner] = value
+        else:
+            tree[name] = str(value) if name in ("similarity", "window") else value
+    return tree

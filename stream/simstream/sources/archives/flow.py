@@ -1,0 +1,128 @@
+"""A bounded buffer over pieces of bytes, in which lines and blocks are taken, looked at and put back."""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Iterator
+from functools import partial
+from itertools import chain
+from typing import IO, Final
+
+from simstream.sources.archives.packed import ArchiveBreak, MemberBegin
+
+_PIECE_BYTES: Final = 1 << 16
+_LINE_ENDS: Final = re.compile(rb"[\r\n]*")
+MAX_BEGINS: Final = 100_000
+"""Places at which members begin that are remembered ahead; empty members at one place count once."""
+
+
+class ArchiveBrokenOff(Exception):
+    """More bytes were asked for than there are before a break. Nothing of them was taken."""
+
+    def __init__(self, where: ArchiveBreak) -> None:
+        super().__init__(where)
+        self.where = where
+
+
+class ArchiveFlow:
+    """Memory is what is asked for at once, and a piece."""
+
+    def __init__(self, pieces: Iterator[bytes | ArchiveBreak | MemberBegin]) -> None:
+        self._pieces: Iterator[bytes | ArchiveBreak | MemberBegin] = pieces
+        self._held = bytearray()
+        self._begins: deque[int] = deque()
+        self.at = 0
+        """The place of the next byte, in unpacked bytes."""
+
+    @property
+    def waiting(self) -> int:
+        """How many bytes were read and not taken."""
+        return len(self._held)
+
+    def peek(self, count: int) -> bytes:
+        """The next bytes, which stay; fewer than `count` only at the end. Raises BrokenOff."""
+        while len(self._held) < count and self._more():
+            pass
+        return bytes(self._held[:count])
+
+    def take(self, count: int) -> bytes:
+        """The next bytes; fewer than `count` only at the end. Raises BrokenOff."""
+        data = self.peek(count)
+        self._remove(len(data))
+        return data
+
+    def peek_line(self, limit: int) -> bytes:
+        """The next line with its end, which stays; of a long one `limit` bytes. Raises BrokenOff."""
+        seen = 0
+        while (end := self._held.find(b"\n", seen, limit)) < 0:
+            seen = len(self._held)
+            if seen >= limit or not self._more():
+                return bytes(self._held[:limit])
+        return bytes(self._held[: end + 1])
+
+    def line(self, limit: int) -> bytes:
+        """The next line as `peek_line` shows it. Raises BrokenOff."""
+        line = self.peek_line(limit)
+        self._remove(len(line))
+        return line
+
+    def pass_line_ends(self) -> None:
+        """Take all line ends that come next. Raises BrokenOff behind the last of them."""
+        while self._held or self._more():
+            found = _LINE_ENDS.match(self._held)
+            self._remove(found.end() if found else 0)
+            if self._held:
+                return
+
+    def put_back(self, data: bytes) -> None:
+        """These bytes, the last that were taken, come next."""
+        self._held[:0] = data
+        self.at -= len(data)
+
+    def replay(self, data: IO[bytes]) -> None:
+        """Let the content of this file, the last bytes that were taken, come next."""
+        begin = self.at - data.tell()
+        data.seek(0)
+        again = iter(partial(data.read, _PIECE_BYTES), b"")
+        self._pieces = chain(again, [self.drop()], self._pieces)
+        self.at = begin
+
+    def drop(self) -> bytes:
+        """Take all that was read before a break."""
+        data = bytes(self._held)
+        self._remove(len(data))
+        return data
+
+    def begins_member(self) -> bool:
+        """Return whether the next byte begins a compressed member. Forgets the members that began before it."""
+        while self._begins and self._begins[0] < self.at:
+            self._begins.popleft()
+        return bool(self._begins) and self._begins[0] == self.at
+
+    def next_member(self, at: int) -> int | None:
+        """Return the first place from `at` on where a member is known to begin."""
+        return next((begin for begin in self._begins if begin >= at), None)
+
+    def pass_to(self, at: int) -> None:
+        """Take all bytes before this place. Raises BrokenOff."""
+        while self.at < at and self.take(min(at - self.at, _PIECE_BYTES)):
+            pass
+
+    def _remove(self, count: int) -> None:
+        del self._held[:count]
+        self.at += count
+
+    def _more(self) -> bool:
+        piece = next(self._pieces, None)
+        if isinstance(piece, ArchiveBreak):
+            raise ArchiveBrokenOff(piece)
+        if piece is None:
+            return False
+        if isinstance(piece, MemberBegin):
+            place = self.at + len(self._held)
+            if not self._begins or (place != self._begins[-1] and len(self._begins) < MAX_BEGINS):
+                self._begins.append(place)
+        else:
+            self._held += piece
+        return True

@@ -1,0 +1,279 @@
+"""Records of WARC and ARC one after another, found again behind damage and wrong lengths."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import IO, Final
+
+from simstream.sources.archives.flow import ArchiveBrokenOff, ArchiveFlow
+
+_HEAD_BYTES: Final = 1 << 16
+_CHUNK_BYTES: Final = 1 << 18
+_MAX_IN_MEMORY_BYTES: Final = 1 << 20
+_MARK_BYTES: Final = 1 << 10
+_WARC: Final = re.compile(rb"WARC/[01]\.\d{1,2}[ \t]*\r?\n\Z")
+_ARC_URL: Final = re.compile(rb"[A-Za-z][A-Za-z0-9+.-]{1,20}:[^\n]{0,8191}\Z")
+_ARC_DATE: Final = re.compile(rb" (?:\d{1,3}(?:\.\d{1,3}){3}|[0-9A-Fa-f:]+|-) (\d{14}) ")
+_ARC_LENGTH: Final = re.compile(rb"(\d{1,18})\r?\n\Z")
+_WARC_WITHIN: Final = re.compile(rb"\n\r?\n(?=WARC/[01]\.\d{1,2}\r?\n)")
+_ARC_WITHIN: Final = re.compile(rb"\n(?=[a-z]{3,8}:[^ \n]{1,2048} [0-9.]{7,15} \d{14} [^ \n]{1,80} \d{1,18}\r?\n)")
+_PATIENCE: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveRecord:
+    """One record as it stands. `fields` have names in lower case; an ARC's are called as a WARC's would be."""
+
+    number: int
+    """From 1, among all records of the file."""
+    fields: Mapping[str, bytes]
+    block: bytes
+    """What follows the header; of a long block only its beginning."""
+    length: int
+    """How long the block is said to be."""
+    arc: bool
+    damage: str = ""
+    """What is wrong with it; empty where it is whole."""
+
+
+@dataclass(slots=True)
+class ArchiveDamage:
+    """What was found: how often, and the first place in words."""
+
+    places: int = 0
+    first: str = ""
+
+    def note(self, at: int, why: str) -> None:
+        self.places += 1
+        self.first = self.first or f"near byte {at:,}: {why}"
+
+
+@dataclass(slots=True)
+class RecordFramer:
+    """Iterates over the records of `flow`. `where` says how far in the file reading has come.
+
+    Blocks are held up to `most` bytes, twice for a moment. A record with a wrong length is `damage`d, but the
+    records around it are found whole: the next header is looked for within its block, or behind it. A length counts
+    as wrong only if no record follows the block, since a page may hold bytes that look like a record. Until that is
+    known, the bytes behind such a place, beyond `most`, wait in a temporary file. After _PATIENCE wrong lengths of
+    this kind the next header counts at once: else each wrong length might cost the rest of the file.
+
+    A block that the file's end cuts off may be such a page, too. So no header is looked for in it, but if each
+    record is a compressed member of its own, the members behind the block's first one are records.
+    """
+
+    flow: ArchiveFlow
+    most: int
+    where: Callable[[], int]
+    damage: ArchiveDamage = field(default_factory=ArchiveDamage)
+    _number: int = 0
+    _lost: bool = False
+    """What comes next is known to be damaged."""
+    _alone: bool = False
+    """Whether the last header began a compressed member. Then records probably have members of their own."""
+    _patience: int = _PATIENCE
+
+    def __iter__(self) -> Iterator[ArchiveRecord]:
+        while True:
+            try:
+                found = self._head()
+            except ArchiveBrokenOff as broken:
+                self._broken(broken, lost=self.flow.waiting > 0)
+                continue
+            if found is None:
+                return
+            fields, arc = found
+            self._number += 1
+            yield self._record(fields, arc)
+
+    def _broken(self, broken: ArchiveBrokenOff, *, lost: bool) -> None:
+        self.damage.note(broken.where.at, broken.where.why)
+        self.flow.drop()
+        self._lost = lost or not broken.where.fresh
+
+    def _note(self, why: str) -> None:
+        if not self._lost:
+            self.damage.note(max(0, self.where() - self.flow.waiting), why)
+        self._lost = True
+
+    def _head(self) -> tuple[dict[str, bytes], bool] | None:
+        """The next header, and whether it is an ARC's; None at the end. Raises BrokenOff."""
+        while True:
+            self.flow.pass_line_ends()
+            self._alone = self.flow.begins_member()
+            line = self.flow.line(_HEAD_BYTES)
+            if not line:
+                return None
+            if found := _WARC.search(line):
+                if found.start():
+                    self._note("bytes that belong to no record")
+                fields = self._warc_fields()
+                if fields is not None:
+                    self._lost = False
+                    return fields, False
+            elif arc := _arc_fields(line):
+                self._lost = False
+                return arc, True
+            else:
+                self._note("bytes that belong to no record")
+
+    def _warc_fields(self) -> dict[str, bytes] | None:
+        """The lines up to the blank one; None where they do not end as they should."""
+        fields: dict[str, bytes] = {}
+        name, room = "", _HEAD_BYTES
+        while room > 0:
+            if _WARC.match(self.flow.peek_line(_HEAD_BYTES)):
+                break
+            line = self.flow.line(_HEAD_BYTES)
+            room -= len(line)
+            if not line.endswith(b"\n"):
+                break
+            bare = line.strip()
+            if not bare:
+                return fields
+            if line[:1] in b" \t":
+                if name:
+                    fields[name] += b" " + bare
+                continue
+            label, colon, value = bare.partition(b":")
+            name = label.strip().lower().decode("latin-1") if colon else ""
+            if name and name not in fields:
+                fields[name] = value.strip()
+            elif name:
+                name = ""
+        self._note("a record's header breaks off")
+        return None
+
+    def _record(self, fields: dict[str, bytes], arc: bool) -> ArchiveRecord:
+        text = fields.get("content-length", b"")
+        if not text.isdigit() or len(text) > 18:
+            self._note("a record without a length")
+            return ArchiveRecord(self._number, fields, b"", 0, arc, "it has no length")
+        length, damage, block, begin = int(text), "", b"", self.flow.at
+        passed = _PassedBytes(_ARC_WITHIN if arc else _WARC_WITHIN)
+        try:
+            block = self.flow.take(min(length, self.most))
+            whole = self._pass(passed, block, length - len(block))
+            if not (whole and self._ends_well(arc)):
+                if whole or self.flow.peek(1):
+                    block, damage = self._resume(passed, block), "its length is wrong"
+                else:
+                    damage = "it breaks off"
+                    block = block[: self._resume_with_member(passed, block, begin) - begin]
+        except ArchiveBrokenOff as broken:
+            ended = self.flow.waiting == 0 and broken.where.fresh and len(block) == min(length, self.most)
+            ended = ended and passed.count == length - len(block)
+            damage = "" if ended else "it breaks off"
+            rest = self.flow.drop() if passed.kept or not block else b""
+            self._broken(broken, lost=not ended)
+            if passed.kept and not ended:
+                passed.kept.write(rest)
+                self._resume_with_member(passed, block, begin)
+            return ArchiveRecord(self._number, fields, block or rest[:length], length, arc, damage)
+        if damage:
+            self._note(f"a record that should have {length:,} bytes: {damage}")
+        return ArchiveRecord(self._number, fields, block, length, arc, damage)
+
+    def _resume(self, passed: _PassedBytes, block: bytes) -> bytes:
+        """Go on with the first place that looks like a record; return what comes before it of the block."""
+        seen = block if passed.count else block + self.flow.peek_line(_HEAD_BYTES)
+        within = passed.pattern.search(seen)
+        self._go_back(passed)
+        if not within or within.start() >= len(block):
+            return block
+        self.flow.put_back(block[within.end() :])
+        self.flow.take(max(0, within.end() - len(block)))
+        return block[: within.start()]
+
+    def _resume_with_member(self, passed: _PassedBytes, block: bytes, begin: int) -> int:
+        """Go on with the first member behind `begin`, where the block began; return its place.
+
+        Without such a member go on behind all that was read: what looks like a record there may be a page's.
+        """
+        end = self.flow.at
+        if not self._alone or self.flow.next_member(begin) is None:
+            return end
+        self._go_back(passed)
+        if self.flow.at == begin + len(block):
+            self.flow.put_back(block)
+        member = self.flow.next_member(self.flow.at)
+        self.flow.pass_to(end if member is None else member)
+        return self.flow.at
+
+    def _go_back(self, passed: _PassedBytes) -> None:
+        """Let the passed bytes come again, from the first place on that looks like a record."""
+        if passed.kept is not None:
+            self._patience -= 1
+            self.flow.replay(passed.kept)
+
+    def _pass(self, passed: _PassedBytes, block: bytes, count: int) -> bool:
+        """Pass over `count` bytes behind a block's beginning; return False if they end early.
+
+        Once the patience is used up, stops before the first place that looks like a record, and returns False.
+        """
+        patient = self._patience > 0
+        if count and passed.pattern.search(block):
+            if not patient:
+                return False
+            passed.keep(b"")
+        tail = block[-_MARK_BYTES:] if count else b""
+        while count:
+            chunk = self.flow.take(min(count, _CHUNK_BYTES))
+            if not chunk:
+                return False
+            count -= len(chunk)
+            passed.count += len(chunk)
+            if passed.kept is not None:
+                passed.kept.write(chunk)
+                continue
+            seen = tail + chunk
+            if found := passed.pattern.search(seen):
+                if not patient:
+                    self.flow.put_back(seen[found.end() :])
+                    return False
+                passed.keep(seen[found.end() :])
+            tail = seen[-_MARK_BYTES:]
+        return True
+
+    def _ends_well(self, arc: bool) -> bool:
+        """Whether what follows shows that the block ended as it should. Raises BrokenOff."""
+        if not arc and self.flow.peek(4) == b"\r\n\r\n":
+            return True  # what comes next may be damaged itself
+        self.flow.pass_line_ends()
+        line = self.flow.peek_line(_HEAD_BYTES)
+        return not line or _WARC.match(line) is not None or _arc_fields(line) is not None
+
+
+@dataclass(slots=True)
+class _PassedBytes:
+    """The bytes that follow a block's beginning: how many, and those behind the first place like a record."""
+
+    pattern: re.Pattern[bytes]
+    count: int = 0
+    kept: IO[bytes] | None = None
+
+    def keep(self, data: bytes) -> None:
+        """Keep these bytes and all later ones."""
+        self.kept = tempfile.SpooledTemporaryFile(_MAX_IN_MEMORY_BYTES)  # noqa: SIM115  # closed with the record
+        self.kept.write(data)
+
+
+def _arc_fields(line: bytes) -> dict[str, bytes] | None:
+    """Return the fields of an ARC header line, or None for another line. Cost: linear in its length."""
+    found, ending = _ARC_DATE.search(line), _ARC_LENGTH.search(line)
+    if not (found and ending and found.end() <= ending.start() and _ARC_URL.match(url := line[: found.start()])):
+        return None
+    date, length, media = found[1], ending[1], line[found.end() : ending.start()]
+    moment = b"%s-%s-%sT%s:%s:%sZ" % (date[:4], date[4:6], date[6:8], date[8:10], date[10:12], date[12:])
+    kind = url.split(b":", 1)[0].lower()
+    names = {b"filedesc": b"warcinfo", b"dns": b"dns"}
+    return {
+        "warc-type": names.get(kind, b"response"),
+        "warc-target-uri": url,
+        "warc-date": moment,
+        "content-type": media.split(b" ", 1)[0],
+        "content-length": length,
+    }

@@ -1,0 +1,132 @@
+"""What a server answered, as an archive has it: status, content type, and the body as it was meant."""
+
+from __future__ import annotations
+
+import io
+import re
+import zlib
+from typing import Final, NamedTuple, Protocol
+
+_HEAD: Final = re.compile(rb"\r?\n\r?\n")
+_STATUS: Final = re.compile(rb"(?:HTTP/\d(?:\.\d)?|ICY)[ \t]+(\d{3})(?!\d)")
+_CHUNK: Final = re.compile(rb"[ \t]*([0-9A-Fa-f]{1,15})[ \t]*(?:;[^\n]{0,1000})?\r?\n")
+_HEAD_BYTES: Final = 1 << 16
+_STEP_BYTES: Final = 1 << 12
+_ENCODINGS: Final = 4
+"""More than so many encodings of one body are not undone."""
+
+
+class _Readable(Protocol):
+    def read(self, size: int, /) -> bytes: ...
+
+
+class HttpResponse(NamedTuple):
+    """`status` is None where there was no status line, `media` as the header has it, empty where it has none."""
+
+    status: int | None
+    media: bytes
+    body: bytes
+
+
+def response(block: bytes, limit: int) -> HttpResponse:
+    """The answer in a block, chunks and encodings undone; of a long body its first `limit` + 1 bytes.
+
+    Many archives keep a body decoded under the header that it came with: where it does not look encoded, it is
+    taken as it is. Of one that breaks off counts what there is. Never raises; memory is bounded by `limit` and the
+    windows of the encodings.
+    """
+    at, status = 0, _STATUS.match(block)
+    if status is None:
+        return HttpResponse(None, b"", block[: limit + 1])
+    end = _HEAD.search(block, at, _HEAD_BYTES)
+    while end and status[1].startswith(b"1") and (final := _STATUS.match(block, end.end())):
+        at, status = end.end(), final
+        end = _HEAD.search(block, at, at + _HEAD_BYTES)
+    head, body = (block[at : end.start()], block[end.end() :]) if end else (block[at : at + _HEAD_BYTES], b"")
+    code, fields = int(status[1]), _fields(head)
+    if b"chunked" in fields.get(b"transfer-encoding", b"").lower():
+        body = _unchunked(body)
+    encodings = [name.strip() for name in fields.get(b"content-encoding", b"").lower().split(b",")]
+    for name in reversed(encodings[:_ENCODINGS]):
+        body = _decoded(body, name, limit)
+    return HttpResponse(code, fields.get(b"content-type", b""), body[: limit + 1])
+
+
+def _fields(head: bytes) -> dict[bytes, bytes]:
+    fields: dict[bytes, bytes] = {}
+    for line in head.split(b"\n")[1:]:
+        name, colon, value = line.partition(b":")
+        if colon:
+            fields.setdefault(name.strip().lower(), value.strip())
+    return fields
+
+
+def _unchunked(body: bytes) -> bytes:
+    parts: list[bytes] = []
+    at = 0
+    while found := _CHUNK.match(body, at):
+        size = int(found[1], 16)
+        if size == 0:
+            return b"".join(parts)
+        parts.append(body[found.end() : found.end() + size])
+        at = found.end() + size
+        if body.startswith((b"\r\n", b"\n"), at):
+            at = body.index(b"\n", at) + 1
+        elif at < len(body):
+            return body if len(parts) == 1 else b"".join(parts)
+    return b"".join(parts) if parts else body
+
+
+def _decoded(body: bytes, encoding: bytes, limit: int) -> bytes:
+    if encoding in (b"gzip", b"x-gzip"):
+        return _inflated(body, limit, 31) if body.startswith(b"\x1f\x8b") else body
+    if encoding == b"deflate":
+        return _inflated(body, limit, 15) or _inflated(body, limit, -15) or body
+    if encoding == b"br":
+        return _brotli(body, limit) or body
+    if encoding == b"zstd" and body.startswith(b"\x28\xb5\x2f\xfd"):
+        return _zstd(body, limit) or body
+    return body
+
+
+def _inflated(body: bytes, limit: int, window: int) -> bytes:
+    unpacker, out = zlib.decompressobj(window), bytearray()
+    rest, at = memoryview(body), 0
+    try:
+        while not unpacker.eof and len(out) <= limit:
+            # In steps, so that what stands before damage is had.
+            packed: bytes | memoryview = unpacker.unconsumed_tail
+            if not packed:
+                packed = rest[at : at + _STEP_BYTES]
+                at += _STEP_BYTES
+            if not packed:
+                break
+            out += unpacker.decompress(packed, limit + 1 - len(out))
+    except zlib.error:
+        pass
+    return bytes(out)
+
+
+def _brotli(body: bytes, limit: int) -> bytes:
+    from fastwarc.stream_io import BrotliReader
+
+    return _read(BrotliReader(io.BytesIO(body)), limit)
+
+
+def _zstd(body: bytes, limit: int) -> bytes:
+    import zstandard
+
+    try:
+        return _read(zstandard.ZstdDecompressor(max_window_size=8 << 20).stream_reader(io.BytesIO(body)), limit)
+    except zstandard.ZstdError:
+        return b""
+
+
+def _read(source: _Readable, limit: int) -> bytes:
+    out = bytearray()
+    try:
+        while len(out) <= limit and (data := source.read(min(1 << 16, limit + 1 - len(out)))):
+            out += data
+    except OSError:
+        pass
+    return bytes(out)

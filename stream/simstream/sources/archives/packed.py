@@ -1,0 +1,254 @@
+"""What a file holds, unpacked piece by piece; behind damage it goes on with the next member that can be found."""
+
+from __future__ import annotations
+
+import io
+import zlib
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+
+from simstream.sources.lines import DAMAGE, unpacked
+
+if TYPE_CHECKING:
+    import zstandard
+
+_STEP_BYTES: Final = 1 << 14
+_PIECE_BYTES: Final = 1 << 16
+_ZSTD_STEP_BYTES: Final = 512
+"""See `lines`: in steps of this size a bomb gets no more than 16 MB at once."""
+_BACK_BYTES: Final = 1 << 15
+"""Damage is noticed late, so the next member is looked for from so many bytes before the place. More would let a
+file made for it cost much more time than it has bytes."""
+_DICTIONARY_BYTES: Final = 16 << 20
+_GZIP: Final = b"\x1f\x8b\x08"
+_ZSTD: Final = b"\x28\xb5\x2f\xfd"
+_LZ4: Final = b"\x04\x22\x4d\x18"
+_XZ: Final = b"\xfd7zXZ\0"
+_SKIPPABLE: Final = b"\x5d\x2a\x4d\x18"
+"""The frame with which a `.warc.zst` begins whose frames share a dictionary."""
+
+
+class ArchiveBreak(NamedTuple):
+    """Here bytes are missing or wrong: about where in the file, why, and whether its member had given none yet."""
+
+    at: int
+    why: str
+    fresh: bool
+
+
+class MemberBegin:
+    """Marks the start of a compressed member. Most packed web archives have one member for each record."""
+
+
+class _Member(Protocol):
+    @property
+    def eof(self) -> bool: ...
+
+    def step(self, packed: bytes) -> tuple[bytes, int]:
+        """What comes of these bytes, bounded, and how many of them were taken."""
+
+
+def pieces(handle: io.RawIOBase, path: str) -> Iterator[bytes | ArchiveBreak | MemberBegin]:
+    """The file's bytes unpacked, by what it begins with, else by the ending of `path`; never raises for damage.
+
+    Pieces are of 64 KB at most (Zstandard: 16 MB), and memory is bounded by that.
+    """
+    held = _Held(handle)
+    kind = _kind(held.slice(0, _PIECE_BYTES), path.lower())
+    if kind == "gzip":
+        yield from _members(held, 0, _GZIP, _Gzip)
+    elif kind == "zstd":
+        yield from _zstd(held)
+    elif kind == "plain":
+        yield from _plain(held)
+    else:
+        yield from _whole(held, kind, path)
+
+
+def _kind(head: bytes, path: str) -> str:
+    kinds = {_GZIP: "gzip", _ZSTD: "zstd", _SKIPPABLE: "zstd", _LZ4: "lz4", _XZ: "xz"}
+    for magic, kind in kinds.items():
+        if head.startswith(magic):
+            return kind
+    if head.startswith((b"WARC/", b"filedesc:")):
+        return "plain"
+    endings = {".gz": "gzip", ".zst": "zstd"}  # the beginning is damaged
+    named = next((kind for ending, kind in endings.items() if path.endswith(ending)), "")
+    if named or b"\nWARC/" in head:
+        return named or "plain"
+    return next((kinds[magic] for magic in (_GZIP, _ZSTD) if magic in head), "plain")
+
+
+class _Held(io.RawIOBase):
+    """A window on a file that only moves forward: what was read and may still be asked for."""
+
+    def __init__(self, handle: io.RawIOBase) -> None:
+        self._handle = handle
+        self._data = bytearray()
+        self._base = self._read_to = 0
+        self.error: OSError | None = None
+
+    def slice(self, at: int, count: int) -> bytes:
+        """Up to `count` bytes from the file's byte `at` on; fewer only at its end, or where the disk fails."""
+        while self._base + len(self._data) < at + count:
+            try:
+                more = self._handle.read(_PIECE_BYTES)
+            except OSError as error:
+                self.error, more = error, b""
+            if not more:
+                break
+            self._data += more
+        return bytes(self._data[at - self._base : at - self._base + count])
+
+    def forget(self, before: int) -> None:
+        """Nothing before this place will be asked for."""
+        if before > self._base:
+            del self._data[: before - self._base]
+            self._base = before
+
+    def find(self, what: bytes, at: int) -> tuple[int | None, bool]:
+        """Where `what` comes next, and whether there are only zeros before it (or before the end)."""
+        zeros = True
+        while part := self.slice(at, _PIECE_BYTES):
+            found = part.find(what)
+            zeros = zeros and not part[: found if found >= 0 else len(part)].strip(b"\0")
+            if found >= 0:
+                return at + found, zeros
+            if len(part) < _PIECE_BYTES:
+                break
+            at += len(part) - len(what) + 1
+            self.forget(at)
+        return None, zeros
+
+    def tell(self) -> int:
+        return self._read_to
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        data = self.slice(self._read_to, len(buffer))
+        buffer[: len(data)] = data
+        self._read_to += len(data)
+        self.forget(self._read_to)
+        return len(data)
+
+
+def _plain(held: _Held) -> Iterator[bytes | ArchiveBreak]:
+    at = 0
+    while piece := held.slice(at, _PIECE_BYTES):
+        yield piece
+        at += len(piece)
+        held.forget(at)
+    if held.error is not None:
+        yield ArchiveBreak(at, str(held.error.strerror), fresh=False)
+
+
+def _whole(held: _Held, kind: str, path: str) -> Iterator[bytes | ArchiveBreak]:
+    """Formats in which nothing can be found again behind damage."""
+    try:
+        if kind == "lz4":
+            from fastwarc.stream_io import Lz4Reader
+
+            read: Callable[[int], bytes] = Lz4Reader(held).read
+        else:
+            read = unpacked(held, "x.xz").read
+        while piece := read(_PIECE_BYTES):
+            yield piece
+    except DAMAGE as error:
+        yield ArchiveBreak(held._read_to, str(error), fresh=False)
+
+
+def _members(
+    held: _Held, at: int, magic: bytes, make: Callable[[], _Member]
+) -> Iterator[bytes | ArchiveBreak | MemberBegin]:
+    """Members one after another; one that fails is left, and the next one looked for."""
+    while held.slice(at, 1):
+        if held.slice(at, len(magic)) != magic:
+            found, zeros = held.find(magic, at)
+            if not zeros:
+                yield ArchiveBreak(at, "bytes that belong to no compressed member", fresh=True)
+            if found is None:
+                break
+            at = found
+        begin, fresh, member, why = at, True, make(), ""
+        yield MemberBegin()
+        while not member.eof and not why:
+            packed = held.slice(at, _STEP_BYTES)
+            try:
+                data, taken = member.step(packed)
+            except DAMAGE as error:
+                why = str(error)
+                break
+            at += taken
+            held.forget(at - _BACK_BYTES)
+            if data:
+                fresh = False
+                yield data
+            elif not packed:
+                why = "the file breaks off"
+        if why:
+            yield ArchiveBreak(at, why, fresh)
+            found, _ = held.find(magic, max(begin + 1, at - _BACK_BYTES))
+            if found is None:
+                break
+            at = found
+    if held.error is not None:
+        yield ArchiveBreak(at, str(held.error.strerror), fresh=False)
+
+
+class _Gzip:
+    """One member of gzip; its checksum is looked at with its last bytes."""
+
+    def __init__(self) -> None:
+        self._unpacker = zlib.decompressobj(31)
+
+    @property
+    def eof(self) -> bool:
+        return self._unpacker.eof
+
+    def step(self, packed: bytes) -> tuple[bytes, int]:
+        data = self._unpacker.decompress(packed, _PIECE_BYTES)
+        # Behind the end `unconsumed_tail` still holds what the last step but one left.
+        rest = self._unpacker.unused_data if self._unpacker.eof else self._unpacker.unconsumed_tail
+        return data, len(packed) - len(rest)
+
+
+def _zstd(held: _Held) -> Iterator[bytes | ArchiveBreak | MemberBegin]:
+    """Frames of Zstandard; where the first is one to skip, it holds the dictionary of all others."""
+    import zstandard
+
+    at, unpacker = 0, zstandard.ZstdDecompressor()
+    if held.slice(0, 4) == _SKIPPABLE:
+        size = int.from_bytes(held.slice(4, 4), "little")
+        at = 8 + size
+        try:
+            if size > _DICTIONARY_BYTES:
+                raise OSError(f"its dictionary has {size} bytes")
+            words = held.slice(8, size)
+            if words.startswith(_ZSTD):
+                words = unpacker.decompress(words, max_output_size=_DICTIONARY_BYTES)
+            unpacker = zstandard.ZstdDecompressor(dict_data=zstandard.ZstdCompressionDict(words))
+        except (OSError, MemoryError, ValueError, zstandard.ZstdError) as error:
+            yield ArchiveBreak(8, f"the dictionary cannot be read: {error}", fresh=True)
+            return
+    yield from _members(held, at, _ZSTD, lambda: _Zstd(unpacker.decompressobj(), zstandard.ZstdError))
+
+
+class _Zstd:
+    """One frame of Zstandard."""
+
+    def __init__(self, unpacker: zstandard.ZstdDecompressionObj, error: type[Exception]) -> None:
+        self._unpacker, self._error = unpacker, error
+
+    @property
+    def eof(self) -> bool:
+        return bool(self._unpacker.eof)
+
+    def step(self, packed: bytes) -> tuple[bytes, int]:
+        packed = packed[:_ZSTD_STEP_BYTES]
+        try:
+            data = self._unpacker.decompress(packed)
+        except self._error as error:
+            raise OSError(str(error)) from error
+        return data, len(packed) - len(self._unpacker.unused_data)

@@ -1,0 +1,138 @@
+"""Records of an archive as records of pages, and a tally of those that are none."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from simstream.model import Record
+from simstream.sources.archives.flow import ArchiveFlow
+from simstream.sources.archives.framing import ArchiveDamage, ArchiveRecord, RecordFramer
+from simstream.sources.archives.http import HttpResponse, response
+from simstream.sources.archives.packed import pieces
+from simstream.sources.lines import CountedFile
+from simstream.sources.named import path_id, shown_path
+from simstream.wire.page import NO_TIME
+
+_HTML: Final = (b"text/html", b"application/xhtml+xml", b"application/vnd.wap.xhtml+xml")
+_PLAIN: Final = b"text/plain"
+_FETCHED: Final = re.compile(rb"(?:https?|ftps?|file|gopher|gemini):", re.I)
+_LOOKS_HTML: Final = re.compile(
+    rb"\s*<(?:!doctype html|html|head|body|title|meta|script|table|div|p|h1|a|br)[\s>/]", re.I
+)
+_HEAD_ROOM: Final = 1 << 17
+_KINDS: Final = 100
+_SHOWN: Final = 60
+
+
+@dataclass(slots=True)
+class ArchiveCounts:
+    """What archives held: all records, and those that are no pages, by what they are."""
+
+    files: int = 0
+    records: int = 0
+    pages: int = 0
+    passed: Counter[str] = field(default_factory=Counter)
+
+    def passed_over(self, kind: bytes) -> None:
+        name = kind.decode("ascii", "replace")[:_SHOWN] or "no type"
+        self.passed[name if name in self.passed or len(self.passed) < _KINDS else "others"] += 1
+
+    def __str__(self) -> str:
+        kinds = self.passed.most_common()
+        shown = ", ".join(f"{count:,} {name}" for name, count in kinds[:8])
+        more = sum(count for _, count in kinds[8:])
+        rest = f" and {more:,} others" if more else ""
+        over = f"; passed over: {shown}{rest}" if kinds else ""
+        files = "a web archive" if self.files == 1 else f"{self.files:,} web archives"
+        return f"{self.pages:,} pages in {self.records:,} records of {files}{over}"
+
+
+class ArchivePages:
+    """The pages of one archive, WARC or ARC, packed or not: answers over HTTP, `resource` and `conversion` records.
+
+    A record's offset is its number among all records of the file, from 0; its key the URL, else `PATH:NUMBER`; its
+    value the HTML or text as it was fetched, with the headers of such a page. One that is damaged says so in the
+    header `damaged`. Memory: some 2 * `limit`, whatever the file holds.
+    """
+
+    def __init__(self, handle: CountedFile, path: str, limit: int, tally: ArchiveCounts) -> None:
+        self._path = path_id(path)
+        self._topic = shown_path(path)
+        self._limit = limit
+        self._tally = tally
+        self._framer = RecordFramer(ArchiveFlow(pieces(handle, path)), 2 * limit + _HEAD_ROOM, lambda: handle.taken)
+        self.pages = 0
+
+    @property
+    def damage(self) -> ArchiveDamage:
+        return self._framer.damage
+
+    def __iter__(self) -> Iterator[Record]:
+        self._tally.files += 1
+        for record in self._framer:
+            self._tally.records += 1
+            kind = record.fields.get("warc-type", b"").lower()
+            if kind in (b"response", b"resource", b"conversion"):
+                made = self._page(record, kind)
+                if made is not None:
+                    self.pages += 1
+                    self._tally.pages += 1
+                    yield made
+            else:
+                self._tally.passed_over(kind)
+
+    def _page(self, record: ArchiveRecord, kind: bytes) -> Record | None:
+        url = record.fields.get("warc-target-uri", b"").removeprefix(b"<").removesuffix(b">")
+        media = record.fields.get("content-type", b"")
+        if url.lower().startswith(b"dns:"):
+            self._tally.passed_over(b"dns")
+            return None
+        if kind == b"resource" and not _FETCHED.match(url):
+            self._tally.passed_over(b"resource")
+            return None
+        answer = HttpResponse(None, media, record.block[: self._limit + 1])
+        if kind == b"response":
+            answer = response(record.block, self._limit)
+            if answer.status is None and not _type(media).startswith(b"application/http"):
+                answer = answer._replace(media=media)
+        as_page = self._media(answer, record)
+        return None if as_page is None else self._made(record, url, as_page, answer)
+
+    def _media(self, answer: HttpResponse, record: ArchiveRecord) -> bytes | None:
+        """The page's content type; None where it is no page."""
+        kind = _type(answer.media) or _type(record.fields.get("warc-identified-payload-type", b""))
+        if kind == _PLAIN:
+            return answer.media or _PLAIN
+        if kind in _HTML:
+            return _HTML[0] + answer.media[len(_type(answer.media)) :]
+        untold = not kind or (kind == b"no-type" and record.arc)
+        if untold and (_LOOKS_HTML.match(answer.body, 0, 1024) or record.damage):  # of a cut head the type is lost
+            return _HTML[0]
+        self._tally.passed_over(kind)
+        return None
+
+    def _made(self, record: ArchiveRecord, url: bytes, media: bytes, answer: HttpResponse) -> Record:
+        body = answer.body
+        headers = [("content-type", media)]
+        if url:
+            headers.append(("url", url))
+        if date := record.fields.get("warc-date"):
+            headers.append(("time", date))
+        if answer.status is not None:
+            headers.append(("status", b"%d" % answer.status))
+            if not body and not 200 <= answer.status < 300:
+                body = b"\n"  # an error page is one without a body too
+        if record.damage:
+            headers.append(("damaged", record.damage.encode()))
+        elif record.length > len(record.block):
+            body = record.block[: self._limit + 1]  # too large, whatever it would unpack to
+        key = url or self._path + b":%d" % record.number
+        return Record(self._topic, 0, record.number - 1, key, body, tuple(headers), NO_TIME)
+
+
+def _type(media: bytes) -> bytes:
+    return media.split(b";", 1)[0].strip().lower()

@@ -1,0 +1,94 @@
+"""CSV files as pages: a first row with the fields' names, then a page a row, in bounded memory.
+
+Rows are those of RFC 4180: fields parted by commas, and between double quotes where they hold commas, quotes
+(written twice) or line ends; so a row ends at the first line end before which there are evenly many quotes.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator
+from typing import Any, Final
+
+from simstream.errors import InputError
+from simstream.sources.fields import PageFields, encoded
+from simstream.sources.lines import DAMAGE, cut_off
+
+_PIECE_BYTES: Final = 1 << 16
+_BOM: Final = b"\xef\xbb\xbf"
+_NUMBER_DIGITS: Final = 18
+"""Fewer digits than these are a number of milliseconds; see `wire/page` for headers."""
+
+
+def csv_pages(
+    stream: io.BufferedReader, path: str, max_bytes: int, fields: PageFields
+) -> Iterator[tuple[int, bytes]]:
+    """Number (from 1) of the first line, and the page as JSON, of each row that is not blank.
+
+    A row that is longer than `max_bytes`, no UTF-8 or no CSV comes as it is, for `decode` to refuse. Raises
+    UsageError where a field that was named, or the text, has no column, InputError where the file breaks off or is
+    damaged.
+    """
+    rows = _rows(stream, path, max_bytes)
+    number, first = next(rows, (1, b""))
+    names = _cells(first.removeprefix(_BOM), max_bytes) or []
+    fields.check(names, path, "the first row")
+    for number, row in rows:
+        cells = _cells(row, max_bytes)
+        if cells is None:
+            yield number, row
+        elif cells:
+            yield number, encoded(_typed(fields.renamed(dict(zip(names, cells, strict=False)))))
+
+
+def _typed(page: dict[str, Any]) -> dict[str, Any]:
+    """A page whose fields are all text, with the numbers that it should have."""
+    for name in ("time", "status"):
+        value = page.get(name)
+        if value is not None and value.isascii() and value.isdigit() and len(value) < _NUMBER_DIGITS:
+            page[name] = int(value)
+        elif value == "":
+            page[name] = None
+    if page.get("text") == "" and page.get("html"):
+        page["text"] = None
+    return page
+
+
+def _cells(row: bytes, max_bytes: int) -> list[str] | None:
+    """The fields of one row; none of a blank one, None where it cannot be read."""
+    if len(row) > max_bytes:
+        return None
+    before = csv.field_size_limit(max(max_bytes, 1))
+    try:
+        return next(csv.reader([row.decode()]), []) if row.strip() else []
+    except (csv.Error, UnicodeDecodeError):
+        return None
+    finally:
+        csv.field_size_limit(before)
+
+
+def _rows(stream: io.BufferedReader, path: str, max_bytes: int) -> Iterator[tuple[int, bytes]]:
+    """Number of the first line, and bytes, of each row without its end; of a long one `max_bytes` + 1 bytes."""
+    line = number = 1
+    row, within = bytearray(), False
+    try:
+        while piece := stream.readline(_PIECE_BYTES):
+            within ^= bool(piece.count(b'"') & 1)
+            row += piece[: max(0, max_bytes + 3 - len(row))]
+            if piece.endswith(b"\n"):
+                line += 1
+                if not within:
+                    yield number, _without_end(row)
+                    row, number = bytearray(), line
+    except DAMAGE as error:
+        raise cut_off(path, line - 1, error) from error
+    if within:
+        what = f"{path} ends within the quotes of a row that begins on line {number}"
+        raise InputError(what, "close them; the pages up to that line were read")
+    if row:
+        yield number, _without_end(row)
+
+
+def _without_end(row: bytearray) -> bytes:
+    return bytes(row.removesuffix(b"\n").removesuffix(b"\r"))

@@ -1,0 +1,137 @@
+"""Fields of other names: which of a line's fields is the page's text, and which its id."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from simstream.errors import InputError, UsageError
+
+KNOWN: Final = ("id", "url", "title", "text", "html", "time", "status")
+"""The fields that a page may have."""
+
+
+_MAX_HELD_LINES: Final = 1000
+_MAX_HELD_BYTES: Final = 4 << 20
+Line = tuple[int, bytes]
+"""The number and the bytes of a line."""
+
+
+@dataclass(frozen=True, slots=True)
+class PageFields:
+    """`text` and `id` name the fields that stand for the page's own; None: it is called so."""
+
+    text: str | None = None
+    id: str | None = None
+
+    def mapped(self, line: bytes) -> bytes:
+        """The JSON line as one with the page's own names; a line that is no JSON object comes back as it is.
+
+        A field that was named counts alone: where it is missing, so is the text (`html` does not count either) or
+        the id. Numbers become ids in decimal. About 10 us for a page of 2 KB.
+        """
+        if self.text is None and self.id is None:
+            return line
+        tree = _tree(line)
+        return line if tree is None else encoded(self.renamed(tree))
+
+    def renamed(self, tree: dict[str, Any]) -> dict[str, Any]:
+        """The known fields of a page under their own names."""
+        page: dict[str, Any] = {name: tree[name] for name in KNOWN if name in tree}
+        if self.text is not None:
+            page.pop("html", None)
+            page["text"] = tree.get(self.text)
+        if self.id is not None:
+            value = tree.get(self.id)
+            page["id"] = str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+        return page
+
+    def check(self, names: Sequence[str], path: str, header: str) -> None:
+        """Whether these names of columns, which `header` of `path` has, include the text and each field that was
+        named. Raises UsageError."""
+        for option, columns in self._wanted().items():
+            if not set(columns) & set(names):
+                raise _missing(f"{path} has no column", option, columns, f"{header} has {_shown(names)}")
+
+    def present(self, lines: Iterable[Line], path: str) -> Iterator[Line]:
+        """Yield the lines of JSON, once each wanted field was seen: the text, and each field that was named.
+
+        At most the first 1,000 lines (4 MB) are held back until then. Raises UsageError if the file is one array,
+        and at its end if no page has one of the fields. Error pages (`status` other than 2xx) need no text.
+        """
+        wanted, names, held, size = self._wanted(), dict[str, None](), list[Line](), 0
+        try:
+            for number, line in lines:
+                if wanted:
+                    if not size and line.lstrip().startswith(b"["):
+                        raise UsageError(
+                            f"{path} is a JSON array", "write one page a line, for example with: jq -c '.[]'"
+                        )
+                    wanted = _still_wanted(wanted, line, names)
+                    held.append((number, line))
+                    size += len(line)
+                    if wanted and len(held) < _MAX_HELD_LINES and size < _MAX_HELD_BYTES:
+                        continue
+                    yield from held
+                    held.clear()
+                else:
+                    yield number, line
+        except InputError:
+            yield from held
+            raise
+        if wanted and names:
+            [option, columns], *_ = wanted.items()
+            raise _missing(f"no page of {path} has a field", option, columns, f"there are {_shown(list(names))}")
+        yield from held
+
+    def _wanted(self) -> dict[str, list[str]]:
+        """Return the wanted names, by the option that sets them: a page needs one name of each list."""
+        wanted = {"--text-field": ["text", "html"] if self.text is None else [self.text]}
+        if self.id is not None:
+            wanted["--id-field"] = [self.id]
+        return wanted
+
+
+def _still_wanted(wanted: dict[str, list[str]], line: bytes, names: dict[str, None]) -> dict[str, list[str]]:
+    """Return what is still wanted after this line. Adds a page's fields to `names`, except of error pages."""
+    tree = _tree(line)
+    if tree is None:
+        return wanted
+    status = tree.get("status")
+    if not isinstance(status, int) or 200 <= status < 300:
+        names.update(dict.fromkeys(tree))
+    return {option: columns for option, columns in wanted.items() if not set(columns) & tree.keys()}
+
+
+def _missing(what: str, option: str, columns: Sequence[str], there: str) -> UsageError:
+    return UsageError(f"{what} {' or '.join(columns)}", f"name it with {option}; {there}")
+
+
+def _shown(names: Sequence[str]) -> str:
+    return ", ".join(name[:40] for name in names[:20]) or "none"
+
+
+def encoded(page: dict[str, Any]) -> bytes:
+    """A page as JSON, whatever its strings hold."""
+    try:
+        return msgspec.json.encode(page)
+    except UnicodeEncodeError:
+        return json.dumps(page).encode()  # lone surrogates, which only this encoder escapes
+
+
+def _tree(line: bytes) -> dict[str, Any] | None:
+    tree: Any
+    try:
+        tree = msgspec.json.decode(line)
+    except RecursionError:
+        return None
+    except ValueError:
+        try:
+            tree = json.loads(line.decode())  # takes lone surrogates, as pages are read
+        except (ValueError, RecursionError):
+            return None
+    return tree if isinstance(tree, dict) else None

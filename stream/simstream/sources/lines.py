@@ -1,0 +1,170 @@
+"""Lines of a file that may be compressed, long or damaged, in bounded memory."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import lzma
+import zlib
+from collections.abc import Iterator
+from typing import IO
+
+from simstream.errors import InputError
+
+COMPRESSIONS = (".gz", ".xz", ".zst")
+DAMAGE = (EOFError, OSError, zlib.error, lzma.LZMAError)
+"""What reading from a damaged file may raise."""
+_BOM = b"\xef\xbb\xbf"
+_BUFFER_BYTES = 1 << 18
+_ZSTD_STEP_BYTES = 512
+"""A block of a few bytes may unpack to 128 KB: in steps of this size a bomb gets no more than 16 MB at once."""
+_XZ_MEMORY_BYTES = 128 << 20
+"""`xz -9` needs half of that; a file may ask for 4 GB in five bytes. Zstandard refuses more than this by itself."""
+
+
+class CountedFile(io.RawIOBase):
+    """A file that counts what was taken from it, and is not closed with whatever reads through this."""
+
+    def __init__(self, handle: IO[bytes]) -> None:
+        # Of a pipe take what is there, so that pages come as they are written.
+        self._read = handle.read1 if isinstance(handle, io.BufferedReader) else handle.read
+        self.taken = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        data = self._read(len(buffer))
+        buffer[: len(data)] = data
+        self.taken += len(data)
+        return len(data)
+
+
+def unpacked(handle: io.RawIOBase, path: str) -> io.BufferedReader:
+    """What `handle` holds, unpacked by the ending of `path`."""
+    packed: io.BufferedReader = io.BufferedReader(handle, _BUFFER_BYTES)
+    path = path.lower()
+    if path.endswith(".gz"):
+        return io.BufferedReader(gzip.GzipFile(fileobj=packed), _BUFFER_BYTES)
+    if path.endswith(".xz"):
+        return io.BufferedReader(_Xz(packed), _BUFFER_BYTES)
+    if path.endswith(".zst"):
+        return io.BufferedReader(_Zstd(packed), _BUFFER_BYTES)
+    return packed
+
+
+def lines(
+    stream: io.BufferedReader, path: str, max_bytes: int, *, ends: bool = False
+) -> Iterator[tuple[int, bytes]]:
+    """Number (from 1) and bytes of each line that is not blank, without its end, or with it where `ends`.
+
+    Of a line longer than `max_bytes` come its first `max_bytes + 1` bytes or one more, so that its length shows;
+    the rest is passed over. A byte-order mark before the first line is dropped. Raises InputError where the file
+    breaks off or is damaged, naming the last whole line.
+    """
+    number = 0
+    try:
+        while line := stream.readline(max_bytes + 2):
+            number += 1
+            if not line.endswith(b"\n") and len(line) == max_bytes + 2:
+                _pass_over(stream, max_bytes)
+            if number == 1:
+                line = line.removeprefix(_BOM)
+            bare = line.removesuffix(b"\n").removesuffix(b"\r")
+            if bare and not bare.isspace():
+                yield number, line if ends else bare
+    except DAMAGE as error:
+        raise cut_off(path, number, error) from error
+
+
+def cut_off(path: str, line: int, error: BaseException) -> InputError:
+    """What to say of a file that could not be read beyond a line."""
+    what = f"{path} is damaged or cut off after line {line} ({error})"
+    return InputError(what, "get the file again; the pages up to that line were read")
+
+
+def _pass_over(stream: io.BufferedReader, step: int) -> None:
+    while (part := stream.readline(max(step, 4096))) and not part.endswith(b"\n"):
+        pass
+
+
+class _Xz(io.RawIOBase):
+    """Streams of xz one after another in bounded memory, which the standard library's own file does not offer."""
+
+    def __init__(self, handle: IO[bytes]) -> None:
+        self._handle = handle
+        self._unpacker = lzma.LZMADecompressor(memlimit=_XZ_MEMORY_BYTES)
+        self._inside = self._begun = False
+        self._packed = b""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        while True:
+            packed = b""
+            if self._unpacker.needs_input:
+                packed = self._packed or self._handle.read(_BUFFER_BYTES)
+                self._packed = b""
+                if not packed and not self._inside:
+                    return 0
+                if not packed:
+                    raise EOFError("an xz stream breaks off")
+                if self._begun and not self._inside:
+                    packed = packed.lstrip(b"\0")  # the format allows zeros between streams
+            if data := self._step(packed, len(buffer)):
+                buffer[: len(data)] = data
+                return len(data)
+
+    def _step(self, packed: bytes, most: int) -> bytes:
+        if not packed and self._unpacker.needs_input:
+            return b""
+        self._begun = self._inside = True
+        data = self._unpacker.decompress(packed, most)
+        if self._unpacker.eof:
+            self._packed = self._unpacker.unused_data
+            self._unpacker = lzma.LZMADecompressor(memlimit=_XZ_MEMORY_BYTES)
+            self._inside = False
+        return data
+
+
+class _Zstd(io.RawIOBase):
+    """Frames of Zstandard one after another; a frame that breaks off is an error, not an end."""
+
+    def __init__(self, handle: IO[bytes]) -> None:
+        import zstandard
+
+        self._handle = handle
+        self._unpacker = zstandard.ZstdDecompressor
+        self._error = zstandard.ZstdError
+        self._frame = self._unpacker().decompressobj()
+        self._inside = False
+        self._packed = b""
+        self._ready = memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        while not self._ready:
+            if not self._packed:
+                self._packed = self._handle.read(_ZSTD_STEP_BYTES)
+            if not self._packed:
+                if self._inside:
+                    raise EOFError("a Zstandard frame breaks off")
+                return 0
+            self._step()
+        count = min(len(buffer), len(self._ready))
+        buffer[:count] = self._ready[:count]
+        self._ready = self._ready[count:]
+        return count
+
+    def _step(self) -> None:
+        try:
+            self._ready = memoryview(self._frame.decompress(self._packed))
+        except self._error as error:
+            raise OSError(str(error)) from error
+        self._packed = self._frame.unused_data if self._frame.eof else b""
+        self._inside = not self._frame.eof
+        if self._frame.eof:
+            self._frame = self._unpacker().decompressobj()

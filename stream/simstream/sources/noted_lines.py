@@ -1,0 +1,86 @@
+"""Lines of JSONL files that are read twice: first as pages, then byte for byte."""
+
+from __future__ import annotations
+
+import os
+from array import array
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+
+from simstream.errors import InputError, UsageError
+from simstream.model import Record
+from simstream.sources.fields import PageFields
+from simstream.sources.lines import CountedFile, lines, unpacked
+from simstream.sources.named import JSONL, FileKind, files_of, opened, shown_path
+from simstream.sources.names import hash64
+from simstream.sources.read import jsonl_value
+
+
+class NotedLines:
+    """Remembers the lines of records, so that the second reading yields the same lines or raises.
+
+    `limit` and `fields`: as in the first reading, see `read_pages`. Memory: 8 bytes a line.
+    """
+
+    def __init__(self, limit: int, fields: PageFields) -> None:
+        self._limit, self._fields = limit, fields
+        self._hashes = array("Q")
+        self._files: list[tuple[str, int]] = []
+        """Of each file with records: its topic, and the number of its first record."""
+
+    def noted(self, records: Iterable[Record]) -> Iterator[Record]:
+        """Yield the records of JSONL files unchanged."""
+        last = -1
+        for record in records:
+            if not self._files or record.topic != self._files[-1][0] or record.offset <= last:
+                self._files.append((record.topic, len(self._hashes)))
+            last = record.offset
+            self._hashes.append(hash64(record.value or b""))
+            yield record
+
+    def again(self, inputs: Sequence[str], numbers: Iterable[int]) -> Iterator[bytes]:
+        """Yield the lines with these numbers, byte for byte with their ends.
+
+        `numbers`: ascending, from 0 over all inputs; lines added since the first reading do not count. Raises
+        InputError at a line that has changed, and at the end of a file that has become shorter.
+        """
+        wanted = iter(numbers)
+        following = next(wanted, None)
+        for number, (path, line) in enumerate(self._lines(inputs)):
+            if following is None:
+                return
+            if number == following:
+                bare = line.removesuffix(b"\n").removesuffix(b"\r")
+                if hash64(jsonl_value(bare, self._limit, self._fields)) != self._hashes[number]:
+                    raise _changed(path)
+                yield line
+                following = next(wanted, None)
+
+    def _lines(self, inputs: Sequence[str]) -> Iterator[tuple[str, bytes]]:
+        """Yield the path of the file and the line, for each noted line."""
+        noted, ends = deque(self._files), deque([first for _, first in self._files[1:]] + [len(self._hashes)])
+        for file in files_of(inputs):
+            if not noted or noted[0][0] != shown_path(file.path):
+                continue  # a file that had no records
+            missing = ends.popleft() - noted.popleft()[1]
+            with opened(file.path) as handle:
+                source = lines(unpacked(CountedFile(handle), file.path), file.path, self._limit, ends=True)
+                for _, line in islice(source, missing):
+                    missing -= 1
+                    yield file.path, line
+            if missing:
+                raise _changed(file.path)
+
+
+def refuse_unlined(inputs: Sequence[str]) -> None:
+    """Raise UsageError for an input whose pages are no lines that can be read twice; as `read_pages` for others."""
+    for file in files_of(inputs):
+        if file.kind is not FileKind.JSONL or not os.path.isfile(file.path):
+            what = f"the pages of {shown_path(file.path)} are no lines that can be read twice"
+            raise UsageError(what, f"name files that end in {', '.join(JSONL)}, also packed")
+
+
+def _changed(path: str) -> InputError:
+    what = f"{shown_path(path)} changed while it was judged"
+    return InputError(what, "judge it again while no program writes it")

@@ -1,0 +1,168 @@
+"""Input files as records of pages: JSONL, CSV, Parquet, web archives, HTML and text files.
+
+A record's topic is its file, its partition 0, its offset the line - 1 (0 for HTML and text; for archives see
+`archives.pages`), its timestamp NO_TIME: files have no time of their own, so a page that keeps NO_TIME had none
+that could be read. Its key is the page's id, its URL, or what names it in its file (`PATH:LINE`, for HTML and text
+the path as given), so that `wire.page.decode` and a broker agree on it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from typing import IO, Self
+
+from simstream.errors import InputError
+from simstream.model import Record
+from simstream.sources.archives.pages import ArchiveCounts, ArchivePages
+from simstream.sources.csv_rows import csv_pages
+from simstream.sources.fields import PageFields
+from simstream.sources.lines import CountedFile, lines, unpacked
+from simstream.sources.named import STDIN, FileKind, files_of, opened, path_id, shown_path
+from simstream.sources.parquet import parquet_pages
+from simstream.wire.page import NO_TIME, own_name
+
+_DAMAGED_SHOWN = 20
+
+Say = Callable[[str], None]
+
+
+class PageReader:
+    """Iterates over the records of all inputs, in their order; see `read_pages`."""
+
+    def __init__(
+        self, inputs: Sequence[str], max_record_bytes: int, fields: PageFields, say: Say | None, *, forgiving: bool
+    ) -> None:
+        self._files = files_of(inputs)
+        self._fields = fields
+        self._say = say
+        self._forgiving = forgiving
+        self._tally = ArchiveCounts()
+        self._damaged: list[str] = []
+        self._limit = max_record_bytes
+        self._done = 0
+        self._open: CountedFile | None = None
+        self._records = self._all()
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Record:
+        return next(self._records)
+
+    @property
+    def consumed(self) -> int:
+        """Bytes of the files (as they lie on disk) that were read so far; compare with `size_of`."""
+        current = self._open
+        return self._done + (current.taken if current is not None else 0)
+
+    def _all(self) -> Iterator[Record]:
+        for file in self._files:
+            if file.path == STDIN:
+                yield from _jsonl(CountedFile(sys.stdin.buffer), STDIN, self._limit, self._fields)
+                continue
+            with opened(file.path) as handle:
+                self._open = CountedFile(handle)
+                if file.kind is FileKind.ARCHIVE:
+                    yield from self._archive(self._open, file.path)
+                else:
+                    yield from _READERS[file.kind](self._open, file.path, self._limit, self._fields)
+                self._open = None
+            self._done += file.bytes
+        if self._tally.files and self._say is not None:
+            self._say(str(self._tally))
+        if self._damaged and not self._forgiving:
+            raise InputError("; ".join(self._damaged), "get each damaged file again; all other pages were read")
+
+    def _archive(self, handle: CountedFile, path: str) -> Iterator[Record]:
+        pages = ArchivePages(handle, path, self._limit, self._tally)
+        yield from pages
+        if pages.damage.places:
+            places = f", and at {pages.damage.places - 1:,} more places" if pages.damage.places > 1 else ""
+            said = (
+                f"{shown_path(path)} is damaged {pages.damage.first}{places}; {pages.pages:,} pages of it were read"
+            )
+            if len(self._damaged) < _DAMAGED_SHOWN:
+                self._damaged.append(said)
+            if self._forgiving and self._say is not None:
+                self._say(said)
+
+
+def read_pages(
+    inputs: Sequence[str],
+    max_record_bytes: int = 1 << 20,
+    fields: PageFields | None = None,
+    say: Say | None = None,
+    *,
+    forgiving: bool = False,
+) -> PageReader:
+    """The pages of files, folders (see `named.files_of`) and `-`.
+
+    A line or file longer than `max_record_bytes` comes with a little more than that, enough for `decode` to call
+    it too large. `fields`: what JSONL, CSV and Parquet call a page's fields. Memory does not grow with the
+    inputs, but for the list of a folder's paths. Raises at once InputMissing or UsageError for an input that
+    cannot be read and for a folder without pages. While iterating raises InputError for a damaged input, and
+    UsageError for a file whose pages lack a wanted field.
+
+    In a damaged web archive only the damaged records are lost, and reading goes on; InputError comes behind the
+    last page of all inputs, unless reading is `forgiving`. `say` hears what archives held, and then of the damage.
+    """
+    return PageReader(inputs, max_record_bytes, fields or PageFields(), say, forgiving=forgiving)
+
+
+def size_of(inputs: Sequence[str]) -> int | None:
+    """Bytes of all the files that `read_pages` would read; None where standard input is one of them."""
+    return None if STDIN in inputs else sum(file.bytes for file in files_of(inputs))
+
+
+def jsonl_records(handle: IO[bytes], path: str, max_record_bytes: int) -> Iterator[Record]:
+    """The pages of an open JSONL file, which stays open; `path` names it, and its ending the compression."""
+    return _jsonl(CountedFile(handle), path, max_record_bytes, PageFields())
+
+
+def jsonl_value(line: bytes, limit: int, fields: PageFields) -> bytes:
+    """The value of the record that a line without its end becomes."""
+    return fields.mapped(line) if len(line) <= limit else line
+
+
+def _jsonl(handle: CountedFile, path: str, limit: int, fields: PageFields) -> Iterator[Record]:
+    source = fields.present(lines(unpacked(handle, path), path, limit), shown_path(path))
+    return _records(((number, jsonl_value(line, limit, fields)) for number, line in source), path, limit)
+
+
+def _csv(handle: CountedFile, path: str, limit: int, fields: PageFields) -> Iterator[Record]:
+    return _records(csv_pages(unpacked(handle, path), path, limit, fields), path, limit)
+
+
+def _records(pages: Iterator[tuple[int, bytes]], path: str, limit: int) -> Iterator[Record]:
+    topic, prefix = shown_path(path), path_id(path) + b":"
+    for number, line in pages:
+        key = own_name(line) if len(line) <= limit else None
+        if key is None:
+            key = prefix + str(number).encode()
+        yield Record(topic, 0, number - 1, key, line, (), NO_TIME)
+
+
+def _html(handle: CountedFile, path: str, limit: int, _fields: PageFields) -> Iterator[Record]:
+    return _file(handle, path, limit, b"text/html")
+
+
+def _text(handle: CountedFile, path: str, limit: int, _fields: PageFields) -> Iterator[Record]:
+    return _file(handle, path, limit, b"text/plain")
+
+
+def _file(handle: CountedFile, path: str, limit: int, media: bytes) -> Iterator[Record]:
+    try:
+        value = unpacked(handle, path).read(limit + 1)
+    except OSError as error:
+        raise InputError(f"{path} cannot be read on ({error.strerror})", "look after the disk") from error
+    yield Record(shown_path(path), 0, 0, path_id(path), value, (("content-type", media),), NO_TIME)
+
+
+_READERS = {
+    FileKind.HTML: _html,
+    FileKind.TEXT: _text,
+    FileKind.JSONL: _jsonl,
+    FileKind.CSV: _csv,
+    FileKind.PARQUET: parquet_pages,
+}

@@ -1,0 +1,31 @@
+"""Matches become clusters: each partition keeps of its ties only a forest, and the forests are tied together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from typing import Final
+
+import numpy as np
+
+from simstream.tools.find.clusters import UnionFind
+from simstream.tools.find.pairs import FingerprintPairs
+
+TIES: Final = "cluster long, number long"
+Tie = tuple[int, int]
+"""Two pages of one cluster, the older first."""
+
+
+def forest(ties: Iterable[Tie]) -> Iterator[Tie]:
+    """Of the ties of pages as few as tie the same: the least page of each tree to each other one.
+
+    Memory: some 60 bytes a tie; so a partition of the last step has at most as many as pages that are in clusters.
+    """
+    flat = np.fromiter(chain.from_iterable(ties), np.int64).reshape(-1, 2)
+    numbers, places = np.unique(flat, return_inverse=True)
+    places = places.reshape(flat.shape)
+    trees = UnionFind(len(numbers))
+    trees.tie(FingerprintPairs(places[:, 0], places[:, 1]))
+    roots = trees.roots()
+    below = np.flatnonzero(roots != np.arange(len(roots)))
+    return zip(numbers[roots[below]].tolist(), numbers[below].tolist(), strict=True)

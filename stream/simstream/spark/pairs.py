@@ -1,0 +1,133 @@
+"""Matches among many fingerprints at once: permuted blocks, each of which is searched by itself.
+
+The 64 bits are cut into k + 1 blocks. Two fingerprints within distance k agree in at least one of them, so it is
+enough to compare those that agree in a block: one group for each block and each value of it, which any machine can
+search with the index's own tables. A pair is told by the first block in which it agrees.
+
+Source: Manku, Jain, Das Sarma: Detecting Near-Duplicates for Web Crawling (2007), for batches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simstream.judge.policy import Policy
+from simstream.model import U64
+from simstream.tools.find.pairs import FingerprintPairs, near_pairs
+
+MAX_BITS: Final = 8
+"""Bits of a block that groups are told apart by: so many groups are enough for a thousand machines."""
+ROWS: Final = 1 << 16
+"""Entries that are packed together."""
+MATCHES: Final = "left long, right long, distance int, agreement int"
+Entry = tuple[int, int, bytes, bool]
+"""The number of a page, its fingerprint as a signed number, its sketch, and whether it is short."""
+Match = tuple[int, int, int, int]
+"""A row of MATCHES, `left` < `right`."""
+
+
+@dataclass(frozen=True, slots=True)
+class FingerprintBlocks:
+    """How fingerprints are cut for a distance from 0 to 16: `count` blocks of `bits` bits, from the highest on."""
+
+    count: int
+    bits: int
+
+    @classmethod
+    def of(cls, distance: int) -> FingerprintBlocks:
+        return cls(distance + 1, min(MAX_BITS, 64 // (distance + 1)))
+
+    def value(self, fingerprints: U64, block: int) -> NDArray[np.int64]:
+        """The block's bits (n,) of fingerprints (n,)."""
+        down = np.uint64(64 - (block + 1) * self.bits)
+        return ((fingerprints >> down) & np.uint64((1 << self.bits) - 1)).astype(np.int64)
+
+
+def blocked(
+    entries: Iterable[Entry], blocks: FingerprintBlocks, policy: Policy
+) -> Iterator[tuple[tuple[int, int], bytes]]:
+    """All entries once for every block, packed by the block and its value. Memory: ROWS of them."""
+    kept = iter(entries)
+    while rows := list(islice(kept, ROWS)):
+        packed = np.array([(n, f, s, np.frombuffer(k, np.uint64)) for n, f, k, s in rows], _packed(policy))
+        for block in range(blocks.count):
+            values = blocks.value(packed["fingerprint"].view(np.uint64), block)
+            order = np.argsort(values, kind="stable")
+            starts = np.flatnonzero(np.diff(values[order], prepend=-1))
+            for run in np.split(order, starts[1:]):
+                yield (block, int(values[run[0]])), packed[run].tobytes()
+
+
+def matches(block: int, parts: Iterable[bytes], blocks: FingerprintBlocks, policy: Policy) -> Iterator[Match]:
+    """All matches within a group of `blocked` that no earlier block has told.
+
+    Memory: the group, its tables (see `near_pairs`), and about a million pairs at a time.
+    """
+    group = _Group(np.frombuffer(b"".join(parts), _packed(policy)), block, blocks, policy)
+    for pairs in group.candidates():
+        yield from group.confirmed(pairs)
+
+
+def _packed(policy: Policy) -> np.dtype[Any]:
+    sketch = ("sketch", "<u8", (policy.sketch_bits // 64,))
+    return np.dtype([("number", "<i8"), ("fingerprint", "<i8"), ("short", "?"), sketch])
+
+
+class _Group:
+    """The entries of a group, in the order of their fingerprints."""
+
+    def __init__(self, entries: NDArray[Any], block: int, blocks: FingerprintBlocks, policy: Policy) -> None:
+        fingerprints = np.ascontiguousarray(entries["fingerprint"]).view(np.uint64)
+        order = np.argsort(fingerprints, kind="stable")
+        self._fingerprints = fingerprints[order]
+        self._numbers, self._short = entries["number"][order], entries["short"][order]
+        self._sketches = entries["sketch"][order]
+        self._block, self._blocks, self._policy = block, blocks, policy
+
+    def candidates(self) -> Iterator[FingerprintPairs]:
+        """Places of all pairs within the distance, in parts."""
+        distinct, starts = np.unique(self._fingerprints, return_index=True)
+        ends = np.append(starts[1:], len(self._fingerprints))
+        same = np.flatnonzero(ends - starts > 1)
+        yield _later(_crossed(starts, ends, FingerprintPairs(same, same)))
+        for pairs in near_pairs(distinct, self._policy.distance):
+            yield _crossed(starts, ends, pairs)
+
+    def confirmed(self, pairs: FingerprintPairs) -> Iterator[Match]:
+        """Of these pairs the matches that are told here."""
+        differ = self._fingerprints[pairs.left] ^ self._fingerprints[pairs.right]
+        told = np.ones(len(differ), np.bool_)
+        for block in range(self._block):
+            told &= self._blocks.value(differ, block) != 0
+        left, right, differ = pairs.left[told], pairs.right[told], differ[told]
+        distance = np.bitwise_count(differ).astype(np.int32)
+        unlike = np.bitwise_count(self._sketches[left] ^ self._sketches[right]).sum(axis=1, dtype=np.int32)
+        agreement = self._policy.sketch_bits - unlike
+        good = agreement >= self._policy.agreement
+        if self._policy.short_words:
+            strict = (distance <= self._policy.short_distance) & (agreement >= self._policy.short_agreement)
+            good &= strict | ~(self._short[left] | self._short[right])
+        one, other = self._numbers[left[good]], self._numbers[right[good]]
+        columns = (np.minimum(one, other), np.maximum(one, other), distance[good], agreement[good])
+        return zip(*(column.tolist() for column in columns), strict=True)
+
+
+def _crossed(starts: NDArray[np.int64], ends: NDArray[np.int64], pairs: FingerprintPairs) -> FingerprintPairs:
+    """All pairs of a member of the one and a member of the other run."""
+    width = (ends - starts)[pairs.right]
+    each = (ends - starts)[pairs.left] * width
+    which = np.repeat(np.arange(len(each)), each)
+    step = np.arange(len(which)) - np.repeat(np.cumsum(each) - each, each)
+    left = starts[pairs.left][which] + step // width[which]
+    return FingerprintPairs(left, starts[pairs.right][which] + step % width[which])
+
+
+def _later(pairs: FingerprintPairs) -> FingerprintPairs:
+    chosen = pairs.left < pairs.right
+    return FingerprintPairs(pairs.left[chosen], pairs.right[chosen])

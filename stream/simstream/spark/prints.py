@@ -1,0 +1,83 @@
+"""Files in, a row a page out: the fingerprint, the sketch, and whether the page is there to be compared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from simstream.deduper import batches
+from simstream.errors import InputError
+from simstream.model import Record
+from simstream.sources.fields import PageFields
+from simstream.sources.names import PageNames
+from simstream.sources.read import read_pages
+from simstream.text.fingerprinter import Fingerprinter
+from simstream.text.recipe import Recipe
+from simstream.wire.page import PageLimits, decode
+
+FILE_BITS: Final = 36
+"""A page's number is that of its file, and below these bits that of its record."""
+TROUBLE: Final = -1
+"""In the place of a kind: the row is no page, its `id` says what is wrong with a file."""
+SCHEMA: Final = "number long, identity binary, id string, kind int, fingerprint long, sketch binary, short boolean"
+Row = tuple[int, bytes, str, int, int, bytes, bool]
+"""A row of SCHEMA; of a fingerprint the bits, which Spark holds as a signed number."""
+
+
+@dataclass(frozen=True, slots=True)
+class FingerprintTask:
+    """All that a worker has to know. `cache`: its folder for what is built once, by default that of its user."""
+
+    recipe: Recipe
+    short_words: int
+    cache: str
+    max_record_bytes: int
+    timeout_s: float
+    memory_bytes: int
+    fields: PageFields
+    versions: bool = False
+    """Whether all pages of one id are versions of one page, in whatever file and with whatever text."""
+
+
+def fingerprinted(files: Iterable[tuple[int, str]], how: FingerprintTask) -> Iterator[Row]:
+    """The rows of each file, of which number and path are given.
+
+    Paths are opened on the machine where this runs. What is damaged costs itself, and a row of kind TROUBLE.
+    """
+    for file, path in files:
+        number = file << FILE_BITS
+        try:
+            pages: Iterable[Record] = read_pages([path], how.max_record_bytes, how.fields)
+            for records in batches(pages if how.versions else PageNames().separate(pages)):
+                yield from _rows(records, number, how)
+                number += len(records)
+        except InputError as error:
+            yield number, b"", error.what, TROUBLE, 0, b"", False
+
+
+def _rows(records: Sequence[Record], first: int, how: FingerprintTask) -> Iterator[Row]:
+    limits = PageLimits(max_record_bytes=how.max_record_bytes)
+    columns = _fingerprinter(how).columns([decode(record, limits) for record in records])
+    return zip(
+        range(first, first + len(columns)),
+        [identity.tobytes() for identity in columns.identity],
+        columns.id_list(),
+        columns.kind.tolist(),
+        columns.fingerprint.view(np.int64).tolist(),
+        [sketch.tobytes() for sketch in columns.sketch],
+        (columns.words < how.short_words).tolist(),
+        strict=True,
+    )
+
+
+@cache
+def _fingerprinter(how: FingerprintTask) -> Fingerprinter:
+    """One a worker process, which Spark uses again for the next task."""
+    return Fingerprinter(
+        how.recipe, Path(how.cache), workers=1, timeout_s=how.timeout_s, memory_bytes=how.memory_bytes
+    )

@@ -1,0 +1,58 @@
+"""The Spark session that the job runs in."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from simstream.errors import SimstreamError, Unavailable
+from simstream.settings import cores
+
+_LOCAL = {
+    "spark.ui.enabled": "false",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.sql.shuffle.partitions": str(4 * cores()),
+    "spark.default.parallelism": str(4 * cores()),
+}
+_ALWAYS = {
+    "spark.ui.showConsoleProgress": "false",
+}
+
+
+@contextmanager
+def session(master: str | None) -> Iterator[SparkSession]:
+    """A session, stopped at the end; `master` None: what spark-submit has set, else all cores of this machine.
+
+    Raises Unavailable where Java is missing, and SimstreamError for what Spark says of a job that failed.
+    """
+    submitted = "PYSPARK_GATEWAY_PORT" in os.environ  # set by spark-submit, with a master of its own
+    local = not submitted if master is None else master.startswith("local")
+    if local:
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.appName("simstream")
+    if master is not None:
+        builder = builder.master(master)
+    for name, value in (_ALWAYS | (_LOCAL if local else {})).items():
+        builder = builder.config(name, value)
+    try:
+        spark = builder.getOrCreate()
+    except (PySparkException, RuntimeError, OSError) as error:
+        raise Unavailable(
+            f"Spark does not start ({_first(error)})", "it needs Java 17 or later, and its master"
+        ) from error
+    try:
+        yield spark
+    except PySparkException as error:
+        raise SimstreamError(f"the Spark job failed: {_first(error)}", "see Spark's log") from error
+    finally:
+        spark.stop()
+
+
+def _first(error: BaseException) -> str:
+    return str(error).strip().split("\n", 1)[0][:300]

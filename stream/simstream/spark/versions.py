@@ -1,0 +1,42 @@
+"""The versions of one page: what it is in the end, and since when."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from simstream.judge.policy import Policy
+from simstream.model import PageKind
+from simstream.spark.pairs import Entry
+
+COUNTED: Final = (PageKind.READABLE, PageKind.TOO_SHORT, PageKind.WITHDRAWN)
+"""A page that could not be read, or not be fetched, leaves its earlier version as it was."""
+ENTRIES: Final = "number long, fingerprint long, sketch binary, short boolean"
+Version = tuple[int, int, int, bytes, bool]
+"""Number, kind, fingerprint, sketch, and whether it is short."""
+_BITS: Final = (1 << 64) - 1
+
+
+def newest(versions: Sequence[Version], policy: Policy) -> Iterator[Entry]:
+    """The last version, nothing where that is none to compare; `versions` are of the kinds COUNTED, by number.
+
+    It has the number of the first of those before it that differ by no more than an unchanged page does.
+    """
+    last = versions[-1]
+    if last[1] != PageKind.READABLE:
+        return
+    since = last
+    for earlier in reversed(versions[:-1]):
+        if earlier[1] != PageKind.READABLE or not _match(earlier, since, policy):
+            break
+        since = earlier
+    yield since[0], last[2], last[3], last[4]
+
+
+def _match(one: Version, other: Version, policy: Policy) -> bool:
+    distance = ((one[2] ^ other[2]) & _BITS).bit_count()
+    unlike = (int.from_bytes(one[3]) ^ int.from_bytes(other[3])).bit_count()
+    agreement = policy.sketch_bits - unlike
+    if policy.short_words and (one[4] or other[4]):
+        return distance <= policy.short_distance and agreement >= policy.short_agreement
+    return distance <= policy.distance and agreement >= policy.agreement

@@ -1,0 +1,123 @@
+"""Health: which roles have started, which still turn, which are ready, and why not."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass
+from typing import TypedDict
+
+UNREADY_AFTER_S = 10.0
+"""A role whose loop has not turned for so long waits for something, whatever it said before."""
+
+
+PATIENCE_S = 60.0
+"""A role is live as long as its loop turns at least once in so many seconds, where nothing else is set."""
+STARTING = "starting"
+REPLAYING = "replaying"
+STANDBY = "standby"
+WORKING = "working"
+
+
+@dataclass(slots=True)
+class _Role:
+    state: str
+    ready: bool
+    why: str
+    turned: float
+    patience_s: float
+
+
+class RoleHealth(TypedDict):
+    """What one role last said: `state` is one of those above, `turned_s` how many seconds ago its loop turned."""
+
+    state: str
+    ready: bool
+    why: str
+    turned_s: float
+
+
+class Health:
+    """What every role last said about itself. Safe to use from all threads.
+
+    `patience_s`: a role is live as long as its loop turns at least once in so many seconds.
+    """
+
+    def __init__(self, patience_s: float = PATIENCE_S) -> None:
+        self._patience_s = patience_s
+        self._lock = threading.Lock()
+        self._roles: dict[str, _Role] = {}
+
+    def starting(self, role: str, patience_s: float = 0.0) -> None:
+        """Expect a role. It may take `patience_s` seconds longer than others until it first turns."""
+        with self._lock:
+            self._roles[role] = _Role(STARTING, False, STARTING, time.monotonic(), self._patience_s + patience_s)
+
+    def is_starting(self, role: str) -> bool:
+        """Whether a role has not begun to work: nothing of its is under way."""
+        with self._lock:
+            return role in self._roles and self._roles[role].state == STARTING
+
+    def turn(self, role: str, ready: bool = True, why: str = "", state: str = WORKING) -> None:
+        """A role's loop turned, and is ready or not; `why` may also say what a ready one does."""
+        with self._lock:
+            self._roles[role] = _Role(state, ready, why, time.monotonic(), self._patience_s)
+
+    def waits(self, role: str, why: str, patience_s: float) -> None:
+        """Note that a role is about to wait for at most `patience_s` seconds.
+
+        The role is not ready meanwhile, and may take so much longer until its next turn.
+        """
+        with self._lock:
+            state = self._roles[role].state if role in self._roles else STARTING
+            self._roles[role] = _Role(state, False, why, time.monotonic(), self._patience_s + patience_s)
+
+    def beat(self, role: str) -> None:
+        """A role is alive without having changed its mind, for instance while it waits."""
+        with self._lock:
+            self._roles[role].turned = time.monotonic()
+
+    def started(self) -> tuple[bool, str]:
+        """Whether every role has begun: its log answered, its state is loaded. It may still replay, or stand by."""
+        with self._lock:
+            late = [name for name, role in self._roles.items() if role.state == STARTING]
+            known = bool(self._roles)
+        return known and not late, f"starting: {', '.join(late)}" if late else "started" if known else STARTING
+
+    def live(self) -> tuple[bool, str]:
+        """Whether every role's loop turns, and which does not."""
+        now = time.monotonic()
+        with self._lock:
+            stuck = [name for name, role in self._roles.items() if now - role.turned > role.patience_s]
+        return not stuck, f"stuck: {', '.join(stuck)}" if stuck else "live"
+
+    def ready(self) -> tuple[bool, str]:
+        """Whether every role is ready, and what each of the others waits for.
+
+        A standby that follows closely counts as ready: it is there to take over, and a rollout that waits for
+        readiness would otherwise wait for the judge that it is about to replace.
+        """
+        now = time.monotonic()
+        with self._lock:
+            waiting = [f"{name}: {role.why}" for name, role in self._roles.items() if not role.ready]
+            waiting += [
+                f"{name}: waits for an answer"
+                for name, role in self._roles.items()
+                if role.ready and now - role.turned > min(UNREADY_AFTER_S, role.patience_s)
+            ]
+            said = [f"{name}: {role.why}" for name, role in self._roles.items() if role.ready and role.why]
+            known = bool(self._roles)
+        if not known:
+            return False, "starting"
+        return not waiting, "; ".join(waiting or ["ready", *said])
+
+    def told(self) -> dict[str, RoleHealth]:
+        """What every role last said, by its name."""
+        now = time.monotonic()
+        with self._lock:
+            return {
+                name: RoleHealth(
+                    state=role.state, ready=role.ready, why=role.why, turned_s=round(now - role.turned, 3)
+                )
+                for name, role in self._roles.items()
+            }

@@ -1,0 +1,213 @@
+"""The HTTP port: /metrics, /health (what every role says, as JSON), /health/live, /health/ready, /health/started.
+
+Nothing of any page. One answer a connection. Clients may be slow, many or hostile: each connection has a deadline,
+its request a size, and of too many the oldest makes room, so that a probe that asks at once is always answered.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import logging
+import socket
+import threading
+import time
+from dataclasses import dataclass
+from http.client import LineTooLong
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, cast
+
+import msgspec
+
+from simstream.closing import Closing
+from simstream.errors import SettingsError
+from simstream.telemetry.health import Health
+from simstream.telemetry.metrics import CONTENT_TYPE, Metrics
+
+PLAIN = "text/plain; charset=utf-8"
+LOOK_EVERY = 0.25
+"""Seconds between two looks for connections past their deadline."""
+_log = logging.getLogger("simstream.http")
+
+
+@dataclass(frozen=True, slots=True)
+class HttpLimits:
+    """What clients may take."""
+
+    connections: int = 64
+    """Each costs a thread; one more ends the oldest."""
+    seconds: float = 10.0
+    """From a connection's beginning to its end, however busy it is."""
+    request_bytes: int = 16 << 10
+    """Request line and headers together."""
+
+
+DEFAULT = HttpLimits()
+
+
+class HttpServer(Closing):
+    """Serves metrics and health on one address; port 0 takes a free one, `port` says which.
+
+    Raises SettingsError where the address cannot be bound.
+    """
+
+    def __init__(
+        self, host: str, port: int, metrics: Metrics, health: Health, limits: HttpLimits = DEFAULT
+    ) -> None:
+        answers = {"metrics": metrics, "health": health, "limits": limits, "timeout": limits.seconds}
+        handler = type("Handler", (_Handler,), answers)
+        try:
+            self._server = _Server(host, port, handler, limits)
+        except OSError as error:
+            raise SettingsError(
+                f"port {port} on {host} cannot be opened ({error.strerror})", "choose another with --http-port"
+            ) from error
+        self.port = int(self._server.server_address[1])
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, args=(LOOK_EVERY,), name="http", daemon=True
+        )
+        self._thread.start()
+
+    @property
+    def open_connections(self) -> int:
+        """How many are being served now."""
+        return self._server.open_connections
+
+    def close(self) -> None:
+        """Stop answering."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+class _Server(ThreadingHTTPServer):
+    """A thread a connection, a bounded number of them, none beyond its deadline."""
+
+    daemon_threads = True
+    request_queue_size = 128
+
+    def __init__(self, host: str, port: int, handler: Any, limits: HttpLimits) -> None:
+        self._limits = limits
+        self._open: dict[socket.socket, float] = {}
+        """When each began, the oldest first."""
+        self._lock = threading.Lock()
+        self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        super().__init__((host, port), handler)
+
+    def server_bind(self) -> None:
+        """As the base class, without its question for the host's name, which may take seconds."""
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self.socket.bind(self.server_address)
+        self.server_address = self.socket.getsockname()
+        self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
+
+    @property
+    def open_connections(self) -> int:
+        with self._lock:
+            return len(self._open)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """A new connection: the oldest makes room where there are too many."""
+        with self._lock:
+            surplus = max(0, len(self._open) + 1 - self._limits.connections)
+            for oldest in list(self._open)[:surplus]:
+                self._hang_up(oldest)
+            self._open[request] = time.monotonic()
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        """The end of a connection, called by whoever served it."""
+        with self._lock:
+            self._open.pop(request, None)
+        super().shutdown_request(request)
+
+    def service_actions(self) -> None:
+        """Called every LOOK_EVERY seconds: ends what is past its deadline."""
+        edge = time.monotonic() - self._limits.seconds
+        with self._lock:
+            for late in [one for one, began in self._open.items() if began < edge]:
+                self._hang_up(late)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that went away, or that we hung up on, is no event."""
+        _log.debug("an HTTP connection broke", exc_info=True)
+
+    def _hang_up(self, request: socket.socket) -> None:
+        """Wake its thread, which then ends it. The lock is held."""
+        self._open.pop(request, None)
+        with contextlib.suppress(OSError):
+            request.shutdown(socket.SHUT_RDWR)
+
+
+class _Bounded(io.RawIOBase):
+    """What a client sends, up to so many bytes."""
+
+    def __init__(self, file: io.BufferedIOBase, most: int) -> None:
+        self._file = file
+        self._left = most
+
+    def readline(self, size: int | None = -1) -> bytes:
+        """Raises LineTooLong once there was too much, which is answered by 431."""
+        if self._left <= 0:
+            raise LineTooLong("request")
+        line = self._file.readline(self._left)
+        self._left -= len(line)
+        return line
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    metrics: Metrics
+    health: Health
+    limits: HttpLimits
+    default_request_version = "HTTP/1.0"  # the base class answers an older one without any status
+    error_content_type = PLAIN
+    error_message_format = "%(code)d %(message)s\n"
+
+    def setup(self) -> None:
+        super().setup()
+        self.rfile = cast(io.BufferedReader, _Bounded(self.rfile, self.limits.request_bytes))
+
+    def do_GET(self) -> None:  # the base class calls this name
+        path = self.path.partition("?")[0]
+        if path == "/metrics":
+            self.metrics.ready.set(self.health.ready()[0])
+            self._answer(200, CONTENT_TYPE, self.metrics.text())
+        elif path == "/health":
+            self._answer(200, "application/json", msgspec.json.encode(self._health()) + b"\n")
+        elif path in ("/health/live", "/health/ready", "/health/started"):
+            health = self.health
+            asked = {"live": health.live, "ready": health.ready, "started": health.started}
+            good, text = asked[path.rpartition("/")[2]]()
+            self._answer(200 if good else 503, PLAIN, f"{text}\n".encode())
+        else:
+            self._answer(404, PLAIN, b"/metrics /health /health/live /health/ready /health/started\n")
+
+    def do_HEAD(self) -> None:  # the base class calls this name
+        self.do_GET()
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """As the base class, without what the client sent."""
+        super().send_error(code)
+
+    def version_string(self) -> str:
+        """What the header `Server` says: no versions."""
+        return "simstream"
+
+    def _health(self) -> dict[str, object]:
+        (live, _), (ready, why) = self.health.live(), self.health.ready()
+        return {"live": live, "ready": ready, "why": why, "roles": self.health.told()}
+
+    def _answer(self, status: int, content_type: str, body: bytes) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", content_type)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:  # the base class's name
+        """Scrapes are no events worth a line."""

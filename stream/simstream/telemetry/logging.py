@@ -1,0 +1,92 @@
+"""The service's log on stderr: one event a line, as text or as JSON, and repeated faults only now and then."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from typing import Any, Literal
+
+import msgspec
+
+from simstream.terminal import printable
+
+FIELDS = ("ordinal", "frame", "partition", "offset", "reason", "cluster", "pages", "alike")
+"""What an event may say beside its sentence: given to the logger as `extra`, and fields of a line of JSON."""
+MAX_ALIKE = 20
+"""Lines of one kind that may be written in ALIKE_S; what comes beyond that is counted."""
+ALIKE_S = 60.0
+MAX_KINDS = 1_000
+_TEXT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
+
+
+def log_to_stderr(kind: Literal["text", "json"], level: int = logging.INFO) -> None:
+    """Send what all loggers say to stderr from now on."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(JsonFormatter() if kind == "json" else OneLineFormatter(_TEXT))
+    handler.addFilter(RepetitionFilter())
+    logging.basicConfig(level=level, handlers=[handler], force=True)
+
+
+class OneLineFormatter(logging.Formatter):
+    """A line for a person: an end of line within it is escaped, and what would steer a terminal is replaced."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """See logging.Formatter."""
+        return "\\n".join(map(printable, super().format(record).split("\n")))
+
+
+class JsonFormatter(logging.Formatter):
+    """A line of JSON: `time` (ISO 8601, UTC), `level`, `logger`, `message`, those of FIELDS that apply, and `error`
+    with the traceback where there is one."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """See logging.Formatter."""
+        seconds = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
+        event: dict[str, Any] = {
+            "time": f"{seconds}.{int(record.msecs):03d}Z",
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        event |= {name: getattr(record, name) for name in FIELDS if hasattr(record, name)}
+        if record.exc_info:
+            event["error"] = self.formatException(record.exc_info)
+        return msgspec.json.encode(event).decode()
+
+
+class RepetitionFilter(logging.Filter):
+    """Lets MAX_ALIKE events of one kind through in ALIKE_S, and says with the next one how many were left out.
+
+    Events are of one kind if one logger gives them one sentence, whatever numbers and names stand in it.
+    """
+
+    def __init__(self, most: int = MAX_ALIKE, seconds: float = ALIKE_S) -> None:
+        super().__init__()
+        self._most = most
+        self._seconds = seconds
+        self._kinds: dict[tuple[str, str], tuple[float, int]] = {}
+        """When the present span of time began for a kind, and how many of it came since."""
+        self._lock = threading.Lock()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """See logging.Filter."""
+        now, kind = time.monotonic(), (record.name, str(record.msg))
+        with self._lock:
+            began, count = self._kinds.get(kind, (now, 0))
+            left_out = 0
+            if now - began >= self._seconds:
+                began, count, left_out = now, 0, max(0, count - self._most)
+            if kind not in self._kinds and len(self._kinds) >= MAX_KINDS:
+                self._kinds.clear()
+            self._kinds[kind] = began, count + 1
+        if count >= self._most:
+            return False
+        if left_out:
+            record.msg = f"{record.getMessage()} (and {left_out} more like it)"
+            record.args = ()
+            record.alike = left_out
+        elif count == self._most - 1:
+            record.msg = f"{record.getMessage()} (more like it in this minute are left out)"
+            record.args = ()
+        return True

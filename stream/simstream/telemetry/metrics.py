@@ -1,0 +1,322 @@
+"""Every metric of simstream, in one place, each with its unit and a sentence. Never a URL, host or id as a label.
+
+The README's table is made of this file (`python -m simstream.telemetry.table`). What pages bring is counted for
+a whole batch at once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+
+from prometheus_client import Counter, ProcessCollector, generate_latest
+
+from simstream.index.packed import SCANNED
+from simstream.index.plan import MAX_TABLES
+from simstream.judge.acceptor import IgnoreReason
+from simstream.model import REASONS
+from simstream.telemetry import memory
+from simstream.telemetry.registry import LabellingRegistry, MetricDescription, MetricLabel, Registry
+
+PREFIX_LABEL = "prefix"
+"""The label on every series of a service."""
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+VERDICTS = ("new", "near_duplicate", "unchanged", "too_short", "unreadable", "withdrawn")
+NO_DEAD_LETTER = ("few_words", "http_status")
+"""Reasons of pages that are too short, which are no dead letters."""
+SIZES = {1: "1", 2: "2", 4: "3-4", 9: "5-9", 99: "10-99", 999: "100-999"}
+"""Classes of clusters, by the most pages that they may have; larger ones are LARGER."""
+LARGER = "1000+"
+ROLE = MetricLabel("role", ("fingerprint", "judge", "query"))
+ELECTED = MetricLabel("role", ("judge",))
+TOPIC = MetricLabel("topic", ("fingerprints", "verdicts", "positions"))
+PARTITION = MetricLabel("partition", bound="one a partition of `pages`")
+VERDICT = MetricLabel("verdict", VERDICTS)
+DEAD_REASON = MetricLabel("reason", tuple(reason for reason in REASONS[1:] if reason not in NO_DEAD_LETTER))
+IGNORED_REASON = MetricLabel("reason", tuple(reason.value for reason in IgnoreReason))
+RESULT = MetricLabel("result", ("committed", "found", "aborted", "fenced"))
+ASKED = MetricLabel("asked", ("match", "page", "cluster", "tokens", "judge"))
+STAGE = MetricLabel("stage", ("decode", "fingerprint", "judge", "publish", "snapshot", "snapshot_write"))
+TABLE = MetricLabel("table", (SCANNED, *(str(table) for table in range(MAX_TABLES))))
+INDEX_PART = MetricLabel("part", ("tables", "sketches", "rows", "memtable", "released"))
+STATE_PART = MetricLabel("part", ("rows_and_chains", "clusters", "directory", "page_store"))
+SIZE = MetricLabel("size", (*SIZES.values(), LARGER))
+MEMORY = MetricLabel("kind", ("own", "mapped"))
+VERSION, RECIPE, POLICY = (MetricLabel(name, bound="one a process") for name in ("version", "recipe", "policy"))
+SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 300, 1800)
+ANSWER_SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 2, 10)
+SIMILARITIES = tuple(step / 20 for step in range(10, 21))
+DISTANCES = tuple(range(17))
+
+
+class Metrics:
+    """The counters, gauges and histograms of one process, in a registry of their own.
+
+    A gauge without a series, or a counter at 0, belongs to a role that does not run here.
+    """
+
+    def __init__(self, prefix: str = "") -> None:
+        """`prefix`: the prefix of the topics that this process publishes to. It becomes a label of every series, so
+        that judges of one log are told apart. Empty: no such label."""
+        make = self._registry = Registry()
+        self._exposed = LabellingRegistry(make.collectors, {PREFIX_LABEL: prefix} if prefix else {})
+        self.registry = make.collectors
+        self._flow(make)
+        self._log(make)
+        self._state(make)
+        self._quality(make)
+        self._process(make)
+
+    def _flow(self, make: Registry) -> None:
+        """Pages in, verdicts out, and how long that takes."""
+        self.pages = make.counter("pages_consumed", "pages", "Records of `pages` that were read.")
+        self.page_bytes = make.counter("consumed_bytes", "bytes", "Values of the pages that were read.")
+        self.verdicts = make.counter("verdicts", "verdicts", "Verdicts committed, by kind.", VERDICT)
+        self.dead_letters = make.counter(
+            "dead_letters", "pages", "Unreadable pages sent to `dead-letters`, by reason.", DEAD_REASON
+        )
+        self.key_differs = make.counter(
+            "key_differs", "pages", "Pages whose record key and `id` differ; the key counts."
+        )
+        self.set_aside = make.counter(
+            "pages_set_aside",
+            "pages",
+            "Pages not extracted, since too many of their host took too long.",
+        )
+        self.texts_cut = make.counter(
+            "texts_cut", "pages", "Texts longer than the recipe reads; their beginning counts."
+        )
+        self.source_lag = make.gauge(
+            "source_lag_pages", "pages", "Offsets of `pages` not yet read, by partition.", PARTITION
+        )
+        self.source_lag_seconds = make.gauge(
+            "source_lag_seconds",
+            "seconds",
+            "The longest that a page may wait to be read: since the one before it came; 0 where none waits.",
+            PARTITION,
+        )
+        self.whole_latency = make.histogram(
+            "end_to_end_latency_seconds",
+            "seconds",
+            "From a page's record in `pages` (its timestamp) to the commit of its verdict.",
+            SECONDS,
+        )
+        self.page_latency = make.histogram(
+            "frame_latency_seconds",
+            "seconds",
+            "From a page's record in `pages` (its timestamp) to the acknowledgement of its frame, the first part.",
+            SECONDS,
+        )
+        self.latency = make.histogram(
+            "verdict_latency_seconds",
+            "seconds",
+            "From a page's frame in the log to the commit of its verdict, the second part.",
+            SECONDS,
+        )
+        self.query_seconds = make.histogram(
+            "query_seconds",
+            "seconds",
+            "Time of an answer of the role `query`, by what was asked.",
+            ANSWER_SECONDS,
+            ASKED,
+        )
+        self.batch = make.histogram(
+            "batch_seconds", "seconds", "Time a batch spent in a stage; `_sum` is the stage's time.", SECONDS, STAGE
+        )
+
+    def _log(self, make: Registry) -> None:
+        """The log, its one order, and who works on it."""
+        self.frames = make.counter("frames_accepted", "frames", "Frames of the log that counted.")
+        self.frames_ignored = make.counter(
+            "frames_ignored", "frames", "Frames of the log that did not count, by reason.", IGNORED_REASON
+        )
+        self.transactions = make.counter(
+            "transactions",
+            "transactions",
+            "Attempts to publish, by result; `found`: committed although its end was not seen, `fenced`: another "
+            "judge, or its own time, ended it.",
+            RESULT,
+        )
+        self.restarts = make.counter(
+            "delivery_restarts", "restarts", "Times a failed delivery made the fingerprinter start again."
+        )
+        self.rebalances = make.counter(
+            "rebalances", "rebalances", "Times that partitions of `pages` came to this process or went."
+        )
+        self.elections_lost = make.counter(
+            "elections_lost", "elections", "Times that this judge was elected and then no longer."
+        )
+        self.elected = make.gauge(
+            "role_elected", "1 or 0", "1 where this process's judge is the elected one, 0 on standby.", ELECTED
+        )
+        self.gaps = make.gauge(
+            "source_gaps", "partitions", "Source partitions with an open gap before the log's frames."
+        )
+        self.position = make.gauge("log_position", "frame", "Next frame of the log that the judge reads.")
+        self.published = make.gauge("published_position", "frame", "Next frame whose verdicts are not committed.")
+        self.ordinal = make.gauge("next_ordinal", "ordinal", "The number that the next accepted page will have.")
+        self.source_position = make.gauge(
+            "source_position", "offset", "Next offset of `pages` that the judge has not accepted.", PARTITION
+        )
+        self.log_lag_seconds = make.gauge(
+            "log_lag_seconds",
+            "seconds",
+            "Age of the frame that was judged last, while there are frames to read; 0 at the log's end.",
+        )
+        self.replay_remaining = make.gauge(
+            "replay_remaining_frames",
+            "frames",
+            "Frames below the published position that are not yet judged, at a start or on standby.",
+        )
+        self.log_begins = make.gauge("log_first_frame", "frame", "First frame that the log still has.")
+        self.retention = make.gauge(
+            "retention_margin_seconds",
+            "seconds",
+            "Until the log's retention takes the first frame that a restart would need; +Inf where it keeps all.",
+        )
+        self.retention.set(float("inf"))
+        self.unfit = make.gauge(
+            "topic_settings_unfit",
+            "settings",
+            "Settings of a topic that endanger what the service promises; the log and `status` name them.",
+            TOPIC,
+        )
+
+    def _state(self, make: Registry) -> None:
+        """What the judge holds, and what of it is kept."""
+        self.live_pages = make.gauge("live_pages", "pages", "Pages that a new page is compared with.")
+        self.entries = make.gauge("index_entries", "entries", "Distinct entries of the index.")
+        self.segments = make.gauge("index_segments", "segments", "Sealed segments of the index.")
+        self.index_bytes = make.gauge(
+            "index_bytes", "bytes", "Held by the index, in memory or mapped, by part.", INDEX_PART
+        )
+        self.table_entries = make.gauge(
+            "index_table_entries", "entries", "Entries of sealed segments, by permuted table.", TABLE
+        )
+        self.table_bytes = make.gauge(
+            "index_table_bytes", "bytes", "Held by each permuted table with its directory.", TABLE
+        )
+        self.state_bytes = make.gauge(
+            "state_bytes", "bytes", "Held by the judge beside the index, by part.", STATE_PART
+        )
+        self.stream_time = make.gauge(
+            "stream_time_timestamp_seconds", "seconds since 1970", "The largest time of a page so far."
+        )
+        self.window = make.gauge("window_seconds", "seconds", "The window that is set; 0 for none.")
+        self.window_span = make.gauge(
+            "window_span_seconds",
+            "seconds",
+            "From the oldest bucket of the index to stream time; 0 without a window.",
+        )
+        self.snapshot_age = make.gauge(
+            "snapshot_age_seconds",
+            "seconds",
+            "Since the newest snapshot of the judge's state; not a number without one, 0 without --state.",
+        )
+        self.state_damaged = make.gauge(
+            "state_damaged_files", "files", "Files of damaged snapshots, kept in the state's folder `damaged`."
+        )
+        self.state_verified_bytes = make.counter(
+            "state_verified_bytes",
+            "bytes",
+            "Bytes of the state's files that were verified again in the background.",
+        )
+        self.state_verified = make.gauge(
+            "state_verified_timestamp_seconds",
+            "seconds since 1970",
+            "When all files of the state were last verified again; 0 before the first time.",
+        )
+        self.snapshot_position = make.gauge(
+            "snapshot_position", "frame", "First frame that a restart would need: the newest snapshot's, else 0."
+        )
+
+    def _quality(self, make: Registry) -> None:
+        """What the verdicts are like. Shares are computed from `simstream_verdicts_total`."""
+        self.similarity = make.histogram(
+            "similarity_ratio", "ratio", "Similarity of near duplicates to the page that they name.", SIMILARITIES
+        )
+        self.distance = make.histogram(
+            "hamming_distance",
+            "bits that differ",
+            "Distance of near duplicates to the page that they name.",
+            DISTANCES,
+        )
+        self.candidates = make.counter(
+            "candidates", "entries", "Entries within the distance, before the sketch decided."
+        )
+        self.rejected = make.counter(
+            "candidates_rejected",
+            "entries",
+            "Those of them that the sketch or the rule for short pages rejected.",
+        )
+        self.clusters = make.gauge("clusters", "clusters", "Live clusters, by how many live pages they have.", SIZE)
+        self.largest_cluster = make.gauge(
+            "largest_cluster_pages",
+            "pages",
+            "Live pages of the largest cluster; the log names clusters out of proportion.",
+        )
+        self.largest_share = make.gauge(
+            "largest_cluster_ratio", "ratio", "The largest cluster's share in all live pages."
+        )
+
+    def _process(self, make: Registry) -> None:
+        """This process, beside `process_*` of the client library (CPU, files, start)."""
+        self.last_poll = make.gauge(
+            "last_poll_timestamp_seconds", "seconds since 1970", "When a role's loop last turned.", ROLE
+        )
+        self.ready = make.gauge("ready", "1 or 0", "1 where this process is replayed and connected.")
+        self._memory = make.gauge(
+            "memory_bytes", "bytes", "Memory of this process: its own, and mapped from files.", MEMORY
+        )
+        self._memory_limit = make.gauge(
+            "memory_limit_bytes", "bytes", "What the container or the machine has for it."
+        )
+        self._memory_limit.set_function(memory.limit)
+        self.info = make.gauge("info", "1", "Version, recipe and policy in force.", VERSION, RECIPE, POLICY)
+        ProcessCollector(registry=self.registry)
+
+    @property
+    def described(self) -> list[MetricDescription]:
+        """All of them, in the order of the README's table."""
+        return self._registry.described
+
+    def describe(self, version: str, recipe: str, recipe_id: str, policy_id: str, window_ms: int | None) -> None:
+        """Say what is in force."""
+        self.info.labels(version, f"{recipe} {recipe_id}", policy_id).set(1)
+        self.window.set((window_ms or 0) / 1000)
+
+    def forget(self, partition: int) -> None:
+        """A partition is no longer read here."""
+        for gauge in (self.source_lag, self.source_lag_seconds):
+            with contextlib.suppress(KeyError):
+                gauge.remove(str(partition))
+
+    def text(self) -> bytes:
+        """The exposition that Prometheus scrapes."""
+        for kind, size in memory.held():
+            self._memory.labels(kind).set(size)
+        return generate_latest(self._exposed)
+
+
+class RisingCounter:
+    """Carries totals that others count over to a counter with one label, as they rise."""
+
+    def __init__(self, counter: Counter) -> None:
+        self._counter = counter
+        self._seen: dict[str, int] = {}
+
+    def follow(self, totals: Mapping[str, int]) -> None:
+        """Add what has come since the last call."""
+        for value, total in list(totals.items()):  # another thread may add to them
+            before = self._seen.get(value, 0)
+            if total > before:
+                self._counter.labels(value).inc(total - before)
+                self._seen[value] = total
+
+
+def cluster_sizes(sizes: Mapping[int, int]) -> dict[str, int]:
+    """How many clusters each class has, of how many there are by their number of pages."""
+    counts = dict.fromkeys(SIZE.values, 0)
+    for pages, clusters in sizes.items():
+        counts[next((name for most, name in SIZES.items() if pages <= most), LARGER)] += clusters
+    return counts

@@ -1,0 +1,80 @@
+"""Refuses HTML that would cost a tree builder far more than its size says, before a tree is built."""
+
+from __future__ import annotations
+
+from dataclasses import astuple, dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simstream.kernels.html.element_names import NAMES
+from simstream.kernels.html.markup import make_html, survey
+from simstream.kernels.html.open_elements import (
+    ATTRIBUTES,
+    CHOICES,
+    CLONES,
+    COUNTS,
+    DEEPEST,
+    LEVELS,
+    TAGS,
+    make_open,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class MarkupCounts:
+    """What a page asks of a tree builder; see `kernels.open_elements.Open`."""
+
+    tags: int
+    depth: int
+    levels: int
+    clones: int
+    attributes: int
+    choices: int
+
+
+LIMITS: Final = MarkupCounts(
+    tags=400_000, depth=1_000, levels=100_000, clones=1_000, attributes=500, choices=10_000_000
+)
+"""Beyond these a page is refused; of 537 real pages none came to a third of one. Browsers stop at depth 512."""
+SLOPES: Final = MarkupCounts(tags=0, depth=0, levels=50_000, clones=125, attributes=0, choices=300_000)
+"""So much more of each is allowed for every thousand tags."""
+_SENTENCES: Final = {
+    TAGS: f"has more than {LIMITS.tags:,} tags",
+    DEEPEST: f"nests deeper than {LIMITS.depth:,} elements",
+    LEVELS: f"has its elements on average more than {SLOPES.levels // 1000} sections deep",
+    CLONES: "leaves formatting unclosed that would be opened again and again",
+    ATTRIBUTES: f"has a tag with more than {LIMITS.attributes} attributes",
+    CHOICES: "has a list of more options than are read, some 3,000",
+}
+
+
+def _array(counts: MarkupCounts) -> NDArray[np.int64]:
+    return np.array(astuple(counts), np.int64)
+
+
+_NO_LIMITS: Final = np.full(len(astuple(LIMITS)), 1 << 60)
+_NO_SLOPES: Final = np.zeros_like(_NO_LIMITS)
+_LIMITS, _SLOPES = _array(LIMITS), _array(SLOPES)
+
+
+def refusal(html: bytes) -> str:
+    """Why this HTML is not worth parsing: a sentence for the dead letter; empty where it is.
+
+    `html` is in UTF-8, or in a character set for which `is_ascii_based` holds. Holds no GIL while it counts.
+    """
+    state = make_open(LIMITS.depth)
+    survey(make_html(html), NAMES, _LIMITS, _SLOPES, state)
+    counts = state.num[:COUNTS]
+    over = counts > _LIMITS + _SLOPES * counts[TAGS] // 1000
+    if not over.any():
+        return ""
+    return f"the HTML {_SENTENCES[int(over.argmax())]}"
+
+
+def count(html: bytes, depth: int = 100_000) -> MarkupCounts:
+    """All counts of this HTML, without limits but that of the `depth`."""
+    state = make_open(depth)
+    survey(make_html(html), NAMES, _NO_LIMITS, _NO_SLOPES, state)
+    return MarkupCounts(*state.num[:COUNTS].tolist())

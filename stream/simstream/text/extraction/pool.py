@@ -1,0 +1,235 @@
+"""Processes that extract HTML in batches of pages; a page that kills or hangs its process costs itself alone."""
+
+from __future__ import annotations
+
+import queue
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
+
+from simstream.closing import Closing
+from simstream.text.extraction.extract import ExtractedText, binary_kind, extract_one
+from simstream.text.extraction.process import PATIENCE, ExtractionProcess
+from simstream.text.extraction.slow_hosts import REST_S, SlowHosts
+from simstream.text.extraction.worker import ExtractionRequest
+
+TIMEOUT_S: Final = 2.0
+"""What a page may cost by default, in seconds of CPU."""
+MEMORY_BYTES: Final = 512 << 20
+"""Memory of one process, at most, by default: more than ten times what it needs for 4 MB of HTML."""
+BATCH_PAGES: Final = 16
+BATCH_BYTES: Final = 1 << 20
+"""A process is asked for at most so many pages at once; one page always fits."""
+Item = tuple[bytes | str, str]
+
+
+class ExtractionPool(Closing):
+    """Extracts batches of pages in up to `workers` processes; 0 means in this one, without any protection.
+
+    HTML that is not worth its cost is refused before it is parsed (`text.markup`). Processes start when the first
+    HTML comes (about 0.1 s each). A page that takes more than `timeout` seconds of CPU, or kills its process twice
+    (also for want of `memory_bytes` of address space), is `extract_failed`. With a `clock`, pages of hosts that do
+    so again and again are set aside for a while (`text.slow_hosts`). No page is at fault where no process can be
+    started: that is tried again for half a minute. Holds one batch and its results a worker,
+    beside the caller's own. Thread-safe.
+    """
+
+    def __init__(
+        self,
+        workers: int = 1,
+        timeout: float = TIMEOUT_S,
+        memory_bytes: int = MEMORY_BYTES,
+        clock: Callable[[], float] | None = None,
+    ) -> None:
+        self._timeout = timeout
+        self._late = f"the extraction took longer than {timeout:g} seconds"
+        self._slow = SlowHosts(clock) if clock is not None else None
+        self._idle: queue.SimpleQueue[ExtractionProcess] = queue.SimpleQueue()
+        self._workers = [ExtractionProcess(timeout, memory_bytes) for _ in range(workers)]
+        for worker in self._workers:
+            self._idle.put(worker)
+        self._threads = ThreadPoolExecutor(workers, "extract") if workers > 1 else None
+        self._closed = threading.Event()
+        self._counting = threading.Lock()
+        self._extracted = self._set_aside = 0
+
+    @property
+    def extracted(self) -> int:
+        """How many pages have been answered so far: whether anything moves."""
+        return self._extracted
+
+    @property
+    def set_aside(self) -> int:
+        """How many pages were not even tried, for the sake of their host."""
+        return self._set_aside
+
+    def extract(self, items: Sequence[Item], urls: Sequence[str | None] | None = None) -> list[ExtractedText]:
+        """The text of each (raw, content_type), in order.
+
+        `urls`, one for each item, name the hosts. Raises ExtractionNotStarted, and ValueError once the pool is
+        closed.
+        """
+        if self._closed.is_set():
+            raise ValueError("the extraction pool is closed")
+        urls = [None] * len(items) if urls is None else urls
+        batches = [
+            _Batch(items[start:end], urls[start:end]) for start, end in _batches(items, max(1, len(self._workers)))
+        ]
+        if self._threads is None or len(batches) < 2:
+            done = [self._answer(batch) for batch in batches]
+        else:
+            done = list(self._threads.map(self._answer, batches))
+        return [found for some in done for found in some]
+
+    def pids(self) -> list[int]:
+        """The processes that can be asked now."""
+        return [pid for worker in self._workers if (pid := worker.pid)]
+
+    def close(self) -> None:
+        """End the processes; what is being extracted comes to `extract_failed`. May be called twice."""
+        self._closed.set()
+        for worker in self._workers:
+            worker.end()
+        if self._threads is not None:
+            self._threads.shutdown(wait=True, cancel_futures=True)
+
+    def _answer(self, batch: _Batch) -> list[ExtractedText]:
+        """Answer what needs no process, and ask one for the rest."""
+        for i, (raw, content_type) in enumerate(batch.items):
+            if content_type.lower().startswith("text/plain"):
+                batch.done[i] = _guarded(raw, content_type)
+            elif self._rests(batch.urls[i]):
+                self._put_aside(batch, i)
+            else:
+                request = _request(raw, content_type)
+                if isinstance(request, ExtractedText):
+                    batch.done[i] = request
+                elif self._workers:
+                    batch.asked[i] = request
+                else:
+                    batch.done[i] = _guarded(raw, content_type)
+        self._count(len(batch.items) - len(batch.asked))
+        if batch.asked:
+            worker = self._idle.get()
+            try:
+                self._ask(worker, batch)
+            finally:
+                self._idle.put(worker)
+        return [found for found in batch.done if found is not None]
+
+    def _ask(self, worker: ExtractionProcess, batch: _Batch) -> None:
+        """Ask until all pages are answered. Only the page that was being worked on can be at fault.
+
+        But for want of CPU time it is tried again: others may kill or freeze a process, but hardly twice.
+        """
+        suspect = -1
+        while failure := self._exchange(worker, batch):
+            page = next(iter(batch.asked))
+            if self._closed.is_set():
+                for i in list(batch.asked):
+                    self._fail(batch, i, "the extraction was stopped")
+            elif failure == self._late or page == suspect:
+                self._fail(batch, page, failure)
+                self._note_failure(batch, page)
+            else:
+                suspect = page
+
+    def _exchange(self, worker: ExtractionProcess, batch: _Batch) -> str:
+        """Send what is asked, and take the answers as they come; empty if all have come, else what is wrong."""
+        if not batch.asked:
+            return ""
+        try:
+            worker.start()
+            for i, found in zip(list(batch.asked), worker.ask(list(batch.asked.values())), strict=True):
+                batch.done[i] = found
+                del batch.asked[i]
+                self._count(1)
+        except TimeoutError:
+            worker.stop()
+            return f"the extraction gave no answer for {PATIENCE * self._timeout:g} seconds"
+        except (OSError, ValueError):  # ValueError: another thread closed it, or it answers nonsense
+            code = worker.stop()
+            return (
+                self._late if code == -signal.SIGPROF else f"the extraction process died of it (exit code {code})"
+            )
+        return ""
+
+    def _fail(self, batch: _Batch, page: int, detail: str) -> None:
+        del batch.asked[page]
+        batch.done[page] = ExtractedText(None, "extract_failed", detail)
+        self._count(1)
+
+    def _note_failure(self, batch: _Batch, page: int) -> None:
+        """Hold it against the page's host, which may leave other pages of the batch untried."""
+        if self._slow is None:
+            return
+        self._slow.failed(batch.urls[page])
+        for i in list(batch.asked):
+            if self._rests(batch.urls[i]):
+                del batch.asked[i]
+                self._put_aside(batch, i)
+                self._count(1)
+
+    def _rests(self, url: str | None) -> bool:
+        return self._slow is not None and self._slow.rests(url)
+
+    def _put_aside(self, batch: _Batch, page: int) -> None:
+        what = f"pages of its host took too long again and again; they are tried again within {REST_S:g} seconds"
+        batch.done[page] = ExtractedText(None, "extract_failed", what)
+        with self._counting:
+            self._set_aside += 1
+
+    def _count(self, pages: int) -> None:
+        with self._counting:
+            self._extracted += pages
+
+
+class _Batch:
+    """Pages of one exchange: `done` has an answer for each in the end, `asked` those that wait for theirs."""
+
+    def __init__(self, items: Sequence[Item], urls: Sequence[str | None]) -> None:
+        self.items = items
+        self.urls = urls
+        self.done: list[ExtractedText | None] = [None] * len(items)
+        self.asked: dict[int, ExtractionRequest] = {}
+
+
+def _batches(items: Sequence[Item], workers: int) -> Iterator[tuple[int, int]]:
+    """Where batches begin and end: small enough to give every process two of them."""
+    most = max(1, min(BATCH_PAGES, -(-len(items) // (2 * workers))))
+    start, size = 0, 0
+    for i, (raw, _) in enumerate(items):
+        if i > start and (i - start == most or size + len(raw) > BATCH_BYTES):
+            yield start, i
+            start, size = i, 0
+        size += len(raw)
+    if items:
+        yield start, len(items)
+
+
+def _request(raw: bytes | str, content_type: str) -> ExtractionRequest | ExtractedText:
+    """What to ask of a process about this HTML, or why it is not worth asking."""
+    from simstream.text.decode import charset_of, decode, is_ascii_based
+    from simstream.text.extraction.markup import refusal
+
+    if isinstance(raw, bytes) and not is_ascii_based(raw, charset_of(content_type)):
+        if what := binary_kind(raw):
+            return ExtractedText(None, "binary", f"the value is not text but {what}")
+        raw, _ = decode(raw, charset_of(content_type), is_html=True)
+    is_text = isinstance(raw, str)
+    body = raw.encode("utf-8", "surrogatepass") if isinstance(raw, str) else raw
+    if refused := refusal(body):
+        what = "" if is_text else binary_kind(body)
+        if what:
+            return ExtractedText(None, "binary", f"the value is not text but {what}")
+        return ExtractedText(None, "extract_failed", refused)
+    return ExtractionRequest(body, is_text, content_type)
+
+
+def _guarded(raw: bytes | str, content_type: str) -> ExtractedText:
+    try:
+        return extract_one(raw, content_type)
+    except MemoryError:
+        return ExtractedText(None, "extract_failed", "there was not enough memory for the page")

@@ -1,0 +1,129 @@
+"""One process that extracts HTML, as its owner sees it: started, asked, stopped."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from socket import socketpair
+from typing import Final
+
+from simstream.errors import ExtractionNotStarted
+from simstream.text.extraction.extract import ExtractedText
+from simstream.text.extraction.worker import READY, ExtractionRequest, reader, receive_answer, send_requests
+
+PATIENCE: Final = 5
+"""A process that gives no answer for so many times a page's CPU time is taken for dead."""
+START_PATIENCE_S: Final = 30.0
+"""A start that fails is tried again after pauses, which grow and take so many seconds together."""
+_FIRST_PAUSE_S, _MAX_PAUSE_S = 0.1, 5.0
+_START_S = 60.0
+_BOOT = (
+    "import json,sys;sys.path[:]=json.loads(sys.argv.pop());"
+    "from simstream.text.extraction.worker import main;main()"
+)
+_KEPT = dict.fromkeys(("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_"), str(32 << 20))
+"""glibc's malloc: else a process gives its memory back after each page and gets it anew for the next, which takes a
+third of the time of a small page."""
+
+
+class ExtractionProcess:
+    """One process and the socket to it. Only `stop` and `end` are thread-safe."""
+
+    def __init__(self, timeout: float, memory_bytes: int) -> None:
+        self._timeout = timeout
+        self._memory_bytes = memory_bytes
+        self._process: subprocess.Popen[bytes] | None = None
+        self._is_ready = False
+        self._changing = threading.Lock()
+        self._ended = threading.Event()
+
+    @property
+    def pid(self) -> int:
+        """0 where no process can be asked."""
+        process = self._process
+        return process.pid if process is not None and self._is_ready else 0
+
+    def start(self) -> None:
+        """Start the process unless it runs. Raises ExtractionNotStarted, and an OSError once the pool is closed."""
+        if self._process is not None:
+            return
+        patience, pause = START_PATIENCE_S, _FIRST_PAUSE_S
+        while True:
+            try:
+                self._start()
+                return
+            except OSError as error:
+                code = self.stop()
+                if self._ended.wait(pause):
+                    raise
+                if patience <= 0:
+                    raise _not_started(error, code) from error
+                patience -= START_PATIENCE_S if isinstance(error, TimeoutError) else pause
+            pause = min(2 * pause, _MAX_PAUSE_S)
+
+    def ask(self, pages: Sequence[ExtractionRequest]) -> Iterator[ExtractedText]:
+        """The pages' answers as they come. Raises TimeoutError where one is late, another OSError after a death."""
+        send_requests(self._socket, pages)
+        for _ in pages:
+            yield receive_answer(self._answers)
+
+    def _start(self) -> None:
+        """Start the process and wait until it can be asked: that time is not the first page's. Raises OSError."""
+        with self._changing:
+            if self._ended.is_set():
+                raise ConnectionAbortedError("the pool is closed")
+            ours, theirs = socketpair()
+            with theirs:
+                try:
+                    self._process = self._open(theirs.fileno())
+                except OSError:
+                    ours.close()
+                    raise
+            self._socket, self._answers = ours, reader(ours)
+        self._socket.settimeout(_START_S)
+        if self._answers.read(1) != READY:
+            raise ConnectionResetError("the process ended before it was asked")
+        self._socket.settimeout(PATIENCE * self._timeout)
+        self._is_ready = True
+
+    def _open(self, descriptor: int) -> subprocess.Popen[bytes]:
+        numbers = [str(descriptor), str(self._memory_bytes), str(self._timeout)]
+        return subprocess.Popen(
+            [sys.executable, "-P", "-c", _BOOT, *numbers, json.dumps(sys.path)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, **_KEPT},
+            pass_fds=[descriptor],
+            process_group=0,  # a Ctrl-C is the owner's affair
+        )
+
+    def stop(self) -> int | None:
+        """Kill the process if there is one; returns its exit code."""
+        with self._changing:
+            process, self._process = self._process, None
+            self._is_ready = False
+            if process is None:
+                return None
+            process.kill()
+            self._answers.close()
+            self._socket.close()
+            return process.wait()
+
+    def end(self) -> None:
+        """Kill the process, and start none again."""
+        self._ended.set()
+        self.stop()
+
+
+def _not_started(error: OSError, code: int | None) -> ExtractionNotStarted:
+    ended = "" if code is None else f", exit code {code}"
+    return ExtractionNotStarted(
+        f"no process that extracts HTML can be started ({error.strerror or error}{ended})",
+        "raise the limit that is reached (file descriptors: `ulimit -n`; processes: `ulimit -u`; memory: "
+        "`extract.memory_bytes`), then start again",
+    )

@@ -1,0 +1,106 @@
+"""The process that takes HTML apart, and the few bytes that it and its owner speak over a socket.
+
+It is a fresh interpreter, never a fork: its owner has threads and Kafka clients. A request is some pages, and each
+page has an answer of its own as soon as it is done; nothing in either is ever executed, so a page that gets hold of
+this process gains nothing beyond it. `text/extraction/process` starts it, with the socket's descriptor, the limit
+of its memory in bytes and the seconds of CPU that a page may take.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import socket
+import struct
+import sys
+from collections.abc import Sequence
+from typing import BinaryIO, NamedTuple
+
+from simstream.text.extraction.extract import ExtractedText, extract_one
+
+READY = b"\x01"
+"""What the process says once it can be asked."""
+_COUNT = struct.Struct("<I")
+_PAGE = struct.Struct("<IIB")
+_ANSWER = struct.Struct("<iII")
+_OUT_OF_MEMORY = 3
+
+
+class ExtractionRequest(NamedTuple):
+    """One page on its way: its bytes as fetched, or UTF-8 (where `is_text`) in which lone surrogates may be."""
+
+    body: bytes
+    is_text: bool
+    content_type: str
+
+
+def send_requests(to: socket.socket, pages: Sequence[ExtractionRequest]) -> None:
+    """Send some pages at once."""
+    parts = [_COUNT.pack(len(pages))]
+    for page in pages:
+        kind = page.content_type.encode()
+        parts += _PAGE.pack(len(kind), len(page.body), page.is_text), kind, page.body
+    to.sendall(b"".join(parts))
+
+
+def receive_answer(source: BinaryIO) -> ExtractedText:
+    """Wait for the next page's answer; raises OSError where the other side is gone or late."""
+    text_size, reason_size, detail_size = _ANSWER.unpack(_exactly(source, _ANSWER.size))
+    text = _exactly(source, text_size).decode() if text_size >= 0 else None
+    if not reason_size:
+        return ExtractedText(text)
+    return ExtractedText(text, _exactly(source, reason_size).decode(), _exactly(source, detail_size).decode())
+
+
+def main() -> None:
+    """Answer requests until the owner closes its end or dies."""
+    descriptor, memory_bytes, timeout = int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3])
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    with socket.socket(fileno=descriptor) as owner, owner.makefile("rb") as source:
+        owner.sendall(READY)
+        try:
+            while True:
+                for raw, content_type in _receive_requests(source):
+                    # Ends the process, also where the owner itself is dead; time that others take does not count.
+                    signal.setitimer(signal.ITIMER_PROF, timeout)
+                    answer = _answer(extract_one(raw, content_type))
+                    signal.setitimer(signal.ITIMER_PROF, 0)
+                    owner.sendall(answer)
+        except OSError:
+            return
+        except MemoryError:
+            os._exit(_OUT_OF_MEMORY)  # what is left of this heap is nobody's to judge
+
+
+def _receive_requests(source: BinaryIO) -> list[tuple[bytes | str, str]]:
+    """All of them before the first is worked on: an owner that still sends would not hear the answer."""
+    (count,) = _COUNT.unpack(_exactly(source, _COUNT.size))
+    pages: list[tuple[bytes | str, str]] = []
+    for _ in range(count):
+        kind_size, body_size, is_text = _PAGE.unpack(_exactly(source, _PAGE.size))
+        content_type = _exactly(source, kind_size).decode()
+        body = _exactly(source, body_size)
+        pages.append((body.decode("utf-8", "surrogatepass") if is_text else body, content_type))
+    return pages
+
+
+def _answer(found: ExtractedText) -> bytes:
+    text = None if found.text is None else found.text.encode("utf-8", "replace")
+    reason, detail = found.reason.encode(), found.detail.encode("utf-8", "replace")
+    head = _ANSWER.pack(-1 if text is None else len(text), len(reason), len(detail))
+    return head + (text or b"") + reason + detail
+
+
+def _exactly(source: BinaryIO, size: int) -> bytes:
+    data = source.read(size)
+    if len(data) < size:
+        raise ConnectionResetError("the other side closed the socket")
+    return data
+
+
+def reader(of: socket.socket) -> BinaryIO:
+    """What answers are received from; it reads ahead."""
+    return of.makefile("rb")

@@ -1,0 +1,342 @@
+"""The fingerprinter: pages or texts in, fingerprints and sketches out, by one recipe."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+from zlib import crc32
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from simstream.closing import Closing
+from simstream.kernels.jit import sources_digest
+from simstream.kernels.text.fingerprint import (
+    FingerprintResult,
+    FingerprintWork,
+    RecipeRules,
+    fingerprint_batch,
+    make_result,
+    make_work,
+    weigh_page,
+)
+from simstream.kernels.text.fold import fold_utf8
+from simstream.kernels.text.frequencies import WordCounts, count_batch, count_variants, make_counts, with_more_room
+from simstream.kernels.text.modes import ACCURATE, FULL, SEARCH
+from simstream.kernels.text.simhash import DistinctWords
+from simstream.kernels.text.trie import Points
+from simstream.kernels.text.variants import (
+    FNV1,
+    JENKINS,
+    MMH3,
+    RecipeVariant,
+    find_words,
+    fingerprint_variants,
+    weigh_words,
+)
+from simstream.kernels.text.words import PageWords
+from simstream.model import REASONS, U64, FingerprintColumns, Page, PageKind
+from simstream.secret import Secret
+from simstream.text import dictionary, probes, weights
+from simstream.text import unicode_tables as tables
+from simstream.text.dictionary import Mode
+from simstream.text.extraction.extract import extract_one
+from simstream.text.extraction.markup import refusal
+from simstream.text.extraction.pool import MEMORY_BYTES, TIMEOUT_S, ExtractionPool
+from simstream.text.extraction.prose import prose
+from simstream.text.recipe import Recipe, recipe_id
+from simstream.text.tags import heaviest_tags
+from simstream.text.user_words import WordChange, read_changes
+
+_REASON_NUMBER: Final = {reason: number for number, reason in enumerate(REASONS)}
+
+
+class Fingerprinter(Closing):
+    """Applies one recipe. Thread-safe: several threads may call any method at once; kernels hold no GIL.
+
+    `cache` is a folder for what is built once (dictionary, weights); `workers` is the number of processes for
+    HTML, which start with the first HTML page and get `timeout_s` seconds of CPU a page and `memory_bytes` each;
+    0: in this process. With a `clock` (seconds), hosts of slow pages rest, see `text.slow_hosts`. `say` hears a
+    sentence before work that takes seconds. `secret` places words in tables, by default that of the process; no
+    result depends on it. Construction costs about 0.1 s where everything is cached, else half a minute.
+    `recipe_id` is the recipe's id, `sketch_words` the number of 64-bit words of a sketch. Raises InputMissing
+    without jieba's tables.
+    """
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        cache: Path,
+        *,
+        workers: int = 1,
+        timeout_s: float = TIMEOUT_S,
+        memory_bytes: int = MEMORY_BYTES,
+        clock: Callable[[], float] | None = None,
+        say: Callable[[str], None] | None = None,
+        secret: Secret | None = None,
+    ) -> None:
+        self.recipe = recipe
+        self.sketch_words = recipe.sketch_bits // 64
+        if say is not None and not compiled(cache):
+            say("compiling kernels and building tables, once: half a minute, or more on a busy machine")
+        self._dictionary = dictionary.load(cache, changes_of(recipe))
+        self._weights = weights.load(recipe, self._dictionary, cache, secret)
+        self._rules = RecipeRules(
+            np.uint64(recipe.seed), recipe.hmm, recipe.min_words, recipe.sketch_characters, recipe.top
+        )
+        self._variant = _variant(recipe)
+        self._kernel = fingerprint_batch
+        self._pool = ExtractionPool(workers, timeout_s, memory_bytes, clock)
+        self.recipe_id = self._identify()
+        _mark_compiled(cache)
+
+    @property
+    def pages_extracted(self) -> int:
+        """How many pages have been extracted, or failed: it grows during a call, too."""
+        return self._pool.extracted
+
+    @property
+    def pages_set_aside(self) -> int:
+        """How many pages were `extract_failed` at once, because their host's pages had been too slow."""
+        return self._pool.set_aside
+
+    def columns(self, pages: Sequence[Page]) -> FingerprintColumns:
+        """Fingerprint pages, one row each.
+
+        Changes the pages: HTML gives way to its `text`; `kind`, `reason` and `detail` of those that turn out
+        unreadable or too short are set, and `cut` of those that were too long. Raises ValueError once closed.
+        """
+        utf8, offsets = self._encoded(pages)
+        result = self._fingerprint_pages(pages, utf8, offsets)
+        for i in np.flatnonzero(result.words < self.recipe.min_words).tolist():
+            if pages[i].kind == PageKind.READABLE:
+                pages[i].kind, pages[i].reason = PageKind.TOO_SHORT, "few_words"
+        return _to_columns(pages, result)
+
+    def count(self, pages: Sequence[Page]) -> WordCounts:
+        """In how many of the pages each word occurs; pages of too few words are not counted.
+
+        Changes the pages as `columns` does. Raises ValueError once closed.
+        """
+        utf8, offsets = self._encoded(pages)
+        longest, n = int(np.diff(offsets).max(initial=0)), len(utf8)
+        known = (utf8, offsets, self._weights.lexicon, self._dictionary.trie, self._dictionary.hmm, self._rules)
+        room = (n // 16 + 64, n // 2 + 1024, 1 << max(12, (n // 8).bit_length()))
+        counts, page = make_counts(*room, self._weights.lexicon.secret), 0
+        while True:
+            work = make_work(longest, 0)
+            if self._variant is None:
+                page = count_batch(*known, work, counts, page)
+            else:
+                page = count_variants(*known, self._variant, work, counts, page)
+            if page == len(pages):
+                return counts
+            counts = with_more_room(counts)
+
+    def texts(self, texts: Sequence[str]) -> tuple[U64, U64, NDArray[np.uint32]]:
+        """Fingerprints (n,), sketches (n, sketch_words) and distinct words (n,) of n texts.
+
+        A text with fewer words than the recipe asks for has fingerprint and sketch 0.
+        """
+        parts = [self._encode(text)[0] for text in texts]
+        return self._run(*_join(parts), self._rules)
+
+    def tokens(self, text: str, mode: Mode | None = None, hmm: bool | None = None) -> list[str]:
+        """jieba's tokens of the folded text, by the recipe's mode and HMM or others; in accurate mode they are that
+        text again when joined."""
+        utf8 = np.frombuffer(text.encode("utf-8", "surrogatepass"), np.uint8)
+        points = np.empty(len(utf8), np.uint32)
+        n = fold_utf8(utf8, 0, len(utf8), self._weights.lexicon.fold, points)
+        folded = points[:n].tobytes().decode("utf-32-le")
+        use_hmm = self.recipe.hmm if hmm is None else hmm
+        return dictionary.tokens(folded, self._dictionary, use_hmm, mode or self.recipe.mode)
+
+    def tags(self, text: str, top: int) -> list[str]:
+        """The `top` words that jieba's `extract_tags` takes for what the text is about, the heaviest first."""
+        return heaviest_tags(dictionary.tokens(text, self._dictionary, self.recipe.hmm), top)
+
+    def weighted(self, text: str) -> list[tuple[str, int, float]]:
+        """The distinct words, casefolded, each with its occurrences and its weight in this text.
+
+        By falling weight; equal ones in the order of the text. Reads as much of it as counts for a fingerprint.
+        """
+        points, found, distinct, n = self._weigh(np.frombuffer(self._encode(text)[0], np.uint8))
+        lower = (self._weights.lexicon.traits[points % tables.POINTS] & 0x1FFFFF).tobytes()
+        first = distinct.first[:n]
+        spans = zip(found.start[first].tolist(), found.end[first].tolist(), strict=True)
+        words = [lower[4 * start : 4 * end].decode("utf-32-le") for start, end in spans]
+        scaled = (distinct.weight[:n] / weights.ONE).tolist()
+        rows = list(zip(words, distinct.times[:n].tolist(), scaled, strict=True))
+        return sorted(rows, key=lambda row: -row[2])
+
+    def _weigh(self, utf8: NDArray[np.uint8]) -> tuple[Points, PageWords, DistinctWords, int]:
+        """The words of one page, the distinct ones that weigh something, and how many these are."""
+        work, lexicon = make_work(len(utf8), 0), self._weights.lexicon
+        tables_of = (lexicon, self._dictionary.trie, self._dictionary.hmm, self._rules)
+        if self._variant is None:
+            n = weigh_page(utf8, *tables_of, work)
+            return work.points[: len(utf8)], work.words, work.distinct, n
+        points, found, m, _ = find_words(utf8, *tables_of, self._variant, work)
+        return points, found, *weigh_words(found, m, lexicon)
+
+    def close(self) -> None:
+        """End the extraction processes. May be called twice."""
+        self._pool.close()
+
+    def _identify(self) -> str:
+        """The recipe's id; runs, and so compiles, the kernels."""
+        refusal(probes.HTML if isinstance(probes.HTML, bytes) else probes.HTML.encode())
+        extracted = extract_one(probes.HTML, "text/html")
+        texts = [*probes.TEXTS, self.counting(extracted.text, "text/html") or extracted.reason]
+        utf8, offsets = _join([text.encode("utf-8", "surrogatepass") for text in texts])
+        result = self._run(utf8, offsets, self._rules._replace(min_words=1))
+        output = b"".join(array.tobytes() for array in result)
+        digests = (tables.digest(self.recipe.script), self._weights.digest, self._dictionary.key)
+        return recipe_id(self.recipe, digests, output)
+
+    def _encoded(self, pages: Sequence[Page]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+        """Extract and gather."""
+        self._extract(pages)
+        return self._gather(pages)
+
+    def _extract(self, pages: Sequence[Page]) -> None:
+        """Give readable pages that hold `raw` their text, or say why there is none."""
+        waiting = [p for p in pages if p.kind == PageKind.READABLE and p.text is None]
+        raws = [(p.raw if p.raw is not None else "", p.content_type) for p in waiting]
+        urls = [p.url for p in waiting]
+        for page, extracted in zip(waiting, self._pool.extract(raws, urls) if raws else (), strict=True):
+            page.text, page.raw = self.counting(extracted.text, page.content_type), None
+            if extracted.text is None:
+                page.kind, page.reason, page.detail = PageKind.UNREADABLE, extracted.reason, extracted.detail
+
+    def counting(self, text: str | None, content_type: str) -> str | None:
+        """What counts of a text that was extracted from this type of content; plain text counts as it is."""
+        if text is None or self.recipe.extract == "main" or content_type.lower().startswith("text/plain"):
+            return text
+        return prose(text)
+
+    def _gather(self, pages: Sequence[Page]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+        """The UTF-8 of readable pages, cut to what counts, and where each begins; nothing for the others."""
+        parts = []
+        for page in pages:
+            if page.kind == PageKind.READABLE and page.text is not None:
+                part, page.cut = self._encode(page.text)
+                parts.append(part)
+            else:
+                parts.append(b"")
+        return _join(parts)
+
+    def _encode(self, text: str) -> tuple[bytes, bool]:
+        """UTF-8 of at most `max_text_bytes`, cut at a character, and whether it was cut."""
+        limit = self.recipe.max_text_bytes
+        data = text[: limit + 1].encode("utf-8", "surrogatepass")
+        if len(data) <= limit:
+            return data, False
+        end = limit
+        while data[end] & 0xC0 == 0x80:
+            end -= 1
+        return data[:end], True
+
+    def _fingerprint_pages(
+        self, pages: Sequence[Page], utf8: NDArray[np.uint8], offsets: NDArray[np.int64]
+    ) -> FingerprintResult:
+        """As `_run`, but a page that the kernel fails over costs only itself."""
+        try:
+            return self._run(utf8, offsets, self._rules)
+        except Exception:  # noqa: BLE001 - whatever it was: the culprit is found page by page, and named there
+            result = make_result(len(pages), self.recipe.sketch_bits)
+        for i, page in enumerate(pages):
+            try:
+                one = self._run(utf8[offsets[i] : offsets[i + 1]], offsets[i : i + 2] - offsets[i], self._rules)
+            except Exception as error:  # noqa: BLE001 - the page's dead letter says what it was
+                page.kind, page.reason = PageKind.UNREADABLE, "kernel_error"
+                page.detail = f"the kernel failed over this page ({type(error).__name__}: {error})"
+                continue
+            result.fingerprints[i], result.sketches[i], result.words[i] = (column[0] for column in one)
+        return result
+
+    def _run(self, utf8: NDArray[np.uint8], offsets: NDArray[np.int64], rules: RecipeRules) -> FingerprintResult:
+        """One kernel call over n pages, with working memory of its own."""
+        longest = int(np.diff(offsets).max(initial=0))
+        work: FingerprintWork = make_work(longest, self.recipe.sketch_bits)
+        result = make_result(len(offsets) - 1, self.recipe.sketch_bits)
+        known = (utf8, offsets, self._weights.lexicon, self._dictionary.trie, self._dictionary.hmm, rules)
+        if self._variant is None:
+            self._kernel(*known, work, result)
+        else:
+            fingerprint_variants(*known, self._variant, work, result)
+        return result
+
+
+def changes_of(recipe: Recipe) -> tuple[WordChange, ...]:
+    """The changes to jieba's dictionary, folded as texts are: what they are folded to is what can be found."""
+    changes = read_changes(recipe.user_dictionaries, recipe.add_words, recipe.remove_words)
+    return tuple(WordChange(tables.fold_text(word, recipe.script), frequency) for word, frequency in changes)
+
+
+def _variant(recipe: Recipe) -> RecipeVariant | None:
+    """What the recipe asks of the kernels beside the fused one; None where that one does all."""
+    asked = RecipeVariant(
+        {"accurate": ACCURATE, "search": SEARCH, "full": FULL}[recipe.mode],
+        recipe.least_chars,
+        {"mmh3": MMH3, "fnv1": FNV1, "jenkins": JENKINS}[recipe.hash],
+        recipe.shingle_words if recipe.features == "shingles" else 0,
+        bool(recipe.ties),
+    )
+    return None if asked == RecipeVariant(ACCURATE, 1, MMH3, 0, False) else asked
+
+
+def compiled(cache: Path) -> bool:
+    """Whether these kernels were compiled before by someone with this cache folder: a hint, no promise."""
+    return _mark(cache).exists()
+
+
+def _mark(cache: Path) -> Path:
+    """Named also by where the kernels lie: a second installation has none yet, though it may share the cache."""
+    python = f"{sys.version_info.major}.{sys.version_info.minor}"
+    place = crc32(os.fsencode(str(fingerprint_batch.stats.cache_path)))
+    return cache / f"kernels-{sources_digest()}-{numba.__version__}-{python}-{place:08x}"
+
+
+def _mark_compiled(cache: Path) -> None:
+    with contextlib.suppress(OSError):  # without the mark it only says so again
+        cache.mkdir(parents=True, exist_ok=True)
+        _mark(cache).touch()
+
+
+def _join(parts: list[bytes]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """All parts in one array, and n + 1 offsets."""
+    offsets = np.zeros(len(parts) + 1, np.int64)
+    np.cumsum([len(part) for part in parts], out=offsets[1:])
+    return np.frombuffer(bytearray().join(parts), np.uint8), offsets
+
+
+def _blob(parts: list[bytes]) -> tuple[bytes, NDArray[np.uint32]]:
+    """Strings one after another, and where each ends."""
+    return b"".join(parts), np.cumsum([len(part) for part in parts], dtype=np.uint32)
+
+
+def _to_columns(pages: Sequence[Page], result: FingerprintResult) -> FingerprintColumns:
+    n = len(pages)
+    ids, id_ends = _blob([page.id.encode() for page in pages])
+    urls, url_ends = _blob([page.url.encode() if page.url else b"" for page in pages])
+    identities = b"".join([page.identity for page in pages])
+    return FingerprintColumns(
+        offset=np.fromiter((page.offset for page in pages), np.int64, n),
+        kind=np.fromiter((page.kind for page in pages), np.uint8, n),
+        reason=np.fromiter((_REASON_NUMBER[page.reason] for page in pages), np.uint8, n),
+        time=np.fromiter((page.time for page in pages), np.int64, n),
+        identity=np.frombuffer(identities, np.uint64).reshape(n, 2),
+        fingerprint=result.fingerprints,
+        sketch=result.sketches,
+        words=result.words,
+        id_ends=id_ends,
+        url_ends=url_ends,
+        ids=ids,
+        urls=urls,
+    )

@@ -1,0 +1,297 @@
+"""Recipes: all that leads from bytes to fingerprint and sketch; the presets; and recipe ids."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from hashlib import blake2b
+from typing import Any, Final, Literal
+
+import msgspec
+
+from simstream.errors import SettingsError
+from simstream.text.word_lists import SHIPPED, content_digest
+
+Script = Literal["as-is", "simplified"]
+TF_CAP: Final = 4095
+"""Occurrences of a word in a page beyond this many count as this many, unless a recipe says otherwise."""
+MAX_WEIGHT: Final = 1000.0
+MAX_RUN: Final = 16
+MAX_DISTANCE: Final = 16
+"""What the index can do: its `MAX_DISTANCE`, which is not imported because that takes numpy."""
+MAX_WORDS: Final = 1 << 20
+MAX_SHINGLE_WORDS: Final = 32
+MIN_TEXT_BYTES: Final = 64
+MAX_TEXT_BYTES: Final = 1 << 28
+_UNSEEN: Final = frozenset({"name", "distance", "similarity", "short_words", "short_distance", "short_similarity"})
+"""Settings that change no fingerprint."""
+FILES: Final = frozenset({"idf_file", "stop_words", "user_dictionaries"})
+"""Settings that name files: what counts for the id is what the files hold."""
+_NEUTRAL: Final[dict[str, Any]] = {
+    "tf_cap": TF_CAP,
+    "weight_cap": MAX_WEIGHT,
+    "number_step": 0.0,
+    "default_step": 0.0,
+    "sketch_characters": 0,
+    "top": 0,
+    "idf_file": None,
+    "stop_words": (),
+    "mode": "accurate",
+    "user_dictionaries": (),
+    "add_words": (),
+    "remove_words": (),
+    "least_chars": 1,
+    "script": "as-is",
+    "features": "words",
+    "shingle_words": 4,
+    "hash": "mmh3",
+    "ties": 0,
+}
+"""Settings that came later, with what recipes did before them: at that they are no part of the id."""
+
+
+def at_least(similarity: str, least: str | None) -> bool:
+    """Whether a similarity is one from `least` to 1; False where either is no number."""
+    try:
+        return least is not None and Decimal(least) <= Decimal(similarity) <= 1
+    except InvalidOperation:
+        return False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recipe:
+    """How a page becomes fingerprint and sketch; `distance` and `similarity` are the preset's defaults.
+
+    Raises SettingsError where a value is out of range. Files that it names are read when it is applied.
+    """
+
+    name: str
+    weights: Literal["dictionary", "jieba-idf", "none", "file"] = "dictionary"
+    """-ln(frequency / total) of jieba's dictionary; jieba's table of inverse document frequencies; 1 for every
+    word; or the table `idf_file`."""
+    idf_file: str | None = None
+    """A table in jieba's format, a word and its inverse document frequency a line; only with `weights` file."""
+    stop_words: tuple[str, ...] = ()
+    """Names of shipped lists (zh, en) or files, a word a line: these words count in the sketch alone."""
+    tf_power: float = 0.75
+    """A word that occurs tf times weighs tf^tf_power times its weight."""
+    tf_cap: int = TF_CAP
+    """Occurrences beyond this many count as this many."""
+    top: int = 0
+    """Only so many of a page's heaviest words count in its fingerprint; 0: all."""
+    seed: int = 0
+    """Of the words' hashes, below 2^32; one of 1 to 8 leaves words of as many bytes without the lowest bit."""
+    sketch_bits: int = 128
+    """0, 64, 128, 192 or 256."""
+    sketch_characters: int = 0
+    """The sketch is over runs of this many letters and digits; 0: over pairs of successive words."""
+    hmm: bool = True
+    """Whether jieba's hidden Markov model finds words that the dictionary does not have."""
+    mode: Literal["accurate", "search", "full"] = "accurate"
+    """jieba's mode; the tokens of the last two overlap."""
+    user_dictionaries: tuple[str, ...] = ()
+    """Files in jieba's format: a word, and perhaps its frequency and a tag, a line."""
+    add_words: tuple[str, ...] = ()
+    """Words to add after them, each perhaps with a frequency behind a space."""
+    remove_words: tuple[str, ...] = ()
+    """Words to take out of the dictionary, last of all."""
+    least_chars: int = 1
+    """Words of fewer characters do not count at all."""
+    script: Script = "as-is"
+    """`simplified`: traditional characters are folded to simplified ones, one to one, before segmentation."""
+    features: Literal["words", "shingles"] = "words"
+    """What the fingerprint is made of: words, or windows of `shingle_words` words, with ASCII words split at what
+    is no letter."""
+    shingle_words: int = 4
+    hash: Literal["mmh3", "fnv1", "jenkins"] = "mmh3"
+    """Of the fingerprint's words: MurmurHash3, FNV-1 over UTF-16 (which takes no seed), or Jenkins'
+    one-at-a-time; the sketch is always made by the first."""
+    ties: Literal[0, 1] = 0
+    """The bit of a fingerprint for and against which the words weigh the same."""
+    min_words: int = 8
+    """Pages with fewer distinct words are `too_short`."""
+    max_text_bytes: int = 1 << 20
+    """Bytes of a text that are fingerprinted."""
+    number_weight: float = 4.0
+    number_step: float = 0.0
+    """A word without letters that the table does not have weighs number_weight, and number_step more for each of
+    its first 8 characters."""
+    default_weight: float = 8.0
+    default_step: float = 0.0
+    """The same for a word without Han characters: the longer a word, the rarer."""
+    weight_cap: float = MAX_WEIGHT
+    """Words of the table, and unknown words with Han characters, weigh no more."""
+    extract: Literal["main", "prose"] = "main"
+    """What of an HTML page counts: its main content, or of that the lines that are prose."""
+    distance: int = 8
+    similarity: str | None = "0.5625"
+    """Decimal, so that the least agreement is exact; None without a sketch."""
+    short_words: int = 0
+    """Pages with fewer distinct words are short, and a pair with one of them must agree better; 0: none is."""
+    short_distance: int | None = None
+    short_similarity: str | None = None
+    """What a pair with a short page needs: at least as strict as `distance` and `similarity`; None: as they are."""
+
+    def __post_init__(self) -> None:
+        for name, fits, allowed in (*self._word_checks(), *self._page_checks(), *self._short_checks()):
+            if not fits:
+                raise SettingsError(f"recipe setting {name} is {getattr(self, name)!r}", f"use {allowed}")
+
+    def _word_checks(self) -> tuple[tuple[str, bool, str], ...]:
+        tables = ("dictionary", "jieba-idf", "none", "file")
+        return (
+            ("weights", self.weights in tables, "dictionary, jieba-idf, none or file"),
+            (
+                "idf_file",
+                (self.idf_file is not None) == (self.weights == "file"),
+                'a table of weights with weights = "file", and only there',
+            ),
+            ("stop_words", all(self.stop_words), f"{' or '.join(SHIPPED)}, or files"),
+            *self._segmenting_checks(),
+            ("tf_power", 0 <= self.tf_power <= 1, "0 to 1"),
+            ("tf_cap", 1 <= self.tf_cap <= MAX_WORDS, f"1 to {MAX_WORDS}"),
+            ("top", 0 <= self.top <= MAX_WORDS, f"1 to {MAX_WORDS}, or 0 for all"),
+            ("number_weight", 0 <= self.number_weight <= MAX_WEIGHT, f"0 to {MAX_WEIGHT:g}"),
+            ("number_step", 0 <= self.number_step <= MAX_WEIGHT, f"0 to {MAX_WEIGHT:g}"),
+            ("default_weight", 0 <= self.default_weight <= MAX_WEIGHT, f"0 to {MAX_WEIGHT:g}"),
+            ("default_step", 0 <= self.default_step <= MAX_WEIGHT, f"0 to {MAX_WEIGHT:g}"),
+            ("weight_cap", 0 < self.weight_cap <= MAX_WEIGHT, f"above 0 to {MAX_WEIGHT:g}"),
+        )
+
+    def _segmenting_checks(self) -> tuple[tuple[str, bool, str], ...]:
+        most = MAX_SHINGLE_WORDS
+        shingles_weigh = self.features == "words" or (self.weights == "none" and self.top == 0)
+        return (
+            ("mode", self.mode in ("accurate", "search", "full"), "accurate, search or full"),
+            ("user_dictionaries", all(self.user_dictionaries), "files in jieba's format"),
+            ("add_words", all(word.strip() for word in self.add_words), "words, each perhaps with its frequency"),
+            ("remove_words", all(word.strip() for word in self.remove_words), "words"),
+            ("least_chars", 1 <= self.least_chars <= MAX_WORDS, f"1 to {MAX_WORDS}"),
+            ("script", self.script in ("as-is", "simplified"), "as-is or simplified"),
+            ("features", self.features in ("words", "shingles"), "words or shingles"),
+            ("features", shingles_weigh, 'words, or weights = "none" and no top: shingles weigh by their number'),
+            ("shingle_words", 1 <= self.shingle_words <= most, f"1 to {most}"),
+            ("hash", self.hash in ("mmh3", "fnv1", "jenkins"), "mmh3, fnv1 or jenkins"),
+            ("ties", self.ties in (0, 1), "0 or 1"),
+        )
+
+    def _page_checks(self) -> tuple[tuple[str, bool, str], ...]:
+        return (
+            ("seed", 0 <= self.seed < 1 << 32, "0 to 4294967295"),
+            ("sketch_bits", self.sketch_bits in (0, 64, 128, 192, 256), "0, 64, 128, 192 or 256"),
+            ("sketch_characters", 0 <= self.sketch_characters <= MAX_RUN, f"0 to {MAX_RUN}"),
+            ("min_words", 1 <= self.min_words <= MAX_WORDS, f"1 to {MAX_WORDS}"),
+            (
+                "max_text_bytes",
+                MIN_TEXT_BYTES <= self.max_text_bytes <= MAX_TEXT_BYTES,
+                f"{MIN_TEXT_BYTES} to {MAX_TEXT_BYTES}",
+            ),
+            ("extract", self.extract in ("main", "prose"), "main or prose"),
+            ("distance", 0 <= self.distance <= MAX_DISTANCE, f"0 to {MAX_DISTANCE}"),
+            ("similarity", self.similarity is None or at_least(self.similarity, "0"), "0 to 1"),
+        )
+
+    def _short_checks(self) -> tuple[tuple[str, bool, str], ...]:
+        least, most = self.min_words + 1, self.distance
+        unsketched = "no similarity where there is no sketch"
+        return (
+            (
+                "short_words",
+                self.short_words == 0 or least <= self.short_words <= MAX_WORDS,
+                f"{least} to {MAX_WORDS}, or 0 for none",
+            ),
+            (
+                "short_distance",
+                self.short_distance is None or 0 <= self.short_distance <= most,
+                f"0 to {most}, which is what other pages need",
+            ),
+            (
+                "short_similarity",
+                self.short_similarity is None or at_least(self.short_similarity, self.similarity),
+                unsketched if self.similarity is None else f"{self.similarity} to 1: no less than other pages need",
+            ),
+        )
+
+
+PRESETS: Final = {
+    "default": Recipe(
+        name="default",
+        weights="jieba-idf",
+        weight_cap=9.0,
+        stop_words=("web",),
+        tf_power=0.85,
+        tf_cap=64,
+        number_weight=3.0,
+        number_step=2.5,
+        default_weight=2.0,
+        default_step=1.5,
+        seed=18,
+        sketch_bits=192,
+        sketch_characters=5,
+        extract="prose",
+        similarity="0.6",
+        short_words=32,
+        short_similarity="0.6875",
+    ),
+    "google2007": Recipe(
+        name="google2007",
+        weights="jieba-idf",
+        tf_power=1.0,
+        sketch_bits=0,
+        number_weight=2.0,
+        default_weight=6.0,
+        distance=3,
+        similarity=None,
+    ),
+    "fnv1-tf": Recipe(
+        name="fnv1-tf",
+        weights="none",
+        tf_power=1.0,
+        tf_cap=MAX_WORDS,
+        hash="fnv1",
+        ties=1,
+        sketch_bits=0,
+        distance=3,
+        similarity=None,
+    ),
+    "shingles": Recipe(
+        name="shingles",
+        weights="none",
+        tf_power=1.0,
+        tf_cap=MAX_WORDS,
+        features="shingles",
+        hash="jenkins",
+        sketch_bits=0,
+        distance=3,
+        similarity=None,
+    ),
+}
+
+
+def preset(name: str) -> Recipe:
+    """The preset of this name. Raises SettingsError where there is none."""
+    if name not in PRESETS:
+        raise SettingsError(f"there is no recipe {name!r}", f"use {' or '.join(PRESETS)}, or a file NAME.toml")
+    return PRESETS[name]
+
+
+def recipe_id(recipe: Recipe, tables: Sequence[str], output: bytes) -> str:
+    """8 hex digits over the settings that change a fingerprint, the tables' digests and the probes' output.
+
+    Reads the files that the recipe names; raises InputMissing where one cannot be read.
+    """
+    settings = {field: _content(recipe, field) for field in recipe.__slots__ if field not in _UNSEEN}
+    settings = {
+        field: value for field, value in settings.items() if field not in _NEUTRAL or value != _NEUTRAL[field]
+    }
+    content = msgspec.json.encode([settings, list(tables), output.hex()])
+    return blake2b(content, digest_size=4, person=b"simstream recipe").hexdigest()
+
+
+def _content(recipe: Recipe, field: str) -> Any:
+    """A setting as its id sees it: a file by what it holds."""
+    value = getattr(recipe, field)
+    if field not in FILES or not value:
+        return value
+    return content_digest(value) if isinstance(value, str) else [content_digest(name) for name in value]

@@ -1,0 +1,75 @@
+"""Recipe files: what a user's own recipe changes in a preset, as TOML."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, get_type_hints
+
+import msgspec
+
+from simstream.errors import InputMissing, SettingsError
+from simstream.text.recipe import FILES, Recipe, at_least, preset
+from simstream.text.word_lists import SHIPPED
+
+
+def load_recipe(name: str | Path) -> Recipe:
+    """The preset of this name, or the recipe of a file that ends in `.toml`.
+
+    A file says what differs from the preset `base` (`default` where it says none); paths in it are relative to
+    it, and `name` is its stem unless it says another. Raises SettingsError for an unknown preset, key or value,
+    InputMissing where the file cannot be read.
+    """
+    path = Path(name)
+    return _from_file(path) if path.suffix.lower() == ".toml" else preset(str(name))
+
+
+def _from_file(path: Path) -> Recipe:
+    try:
+        # Numbers stay as they are written: a similarity is exact.
+        given = tomllib.loads(path.read_text(encoding="utf-8-sig"), parse_float=str)
+    except OSError as error:
+        raise InputMissing(f"{path} cannot be read ({error.strerror})", "name a recipe or its file") from error
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise SettingsError(f"{path} cannot be read as TOML ({error})", "mend the file") from error
+    base = given.pop("base", "default")
+    unknown = sorted(set(given) - set(Recipe.__slots__))
+    if unknown:
+        raise SettingsError(f"{path} has {unknown[0]!r}, which is no setting of a recipe", "leave it out")
+    changes = {"name": path.stem} | {key: _value(path, key, value) for key, value in given.items()}
+    try:
+        return replace(preset(str(base)), **_without_milder_rule(preset(str(base)), changes))
+    except SettingsError as error:
+        raise SettingsError(f"{error.what} ({path})", error.todo) from None
+
+
+def _without_milder_rule(base: Recipe, changes: dict[str, Any]) -> dict[str, Any]:
+    """The changes; where the base's rule for short pages would ask less than they ask of all, it is left out."""
+    asked = {field: changes.get(field, getattr(base, field)) for field in ("distance", "similarity", "min_words")}
+    left_out: dict[str, Any] = {}
+    if base.short_words <= asked["min_words"]:
+        left_out["short_words"] = 0
+    if base.short_distance is not None and base.short_distance > asked["distance"]:
+        left_out["short_distance"] = None
+    if base.short_similarity is not None and not at_least(base.short_similarity, asked["similarity"]):
+        left_out["short_similarity"] = None
+    return left_out | changes
+
+
+def _value(path: Path, key: str, value: Any) -> Any:
+    """A value of a recipe file, of the setting's type; files are found beside the recipe's."""
+    if key.endswith("similarity") and isinstance(value, int):
+        value = str(value)
+    try:
+        found = msgspec.convert(value, get_type_hints(Recipe)[key], strict=False)
+    except msgspec.ValidationError as error:
+        raise SettingsError(f"{key} is {value!r} ({path})", f"give another value: {error}") from error
+    if key not in FILES:
+        return found
+    if isinstance(found, str):
+        return os.path.join(path.parent, found)
+    shipped = SHIPPED if key == "stop_words" else ()
+    # join keeps the "." of "./zh", which tells a file of this name from the shipped list
+    return tuple(name if name in shipped else os.path.join(path.parent, name) for name in found)

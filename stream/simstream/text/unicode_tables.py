@@ -1,0 +1,79 @@
+"""The shipped tables: of folding, casefolding and character classes (Unicode 14.0.0), and of simplified characters.
+
+Generated once by `tables/generate.py`; the Unicode of the running Python never decides anything.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from hashlib import blake2b
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simstream.text.recipe import Script
+
+UNICODE_VERSION: Final = "14.0.0"
+POINTS: Final = 0x110000
+OTHER, HAN, LETTER, DIGIT, MARK, BIGRAM = range(6)
+CLASS_NAMES: Final = ("OTHER", "HAN", "LETTER", "DIGIT", "MARK", "BIGRAM")
+LETTER_OR_NUMBER: Final = 8
+_PATH = Path(__file__).parent / "tables" / "unicode.npy"
+_SIMPLIFIED = Path(__file__).parent / "tables" / "simplified.txt"
+
+
+class UnicodeTables(NamedTuple):
+    """What every code point is, by code point: arrays of 0x110000.
+
+    `fold`: the code point that stands for it in a folded text. `traits`: bits 0-20 its casefold, bits 24-26
+    its class, bit 27 whether it is a letter or a number (categories L and N).
+    """
+
+    fold: NDArray[np.uint32]
+    traits: NDArray[np.uint32]
+
+
+@cache
+def unicode_table() -> UnicodeTables:
+    """The table, expanded on the first call (about 10 ms and 9 MB); do not write into it."""
+    rows = np.load(_PATH)
+    points = np.arange(POINTS, dtype=np.int32)
+    lengths = np.diff(rows[:, 0], append=POINTS)
+    fold = (points + np.repeat(rows[:, 1], lengths)).astype(np.uint32)
+    lower = (points + np.repeat(rows[:, 2], lengths)).astype(np.uint32)
+    traits = lower | (np.repeat(rows[:, 3], lengths).astype(np.uint32) << 24)
+    return UnicodeTables(fold, traits)
+
+
+@cache
+def fold_table(script: Script) -> NDArray[np.uint32]:
+    """What stands for each code point in a folded text: with `simplified` also for traditional characters."""
+    fold = unicode_table().fold
+    if script == "as-is":
+        return fold
+    lines = _SIMPLIFIED.read_text(encoding="utf-8").splitlines()
+    pairs = np.array([[ord(char) for char in line] for line in lines if not line.startswith("#")], np.uint32)
+    simplified = np.arange(POINTS, dtype=np.uint32)
+    simplified[pairs[:, 0]] = fold[pairs[:, 1]]
+    return simplified[fold]
+
+
+@cache
+def digest(script: Script = "as-is") -> str:
+    """16 hex digits over the shipped files that folding to this script reads."""
+    content = _PATH.read_bytes() + (_SIMPLIFIED.read_bytes() if script == "simplified" else b"")
+    return blake2b(content, digest_size=8).hexdigest()
+
+
+def fold_text(text: str, script: Script = "as-is") -> str:
+    """`text` with every code point folded, in plain numpy: for table building and tests."""
+    points = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
+    return fold_table(script)[points].tobytes().decode("utf-32-le")
+
+
+def casefold_text(text: str) -> str:
+    """A folded text with every code point casefolded."""
+    points = np.frombuffer(text.encode("utf-32-le"), np.uint32)
+    return (unicode_table().traits[points] & 0x1FFFFF).tobytes().decode("utf-32-le")

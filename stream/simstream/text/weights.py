@@ -1,0 +1,251 @@
+"""Weights of words: built from jieba's tables, kept in a cache file, handed to the kernels as a Lexicon."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import os
+import tempfile
+from hashlib import blake2b
+from pathlib import Path
+from typing import BinaryIO, Final, NamedTuple
+
+import mmh3
+import numpy as np
+from numpy.typing import NDArray
+
+from simstream.errors import InputMissing
+from simstream.kernels.hashing import hash_words
+from simstream.kernels.text.simhash import fill_word_table, known_weights
+from simstream.kernels.text.tokenize import slots_of
+from simstream.kernels.text.words import LONGEST, Lexicon
+from simstream.secret import Secret, process_secret
+from simstream.text import unicode_tables as tables
+from simstream.text import word_lists
+from simstream.text.dictionary import Dictionary
+from simstream.text.recipe import Recipe, Script
+
+FORMAT: Final = 7
+ONE: Final = 1 << 16
+"""An integer weight is its weight times this, rounded."""
+_BUILT_FROM: Final = (
+    *("weights", "seed", "weight_cap"),
+    *("number_weight", "number_step", "default_weight", "default_step"),
+)
+"""The settings that the arrays of a lexicon depend on."""
+_MAGIC: Final = b"simstream weights\n"
+
+
+class Weights(NamedTuple):
+    """The lexicon of a recipe, and 16 hex digits over its words and weights."""
+
+    lexicon: Lexicon
+    digest: str
+
+
+class CachedWeights(NamedTuple):
+    """The arrays that a cache file holds. Words are not placed yet: files are shipped, and a secret never is."""
+
+    slots: NDArray[np.uint64]
+    hashes: NDArray[np.uint64]  # (n,) of all words, ascending
+    weights: NDArray[np.int32]  # (n,)
+    unknown: NDArray[np.int32]
+    content: NDArray[np.uint8]
+    """Digest over words and weights."""
+
+
+class WeightSource(NamedTuple):
+    """Words and the share of all text or pages that each has, before equal words are put together."""
+
+    words: list[str]
+    share: NDArray[np.float64]
+
+
+def load(recipe: Recipe, dictionary: Dictionary, cache: Path, secret: Secret | None = None) -> Weights:
+    """The weights of a recipe, built at most once per `cache` folder and its settings.
+
+    `secret` places the words, by default that of the process. Cost: about 20 ms where the cache has them, else
+    about 1.5 s. A damaged file is built anew; a folder that cannot be written only costs time. Raises InputMissing
+    where jieba's table is not there.
+    """
+    content, secret = _table_content(recipe), secret or process_secret()
+    stopped = word_lists.stop_words(recipe.stop_words)
+    settings: list[object] = [FORMAT, stopped, *(getattr(recipe, name) for name in _BUILT_FROM)]
+    key = blake2b(repr([*settings, dictionary.key, tables.digest(recipe.script)]).encode(), digest_size=8)
+    key.update(mmh3.mmh3_x64_128_digest(content))
+    path = cache / f"weights-{key.hexdigest()}.bin"
+    arrays = _read(path)
+    if arrays is None:
+        arrays = _build(recipe, dictionary, _shares(recipe, dictionary, content), stopped, secret)
+        _write(path, arrays)
+    fold, traits = tables.fold_table(recipe.script), tables.unicode_table().traits
+    factors = tf_factors(recipe.tf_power, recipe.tf_cap)
+    placed = _place(arrays.hashes, arrays.weights, secret)
+    lexicon = Lexicon(fold, traits, arrays.slots, *placed, arrays.unknown, factors, secret)
+    digest = mmh3.mmh3_x64_128_digest(arrays.content.tobytes() + _digest(lexicon.tf_factor))
+    return Weights(lexicon, digest[:8].hex())
+
+
+def tf_factors(power: float, cap: int) -> NDArray[np.int64]:
+    """round(2^16 tf^power) for tf from 0 to `cap`."""
+    if power == 1:
+        return np.arange(cap + 1, dtype=np.int64) * ONE
+    return np.array([0, *(round(ONE * tf**power) for tf in range(1, cap + 1))], np.int64)
+
+
+def _table_content(recipe: Recipe) -> bytes:
+    """The file that the weights come from, if there is one beside the dictionary. Raises InputMissing."""
+    if recipe.weights == "file" and recipe.idf_file is not None:
+        return word_lists.read_content(recipe.idf_file)
+    return idf_path().read_bytes() if recipe.weights == "jieba-idf" else b""
+
+
+def _shares(recipe: Recipe, dictionary: Dictionary, content: bytes) -> WeightSource:
+    """What words weigh by this recipe, as shares; none of them where every word weighs 1."""
+    if recipe.weights == "dictionary":
+        return _dictionary_shares(dictionary)
+    if recipe.weights == "none":
+        return WeightSource([], np.empty(0))
+    return _idf_shares(recipe.idf_file or "idf.txt", content)
+
+
+def idf_path() -> Path:
+    """Where jieba's table of inverse document frequencies lies. Raises InputMissing."""
+    spec = importlib.util.find_spec("jieba")  # finds the package without running it
+    for folder in (spec.submodule_search_locations or ()) if spec else ():
+        path = Path(folder) / "analyse" / "idf.txt"
+        if path.is_file():
+            return path
+    raise InputMissing("jieba's table of weights is not installed", "run `pip install jieba==0.42.1`")
+
+
+def _idf_shares(name: str, content: bytes) -> WeightSource:
+    rows = word_lists.idf_rows(name, content)
+    # A weight is -ln of a share of documents; shares of words that casefold alike can be added.
+    return WeightSource([word for word, _ in rows], np.exp(-np.array([idf for _, idf in rows])))
+
+
+def _dictionary_shares(dictionary: Dictionary) -> WeightSource:
+    frequencies = {word: count for word, count in dictionary.frequencies().items() if count > 0}
+    counts = np.fromiter(frequencies.values(), np.float64, len(frequencies))
+    return WeightSource(list(frequencies), counts / counts.sum())
+
+
+def _flat(words: list[str]) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+    """All code points of the words, and where each word ends."""
+    points = np.frombuffer("".join(words).encode("utf-32-le", "surrogatepass"), np.uint32)
+    return points, np.cumsum(np.fromiter(map(len, words), np.int64, len(words)))
+
+
+def _build(
+    recipe: Recipe, dictionary: Dictionary, source: WeightSource, stopped: list[str], secret: Secret
+) -> CachedWeights:
+    """The arrays of a cache file; `secret` only speeds up how they are made."""
+    seed = np.uint64(recipe.seed)
+    hashes, counts = _hash_folded(source.words, seed, recipe.script)
+    unique, which = np.unique(hashes[counts], return_inverse=True)
+    shares = np.bincount(which, source.share[counts], len(unique))
+    weights = np.rint(ONE * np.minimum(np.maximum(0.0, -np.log(shares)), recipe.weight_cap)).astype(np.int32)
+    unknown = _unknown(recipe, weights)
+    unique, weights = _stop(unique, weights, _hash_folded(stopped, seed, recipe.script))
+    content = np.frombuffer(_digest(unique) + _digest(weights) + _digest(unknown), np.uint8)
+    slots = _slots(dictionary, seed, (*_place(unique, weights, secret), unknown), secret)
+    return CachedWeights(slots, unique, weights, unknown, content)
+
+
+def _place(
+    hashes: NDArray[np.uint64], weights: NDArray[np.int32], secret: Secret
+) -> tuple[NDArray[np.uint64], NDArray[np.int32]]:
+    """Words as the open-addressing table of a Lexicon: its keys and weights."""
+    size = 1 << (2 * len(hashes)).bit_length()
+    keys, values = np.zeros(size, np.uint64), np.full(size, -1, np.int32)
+    fill_word_table(hashes, weights, keys, values, secret)
+    return keys, values
+
+
+def _hash_folded(words: list[str], seed: np.uint64, script: Script) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
+    """The hash of each word, folded and casefolded, and whether it is a word at all: has a letter or a number."""
+    points, ends = _flat(words)
+    folded = tables.fold_table(script)[points]
+    hashes, kinds = hash_words(folded, ends, tables.unicode_table().traits, seed)
+    return hashes, kinds & 0x80 != 0
+
+
+def _unknown(recipe: Recipe, weights: NDArray[np.int32]) -> NDArray[np.int32]:
+    """What words weigh that the table does not have, by kind and length: with Han the median of those it has."""
+    characters = np.arange(LONGEST + 1)
+    if recipe.weights == "none":
+        return np.full(3 * len(characters), ONE, np.int32)
+    median = int(np.sort(weights)[len(weights) // 2]) if len(weights) else ONE
+    number = ONE * (recipe.number_weight + recipe.number_step * characters)
+    other = ONE * (recipe.default_weight + recipe.default_step * characters)
+    weights_by_length = np.stack([np.full(len(characters), float(median)), number, other], axis=1)
+    return np.asarray(np.rint(weights_by_length.ravel()), np.int32)
+
+
+def _stop(
+    unique: NDArray[np.uint64], weights: NDArray[np.int32], stopped: tuple[NDArray[np.uint64], NDArray[np.bool_]]
+) -> tuple[NDArray[np.uint64], NDArray[np.int32]]:
+    """The table's words and weights with stop words among them, which weigh 0."""
+    none = np.unique(stopped[0][stopped[1]])
+    others = ~np.isin(unique, none)
+    hashes = np.concatenate([unique[others], none])
+    order = np.argsort(hashes)
+    return hashes[order], np.concatenate([weights[others], np.zeros(len(none), np.int32)])[order]
+
+
+def _slots(
+    dictionary: Dictionary,
+    seed: np.uint64,
+    table_of_words: tuple[NDArray[np.uint64], NDArray[np.int32], NDArray[np.int32]],
+    secret: Secret,
+) -> NDArray[np.uint64]:
+    """Hash and weight of every dictionary word, by its slot in the trie."""
+    unicode, trie = tables.unicode_table(), dictionary.trie
+    points, ends = _flat([word for word, count in dictionary.frequencies().items() if count > 0])
+    hashes, kinds = hash_words(points, ends, unicode.traits, seed)
+    words = kinds & 0x80 != 0
+    slots, lengths = slots_of(points, ends, trie)[words], np.diff(ends, prepend=0)[words]
+    table = np.zeros((len(trie.base), 2), np.uint64)
+    table[slots, 0] = hashes[words]
+    table[slots, 1] = known_weights(hashes[words], kinds[words], lengths, *table_of_words, secret)
+    return table
+
+
+def _digest(array: NDArray[np.generic]) -> bytes:
+    return mmh3.mmh3_x64_128_digest(np.ascontiguousarray(array).data.cast("B"))
+
+
+def _write(path: Path, arrays: CachedWeights) -> None:
+    """Magic, then each array as .npy, then the digests of all; in place at once or not at all."""
+    with contextlib.suppress(OSError):  # without a cache everything works, only slower
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.name)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(_MAGIC)
+                for array in arrays:
+                    np.save(file, array)
+                file.write(b"".join(_digest(array) for array in arrays))
+            os.replace(name, path)
+        except OSError:
+            os.unlink(name)
+            raise
+
+
+def _read(path: Path) -> CachedWeights | None:
+    """The arrays of a cache file; None where there is none, or anything about it is wrong."""
+    try:
+        with path.open("rb") as file:
+            return _read_arrays(file)
+    except (OSError, ValueError, EOFError):
+        return None
+
+
+def _read_arrays(file: BinaryIO) -> CachedWeights | None:
+    if file.read(len(_MAGIC)) != _MAGIC:
+        return None
+    arrays = CachedWeights(*(np.load(file, allow_pickle=False) for _ in CachedWeights._fields))
+    if file.read() != b"".join(_digest(array) for array in arrays):
+        return None
+    return arrays

@@ -1,0 +1,73 @@
+"""Files that a recipe names: lists of stop words and tables of weights, and the lists that are shipped."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from hashlib import blake2b
+from pathlib import Path
+from typing import Final
+
+from simstream.errors import InputError, InputMissing
+
+SHIPPED: Final = ("zh", "en", "web")
+"""Stop words of Chinese and of English, and what addresses and markup leave: `tables/stop_zh.txt` and so on."""
+MAX_IDF: Final = 700.0
+"""Beyond this a share of pages is no number that a machine has."""
+_TABLES: Final = Path(__file__).parent / "tables"
+
+
+def read_content(name: str) -> bytes:
+    """The bytes of a file, or of the shipped list of this name. Raises InputMissing."""
+    path = _TABLES / f"stop_{name}.txt" if name in SHIPPED else Path(name)
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise InputMissing(f"{path} cannot be read ({error.strerror})", "correct its path in the recipe") from error
+
+
+def content_digest(name: str) -> str:
+    """16 hex digits over what a file or a shipped list holds. Raises InputMissing."""
+    return blake2b(read_content(name), digest_size=8).hexdigest()
+
+
+def stop_words(names: Sequence[str]) -> list[str]:
+    """The words of files and shipped lists, one a line; empty lines and those that begin with # are passed over.
+
+    Raises InputMissing where a file cannot be read, InputError where one is not UTF-8.
+    """
+    lines = [line.strip() for name in names for line in _text(name, read_content(name)).splitlines()]
+    return [line for line in lines if line and not line.startswith("#")]
+
+
+def idf_rows(name: str, content: bytes) -> list[tuple[str, float]]:
+    """Word and inverse document frequency of each line of a table in jieba's format.
+
+    Raises InputError naming the first line that is something else, or where there is no line at all.
+    """
+    rows = []
+    for number, line in enumerate(_text(name, content).split("\n"), 1):
+        word, _, text = line.strip().rpartition(" ")
+        if not word and not text:
+            continue
+        idf = _number(text)
+        if not word or idf is None:
+            raise InputError(f"{name}, line {number}: not a word and its weight", "give both, with a space between")
+        rows.append((word, idf))
+    if not rows:
+        raise InputError(f"{name} has no weights", "give one word and its weight a line")
+    return rows
+
+
+def _number(text: str) -> float | None:
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if abs(value) <= MAX_IDF else None
+
+
+def _text(name: str, content: bytes) -> str:
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{name} is not UTF-8", "write it in UTF-8") from error

@@ -1,0 +1,136 @@
+"""Dead letters read back: what they say about a page, which were replayed, and the record that the page came in.
+
+A dead letter is the page's record with headers of `roles/fingerprint/dead_letters` behind its own. A replayed
+letter is followed, in the same topic, by a *mark*: the same key, no value, and the header `simstream-replayed` with
+the letter's place. So every reader of the topic knows which letters were replayed, and none is replayed twice.
+Letters and marks of earlier versions, whose headers have no prefix, are read, too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from simstream.log.base import DEAD_LETTERS, Log
+from simstream.log.committed import committed
+from simstream.model import Record
+from simstream.roles.fingerprint.dead_letters import CUT, OLD_ORIGIN, ORIGIN, PREFIX
+
+MARK = PREFIX + "replayed"
+"""Header of a mark: `PARTITION/OFFSET` of the letter that was replayed."""
+REPLAYED_FROM = PREFIX + "replayed-from"
+"""Header of a page that was sent again: `TOPIC/PARTITION/OFFSET` of its dead letter."""
+A_POLL = 200
+_CUT_NOTE = re.compile(rb"\(cut: the record of \d+ bytes does not fit\)$")  # as versions before the header wrote it
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """One dead letter. `time` is when it was written, ms since 1970; `size` that of the page's value, in bytes."""
+
+    record: Record
+    time: int
+    reason: str
+    error: str
+    source_topic: str
+    source_partition: int
+    source_offset: int
+    size: int
+    cut: bool
+    """Only its beginning is kept: the page cannot be sent again."""
+    replayed: bool
+    """A mark says that this letter was replayed."""
+
+    @property
+    def place(self) -> str:
+        """`PARTITION/OFFSET` in `dead-letters`."""
+        return _place(self.record)
+
+    @property
+    def name(self) -> str:
+        """The record's key, else the place in `pages` that stood for an id."""
+        if self.record.key:
+            return self.record.key.decode("utf-8", "replace")
+        return f"{self.source_topic}/{self.source_partition}/{self.source_offset}"
+
+    @property
+    def headers(self) -> tuple[tuple[str, bytes], ...]:
+        """The headers that the page came with; none where the letter is cut."""
+        return () if self.cut else self.record.headers[: -len(ORIGIN)]
+
+    @property
+    def failed_again(self) -> bool:
+        """Whether the page had been sent again from an earlier letter, and failed once more."""
+        is_old = not self.record.headers[-1][0].startswith(PREFIX)
+        wanted = REPLAYED_FROM.removeprefix(PREFIX) if is_old else REPLAYED_FROM
+        return any(name == wanted for name, _ in self.headers)
+
+
+@dataclass(frozen=True, slots=True)
+class LetterFilter:
+    """Which letters: of this reason, written at or after `since` (ms since 1970)."""
+
+    reason: str | None = None
+    since: int = 0
+
+    def __call__(self, letter: DeadLetter) -> bool:
+        return letter.time >= self.since and self.reason in (None, letter.reason)
+
+
+def letters(log: Log, wanted: LetterFilter) -> Iterator[DeadLetter]:
+    """The letters that are there now, oldest first; records that are no letters are passed over.
+
+    Cost: two passes over the topic, since marks stand behind their letters; in memory are the marks' places alone.
+    """
+    marked = {place for record in _records(log) if (place := _marks(record)) is not None}
+    for record in _records(log):
+        letter = read(record, _place(record) in marked)
+        if letter is not None and wanted(letter):
+            yield letter
+
+
+def read(record: Record, replayed: bool = False) -> DeadLetter | None:
+    """The letter that a record of `dead-letters` is; None where it is a mark, or of somebody else."""
+    headers = record.headers
+    cut = bool(headers) and _is_ours(headers[-1][0], CUT)
+    said = headers[-len(ORIGIN) - cut : len(headers) - cut]
+    if tuple(name for name, _ in said) not in (ORIGIN, OLD_ORIGIN):
+        return None
+    error, reason, topic, partition, offset = (value for _, value in said)
+    if not (partition.isdigit() and offset.isdigit()):
+        return None
+    size = int(headers[-1][1]) if cut and headers[-1][1].isdigit() else len(record.value or b"")
+    return DeadLetter(
+        record=record,
+        time=record.timestamp,
+        reason=reason.decode("utf-8", "replace"),
+        error=error.decode("utf-8", "replace"),
+        source_topic=topic.decode("utf-8", "replace"),
+        source_partition=int(partition),
+        source_offset=int(offset),
+        size=size,
+        cut=cut or _CUT_NOTE.search(error) is not None,
+        replayed=replayed,
+    )
+
+
+def _marks(record: Record) -> str | None:
+    """The place that a mark names; None where the record is none."""
+    if record.value is None and len(record.headers) == 1 and _is_ours(record.headers[0][0], MARK):
+        return record.headers[0][1].decode("latin-1")
+    return None
+
+
+def _is_ours(name: str, wanted: str) -> bool:
+    """Whether a header has the wanted name, with the prefix or without it as in earlier versions."""
+    return name in (wanted, wanted.removeprefix(PREFIX))
+
+
+def _place(record: Record) -> str:
+    return f"{record.partition}/{record.offset}"
+
+
+def _records(log: Log) -> Iterator[Record]:
+    for records in committed(log, DEAD_LETTERS, A_POLL):
+        yield from records

@@ -1,0 +1,117 @@
+"""Sending the pages of dead letters again: key, headers and value as they were, into `pages`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from itertools import islice
+
+from simstream.errors import BrokerUnreachable, RecordTooLarge
+from simstream.log.base import DEAD_LETTERS, PAGES, Appender, Log
+from simstream.tools.dead_letters.letters import MARK, REPLAYED_FROM, DeadLetter, LetterFilter, letters
+
+AT_ONCE = 500
+AT_ONCE_BYTES = 16 << 20
+"""Letters, and bytes of them, sent before they are marked: at most so many are sent twice after a crash."""
+PATIENCE_S = 60.0
+
+
+@dataclass(slots=True)
+class LetterReplay:
+    """What became of the letters that were looked at; `reasons` counts those sent, or that would be, by reason."""
+
+    topic: str
+    sent: int = 0
+    cut: int = 0
+    """Only their beginning is kept."""
+    before: int = 0
+    """A mark says that they were replayed."""
+    failed_again: int = 0
+    """Of pages that had been replayed and failed once more."""
+    refused: int = 0
+    """The topic `pages` does not admit them."""
+    reasons: Counter[str] = field(default_factory=Counter)
+
+
+def replay(
+    log: Log, wanted: LetterFilter, *, limit: int | None = None, again: bool = False, dry: bool = False
+) -> LetterReplay:
+    """Send the pages of letters again, each once, at most `limit`; with `dry` nothing is written.
+
+    Passed over are those cut and, unless `again`, those replayed before or of pages that failed after a replay.
+    At least once: a letter is marked when its page is acknowledged, so a crash in between sends up to AT_ONCE
+    twice, which are then versions of one page. Raises LogLocked on a local log while a fingerprinter or `feed`
+    runs, BrokerUnreachable, DeliveryFailed.
+    """
+    report = LetterReplay(log.topic(PAGES).name)
+    chosen = islice((one for one in letters(log, wanted) if _fits(one, again, report)), limit)
+    if dry:
+        for letter in chosen:
+            report.sent += 1
+            report.reasons[letter.reason] += 1
+        return report
+    with log.appender(DEAD_LETTERS) as marks, log.appender(PAGES) as pages:
+        dead = log.topic(DEAD_LETTERS).name
+        for batch in _batches(chosen):
+            _send(pages, marks, batch, dead, report)
+    return report
+
+
+def _fits(letter: DeadLetter, again: bool, report: LetterReplay) -> bool:
+    if letter.cut:
+        report.cut += 1
+    elif letter.replayed and not again:
+        report.before += 1
+    elif letter.failed_again and not again:
+        report.failed_again += 1
+    else:
+        return True
+    return False
+
+
+def _batches(chosen: Iterable[DeadLetter]) -> Iterable[list[DeadLetter]]:
+    batch: list[DeadLetter] = []
+    size = 0
+    for letter in chosen:
+        batch.append(letter)
+        size += letter.size
+        if len(batch) >= AT_ONCE or size >= AT_ONCE_BYTES:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+def _send(pages: Appender, marks: Appender, batch: list[DeadLetter], dead: str, report: LetterReplay) -> None:
+    """Append, wait for the acknowledgements, mark."""
+    sent: dict[int, DeadLetter] = {}
+    for letter in batch:
+        headers = [header for header in letter.headers if header[0] != REPLAYED_FROM]
+        headers.append((REPLAYED_FROM, f"{dead}/{letter.place}".encode()))
+        try:
+            sent[pages.append(letter.record.value, letter.record.key, headers)] = letter
+        except RecordTooLarge:
+            report.refused += 1
+    _settle(pages, sent, report)
+    for letter in sent.values():
+        report.sent += 1
+        report.reasons[letter.reason] += 1
+        marks.append(None, letter.record.key, [(MARK, letter.place.encode())], partition=0)
+    marks.flush(PATIENCE_S)
+
+
+def _settle(pages: Appender, sent: dict[int, DeadLetter], report: LetterReplay) -> None:
+    """Wait until all are acknowledged; those that only the broker found too large leave `sent`."""
+    while True:
+        try:
+            done = pages.flush(PATIENCE_S)
+        except RecordTooLarge as error:
+            sent.pop(error.number or 0, None)
+            report.refused += 1
+            continue
+        if done < max(sent, default=0):
+            raise BrokerUnreachable(
+                f"{len(sent)} pages were not acknowledged", "replay again: what was not marked is sent once more"
+            )
+        return

@@ -1,0 +1,149 @@
+"""The true J of near duplicates and the pages that they name, from texts that lie in a temporary file meanwhile.
+
+A page may name any page before it, so every text is written down as it passes, and read again for the pairs alone,
+some hundred of them at a time. So inputs are read once, also from a pipe, and HTML is extracted once.
+Cost: as much room in the folder for temporary files as the texts take in UTF-8; about 60 ns of a core a character
+of both texts of a pair; 40 bytes of memory a page and a pair, and some 50 MB for pairs that are compared together.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from array import array
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import IO, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simstream.closing import Closing
+from simstream.errors import SimstreamError
+from simstream.evaluate.truth import jaccard, shingle_sets
+from simstream.model import Page, PageKind, Verdict
+from simstream.wire.identity import identity_of
+
+_READABLE: Final = ("new", "near_duplicate", "unchanged")
+PAIRS: Final = 1024
+TEXT_BYTES: Final = 8 << 20
+"""So many pairs are compared together, or fewer of longer texts."""
+
+
+class TextRows(Closing):
+    """Bytes by the order in which they were added, in a temporary file. 8 bytes of memory a row.
+
+    Every method raises SimstreamError where the disk takes no more or cannot be read.
+    """
+
+    def __init__(self) -> None:
+        with _room():
+            self._file: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  # closed by `close`
+        self._ends = array("q", [0])
+
+    def add(self, row: bytes) -> None:
+        """Append one row."""
+        with _room():
+            self._file.write(row)
+        self._ends.append(self._ends[-1] + len(row))
+
+    def size(self, number: int) -> int:
+        """Bytes of a row."""
+        return self._ends[number + 1] - self._ends[number]
+
+    def read(self, number: int) -> bytes:
+        """The row that was added as this one, from 0."""
+        with _room():
+            self._file.flush()
+            return os.pread(self._file.fileno(), self.size(number), self._ends[number])
+
+    def close(self) -> None:
+        """Remove the file. May be called twice."""
+        self._file.close()
+
+
+class ExactPairs(Closing):
+    """Takes pages and verdicts in the judge's order, from its first page on, and says at the end how alike each
+    near duplicate and the page that it names are."""
+
+    def __init__(self, threads: int = 1) -> None:
+        self._threads = threads
+        self._texts = TextRows()
+        self._lines = TextRows()
+        self._identities = bytearray()
+        self._ordinals = array("q")
+        """Of readable pages, in order."""
+        self._named = bytearray()
+        self._own = array("q")
+        """Of each pair the identity of the page that is named, and the ordinal of the page that names it."""
+
+    def seen(self, pages: Sequence[Page]) -> None:
+        """The next pages; those that are not readable have no text."""
+        for page in pages:
+            text = page.text if page.kind == PageKind.READABLE else None
+            self._texts.add((text or "").encode("utf-8", "surrogatepass"))
+
+    def take(self, verdict: Verdict, line: bytes | None) -> None:
+        """The next verdict; `line` comes back with the J of this near duplicate and the page that it names."""
+        if line is not None and verdict.near_duplicate_of is not None:
+            self._named += identity_of(verdict.near_duplicate_of.encode())
+            self._own.append(verdict.ordinal)
+            self._lines.add(line)
+        if verdict.verdict in _READABLE:
+            self._identities += identity_of(verdict.id.encode())
+            self._ordinals.append(verdict.ordinal)
+
+    @property
+    def pairs(self) -> int:
+        """How many J are asked for."""
+        return len(self._own)
+
+    def lines(self) -> Iterator[tuple[bytes, float]]:
+        """Each line that was taken, in order, and the J of its pair. Raises SimstreamError as `seen` does."""
+        own, named = np.array(self._own, np.int64), self._versions()
+        for begin, end in self._parts(own, named):
+            numbers, places = np.unique(np.concatenate([own[begin:end], named[begin:end]]), return_inverse=True)
+            texts = [self._texts.read(number).decode("utf-8", "surrogatepass") for number in numbers.tolist()]
+            sets = shingle_sets(texts, self._threads)
+            found = jaccard(sets, places[: end - begin], places[end - begin :], self._threads)
+            yield from ((self._lines.read(begin + n), alike) for n, alike in enumerate(found.tolist()))
+
+    def close(self) -> None:
+        """Remove the temporary files. May be called twice."""
+        self._texts.close()
+        self._lines.close()
+
+    def _versions(self) -> NDArray[np.int64]:
+        """The ordinals (p,) of what was named: each page's last readable version before the page that names it."""
+        both = np.frombuffer(bytes(self._identities + self._named), np.uint64).reshape(-1, 2)
+        order = np.lexsort((both[:, 1], both[:, 0]))
+        number = np.empty(len(both), np.int64)
+        number[order] = np.cumsum((np.diff(both[order], axis=0, prepend=both[order[:1]]) != 0).any(axis=1))
+        ordinals, own = np.array(self._ordinals, np.int64), np.array(self._own, np.int64)
+        by_page = np.lexsort((ordinals, number[: len(ordinals)]))
+        # One number for page and ordinal; there are fewer than 2^31 of each.
+        keys = (number[by_page] << 32) | ordinals[by_page]
+        wanted = (number[len(ordinals) :] << 32) | own
+        return ordinals[by_page[np.searchsorted(keys, wanted) - 1]]
+
+    def _parts(self, own: NDArray[np.int64], named: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
+        """Where parts of all pairs begin and end."""
+        begin, size = 0, 0
+        for pair, (a, b) in enumerate(zip(own.tolist(), named.tolist(), strict=True)):
+            if pair > begin and (pair - begin == PAIRS or size > TEXT_BYTES):
+                yield begin, pair
+                begin, size = pair, 0
+            size += self._texts.size(a) + self._texts.size(b)
+        if len(own) > begin:
+            yield begin, len(own)
+
+
+@contextmanager
+def _room() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise SimstreamError(
+            f"texts cannot be kept in {tempfile.gettempdir()} ({error.strerror})",
+            "free room there, or name another folder in TMPDIR",
+        ) from error

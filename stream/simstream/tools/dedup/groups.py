@@ -1,0 +1,114 @@
+"""What a run of verdicts comes to: the pages that each cluster has in the end, the canonical one first.
+
+Nothing is forgotten when it leaves the window: here a cluster is what was ever tied together. A page counts once,
+as it was last read; it is out if that was a withdrawal, a text of few words, or status 404 or 410.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from simstream.model import Verdict
+from simstream.tools.find.clusters import UnionFind
+from simstream.tools.find.pairs import FingerprintPairs
+from simstream.wire.identity import identity_of
+
+GONE = -1
+"""In the place of a cluster: the page is out."""
+_READABLE = ("new", "near_duplicate", "unchanged")
+
+
+class DuplicateGroup(msgspec.Struct):
+    """A cluster of two pages and more: a line of JSON."""
+
+    cluster_id: str
+    canonical: str
+    pages: list[str]
+    """Their ids, the oldest first."""
+
+
+class _Members(NamedTuple):
+    """Pages that are in a cluster, by cluster and age."""
+
+    cluster: NDArray[np.int64]
+    age: NDArray[np.int64]
+    ordinal: NDArray[np.int64]  # of the page as it was last read
+    event: NDArray[np.int64]
+
+
+class DuplicateGroups:
+    """Takes verdicts in their order. Memory: 48 bytes and its id for each page in a cluster."""
+
+    def __init__(self) -> None:
+        self._identity = bytearray()
+        self._ids = bytearray()
+        self._id_ends = array("q", [0])
+        self._ordinal, self._cluster = array("q"), array("q")
+        self._fresh = bytearray()
+        """Whether a page's age begins here: not where it was unchanged."""
+        self._merged, self._into = array("q"), array("q")
+        self._following = 0
+
+    def take(self, verdict: Verdict, gone: bool) -> None:
+        """One more verdict. `gone`: the page is no longer there, which only its record says of an error page."""
+        self._following = verdict.ordinal + 1
+        readable = verdict.verdict in _READABLE
+        if not readable and not gone:
+            return
+        page_id = verdict.id.encode()
+        self._identity += identity_of(page_id)
+        self._ids += page_id
+        self._id_ends.append(len(self._ids))
+        self._ordinal.append(verdict.ordinal)
+        self._fresh.append(verdict.verdict != "unchanged")
+        self._cluster.append(int(verdict.cluster_id) if verdict.cluster_id is not None else GONE)
+        for merged in verdict.merged_clusters:
+            self._into.append(self._cluster[-1])
+            self._merged.append(int(merged))
+
+    def groups(self, first: int = 0) -> Iterator[DuplicateGroup]:
+        """The clusters of two pages and more, by their ids; those of which no page was read from `first` on are not
+        among them."""
+        members = self._members()
+        begins = np.flatnonzero(_begins(members.cluster))
+        ends = np.append(begins[1:], len(members.cluster))
+        newest = np.maximum.reduceat(members.ordinal, begins) if len(begins) else begins
+        chosen = (ends - begins > 1) & (newest >= first)
+        for begin, end in zip(begins[chosen].tolist(), ends[chosen].tolist(), strict=True):
+            ids = [self._id(event) for event in members.event[begin:end].tolist()]
+            yield DuplicateGroup(str(members.cluster[begin]), ids[0], ids)
+
+    def _id(self, event: int) -> str:
+        return self._ids[self._id_ends[event] : self._id_ends[event + 1]].decode()
+
+    def _members(self) -> _Members:
+        ordinal, cluster = (np.array(column, np.int64) for column in (self._ordinal, self._cluster))
+        identity = np.frombuffer(bytes(self._identity), np.uint64).reshape(-1, 2)
+        order = np.lexsort((ordinal, identity[:, 1], identity[:, 0]))
+        same = (identity[order[1:]] == identity[order[:-1]]).all(axis=1)
+        fresh = np.frombuffer(bytes(self._fresh), np.bool_)[order]
+        since = np.maximum.accumulate(np.where(fresh, np.arange(len(order)), 0))
+        last = np.flatnonzero(np.append(~same, np.ones(min(len(order), 1), np.bool_)))
+        last = last[cluster[order[last]] != GONE]
+        event = order[last]
+        found = _Members(self._survivors()[cluster[event]], ordinal[order[since[last]]], ordinal[event], event)
+        by_age = np.lexsort((found.age, found.cluster))
+        return _Members(*(column[by_age] for column in found))
+
+    def _survivors(self) -> NDArray[np.int64]:
+        """The cluster (n,) that each cluster has become part of; the oldest survives."""
+        forest = UnionFind(self._following)
+        into, merged = (np.array(column, np.int64) for column in (self._into, self._merged))
+        forest.tie(FingerprintPairs(np.minimum(into, merged), np.maximum(into, merged)))
+        return forest.roots()
+
+
+def _begins(cluster: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Where another cluster begins, in a column in order."""
+    return np.not_equal(np.diff(cluster, prepend=-1), 0)

@@ -1,0 +1,166 @@
+"""Which pages of a run are kept: each page that matches no kept page before it.
+
+Clusters are not used, since they chain: a page may be in a cluster without matching its canonical page, and a
+stranger can lay such a chain to any page. Here a page is left out only if it matches a kept page itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simstream.index.keys import KeyColumns
+from simstream.judge.policy import Policy
+from simstream.judge.state import make_index
+from simstream.model import U64, FingerprintColumns, PageKind, Verdict
+
+_BATCH: Final = 512
+_COUNTED: Final = (PageKind.READABLE, PageKind.TOO_SHORT, PageKind.WITHDRAWN)
+"""Kinds that replace or remove a page's earlier version. A page that could not be read or fetched does neither."""
+
+
+class KeepSelection(NamedTuple):
+    """The ordinals (c,) of the kept pages, ascending, and how many pages are left out, by the reason."""
+
+    ordinals: NDArray[np.int64]
+    left_out: dict[str, int]
+
+
+class _RunPages(NamedTuple):
+    """All pages in the order of their verdicts."""
+
+    identity: U64  # (n, 2)
+    fingerprint: U64
+    sketch: U64  # (n, S)
+    words: NDArray[np.uint32]
+    kind: NDArray[np.uint8]
+    time: NDArray[np.int64]
+
+
+class _LastVersions(NamedTuple):
+    """The pages that remain at the end, the oldest first: where each was last read, and since when it counts."""
+
+    event: NDArray[np.int64]
+    age: NDArray[np.int64]
+
+
+class KeepSelector:
+    """Collects pages and verdicts in the judge's order, from its first page on, and selects at the end.
+
+    Memory: 37 bytes and the sketch for each page, twice that at the end, and the index of the kept pages.
+    """
+
+    def __init__(self, policy: Policy) -> None:
+        self._policy = policy
+        self._parts: list[_RunPages] = []
+        self._unchanged = bytearray()
+
+    def seen(self, columns: FingerprintColumns) -> None:
+        """Add the next pages."""
+        c = columns
+        self._parts.append(_RunPages(c.identity, c.fingerprint, c.sketch, c.words, c.kind, c.time))
+
+    def take(self, verdict: Verdict) -> None:
+        """Add the next verdict."""
+        self._unchanged.append(verdict.verdict == "unchanged")
+
+    def choose(self, first: int, heard: Callable[[int], None] = lambda pages: None) -> KeepSelection:
+        """Return which pages are kept from ordinal `first` on; all earlier pages are the corpus to compare with.
+
+        `heard` is called with the number of pages that were compared. Cost: some 10 us a page.
+        """
+        if not self._parts:
+            return KeepSelection(np.empty(0, np.int64), {})
+        events = _RunPages(*map(np.concatenate, zip(*self._parts, strict=True)))
+        self._parts.clear()
+        pages = _last_versions(events, np.frombuffer(self._unchanged, np.bool_))
+        kept, of_corpus = _KeepChoice(self._policy, events, pages, first).made(heard)
+        own = pages.event >= first
+        old = pages.age < first
+        kinds = np.bincount(events.kind[first:], minlength=len(PageKind))
+        reasons = {
+            "like a kept page": int((own & ~old & ~kept & ~of_corpus).sum()),
+            "like a page of the corpus": int((own & (old | (~kept & of_corpus))).sum()),
+            "earlier versions": int(kinds[PageKind.READABLE] - own.sum()),
+            "too short or gone": int(kinds[PageKind.TOO_SHORT]),
+            "error pages": int(kinds[PageKind.FAILED]),
+            "unreadable": int(kinds[PageKind.UNREADABLE]),
+            "withdrawn": int(kinds[PageKind.WITHDRAWN]),
+        }
+        ordinals = np.sort(pages.event[kept & ~old])
+        return KeepSelection(ordinals, {reason: count for reason, count in reasons.items() if count})
+
+
+def _last_versions(events: _RunPages, unchanged: NDArray[np.bool_]) -> _LastVersions:
+    told = np.flatnonzero(np.isin(events.kind, _COUNTED))
+    identity = events.identity[told]
+    order = np.lexsort((told, identity[:, 1], identity[:, 0]))
+    event, identity = told[order], identity[order]
+    another = np.append((identity[1:] != identity[:-1]).any(axis=1), np.ones(min(len(event), 1), np.bool_))
+    since = np.maximum.accumulate(np.where(unchanged[event], 0, np.arange(len(event))))
+    last = np.flatnonzero(another & (events.kind[event] == PageKind.READABLE))
+    pages = _LastVersions(event[last], event[since[last]])
+    by_age = np.argsort(pages.age, kind="stable")
+    return _LastVersions(pages.event[by_age], pages.age[by_age])
+
+
+class _KeepChoice:
+    """Goes through pages, the oldest first, beside an index of the kept pages."""
+
+    def __init__(self, policy: Policy, events: _RunPages, pages: _LastVersions, first: int) -> None:
+        at = pages.event
+        self._keys = KeyColumns(
+            events.fingerprint[at], events.sketch[at], (events.words[at] < policy.short_words).view(np.uint8)
+        )
+        self._corpus = pages.age < first
+        self._time = events.time[at]
+        self._edge = np.full(len(at), np.iinfo(np.int64).min)
+        """A page at or below this time is forgotten when the page comes."""
+        if policy.window_ms is not None:
+            readable = np.where(events.kind == PageKind.READABLE, events.time, np.iinfo(np.int64).min)
+            self._edge = np.maximum.accumulate(readable)[pages.age] - policy.window_ms
+        self._index = make_index(policy)
+        self.kept = np.zeros(len(at), np.bool_)
+        self.of_corpus = np.zeros(len(at), np.bool_)
+
+    def made(self, heard: Callable[[int], None]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Return whether each page is kept, and whether it matches a page of the corpus."""
+        for start in range(0, len(self.kept), _BATCH):
+            end = min(start + _BATCH, len(self.kept))
+            places = start + np.flatnonzero(~self._matched(start, end) | self._corpus[start:end])
+            self._choose(places)
+            chosen = places[self.kept[places]]
+            self._index.add(chosen.astype(np.uint32), *self._at(chosen), None)
+            heard(end)
+        self._index.close()
+        return self.kept, self.of_corpus
+
+    def _at(self, places: NDArray[np.int64] | slice) -> KeyColumns:
+        keys = self._keys
+        return KeyColumns(keys.fingerprints[places], keys.sketches[places], keys.short[places])
+
+    def _matched(self, start: int, end: int) -> NDArray[np.bool_]:
+        """Return which of these pages match a page in the index that the window still has."""
+        matched, at = np.zeros(end - start, np.bool_), start
+        while at < end:
+            found = self._index.query(*self._at(slice(at, end)), in_order=False)
+            page = at + np.repeat(np.arange(found.done), np.diff(found.starts))
+            live = self._time[found.entry] > self._edge[page]
+            matched[page[live] - start] = True
+            self.of_corpus[page[live & self._corpus[found.entry]]] = True
+            at += found.done
+        return matched
+
+    def _choose(self, places: NDArray[np.int64]) -> None:
+        """Decide among these pages themselves: none of them matches a page in the index."""
+        keys = self._at(places)
+        found = self._index.join(keys, keys, _BATCH * _BATCH)
+        for number, place in enumerate(places.tolist()):
+            others = places[found.entry[found.starts[number] : found.starts[number + 1]]]
+            others = others[(others < place) & (self._time[others] > self._edge[place])]
+            before = others[self.kept[others]]
+            self.of_corpus[place] |= self._corpus[before].any()
+            self.kept[place] = self._corpus[place] or not len(before)

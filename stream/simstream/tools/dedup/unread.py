@@ -1,0 +1,40 @@
+"""Pages of files that could not be read: how many, why, and where the first page of each reason is."""
+
+from __future__ import annotations
+
+from simstream.model import Verdict
+from simstream.sources.named import place
+
+_MAX_SHOWN = 8
+
+
+class UnreadPages:
+    """Counts the unreadable pages of a run by reason."""
+
+    def __init__(self) -> None:
+        self._pages = 0
+        self._counts: dict[str, int] = {}
+        self._first: dict[str, str] = {}
+
+    def take(self, verdict: Verdict) -> None:
+        """Count the next verdict."""
+        self._pages += 1
+        if verdict.verdict == "unreadable":
+            reason = verdict.reason or ""
+            self._counts[reason] = self._counts.get(reason, 0) + 1
+            if reason not in self._first:
+                self._first[reason] = place(verdict.source.topic, verdict.source.offset)
+
+    def too_many(self, share: float | None) -> bool:
+        """Whether more than this share of the pages could not be read; None: whether any page was no JSON."""
+        if share is None:
+            return "bad_json" in self._counts
+        return sum(self._counts.values()) > share * self._pages
+
+    def __str__(self) -> str:
+        """A sentence for people; empty if every page could be read."""
+        if not self._counts:
+            return ""
+        order = sorted(self._counts, key=lambda reason: -self._counts[reason])
+        each = [f"{self._counts[reason]:,} {reason} (first {self._first[reason]})" for reason in order[:_MAX_SHOWN]]
+        return f"{sum(self._counts.values()):,} of {self._pages:,} pages could not be read: {', '.join(each)}"

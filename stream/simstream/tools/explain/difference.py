@@ -1,0 +1,197 @@
+"""Where two texts differ, by words: first by sentences, then by words within those that differ.
+
+The words are the recipe's own tokens, compared without regard to case, width and space, as the recipe does.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable, Iterator, Sequence
+from difflib import SequenceMatcher
+from itertools import pairwise
+from typing import NamedTuple
+
+from simstream.tools.explain.explanation import TextPassage, TextPiece
+
+CONTEXT = 12
+"""Words shown around a difference."""
+MAX_WORDS = 2_000
+"""Of two passages that differ, one of more words is compared as a whole: comparing costs up to the square."""
+MAX_SHOWN = 80
+"""Words of one run that are shown; of a longer one its beginning and its end."""
+_ENDS = frozenset("。！？!?.…；;")
+_WORD = re.compile(r"\w")
+_PLAIN = re.compile(r"[^\W\u2e80-\U0003ffff]+|\s+|.", re.DOTALL)
+"""A word, a run of space, or one character; all beyond U+2E80 is Han, kana, Hangul or the like."""
+
+
+class TextUnit(NamedTuple):
+    """A token with the space behind it, and what of it is compared."""
+
+    text: str
+    key: str
+
+    @property
+    def is_word(self) -> bool:
+        """Whether it has a letter or digit."""
+        return _WORD.search(self.key) is not None
+
+
+class TextRun(NamedTuple):
+    """`other[a:b]` stands where `page[c:d]` stands; `same`: they are equal."""
+
+    same: bool
+    a: int
+    b: int
+    c: int
+    d: int
+
+
+def units(text: str, tokens: Sequence[str]) -> list[TextUnit]:
+    """The tokens of the folded text as units of the text itself (folding keeps every place).
+
+    Tokens that overlap, as some modes of jieba give them, are passed over for words and single Han characters.
+    """
+    if sum(map(len, tokens)) != len(text):
+        tokens = _PLAIN.findall(text)
+    made: list[TextUnit] = []
+    at = 0
+    for token in tokens:
+        shown = text[at : at + len(token)]
+        at += len(token)
+        if token.isspace() and made:
+            made[-1] = TextUnit(made[-1].text + shown, made[-1].key)
+        else:
+            made.append(TextUnit(shown, token.casefold().strip()))
+    return made
+
+
+def runs(other: Sequence[TextUnit], page: Sequence[TextUnit]) -> list[TextRun]:
+    """What is equal and what is not, in order, without a gap. Cost: about linear for texts that are alike."""
+    a, b = [unit.key for unit in other], [unit.key for unit in page]
+    head = _common(a, b)
+    tail = _common(a[head:][::-1], b[head:][::-1])
+    inner = _by_sentences(a[head : len(a) - tail], b[head : len(b) - tail])
+    found = [TextRun(True, 0, head, 0, head)]
+    found += [TextRun(same, i + head, j + head, k + head, m + head) for same, i, j, k, m in inner]
+    found.append(TextRun(True, len(a) - tail, len(a), len(b) - tail, len(b)))
+    return _joined(found)
+
+
+def readable(found: Sequence[TextRun]) -> list[TextRun]:
+    """The same without equal runs that are no longer than the changes on both sides of them: a word that two
+    sentences share by chance tells nothing."""
+    made: list[TextRun] = []
+    for run in found:
+        made.append(run)
+        while len(made) >= 3 and not made[-1].same and _by_chance(*made[-3:]):
+            before, _, after = made[-3:]
+            made[-3:] = [TextRun(False, before.a, after.b, before.c, after.d)]
+    return made
+
+
+def _by_chance(before: TextRun, between: TextRun, after: TextRun) -> bool:
+    size = between.b - between.a
+    sizes = [max(run.b - run.a, run.d - run.c) for run in (before, after)]
+    return between.same and not before.same and size <= min(sizes)
+
+
+def passages(other: Sequence[TextUnit], page: Sequence[TextUnit], found: Sequence[TextRun]) -> list[TextPassage]:
+    """The places that differ, each with some words around it; two that are near each other are one."""
+    made: list[TextPassage] = []
+    group: list[TextRun] = []
+    for number, run in enumerate(found):
+        near = run.b - run.a <= 2 * CONTEXT and 0 < number < len(found) - 1
+        if near or not run.same:
+            group.append(run)
+        elif group:
+            made.append(_passage(other, page, group))
+            group = []
+    if group:
+        made.append(_passage(other, page, group))
+    return made
+
+
+def counts(other: Sequence[TextUnit], page: Sequence[TextUnit], found: Sequence[TextRun]) -> tuple[int, int, int]:
+    """Words that both have in order, that only the other has, that only the page has."""
+    same = sum(unit.is_word for run in found if run.same for unit in page[run.c : run.d])
+    only_other = sum(unit.is_word for run in found if not run.same for unit in other[run.a : run.b])
+    only_page = sum(unit.is_word for run in found if not run.same for unit in page[run.c : run.d])
+    return same, only_other, only_page
+
+
+def _common(a: Sequence[str], b: Sequence[str]) -> int:
+    """How many items at the beginning are equal."""
+    return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+
+
+def _by_sentences(a: list[str], b: list[str]) -> Iterator[TextRun]:
+    ends_a, ends_b = _sentences(a), _sentences(b)
+    for same, i, j, k, m in _opcodes(_parts(a, ends_a), _parts(b, ends_b)):
+        a0, a1, b0, b1 = ends_a[i], ends_a[j], ends_b[k], ends_b[m]
+        if same or max(a1 - a0, b1 - b0) > MAX_WORDS:
+            yield TextRun(same, a0, a1, b0, b1)
+        else:
+            for inner, i2, j2, k2, m2 in _opcodes(a[a0:a1], b[b0:b1]):
+                yield TextRun(inner, a0 + i2, a0 + j2, b0 + k2, b0 + m2)
+
+
+def _opcodes(a: Sequence[Hashable], b: Sequence[Hashable]) -> Iterator[TextRun]:
+    matcher: SequenceMatcher[Hashable] = SequenceMatcher(None, a, b)
+    for tag, i, j, k, m in matcher.get_opcodes():
+        yield TextRun(tag == "equal", i, j, k, m)
+
+
+def _sentences(keys: Sequence[str]) -> list[int]:
+    """Where sentences begin, and the end of the last."""
+    ends = [0, *(i + 1 for i, key in enumerate(keys) if key in _ENDS)]
+    return ends if ends[-1] == len(keys) else [*ends, len(keys)]
+
+
+def _parts(keys: list[str], ends: list[int]) -> list[tuple[str, ...]]:
+    return [tuple(keys[i:j]) for i, j in pairwise(ends)]
+
+
+def _joined(found: Sequence[TextRun]) -> list[TextRun]:
+    """The same without empty runs, and with neighbours of one kind put together."""
+    made: list[TextRun] = []
+    for run in found:
+        if run.a == run.b and run.c == run.d:
+            continue
+        if made and made[-1].same == run.same:
+            made[-1] = made[-1]._replace(b=run.b, d=run.d)
+        else:
+            made.append(run)
+    return made
+
+
+def _passage(other: Sequence[TextUnit], page: Sequence[TextUnit], group: Sequence[TextRun]) -> TextPassage:
+    first, last = group[0], group[-1]
+    lead = min(CONTEXT, first.a, first.c)
+    trail = min(CONTEXT, len(other) - last.b, len(page) - last.d)
+    whole = [
+        TextRun(True, first.a - lead, first.a, first.c - lead, first.c),
+        *group,
+        TextRun(True, last.b, last.b + trail, last.d, last.d + trail),
+    ]
+    return TextPassage(
+        other=tuple(_pieces(other, [(run.same, run.a, run.b) for run in whole])),
+        page=tuple(_pieces(page, [(run.same, run.c, run.d) for run in whole])),
+        before=max(first.a, first.c) > lead,
+        after=max(len(other) - last.b, len(page) - last.d) > trail,
+    )
+
+
+def _pieces(all_units: Sequence[TextUnit], spans: Sequence[tuple[bool, int, int]]) -> Iterator[TextPiece]:
+    for same, start, end in spans:
+        if start < end:
+            yield TextPiece(_shown(all_units[start:end]), not same)
+
+
+def _shown(run: Sequence[TextUnit]) -> str:
+    if len(run) <= MAX_SHOWN:
+        return "".join(unit.text for unit in run)
+    half = MAX_SHOWN // 2
+    head, tail = run[:half], run[-half:]
+    gap = f" … ({len(run) - 2 * half:,} more) … "
+    return "".join(unit.text for unit in head).rstrip() + gap + "".join(unit.text for unit in tail)

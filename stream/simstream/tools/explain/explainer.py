@@ -1,0 +1,159 @@
+"""`explain`: why pages got their verdicts, from files or from a log. It changes nothing anywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import msgspec
+
+from simstream.judge.candidates import RejectionRule
+from simstream.judge.policy import Policy
+from simstream.model import PageKind
+from simstream.text.fingerprinter import Fingerprinter
+from simstream.text.recipe import Recipe
+from simstream.tools.explain import difference as diffs
+from simstream.tools.explain.explanation import AppliedRules, Explanation, TextDifference, WordView
+from simstream.tools.explain.reasons import sentences
+from simstream.tools.explain.rejudge import PageOrigin, PageOrigins, VerdictCase
+from simstream.tools.explain.texts import PageOriginal, PageText, TextReader
+from simstream.wire import verdict as wire
+from simstream.wire.page import PageLimits
+
+Originals = Callable[[Mapping[PageOrigin, str]], Mapping[PageOrigin, PageOriginal]]
+"""Gives the records of pages by where they came from; the values are their ids."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainOptions:
+    """What to show: the heaviest `words`, the closest `candidates` (None: all), texts side by side, the page of the
+    id `beside` in any case."""
+
+    words: int | None = None
+    candidates: int | None = None
+    diff: bool = False
+    beside: str | None = None
+
+
+def rules_of(recipe: Recipe, policy: Policy) -> AppliedRules:
+    """What applied to every page that is explained."""
+    bits, short = policy.sketch_bits, policy.short_limits
+    return AppliedRules(
+        recipe=recipe.name,
+        recipe_id=policy.recipe_id,
+        min_words=recipe.min_words,
+        top=recipe.top,
+        sketch_bits=bits,
+        policy=policy.id,
+        distance=policy.distance,
+        agreement=policy.agreement if bits else None,
+        similarity=wire.similarity(policy.agreement, bits),
+        short_words=policy.short_words,
+        short_distance=short.distance if short else None,
+        short_agreement=short.agreement if short and bits else None,
+        window_ms=policy.window_ms,
+        link=policy.link,
+    )
+
+
+class Counterpart(NamedTuple):
+    """The page that an explained one is set beside."""
+
+    id: str
+    ordinal: int
+
+
+def counterpart(case: VerdictCase) -> Counterpart | None:
+    """The page asked for, else the one that the verdict names, else the nearest, else the earlier version."""
+    if case.beside is not None:
+        return Counterpart(case.beside.id, case.beside.ordinal)
+    earlier = case.before.earlier
+    own = Counterpart(case.verdict.id, earlier.ordinal) if earlier and case.kind == PageKind.READABLE else None
+    if case.verdict.verdict == "unchanged":
+        return own
+    others = [one for one in case.candidates if one.rejected_by != RejectionRule.OWN]
+    return Counterpart(others[0].id, others[0].ordinal) if others else own
+
+
+class Explainer:
+    """Puts together what was judged and what the pages say."""
+
+    def __init__(
+        self, fingerprinter: Fingerprinter, policy: Policy, limits: PageLimits, wishes: ExplainOptions
+    ) -> None:
+        self._fingerprinter = fingerprinter
+        self.recipe = fingerprinter.recipe
+        self.policy = policy
+        self._texts = TextReader(fingerprinter, limits)
+        self._rules = rules_of(fingerprinter.recipe, policy)
+        self._wishes = wishes
+
+    def explain(
+        self,
+        cases: Sequence[VerdictCase],
+        origins: PageOrigins,
+        originals: Originals,
+        published: Mapping[int, bytes] | None,
+    ) -> list[Explanation]:
+        """One explanation a case. `published` has the verdicts' bytes by ordinal, None where nothing is published.
+
+        `originals` is asked once, for all pages whose text is needed."""
+        beside = [counterpart(case) if self._wishes.diff else None for case in cases]
+        wanted = {case.origin: case.verdict.id for case in cases}
+        wanted |= {origins[other.ordinal]: other.id for other in beside if other}
+        found = originals(wanted)
+        made = []
+        for case, other in zip(cases, beside, strict=True):
+            text = self._texts.read(found[case.origin], case.verdict.id, case.fingerprint)
+            difference = None
+            if other:
+                difference = self._difference(other, found[origins[other.ordinal]], text)
+            made.append(self._explanation(case, text, difference, published))
+        return made
+
+    def _explanation(
+        self,
+        case: VerdictCase,
+        text: PageText,
+        difference: TextDifference | None,
+        published: Mapping[int, bytes] | None,
+    ) -> Explanation:
+        value, wishes = wire.encode(case.verdict), self._wishes
+        words = self._fingerprinter.weighted(text.text) if text.text else []
+        return Explanation(
+            id=case.verdict.id,
+            sentence=sentences(case, self._rules, self._wishes.beside),
+            verdict=msgspec.Raw(value),
+            published=None if published is None else msgspec.Raw(published[case.verdict.ordinal]),
+            agrees=None if published is None else published[case.verdict.ordinal] == value,
+            detail=text.detail,
+            rules=self._rules,
+            before=case.before,
+            distinct_words=case.words,
+            words=tuple(WordView(word, times, round(weight, 4)) for word, times, weight in words[: wishes.words]),
+            text_missing=text.missing,
+            text_cut=text.cut,
+            matches=sum(one.accepted for one in case.candidates),
+            candidate_count=len(case.candidates),
+            candidates=tuple(case.candidates[: wishes.candidates]),
+            beside=case.beside,
+            difference=difference,
+        )
+
+    def _difference(self, other: Counterpart, original: PageOriginal, text: PageText) -> TextDifference:
+        theirs = self._texts.read(original, other.id)
+        missing = theirs.missing or text.missing
+        if theirs.text is None or text.text is None:
+            return TextDifference(other.id, other.ordinal, missing=missing or "one of the two has no text")
+        left, right = (diffs.units(shown, self._fingerprinter.tokens(shown)) for shown in (theirs.text, text.text))
+        runs = diffs.runs(left, right)
+        same, only_other, only_page = diffs.counts(left, right, runs)
+        return TextDifference(
+            other.id,
+            other.ordinal,
+            tuple(diffs.passages(left, right, diffs.readable(runs))),
+            same,
+            only_other,
+            only_page,
+        )

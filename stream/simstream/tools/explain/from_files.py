@@ -1,0 +1,83 @@
+"""Explaining from files: finds pages in them, judges them as `dedup` does, reads texts back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from simstream.deduper import Deduper
+from simstream.model import MAX_ID_BYTES, PageSource, Record
+from simstream.tools.explain.explainer import Explainer
+from simstream.tools.explain.rejudge import AcceptedBatch, PageOrigin, Rejudge, VerdictCase
+from simstream.tools.explain.request import ExplainAnswer, ExplainRequest, WantedIds, check_ordinal
+from simstream.tools.explain.texts import PageOriginal
+from simstream.wire.identity import shown_id
+
+Records = Callable[[str], Iterable[Record]]
+"""Reads all inputs anew, for the purpose that is named."""
+
+
+def explain(
+    deduper: Deduper, explainer: Explainer, records: Records, asked: ExplainRequest, threads: int
+) -> ExplainAnswer:
+    """Explain pages of files under the deduper's policy; its own state is not touched.
+
+    Cost: that of `dedup` up to the last of the pages, and two passes of reading. Raises as `Deduper.stream`, and
+    PageUnknown where the ordinal asked for is not there.
+    """
+    names = WantedIds(asked.ids)
+    newest = last_ordinals(records, names) if asked.ordinal is None else {}
+    wanted = [newest[name] for name in asked.ids if name in newest] if asked.ordinal is None else [asked.ordinal]
+    judging = Rejudge(deduper.policy, wanted, asked.beside)
+    cases = {case.verdict.ordinal: case for case in judged(deduper, records, judging, threads)}
+    if asked.ordinal is not None:
+        found = cases.get(asked.ordinal)
+        check_ordinal(asked, found.verdict if found else None, judging.ordinal)
+    chosen = [cases[ordinal] for ordinal in wanted]
+    made = explainer.explain(chosen, judging.origins, lambda places: originals(records, places), None)
+    advice = "give the id to the letter, not the URL beside it; `simstream fingerprint INPUT` lists the ids"
+    missing = [name for name in asked.ids if asked.ordinal is None and name not in newest]
+    return ExplainAnswer(made, [names.unknown(name, "no page of the input has the id", advice) for name in missing])
+
+
+def last_ordinals(records: Records, names: WantedIds) -> dict[str, int]:
+    """Where the newest version of each page that is asked for stands. Reads all inputs, but no text."""
+    found = {}
+    for number, record in enumerate(records("finding pages")):
+        page_id = names.known(_shown(record.key or b""))
+        if page_id is not None:
+            found[page_id] = number
+    return found
+
+
+def _shown(key: bytes) -> bytes:
+    """The id as verdicts have it: not the key where that is too long or not UTF-8."""
+    if len(key) > MAX_ID_BYTES:
+        return shown_id(key).encode()
+    try:
+        key.decode()
+    except UnicodeDecodeError:
+        return shown_id(key).encode()
+    return key
+
+
+def judged(deduper: Deduper, records: Records, judging: Rejudge, threads: int) -> Iterator[VerdictCase]:
+    """Judge the files until all wanted pages have come. Raises as `Deduper.stream`."""
+    if judging.done():
+        return
+    for batch in deduper.fingerprinted(records("judging"), threads):
+        yield from judging.feed(AcceptedBatch("", batch.columns, batch.columns.time, batch.sources))
+        if judging.done():
+            return
+
+
+def originals(records: Records, wanted: Mapping[PageOrigin, str]) -> dict[PageOrigin, PageOriginal]:
+    """The records of pages by where they came from; reads the inputs until all are found."""
+    places = {origin.source: origin for origin in wanted}
+    found = {origin: PageOriginal(None, "the page is no longer in the input") for origin in wanted}
+    for record in records("reading texts") if places else ():
+        origin = places.pop(PageSource(record.topic, record.partition, record.offset), None)
+        if origin is not None:
+            found[origin] = PageOriginal(record)
+        if not places:
+            break
+    return found

@@ -1,0 +1,199 @@
+"""Explaining from a log: finds verdicts, judges the log up to them, reads texts back. Writes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from simstream.errors import FrameDamaged, PageUnknown, WrongLog
+from simstream.judge.acceptor import AcceptedPages, Acceptor
+from simstream.judge.policy import Policy
+from simstream.log.base import FINGERPRINTS, PAGES, POSITIONS, VERDICTS, Log
+from simstream.log.committed import committed
+from simstream.model import PageSource, Record, Verdict
+from simstream.roles.fingerprint.first_frame import check_recipe
+from simstream.tools.explain.explainer import Explainer
+from simstream.tools.explain.policy import check_policy
+from simstream.tools.explain.rejudge import AcceptedBatch, PageOrigin, Rejudge, VerdictCase
+from simstream.tools.explain.request import Counting, ExplainAnswer, ExplainRequest, Tick, WantedIds, check_ordinal
+from simstream.tools.explain.texts import PageOriginal
+from simstream.wire import frame as frames
+from simstream.wire import position as positions
+from simstream.wire import verdict as wire
+from simstream.wire.page import PageLimits, decode
+
+VERDICTS_A_POLL = 10_000
+FRAMES_A_POLL = 16
+PAGES_A_POLL = 100
+RETAINED = "was judged, but its verdict is no longer in the topic"
+
+
+class PublishedVerdict(NamedTuple):
+    """A verdict as it was published."""
+
+    verdict: Verdict
+    value: bytes
+
+
+def explain(log: Log, explainer: Explainer, asked: ExplainRequest, counting: Counting) -> ExplainAnswer:
+    """Explain published verdicts of a log. Reads without a group, and writes nothing.
+
+    Cost: a pass over `verdicts`, the log judged up to the last of the pages, and a few reads of `pages`. Raises
+    WrongRecipe, WrongPolicy, WrongLog, and PageUnknown where the ordinal asked for is not there.
+    """
+    policy, names = explainer.policy, WantedIds(asked.ids)
+    check_recipe(log, policy.recipe_id)
+    with counting("reading verdicts", None) as tick:
+        if asked.ordinal is None:
+            found = newest_verdicts(log, names, tick)
+            chosen = [found[name] for name in asked.ids if name in found]
+        else:
+            chosen = [verdict_at(log, asked, tick)]
+    for published in chosen:
+        check_policy(published.verdict.id, published.verdict.policy, policy, explainer.recipe)
+    values = {published.verdict.ordinal: published.value for published in chosen}
+    judging = Rejudge(policy, values, asked.beside)
+    with counting("judging", max(values, default=0) + 1) as tick:
+        cases = {case.verdict.ordinal: case for case in judged(log, policy, judging, tick)}
+    ordered = [cases[ordinal] for ordinal in values]
+    made = explainer.explain(ordered, judging.origins, lambda places: originals(log, places), values)
+    unknown = [] if asked.ordinal is not None else _missing(log, asked, found, names, counting)
+    return ExplainAnswer(made, unknown)
+
+
+def newest_verdicts(log: Log, names: WantedIds, tick: Tick) -> dict[str, PublishedVerdict]:
+    """Of each page that is asked for, the verdict of the greatest ordinal. Reads all of `verdicts`."""
+    found: dict[str, PublishedVerdict] = {}
+    for record in _records(log, VERDICTS, VERDICTS_A_POLL, tick):
+        value = record.value or b""
+        page_id = names.known(record.key or b"", value[: value.find(b',"verdict":"')])
+        if page_id is None:
+            continue
+        published = PublishedVerdict(wire.decode(value), value)
+        if page_id not in found or published.verdict.ordinal >= found[page_id].verdict.ordinal:
+            found[page_id] = published
+    return found
+
+
+def verdict_at(log: Log, asked: ExplainRequest, tick: Tick) -> PublishedVerdict:
+    """The verdict of the ordinal that is asked for. Raises PageUnknown. Reads `verdicts` up to it."""
+    mark, count = b',"ordinal":%d,' % (asked.ordinal or 0), 0
+    for record in _records(log, VERDICTS, VERDICTS_A_POLL, tick):
+        value = record.value or b""
+        count += 1
+        if mark in value and (verdict := wire.decode(value)).ordinal == asked.ordinal:
+            return PublishedVerdict(check_ordinal(asked, verdict, count), value)
+    return PublishedVerdict(check_ordinal(asked, None, count), b"")
+
+
+def _missing(
+    log: Log, asked: ExplainRequest, found: Mapping[str, PublishedVerdict], names: WantedIds, counting: Counting
+) -> list[PageUnknown]:
+    """What to say about pages without a verdict."""
+    errors = []
+    for page_id in asked.ids:
+        if page_id not in found:
+            with counting(f"looking for {page_id[:40]}", None) as tick:
+                state = whereabouts(log, page_id, tick)
+            if state == RETAINED:
+                errors.append(PageUnknown(f"{page_id} {state}", "keep the topic verdicts longer"))
+            elif state:
+                advice = "wait, and see that `simstream serve` runs and is ready (/health/ready)"
+                errors.append(PageUnknown(f"{page_id} has no verdict yet: it {state}", advice))
+            else:
+                where = f"{log.topic(VERDICTS).name} has no verdict for"
+                errors.append(names.unknown(page_id, where, "look ids up with `simstream verdicts`"))
+    return errors
+
+
+def whereabouts(log: Log, page_id: str, tick: Tick) -> str:
+    """How far a page without a verdict has come, as a sentence; empty where no topic has it. Reads both topics."""
+    name = page_id.encode("utf-8", "surrogateescape")
+    for record in _records(log, FINGERPRINTS, FRAMES_A_POLL, tick):
+        try:
+            columns = frames.decode(record.value or b"").columns
+        except FrameDamaged:
+            continue
+        if name in columns.ids and page_id in columns.id_list():
+            if record.offset < _published_frames(log):
+                return RETAINED
+            return f"is fingerprinted (frame {record.offset} of the log) and waits for the judge"
+    for record in _records(log, PAGES, PAGES_A_POLL, tick):
+        if name == record.key or (name in (record.value or b"") and _id_of(record) == page_id):
+            where = f"partition {record.partition}, offset {record.offset}"
+            return f"is in {record.topic} ({where}) and waits to be fingerprinted"
+    return ""
+
+
+def _published_frames(log: Log) -> int:
+    """How many frames of the log have their verdicts."""
+    frame = 0
+    for record in _records(log, POSITIONS, VERDICTS_A_POLL, lambda _: None):
+        frame = positions.decode(record.value or b"").frame
+    return frame
+
+
+def _id_of(record: Record) -> str:
+    return decode(record, PageLimits()).id
+
+
+def judged(log: Log, policy: Policy, judging: Rejudge, tick: Tick) -> Iterator[VerdictCase]:
+    """Judge the log silently until all wanted pages have come; `tick` hears the next ordinal.
+
+    Raises WrongLog where frames are missing or the log ends before."""
+    if judging.done():
+        return
+    acceptor = Acceptor(policy.recipe_id, policy.sketch_bits // 64)
+    for record in _records(log, FINGERPRINTS, FRAMES_A_POLL, lambda _: tick(acceptor.ordinal)):
+        if record.offset != acceptor.next_frame:
+            raise WrongLog(
+                f"the log continues at frame {record.offset}, frame {acceptor.next_frame} is missing",
+                "what was judged from frames that are gone cannot be explained: keep the topic fingerprints longer",
+            )
+        accepted = acceptor.accept(record.offset, record.value or b"", record.timestamp)
+        if isinstance(accepted, AcceptedPages):
+            header, columns = accepted.header, accepted.columns
+            sources = [PageSource(header.topic, header.partition, offset) for offset in columns.offset.tolist()]
+            yield from judging.feed(AcceptedBatch(header.topic_id, columns, accepted.time, sources))
+        if judging.done():
+            return
+    raise WrongLog(
+        f"the log ends at ordinal {acceptor.ordinal}, and the verdict has a greater one",
+        "restore the topic fingerprints: these verdicts were made from another log",
+    )
+
+
+def originals(log: Log, wanted: Mapping[PageOrigin, str]) -> dict[PageOrigin, PageOriginal]:
+    """The records of pages by where they came from, or why they are gone. `wanted` has their ids."""
+    info = log.topic(PAGES)
+    lows = log.low_watermarks(PAGES)
+    found = {}
+    for origin in wanted:
+        where = f"{info.name}, partition {origin.source.partition}, offset {origin.source.offset}"
+        if origin.topic_id != info.id:
+            found[origin] = PageOriginal(
+                None, f"the topic {info.name} was made anew since: the page went with the old one"
+            )
+        elif origin.source.offset < lows.get(origin.source.partition, 0):
+            found[origin] = PageOriginal(None, f"retention has removed the page from {where}")
+        else:
+            record = _record_at(log, origin.source)
+            missing = None if record else f"the page is no longer at {where}"
+            found[origin] = PageOriginal(record, missing)
+    return found
+
+
+def _record_at(log: Log, source: PageSource) -> Record | None:
+    for record in _records(log, PAGES, PAGES_A_POLL, lambda _: None, source.offset):
+        if record.partition == source.partition and record.offset >= source.offset:
+            return record if record.offset == source.offset else None
+    return None
+
+
+def _records(log: Log, topic: str, limit: int, tick: Tick, start: int = 0) -> Iterator[Record]:
+    """The records that are committed now; `tick` hears how many."""
+    count = 0
+    for records in committed(log, topic, limit, start):
+        yield from records
+        count += len(records)
+        tick(count)

@@ -1,0 +1,65 @@
+"""A verdict of another policy is refused, with the flags that the other policy stands for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from decimal import Decimal
+from itertools import product
+
+from simstream.errors import WrongPolicy
+from simstream.index.plan import MAX_DISTANCE
+from simstream.judge.policy import Link, Policy, make_policy
+from simstream.settings import duration_ms
+from simstream.text.recipe import Recipe
+
+WINDOWS = (
+    None,
+    "1h",
+    "2h",
+    "6h",
+    "12h",
+    "24h",
+    "48h",
+    "72h",
+    "96h",
+    "7d",
+    "14d",
+    "28d",
+    "30d",
+    "60d",
+    "90d",
+    "365d",
+)
+"""Windows that are tried; an id stands for one exact window, which cannot be read from it."""
+LINKS: tuple[Link, ...] = ("any", "canonical")
+
+
+def check_policy(page_id: str, published: str, policy: Policy, recipe: Recipe) -> None:
+    """Raises WrongPolicy where a verdict was given under another policy, with the flags if they can be found."""
+    if published == policy.id:
+        return
+    flags = flags_of(published, policy.recipe_id, recipe)
+    advice = f"use {flags}" if flags else "give the distance, similarity, window and link that `serve` has"
+    raise WrongPolicy(
+        f"the verdict of {page_id} was given under policy {published}, and these settings are {policy.id}", advice
+    )
+
+
+def flags_of(policy_id: str, recipe_id: str, recipe: Recipe) -> str | None:
+    """The flags under which a policy of this recipe has this id; None where no usual ones do. About 1 s at most."""
+    for window, link, similarity, distance in product(
+        WINDOWS, LINKS, _similarities(recipe), range(MAX_DISTANCE + 1)
+    ):
+        window_ms = duration_ms("window", window) if window else None
+        if make_policy(recipe, recipe_id, distance, similarity, window_ms, link).id == policy_id:
+            named = {"distance": distance, "similarity": similarity, "window": window or "none", "link": link}
+            return " ".join(f"--{name} {value}" for name, value in named.items() if value is not None)
+    return None
+
+
+def _similarities(recipe: Recipe) -> Iterator[str | None]:
+    """One for each agreement that a sketch can be asked for, the recipe's own first."""
+    yield recipe.similarity
+    bits = recipe.sketch_bits
+    for agreement in range(bits // 2, bits + 1) if bits else ():
+        yield format((Decimal(2 * agreement) / bits - 1).normalize(), "f")

@@ -1,0 +1,127 @@
+"""Feeding: records from files into the topic `pages`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from simstream.errors import BrokerUnreachable, InputError, RecordTooLarge
+from simstream.log.base import PAGES, Appender, Log
+from simstream.model import Record
+from simstream.tools.feed.position import FeedPosition
+from simstream.wire.page import NO_TIME
+
+PATIENCE_S = 150.0
+_LAST_S = 5.0
+"""How long somebody who has pressed Ctrl-C is kept waiting."""
+
+
+class FeedResult(NamedTuple):
+    """How many pages were sent to which topic, and how many it did not admit."""
+
+    topic: str
+    sent: int
+    refused: int
+
+
+class _Feed:
+    """What one feed has in flight: where each record came from, until it is acknowledged or refused."""
+
+    def __init__(
+        self, appender: Appender, largest: int, refused: Callable[[str], None], position: FeedPosition | None
+    ) -> None:
+        self._appender = appender
+        self._position = position
+        self._number = 0
+        self._largest = largest
+        self._say = refused
+        self._origin: dict[int, str] = {}
+        self._written = 0
+        self.sent = 0
+        self.refused = 0
+
+    def append(self, record: Record) -> None:
+        self._append(record)
+        if self._position is not None:
+            self._position.sent(record, self._number)
+            if self._position.due:
+                self.save(PATIENCE_S)
+
+    def save(self, patience: float) -> None:
+        """Wait a while for what is in flight, and save how far everything is written."""
+        self._settle(lambda: self._appender.flush(patience))
+        if self._position is not None:
+            self._position.save(self._written)
+
+    def _append(self, record: Record) -> None:
+        name = f"{record.topic}:{record.offset + 1}"
+        if len(record.value or b"") > self._largest:
+            # A reader of files hands over no more than the beginning of such a line.
+            self._refuse(name, RecordTooLarge(f"it has more than {self._largest} bytes"))
+            return
+        timestamp = None if record.timestamp == NO_TIME else record.timestamp
+        try:
+            number = self._appender.append(record.value, record.key, record.headers, timestamp=timestamp)
+        except RecordTooLarge as error:
+            self._refuse(name, error)
+            return
+        self._number = number
+        self._origin[number] = name
+        self.sent += 1
+        if len(self._origin) > 2_000:
+            self._settle(self._appender.acknowledged)
+
+    def finish(self) -> None:
+        """Wait for every acknowledgement. Raises BrokerUnreachable."""
+        self.save(PATIENCE_S)
+        if self._origin:
+            raise BrokerUnreachable(
+                f"{len(self._origin)} pages were not acknowledged", "feed them again: doubles do no harm"
+            )
+
+    def _settle(self, look: Callable[[], int]) -> None:
+        while True:
+            try:
+                done = look()
+                break
+            except RecordTooLarge as error:
+                self._refuse(self._origin.pop(error.number or 0, "a page"), error)
+                self.sent -= 1
+        self._written = done
+        for number in [number for number in self._origin if number <= done]:
+            del self._origin[number]
+
+    def _refuse(self, name: str, error: RecordTooLarge) -> None:
+        self.refused += 1
+        self._say(f"{name} was not sent: {error.what}")
+
+
+def feed(
+    log: Log,
+    records: Iterable[Record],
+    largest: int,
+    refused: Callable[[str], None],
+    position: FeedPosition | None = None,
+) -> FeedResult:
+    """Append all records to `pages` and wait until they are acknowledged.
+
+    With a `position` it goes on behind what that calls fed, and saves there about every second, and at the end,
+    how far everything is written; after Ctrl-C it waits some seconds for what is in flight.
+    `refused` hears a sentence about each record of more than `largest` bytes, or that the topic does not admit.
+    Raises TopicMissing, BrokerUnreachable, DeliveryFailed, and InputError of `records` when all before it is
+    acknowledged.
+    """
+    with log.appender(PAGES) as appender:
+        run = _Feed(appender, largest, refused, position)
+        try:
+            for record in records if position is None else position.rest(records):
+                run.append(record)
+        except InputError:
+            run.finish()
+            raise
+        except KeyboardInterrupt:
+            if position is not None:
+                run.save(_LAST_S)
+            raise
+        run.finish()
+    return FeedResult(log.topic(PAGES).name, run.sent, run.refused)

@@ -1,0 +1,130 @@
+"""How far a feed has come, in a file, so that another one goes on where it was interrupted."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from simstream.closing import Closing
+from simstream.errors import StateError, UsageError, WrongLog
+from simstream.log.base import TopicInfo
+from simstream.log.local.lock import FileLock
+from simstream.log.local.topic_file import replace_file
+from simstream.model import Record
+
+VERSION: Final = 1
+SAVE_EVERY_S: Final = 1.0
+_DIGEST_BYTES: Final = 8
+
+
+class FeedProgress(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What the file says: so many records of the input are in this topic, or were refused by it."""
+
+    topic: str
+    topic_id: str
+    records: int = 0
+    digest: str = ""
+    """Of those records' places, keys and lengths, so that no other input is taken for this one."""
+    version: int = VERSION
+
+
+class FeedPosition(Closing):
+    """The position of one feed, held by one process. A record counts once all before it are safely written.
+
+    What is not saved yet is sent again by the next feed: nothing is lost, and some pages may come twice.
+    """
+
+    def __init__(self, path: Path, topic: TopicInfo) -> None:
+        """Begin with what the file says, or at the start where there is none.
+
+        Raises UsageError where it can be none, LogLocked where another process feeds by it, StateError where it
+        cannot be read, WrongLog where it tells of another topic.
+        """
+        if path.is_dir() or not path.parent.is_dir():
+            raise UsageError(f"{path} can be no file", "name one with --resume")
+        self._path = path
+        self._lock = FileLock(path.with_name(path.name + ".lock"), f"feeds by {path}")
+        try:
+            self._saved = _load(path, topic)
+        except BaseException:
+            self._lock.release()
+            raise
+        self._done = self._saved
+        self._digest = b""
+        self._flying: deque[tuple[int, bytes]] = deque()
+        """Of each record that is not known to be written: after how many appends it is, and the digest with it."""
+        self._due = time.monotonic() + SAVE_EVERY_S
+
+    @property
+    def before(self) -> int:
+        """How many records earlier feeds have sent."""
+        return self._saved.records
+
+    @property
+    def due(self) -> bool:
+        """Whether it is time to save."""
+        return time.monotonic() >= self._due
+
+    def rest(self, records: Iterable[Record]) -> Iterator[Record]:
+        """The records that were not fed yet. Raises UsageError where the others are not those that were."""
+        known, count = self._saved, 0
+        for record in records:
+            if count < known.records:
+                count += 1
+                self._digest = _with(self._digest, record)
+                if count == known.records:
+                    self._check(self._digest.hex() == known.digest)
+                continue
+            yield record
+        self._check(count == known.records)
+
+    def _check(self, same: bool) -> None:
+        if not same:
+            what = f"the inputs do not begin with the {self._saved.records:,} pages that {self._path} calls fed"
+            raise UsageError(what, "give the same inputs in the same order, or remove that file to feed them all")
+
+    def sent(self, record: Record, number: int) -> None:
+        """The next record is written when `number` appends are."""
+        self._digest = _with(self._digest, record)
+        self._flying.append((number, self._digest))
+
+    def save(self, written: int) -> None:
+        """Save that so many appends are written. Raises DiskFull, LogError."""
+        records, digest = self._done.records, self._done.digest
+        while self._flying and self._flying[0][0] <= written:
+            records, digest = records + 1, self._flying.popleft()[1].hex()
+        if records != self._done.records:
+            self._done = msgspec.structs.replace(self._done, records=records, digest=digest)
+            replace_file(self._path, msgspec.json.encode(self._done) + b"\n")
+        self._due = time.monotonic() + SAVE_EVERY_S
+
+    def close(self) -> None:
+        """Let another process have it."""
+        self._lock.release()
+
+
+def _with(digest: bytes, record: Record) -> bytes:
+    size = len(record.value or b"")
+    what = b"%s\0%d\0%d\0%s" % (digest, record.offset, size, record.key or b"")
+    return hashlib.blake2b(what, digest_size=_DIGEST_BYTES).digest()
+
+
+def _load(path: Path, topic: TopicInfo) -> FeedProgress:
+    again = f"remove {path} to feed all pages"
+    try:
+        found = msgspec.json.decode(path.read_bytes(), type=FeedProgress)
+    except FileNotFoundError:
+        return FeedProgress(topic.name, topic.id)
+    except (OSError, ValueError) as error:
+        raise StateError(f"{path} is no position of a feed ({error})", again) from error
+    if found.version != VERSION or found.records < 0:
+        raise StateError(f"{path} is no position of this version", again)
+    if (found.topic, found.topic_id) != (topic.name, topic.id):
+        raise WrongLog(f"{path} tells of another topic, {found.topic} (id {found.topic_id})", again)
+    return found

@@ -1,0 +1,129 @@
+"""Which of many queries have a match in a corpus: tables are over the queries, and the corpus is read past them.
+
+Source: Manku, Jain, Das Sarma: Detecting Near-Duplicates for Web Crawling (2007), section 4, batch queries: the
+queries' tables fit into memory, the corpus does not have to.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simstream.index.answers import HitBuffers
+from simstream.index.keys import frozen
+from simstream.index.packed import SegmentTables
+from simstream.model import U64
+from simstream.settings import cores
+from simstream.tools.find.pairs import distinct, tables_over
+
+CHUNK: Final = 1 << 14
+"""Fingerprints of the corpus that a thread looks up at a time."""
+NO_MATCH: Final = 255
+"""In the place of a distance."""
+
+
+class Nearest(NamedTuple):
+    """Of each query (n,) the least distance to the corpus, or NO_MATCH, and the least fingerprint that has it."""
+
+    distance: NDArray[np.uint8]
+    fingerprint: U64
+    compared: int
+    """Fingerprints of the corpus."""
+
+
+class _Best(NamedTuple):
+    """As `Nearest`, so far."""
+
+    distance: NDArray[np.uint8]
+    fingerprint: U64
+
+
+class _Hits(NamedTuple):
+    """Queries by their places (h,), each once, and the nearest of what was compared."""
+
+    place: NDArray[np.int64]
+    distance: NDArray[np.uint8]
+    fingerprint: U64
+
+
+def nearest(
+    queries: U64, corpus: Iterable[U64], distance: int, heard: Callable[[int], None] = lambda done: None
+) -> Nearest:
+    """The match within `distance` (0 to 64) of each of the distinct ascending queries (n,), if there is one.
+
+    `corpus` comes in parts of any order, a few of which are held at a time; a fingerprint of it that is a query,
+    too, is that query's match. `heard` is told how many of the corpus have been compared; all cores are used.
+    Memory: 9 bytes a query, and its tables of 6 to 8 bytes each. Cost: that of a query of the index a fingerprint
+    of the corpus; where many queries are near one another, of each match.
+    """
+    best = _Best(np.full(len(queries), NO_MATCH, np.uint8), np.zeros(len(queries), np.uint64))
+    tables = tables_over(queries, distance) if len(queries) else None
+    threads, done = cores(), 0
+    waiting: deque[tuple[int, Future[_Hits]]] = deque()
+    with ThreadPoolExecutor(threads, thread_name_prefix="find") as pool:
+        try:
+            for size, values in _chunks(corpus):
+                if tables is None:
+                    done += size  # the corpus is read all the same: a line that is no number is an error
+                    continue
+                waiting.append((size, pool.submit(_look_up, tables, values)))
+                if len(waiting) > 2 * threads:
+                    done += _take(best, *waiting.popleft())
+                    heard(done)
+            while waiting:
+                done += _take(best, *waiting.popleft())
+            heard(done)
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+    return Nearest(best.distance, best.fingerprint, done)
+
+
+def _chunks(corpus: Iterable[U64]) -> Iterator[tuple[int, U64]]:
+    for part in corpus:
+        values = distinct(part)
+        for first in range(0, len(values), CHUNK):
+            chunk = values[first : first + CHUNK]
+            # Copies within a part are compared once, and count with its last chunk.
+            yield len(chunk) + (len(part) - len(values) if first + CHUNK >= len(values) else 0), chunk
+
+
+def _take(best: _Best, size: int, future: Future[_Hits]) -> int:
+    """Keep what is nearer than what was found before; returns `size`."""
+    place, distance, fingerprint = future.result()
+    before = best.distance[place]
+    nearer = (distance < before) | ((distance == before) & (fingerprint < best.fingerprint[place]))
+    best.distance[place[nearer]] = distance[nearer]
+    best.fingerprint[place[nearer]] = fingerprint[nearer]
+    return size
+
+
+def _look_up(tables: SegmentTables, values: U64) -> _Hits:
+    hits, at = HitBuffers(), 0
+    best = _Hits(np.empty(0, np.int64), np.empty(0, np.uint8), np.empty(0, np.uint64))
+    asked = frozen(values, np.uint64)
+    while at < len(asked):
+        following, count = tables.find(asked, at, hits)
+        tags = hits.tags[:count]
+        parts = _Hits(
+            np.concatenate([best.place, hits.places[:count].astype(np.int64)]),
+            np.concatenate([best.distance, (tags & np.uint64(255)).astype(np.uint8)]),
+            np.concatenate([best.fingerprint, asked[(tags >> np.uint64(8)).astype(np.int64)]]),
+        )
+        best = _nearest(parts)
+        if following < len(asked):
+            hits.fit(following - at)
+        at = following
+    return best
+
+
+def _nearest(hits: _Hits) -> _Hits:
+    """Each place once, with its nearest; equally near ones by the least fingerprint."""
+    order = np.lexsort((hits.fingerprint, hits.distance, hits.place))
+    place = hits.place[order]
+    first = order[np.diff(place, prepend=-1) != 0]
+    return _Hits(hits.place[first], hits.distance[first], hits.fingerprint[first])

@@ -1,0 +1,102 @@
+"""All pairs of near fingerprints in a list: each is looked up in permuted tables over all of them."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simstream.index.answers import HitBuffers
+from simstream.index.keys import frozen
+from simstream.index.packed import SegmentTables, build
+from simstream.index.plan import MAX_DISTANCE, SCAN, choose
+from simstream.model import U64
+from simstream.settings import cores
+
+QUERIES: Final = 2048
+"""Fingerprints that a thread looks up at a time."""
+MAX_PAIRS: Final = 1 << 20
+"""Pairs after which a thread hands over what it has, so that memory stays bounded where all are alike."""
+_PLACE: Final = np.uint64(0xFFFFFFFF)
+_BITS: Final = np.uint64(32)
+
+
+class FingerprintPairs(NamedTuple):
+    """Places (p,) of pairs in a sorted column: `left` < `right`, in order of both."""
+
+    left: NDArray[np.int64]
+    right: NDArray[np.int64]
+
+
+def distinct(fingerprints: U64) -> U64:
+    """The distinct values, ascending: the column that pairs and clusters speak of."""
+    return frozen(np.unique(fingerprints), np.uint64)
+
+
+def tables_over(column: U64, distance: int) -> SegmentTables:
+    """Tables over a distinct ascending column (n,), complete for a distance from 0 to 64."""
+    plan = choose(distance, len(column)) if distance <= MAX_DISTANCE else SCAN
+    return build(column, plan, distance, lambda: None)
+
+
+def near_pairs(
+    column: U64, distance: int, heard: Callable[[int], None] = lambda done: None
+) -> Iterator[FingerprintPairs]:
+    """All pairs within `distance` (0 to 64) of a distinct ascending column (n,), each once, in order, in parts.
+
+    `heard` is told how many fingerprints have been looked up. Complete for every distance: to 16 by permuted
+    tables, above by comparing all with all. Cost: about 1.5 us a fingerprint at 1M and distance 3 on a core; all
+    cores are used. 6 to 8 bytes a fingerprint and table, and at most about 50 MB a core for pairs, but for a
+    fingerprint that alone has more of them.
+    """
+    if len(column) < 2:
+        return
+    tables = tables_over(column, distance)
+    threads = cores()
+    waiting: deque[tuple[int, Future[tuple[int, FingerprintPairs]]]] = deque()
+    starts = iter(range(0, len(column), QUERIES))
+    with ThreadPoolExecutor(threads, thread_name_prefix="find") as pool:
+        try:
+            while True:
+                for first in starts:
+                    stop = min(first + QUERIES, len(column))
+                    waiting.append((stop, pool.submit(_look_up, tables, column, first, stop)))
+                    if len(waiting) > 2 * threads:
+                        break
+                if not waiting:
+                    return
+                stop, future = waiting.popleft()
+                following, pairs = future.result()
+                yield pairs
+                while following < stop:
+                    following, pairs = _look_up(tables, column, following, stop)
+                    yield pairs
+                heard(stop)
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _look_up(tables: SegmentTables, column: U64, first: int, stop: int) -> tuple[int, FingerprintPairs]:
+    """The pairs whose lesser fingerprint is one of `column[first:stop]`, as far as MAX_PAIRS allow.
+
+    Returns the first fingerprint that was not looked up, and the pairs.
+    """
+    hits, parts, found = HitBuffers(), [np.empty(0, np.uint64)], 0
+    queries, at = frozen(column[first:stop], np.uint64), 0
+    while at < len(queries) and found < MAX_PAIRS:
+        following, count = tables.find(queries, at, hits)
+        own = (hits.tags[:count] >> np.uint64(8)) + np.uint64(first)
+        places = hits.places[:count]
+        later = places > own
+        parts.append((own[later] << _BITS) | places[later])
+        found += len(parts[-1])
+        if following < len(queries):
+            hits.fit(following - at)
+        at = following
+    pairs = np.concatenate(parts)
+    pairs.sort()
+    return first + at, FingerprintPairs((pairs >> _BITS).astype(np.int64), (pairs & _PLACE).astype(np.int64))

@@ -1,0 +1,125 @@
+"""Gaps between the source and the log: found by reading the log as the acceptor does, and mended."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from simstream.errors import UsageError
+from simstream.files import manifest
+from simstream.files.layer import FileSystem
+from simstream.judge.acceptor import Acceptor
+from simstream.judge.state import accepted_by
+from simstream.log.base import FINGERPRINTS, PAGES, Log
+from simstream.model import FingerprintColumns
+from simstream.roles.fingerprint.first_frame import first_header
+from simstream.wire import frame as frames
+
+_EMPTY = FingerprintColumns(
+    offset=np.empty(0, np.int64),
+    kind=np.empty(0, np.uint8),
+    reason=np.empty(0, np.uint8),
+    time=np.empty(0, np.int64),
+    identity=np.empty((0, 2), np.uint64),
+    fingerprint=np.empty(0, np.uint64),
+    sketch=np.empty((0, 0), np.uint64),
+    words=np.empty(0, np.uint32),
+    id_ends=np.empty(0, np.uint32),
+    url_ends=np.empty(0, np.uint32),
+    ids=b"",
+    urls=b"",
+)
+
+
+class LogCoverage(NamedTuple):
+    """What the log shows about the partitions of today's `pages`.
+
+    `positions` has the next offset that is not accepted, None where there are frames but no position, since the
+    partition's first one is missing or damaged; `gaps` are the partitions that wait for missing pages.
+    """
+
+    recipe: str
+    sketch_words: int
+    positions: dict[int, int | None]
+    gaps: frozenset[int]
+
+
+def read_through(log: Log, state: str | None = None) -> LogCoverage:
+    """Read the log as the acceptor does: all of it, or what comes after the newest snapshot of the folder `state`.
+
+    Raises UsageError where the log has no frame yet, or where the first ones that are needed are no longer there;
+    WrongLog for the state of another log, StateDamaged.
+    """
+    acceptor = _begun(log, state)
+    topic_id = log.topic(PAGES).id
+    with log.reader(FINGERPRINTS, acceptor.next_frame) as reader:
+        while True:
+            at_end = reader.caught_up()
+            records = reader.poll(64, 0.2)
+            for record in records:
+                acceptor.accept(record.offset, record.value or b"", record.timestamp)
+            if at_end and not records:
+                break
+    seen = [partition for source, partition in acceptor.gaps | acceptor.positions if source == topic_id]
+    positions = {partition: acceptor.positions.get((topic_id, partition)) for partition in seen}
+    gaps = frozenset(number for source, number in acceptor.gaps if source == topic_id)
+    return LogCoverage(acceptor.recipe_id, acceptor.sketch_words, positions, gaps)
+
+
+def _begun(log: Log, state: str | None) -> Acceptor:
+    """An acceptor that stands where the log, or what is not in the state, begins."""
+    low = log.low_watermarks(FINGERPRINTS)[0]
+    snapshots = manifest.read_all(FileSystem(), Path(state)) if state else ()
+    if snapshots:
+        acceptor = accepted_by(snapshots[0].manifest.facts, log.topic(FINGERPRINTS).id)
+    else:
+        header = first_header(log)
+        if header is None and not low:
+            raise UsageError("the log has no frame yet", "nothing can be missing: start `simstream serve`")
+        acceptor = Acceptor(header.recipe if header else "", header.sketch_words if header else 0)
+    if acceptor.next_frame < low:
+        raise UsageError(
+            f"the log begins at frame {low}: what it accepted before cannot be seen",
+            "name the folder of the judge's state with --state",
+        )
+    return acceptor
+
+
+def rewind(log: Log, state: str | None = None) -> dict[int, int | None]:
+    """Set the fingerprinters' committed offsets to the accepted positions, and return them.
+
+    None where a partition has no position: its commit is forgotten, and all its pages are read again.
+    Raises LogLocked while a fingerprinter runs, and as `read_through`."""
+    positions = read_through(log, state).positions
+    log.set_group_offsets(positions)
+    return positions
+
+
+def skip(log: Log, state: str | None = None) -> dict[int, tuple[int, int]]:
+    """Give up the pages that retention removed before they were read: `from` and `to` per partition.
+
+    Writes a frame of kind `lost` for each, then sets the fingerprinters' offsets behind them. Safe to repeat.
+    Raises LogLocked while a fingerprinter runs, and as `read_through`.
+    """
+    read = read_through(log, state)
+    positions = {partition: offset for partition, offset in read.positions.items() if offset is not None}
+    lows = log.low_watermarks(PAGES)
+    log.set_group_offsets({p: max(offset, lows.get(p, 0)) for p, offset in positions.items()})
+    lost = {p: (offset, lows[p]) for p, offset in positions.items() if lows.get(p, 0) > offset}
+    info = log.topic(PAGES)
+    with log.appender(FINGERPRINTS) as appender:
+        for partition, (start, to) in sorted(lost.items()):
+            gap = frames.FrameHeader(
+                recipe=read.recipe,
+                topic=info.name,
+                topic_id=info.id,
+                partition=partition,
+                start=start,
+                to=to,
+                sketch_words=read.sketch_words,
+                lost=True,
+            )
+            appender.append(frames.encode(gap, _EMPTY), partition=0)
+    return lost

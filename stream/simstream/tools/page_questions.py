@@ -1,0 +1,53 @@
+"""Pages of files as questions to the query role: what is compared of each, as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from simstream.sources.read import read_pages
+from simstream.text.decode import charset_of, decode
+from simstream.wire import page as wire
+
+MAX_PAGES = 64
+MAX_BYTES = 2 << 20
+"""Characters of one question, roughly; a page that is larger goes alone."""
+
+
+class PageQuestion(NamedTuple):
+    """A page: `content` has `text` or `html`; `reason` says why there is nothing in it."""
+
+    id: str
+    content: dict[str, str]
+    reason: str = ""
+
+
+def asked(source: str, max_record_bytes: int) -> Iterator[PageQuestion]:
+    """The pages of an input. Raises what `read_pages` raises."""
+    limits = wire.PageLimits(max_record_bytes=max_record_bytes)
+    for record in read_pages([source], max_record_bytes):
+        page = wire.decode(record, limits)
+        if page.text is not None:
+            yield PageQuestion(page.id, {"text": page.text}, page.reason)
+        elif page.raw is None:
+            yield PageQuestion(page.id, {"text": ""}, page.reason or "no_text")
+        else:
+            plain = page.content_type.lower().startswith("text/plain")
+            raw = page.raw
+            text = raw if isinstance(raw, str) else decode(raw, charset_of(page.content_type), not plain)[0]
+            yield PageQuestion(page.id, {"text" if plain else "html": text}, page.reason)
+
+
+def batches(pages: Iterable[PageQuestion]) -> Iterator[list[PageQuestion]]:
+    """Pages in groups of at most MAX_PAGES and about MAX_BYTES."""
+    batch: list[PageQuestion] = []
+    size = 0
+    for page in pages:
+        length = sum(map(len, page.content.values()))
+        if batch and (len(batch) == MAX_PAGES or size + length > MAX_BYTES):
+            yield batch
+            batch, size = [], 0
+        batch.append(page)
+        size += length
+    if batch:
+        yield batch

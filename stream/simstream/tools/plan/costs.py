@@ -1,0 +1,120 @@
+"""What each design comes to: candidates, probes, bytes and microseconds a query, and which of them fit."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from simstream.errors import UsageError
+from simstream.index.plan import choose
+from simstream.tools.plan.designs import TableDesign, designs
+from simstream.tools.plan.speed import MachineSpeed, SizeCosts, measure
+
+STATE_BYTES: Final = 52
+"""What the service keeps of a page beside the tables: row 4, sketch 24, state 13, identity 11 (ARCHITECTURE.md)."""
+MAX_PAGES: Final = (1 << 31) - 1
+"""Pages that one judge can number."""
+
+
+UNKNOWN: Final = MachineSpeed(0.0, 0.0, (SizeCosts(1, 0.0, 0.0, 0.0),))
+
+
+class PlanRow(msgspec.Struct, frozen=True):
+    """One design for so many pages; its first lines say what it is, the others what it costs."""
+
+    name: str
+    tables: int
+    prefix_bits: tuple[int, ...]
+    flips: tuple[int, ...]
+    probes: int
+    candidates: float
+    """Expected among random fingerprints: pages that are alike crowd, and bring more."""
+    table_bytes: int
+    all_bytes: int
+    """With what the service keeps of each page beside its tables."""
+    microseconds: float
+    """A query on one core."""
+    fits: bool
+    serves: bool
+    """The service would build it."""
+
+
+class PlanReport(msgspec.Struct, frozen=True):
+    """All designs for a number of pages, and what was measured for their cost."""
+
+    pages: int
+    distance: int
+    memory_bytes: int | None
+    measured: MachineSpeed
+    designs: list[PlanRow]
+
+    @property
+    def served(self) -> PlanRow:
+        """The one that the service would build."""
+        return next(row for row in self.designs if row.serves)
+
+    @property
+    def fastest(self) -> PlanRow:
+        """The quickest of those that the service can build and that fit; see `weigh` for which there are."""
+        return min((row for row in self.designs if row.fits), key=lambda row: row.microseconds)
+
+
+def weigh_here(pages: int, distance: int, memory_bytes: int | None) -> PlanReport:
+    """`weigh` with the speed of this machine, which is measured if that can be of use. About a second."""
+    weigh(pages, distance, memory_bytes, UNKNOWN)
+    flips = max(choose(distance, pages).flips_for(distance), default=0)
+    return weigh(pages, distance, memory_bytes, measure(distance, flips))
+
+
+def weigh(pages: int, distance: int, memory_bytes: int | None, speed: MachineSpeed) -> PlanReport:
+    """Every design for so many pages at a distance of 0 to 16.
+
+    Errors: SettingsError for another distance; UsageError where none fits into the memory.
+    """
+    chosen = choose(distance, pages)
+    rows = [
+        _row(design, pages, memory_bytes, speed, design.serves == chosen) for design in designs(distance, pages)
+    ]
+    if memory_bytes is not None and not any(row.fits for row in rows):
+        least = min(rows, key=lambda row: row.all_bytes)
+        raise UsageError(
+            f"no design for {pages:,} pages fits into {memory_bytes:,} bytes, as even {least.name} takes"
+            f" {least.all_bytes:,}",
+            f"give --memory {_gb(least.all_bytes)} or more, keep fewer pages (a window), or divide them"
+            f" among {-(-least.all_bytes // memory_bytes)} machines",
+        )
+    return PlanReport(pages, distance, memory_bytes, speed, rows)
+
+
+def _row(design: TableDesign, pages: int, memory_bytes: int | None, speed: MachineSpeed, serves: bool) -> PlanRow:
+    table_bytes = design.nbytes(pages)
+    all_bytes = table_bytes + STATE_BYTES * pages
+    return PlanRow(
+        name=design.name,
+        tables=len(design.masks),
+        prefix_bits=design.bits,
+        flips=design.flips,
+        probes=design.probes(),
+        candidates=design.expected_candidates(pages),
+        table_bytes=table_bytes,
+        all_bytes=all_bytes,
+        microseconds=query_ns(design, pages, speed) / 1000,
+        fits=memory_bytes is None or all_bytes <= memory_bytes,
+        serves=serves,
+    )
+
+
+def query_ns(design: TableDesign, pages: int, speed: MachineSpeed) -> float:
+    """What a query costs on one core, computed of the measured costs of its parts."""
+    if not design.masks:
+        return pages * speed.scanned_ns
+    costs = speed.at(design.nbytes(pages))
+    probe = costs.probe_ns + design.searched_steps(pages) * speed.halving_ns
+    candidates = design.expected_candidates(pages) * costs.candidate_ns
+    return len(design.masks) * costs.table_ns + design.probes() * probe + candidates
+
+
+def _gb(number: int) -> str:
+    """As many GB, up to a tenth."""
+    return f"{-(-number * 10 >> 30) / 10:.1f}GB"

@@ -1,0 +1,177 @@
+"""What a scan, a probe and a candidate cost on this machine, measured with the kernels that the index runs.
+
+Tables of random numbers stand for real ones: a probe reads the same places and compares the same way whatever the
+numbers are, and nothing has to be sorted first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import perf_counter
+from typing import Final, NamedTuple
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from simstream.index.answers import HitBuffers
+from simstream.index.keys import frozen
+from simstream.index.plan import Plan
+from simstream.kernels.index.hamming import scan
+from simstream.kernels.index.packed import locate_packed, probe_packed
+from simstream.model import U64
+
+SCANNED: Final = 1 << 18
+"""Values of the scan: 2 MB, as the index scans no more than that at a time."""
+SIZES: Final = (1 << 18, 1 << 21, 1 << 24)
+"""Fingerprints of the tables that are probed: 2 MB, 16 MB and 128 MB."""
+FEW, MANY = 1, 7
+"""Tables whose probes meet 2^FEW and 2^MANY candidates each: two equations for a probe and a candidate."""
+TABLES: Final = 2
+"""Tables of one probe each, whose cache lines nothing asks for in time: a third equation, for a table."""
+TURN_S: Final = 0.05
+ENTRY_BYTES: Final = 6
+ROOM: Final = 1 << 18
+"""Hits for which there is room."""
+
+
+class SizeCosts(msgspec.Struct, frozen=True):
+    """Costs in tables of so many bytes, in ns."""
+
+    nbytes: int
+    table_ns: float
+    """Of a table, before its probes."""
+    probe_ns: float
+    candidate_ns: float
+
+
+class MachineSpeed(msgspec.Struct, frozen=True):
+    """Costs on this machine, in ns. `sizes` by ascending bytes."""
+
+    scanned_ns: float
+    halving_ns: float
+    sizes: tuple[SizeCosts, ...]
+
+    def at(self, nbytes: int) -> SizeCosts:
+        """The costs in tables of `nbytes`, in proportion between the two sizes next to it on a scale of doublings.
+
+        Outside the sizes that were measured those of the nearest hold.
+        """
+        doublings = [np.log2(size.nbytes) for size in self.sizes]
+        place = np.log2(max(nbytes, 1))
+        costs = zip(*((size.table_ns, size.probe_ns, size.candidate_ns) for size in self.sizes), strict=True)
+        table, probe, candidate = (float(np.interp(place, doublings, cost)) for cost in costs)
+        return SizeCosts(nbytes, table, probe, candidate)
+
+
+class _Tables(NamedTuple):
+    """The first so many entries of random columns, which stand for packed tables."""
+
+    entries: int
+    high: NDArray[np.uint32]
+    low: NDArray[np.uint16]
+
+
+def measure(distance: int, flips: int = 0) -> MachineSpeed:
+    """All costs at a distance from 0 to 16, on one thread. Takes about a second, and 250 MB of memory.
+
+    `flips`: of those `distance` bits so many differ in the prefix, so that fewer may differ behind it.
+    """
+    within = max(distance - flips, 0) + 1  # nearly all probes that are timed flip one bit of their own
+    rng = np.random.default_rng(20070508)
+    sizes = []
+    high = frozen(rng.integers(0, 1 << 32, SIZES[-1], np.uint32), np.uint32)
+    low = frozen(rng.integers(0, 1 << 16, SIZES[-1], np.uint16), np.uint16)
+    queries = frozen(np.sort(rng.integers(0, 1 << 64, 1 << 14, np.uint64)), np.uint64)
+    for entries in SIZES:
+        tables = _Tables(entries, high, low)
+        few, many, lone = (
+            _probe(tables, _plan(entries, count, each, own), within, queries)
+            for count, each, own in ((1, FEW, 1), (1, MANY, 1), (TABLES, FEW, 0))
+        )
+        candidate = max(many - few, 0.0) / ((1 << MANY) - (1 << FEW))
+        probe = max(few - candidate * (1 << FEW), 0.0)
+        sizes.append(SizeCosts(ENTRY_BYTES * entries, max(lone - few, 0.0), probe, candidate))
+    column = frozen(rng.integers(0, 1 << 64, SCANNED, np.uint64), np.uint64)
+    return MachineSpeed(_scan(distance, queries, column), _halving(queries, high, low), tuple(sizes))
+
+
+def _plan(entries: int, tables: int, each: int, flips: int) -> Plan:
+    """Of so many entries, a power of two, in all tables: 2^`each` under every prefix."""
+    bits = (entries // tables).bit_length() - 1 - each
+    return Plan(tables, (bits,) * tables, flips)
+
+
+def _probe(tables: _Tables, plan: Plan, within: int, queries: U64) -> float:
+    """ns a probe of the tables of this plan, with as many flips as it has."""
+    layout, masks = plan.layout(plan.complete_for)
+    each = tables.entries // plan.tables
+    parts = [_directory(bits, each) + np.uint32(t * each) for t, bits in enumerate(plan.prefix_bits)]
+    directory = frozen(np.concatenate(parts), np.uint32)
+    high, low = tables.high[: tables.entries], tables.low[: tables.entries]
+    hits = HitBuffers()
+    hits.make(ROOM)
+
+    def look_up(first: int) -> int:
+        following, _ = probe_packed(
+            queries[: first + 256],
+            first,
+            within,
+            high,
+            low,
+            directory,
+            layout,
+            masks,
+            hits.places,
+            hits.ends,
+            hits.tags,
+        )
+        return int(following)
+
+    return _each(look_up, len(queries)) / len(masks)
+
+
+def _scan(distance: int, queries: U64, column: U64) -> float:
+    """ns a value of a plain scan."""
+    hits = HitBuffers()
+    hits.make(ROOM)
+
+    def look_up(first: int) -> int:
+        following, _ = scan(queries[: first + 1], first, distance, column, hits.places, hits.tags)
+        return int(following)
+
+    return _each(look_up, len(queries)) / len(column)
+
+
+def _halving(queries: U64, high: NDArray[np.uint32], low: NDArray[np.uint16]) -> float:
+    """ns a step of a binary search through the largest table."""
+    bits = 8
+    entries = len(high)
+    directory = frozen(_directory(bits, entries), np.uint32)
+
+    def search(first: int) -> int:
+        values = queries[first : first + 256].copy()
+        locate_packed(values, high, low, directory, bits, np.zeros(len(values), np.uint64))
+        return first + len(values)
+
+    return _each(search, len(queries)) / (entries.bit_length() - 1 - bits)
+
+
+def _directory(bits: int, entries: int) -> NDArray[np.uint32]:
+    """Where each prefix begins, with as many entries under each."""
+    starts = np.arange((1 << bits) + 1, dtype=np.int64) * (entries >> bits)
+    return starts.astype(np.uint32)
+
+
+def _each(step: Callable[[int], int], count: int) -> float:
+    """ns a query, of `step`, which takes queries from a place on and returns the next; the best of two turns."""
+    step(0)  # loads or compiles the kernel
+    best = float("inf")
+    for _ in range(2):
+        began, at, done = perf_counter(), 0, 0
+        while (spent := perf_counter() - began) < TURN_S / 2 or not done:
+            following = step(at)
+            done += following - at
+            at = following % count
+        best = min(best, spent / done)
+    return best * 1e9

@@ -1,0 +1,66 @@
+"""Judging a log again under another policy: the judge's own role, publishing under a prefix of its own.
+
+Nothing is copied: two judges read one log, each with verdicts, position, election and fencing under its own prefix.
+So ordinals and the ids of clusters mean the same under both, and the second may go on live beside the first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+
+from simstream.deduper import warm_index
+from simstream.judge.policy import Policy
+from simstream.log.base import FINGERPRINTS, VERDICTS, Log, TopicReport
+from simstream.roles.context import RoleContext
+from simstream.roles.judge.role import JudgeRole
+from simstream.roles.supervisor import Supervisor
+from simstream.wire import position as positions
+
+LOOK_EVERY_S = 0.1
+
+
+class ReplayResult(NamedTuple):
+    """What is published under the new prefix: up to which frame and ordinal, of how many frames there were."""
+
+    topic: str
+    frame: int
+    ordinal: int
+    frames: int
+
+
+def missing_topics(log: Log) -> list[TopicReport]:
+    """Make `verdicts` and `positions` of the new prefix, with as many partitions as `pages` have."""
+    log.topic(FINGERPRINTS)  # a log that is not there must not be made
+    return [report for report in log.create_topics() if report.created]
+
+
+def replay(log: Log, policy: Policy, context: RoleContext, tick: Callable[[int], None]) -> ReplayResult:
+    """Judge the log up to where it ends now, and publish; `tick` hears the next frame.
+
+    `log` publishes under the new prefix. Goes on where an earlier run was broken off, whatever ended it: what is
+    published already is judged silently, or taken from the state. Ends early, with all that was judged committed,
+    where `context.stop` is set. Raises as `JudgeRole.run`.
+    """
+    frames = log.end_offsets(FINGERPRINTS)[0]
+    warm_index(policy)
+    judge = JudgeRole(log, policy, context)
+    watch = partial(_until, frames, judge, context, tick)
+    supervisor = Supervisor(context, {"judge": judge.run, "replay": watch})
+    supervisor.start()
+    supervisor.wait()
+    with log.publisher() as publisher:
+        data = publisher.committed()
+    published = positions.decode(data) if data is not None else None
+    topic = log.topic(VERDICTS).name
+    return ReplayResult(topic, judge.next_frame, published.ordinal if published else 0, frames)
+
+
+def _until(frames: int, judge: JudgeRole, context: RoleContext, tick: Callable[[int], None]) -> None:
+    """Stop the judge once it has judged so many frames of the log; its end commits all of them."""
+    while not context.stop.is_set() and judge.next_frame < frames:
+        tick(judge.next_frame)
+        context.stop.wait(LOOK_EVERY_S)
+    tick(min(judge.next_frame, frames))
+    context.stop.set()

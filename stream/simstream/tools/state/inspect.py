@@ -1,0 +1,118 @@
+"""What a state folder holds, as the judge that wrote it says; reads only, beside a judge that uses it."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from simstream.errors import InputMissing, StateDamaged
+from simstream.files import manifest
+from simstream.files.layer import FileSystem
+from simstream.files.manifest import ChangingPart, ManifestFile, Snapshot
+
+TRIES: Final = 20
+"""How often it begins again because a judge has replaced the snapshot meanwhile."""
+
+
+class StatePart(msgspec.Struct, frozen=True):
+    """A part of a snapshot. `file` is None where it lies in block files, `bytes` are those of its arrays."""
+
+    name: str
+    kind: str
+    file: str | None
+    bytes: int
+    facts: dict[str, Any]
+
+
+class SnapshotDescription(msgspec.Struct, frozen=True):
+    """One snapshot. `disk` has the bytes of the files that it names, by kind."""
+
+    manifest: str
+    number: int
+    age_s: float
+    facts: dict[str, Any]
+    parts: list[StatePart]
+    disk: dict[str, int]
+
+
+class FolderInspection(msgspec.Struct, frozen=True):
+    """A folder: its snapshots, the newest first, and bytes on the disk by kind, each file counted once.
+
+    `rest` is what no snapshot names: of a snapshot that is being written, or left by a crash."""
+
+    folder: str
+    snapshots: list[SnapshotDescription]
+    disk: dict[str, int]
+    rest: int
+
+
+def is_folder(folder: Path) -> None:
+    """Raise InputMissing where there is none."""
+    if not folder.is_dir():
+        raise InputMissing(f"{folder} is no folder", "name the one that `--state` of the service names")
+
+
+def nothing_in(folder: Path) -> InputMissing:
+    """The error for a folder without a snapshot."""
+    return InputMissing(
+        f"{folder} has no snapshot", "a judge writes one after `snapshot_every` (by default 5m), and when it stops"
+    )
+
+
+def inspect(folder: Path, files: FileSystem | None = None) -> FolderInspection:
+    """Raises InputMissing, and StateError where a manifest or a file's footer cannot be read."""
+    files = files or FileSystem()
+    is_folder(folder)
+    for left in reversed(range(TRIES)):
+        found = manifest.read_all(files, folder)
+        if not found:
+            raise nothing_in(folder)
+        try:
+            return _inspect(files, folder, found)
+        except StateDamaged:
+            again = manifest.read_all(files, folder)
+            if not left or [each.manifest.number for each in again] == [each.manifest.number for each in found]:
+                raise
+    raise AssertionError("the last try returns or raises")
+
+
+def _inspect(files: FileSystem, folder: Path, found: Sequence[Snapshot]) -> FolderInspection:
+    named = {each.file: each for snapshot in found for each in snapshot.manifest.files()}
+    disk = Counter({"manifest": sum(snapshot.size for snapshot in found)})
+    for each in named.values():
+        disk[each.kind] += each.size
+    snapshots = [_describe(files, folder, snapshot) for snapshot in found]
+    rest = sum(_size(path) for path in folder.glob("*.sealed*") if path.name not in named)
+    return FolderInspection(str(folder), snapshots, dict(disk), rest)
+
+
+def _describe(files: FileSystem, folder: Path, snapshot: Snapshot) -> SnapshotDescription:
+    found = snapshot.manifest
+    disk = Counter({"manifest": snapshot.size})
+    for each in found.files():
+        disk[each.kind] += each.size
+    parts = [_piece(files, folder, each) for each in found.sealed]
+    parts += [StatePart(part.name, part.kind, None, _bytes(part), part.facts) for part in found.changing]
+    age_s = round(max(0.0, time.time() - snapshot.modified_ns / 1e9), 1)
+    return SnapshotDescription(snapshot.path.name, found.number, age_s, found.facts, parts, dict(disk))
+
+
+def _piece(files: FileSystem, folder: Path, named: ManifestFile) -> StatePart:
+    found = manifest.described(files, folder, named)
+    return StatePart(named.part, named.kind, named.file, named.content, dict(found.facts))
+
+
+def _bytes(part: ChangingPart) -> int:
+    return sum(manifest.nbytes(array) for array in part.arrays)
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0

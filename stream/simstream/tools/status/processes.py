@@ -1,0 +1,89 @@
+"""What `status` asks beside the log: processes for their health, and a state folder for its snapshots."""
+
+from __future__ import annotations
+
+import time
+import urllib.request
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from simstream.errors import StateError
+from simstream.files import manifest
+from simstream.files.layer import FileSystem
+
+TIMEOUT_S = 5.0
+MAX_BYTES = 1 << 20
+
+
+class RoleStatus(msgspec.Struct, frozen=True):
+    """What one role says: `state` is starting, replaying, standby or working."""
+
+    state: str
+    ready: bool
+    why: str
+    turned_s: float
+
+
+class ProcessStatus(msgspec.Struct, frozen=True):
+    """What the process at an address says; `error` where it does not answer."""
+
+    address: str
+    error: str | None = None
+    live: bool = False
+    ready: bool = False
+    why: str = ""
+    roles: dict[str, RoleStatus] = {}
+
+
+class SnapshotStatus(msgspec.Struct, frozen=True):
+    """A snapshot of a state folder; `error` where it cannot be read."""
+
+    folder: str
+    error: str | None = None
+    frame: int | None = None
+    ordinal: int | None = None
+    policy: str | None = None
+    age_s: float | None = None
+
+
+def ask_processes(addresses: Sequence[str]) -> list[ProcessStatus]:
+    """What each `HOST:PORT` (or URL) says at /health. At most TIMEOUT_S each."""
+    return [_ask(address) for address in addresses]
+
+
+def snapshots_in(folder: str) -> list[SnapshotStatus]:
+    """The snapshots of a state folder, the newest first; reads only, beside a judge that uses it."""
+    now = time.time()
+    try:
+        found = manifest.read_all(FileSystem(), Path(folder))
+    except StateError as error:
+        return [SnapshotStatus(folder, str(error))]
+    return [
+        SnapshotStatus(
+            folder,
+            frame=each.manifest.facts.get("frame"),
+            ordinal=each.manifest.facts.get("ordinal"),
+            policy=each.manifest.facts.get("policy"),
+            age_s=round(max(0.0, now - each.modified_ns / 1e9), 1),
+        )
+        for each in found
+    ]
+
+
+def _ask(address: str) -> ProcessStatus:
+    url = (address if "://" in address else f"http://{address}").rstrip("/") + "/health"
+    try:
+        with urllib.request.urlopen(url, timeout=TIMEOUT_S) as answer:
+            said = msgspec.json.decode(answer.read(MAX_BYTES), type=_Health)
+    except (OSError, ValueError, msgspec.MsgspecError) as error:
+        return ProcessStatus(address, error=str(getattr(error, "reason", error)))
+    return ProcessStatus(address, None, said.live, said.ready, said.why, said.roles)
+
+
+class _Health(msgspec.Struct):
+    live: bool
+    ready: bool
+    why: str
+    roles: dict[str, RoleStatus]

@@ -1,0 +1,264 @@
+"""What the log, the processes and the state say about themselves, and what of it needs a person.
+
+Only looks: it joins no group, fences nobody, commits nothing.
+"""
+
+from __future__ import annotations
+
+import shlex
+
+import msgspec
+
+from simstream.errors import BrokerUnreachable, FrameDamaged, FrameFormat, TopicMissing
+from simstream.log.base import FINGERPRINTS, PAGES, POSITIONS, TOPICS, VERDICTS, Log
+from simstream.log.committed import committed
+from simstream.model import Record
+from simstream.roles.fingerprint.first_frame import first_header
+from simstream.roles.topics import RETENTION, unfit_settings
+from simstream.settings import Settings
+from simstream.telemetry.health import WORKING
+from simstream.tools.gaps import read_through
+from simstream.tools.status.processes import ProcessStatus, SnapshotStatus
+from simstream.wire import frame as frames
+from simstream.wire import position as positions
+from simstream.wire.position import Position
+
+
+class StatusProblem(msgspec.Struct, frozen=True):
+    """Something that needs a person, and what to do."""
+
+    what: str
+    todo: str
+
+
+class TopicStatus(msgspec.Struct, frozen=True):
+    """A topic as it is; offsets are sums over its partitions."""
+
+    name: str
+    id: str | None
+    partitions: int
+    first: int
+    end: int
+
+
+class PartitionLag(msgspec.Struct, frozen=True):
+    """One partition of `pages`. `read` is None where no fingerprinter has committed; `waiting` counts offsets."""
+
+    partition: int
+    first: int
+    read: int | None
+    end: int
+    waiting: int
+
+
+class JudgeStatus(msgspec.Struct, frozen=True):
+    """A judge that stands for election."""
+
+    name: str
+    elected: bool
+
+
+class ServiceStatus(msgspec.Struct):
+    """All of it. What nobody was asked for, or what is not there, is None or empty."""
+
+    log: str
+    prefix: str
+    reached: bool = True
+    """Whether the log answered; where not, nothing of it is known."""
+    topics: list[TopicStatus] = []
+    source: list[PartitionLag] = []
+    recipe: str | None = None
+    published: Position | None = None
+    verdicts: int | None = None
+    """Verdicts published so far, also those that retention has removed; from the position, since offsets count
+    markers of transactions, too."""
+    unpublished_frames: int | None = None
+    """Frames behind the published position, also those that will be ignored; 0 if none of them holds a page."""
+    fingerprinters: list[str] = []
+    judges: list[JudgeStatus] = []
+    last_publisher: str | None = None
+    gaps: dict[int, int | None] | None = None
+    """Partitions that wait for missing pages, with the offset where they begin; None where nobody looked."""
+    processes: list[ProcessStatus] = []
+    snapshots: list[SnapshotStatus] = []
+    wrong: list[StatusProblem] = []
+
+
+class StatusWithoutLog:
+    """Gathers what is known of a service without its log: what processes and the state folder say."""
+
+    def __init__(self, address: str, prefix: str) -> None:
+        self.status = ServiceStatus(address, prefix)
+
+    def unreached(self, error: BrokerUnreachable) -> None:
+        """Nothing of the log is known, since no broker answered."""
+        self.status.reached = False
+        self._wrong(error.what, error.todo)
+
+    def add(self, processes: list[ProcessStatus], snapshots: list[SnapshotStatus]) -> None:
+        """What the processes and the state folder said."""
+        self.status.processes, self.status.snapshots = processes, snapshots
+        for process in processes:
+            if process.error is not None:
+                self._wrong(f"nothing answers at {process.address} ({process.error})", "is that process running?")
+            elif not process.live:
+                self._wrong(f"{process.address} is stuck: {process.why}", "look at its log, and start it again")
+            for name, role in process.roles.items():
+                if not role.ready and role.state == WORKING:
+                    self._wrong(f"{name} at {process.address}: {role.why}", "look at its log")
+        published = self.status.published
+        for snapshot in snapshots:
+            if snapshot.error is not None:
+                self._wrong(snapshot.error, f"simstream state verify {snapshot.folder}")
+        frames = [snapshot.frame for snapshot in snapshots if snapshot.frame is not None]
+        if published and frames and min(frames) > published.frame:
+            self._wrong(
+                f"every snapshot is ahead of the published position (frame {min(frames)}, {published.frame})",
+                "is it the state of this log? remove the folder, and the log is judged again",
+            )
+
+    def _wrong(self, what: str, todo: str) -> None:
+        self.status.wrong.append(StatusProblem(what, todo))
+
+
+class StatusReader(StatusWithoutLog):
+    """Gathers a `ServiceStatus`. `how` completes a command line with the flags that name the log.
+
+    `judged` is the prefix of verdicts and positions if it is another.
+    """
+
+    def __init__(self, log: Log, address: str, prefix: str, how: str, judged: str | None = None) -> None:
+        super().__init__(address, prefix)
+        self._log = log
+        self._judged = judged or prefix
+        self._how = how
+        self._kept = ""
+        """The flag `--state DIR` for advice, if the setting is there."""
+
+    def look(self, settings: Settings, gaps: bool = False) -> None:
+        """Ask the log. With `gaps` the log is read, if there is a `state` from its newest snapshot on.
+
+        Raises BrokerUnreachable and other errors of the log, StateError."""
+        status = self.status
+        missing = self._look_at_topics()
+        if missing:
+            self._wrong(f"there is no topic {', '.join(missing)}", f"simstream topics create {self._how}")
+            return
+        if settings.state:
+            self._kept = f" --state {shlex.quote(settings.state)}"
+        self._look_at_settings(settings)
+        running = self._log.running()
+        status.fingerprinters = list(running.fingerprinters)
+        status.judges = [JudgeStatus(member.name, member.elected) for member in running.judges]
+        status.last_publisher = running.publisher
+        header = first_header(self._log)
+        status.recipe = header.recipe if header else None
+        self._look_at_source()
+        self._look_at_publishing()
+        if gaps and header is not None:
+            self._look_for_gaps(settings.state)
+
+    def _look_at_topics(self) -> list[str]:
+        """Say which are there; the names of those that are not."""
+        missing = []
+        for topic in TOPICS:
+            try:
+                info = self._log.topic(topic)
+                lows, ends = self._log.low_watermarks(topic), self._log.end_offsets(topic)
+            except TopicMissing:
+                missing.append(f"{self._judged if topic in (VERDICTS, POSITIONS) else self.status.prefix}.{topic}")
+                continue
+            self.status.topics.append(
+                TopicStatus(info.name, info.id, info.partitions, sum(lows.values()), sum(ends.values()))
+            )
+        return missing
+
+    def _look_at_settings(self, settings: Settings) -> None:
+        for topic, found in unfit_settings(self._log, TOPICS, settings).items():
+            name = self._log.topic(topic).name
+            for one in found:
+                todo = "set it with Kafka's kafka-configs.sh --alter --entity-type topics"
+                if one.breaks:
+                    todo = f"delete it, then: simstream topics create {self._how}; or choose another --prefix"
+                elif one.setting == RETENTION:
+                    todo += "; or run the judge with --state DIR, and keep the log for longer than the window"
+                self._wrong(f"{name} endangers the service ({one})", todo)
+
+    def _look_at_source(self) -> None:
+        lows, ends = self._log.low_watermarks(PAGES), self._log.end_offsets(PAGES)
+        read = self._log.source_offsets()
+        for partition, end in sorted(ends.items()):
+            low, next_one = lows[partition], read.get(partition)
+            waiting = max(0, end - max(low, next_one or 0))
+            self.status.source.append(PartitionLag(partition, low, next_one, end, waiting))
+            if next_one is not None and next_one < low:
+                self._wrong(
+                    f"partition {partition} of pages lost offsets {next_one} to {low - 1} before they were read",
+                    f"simstream source skip {self._how}{self._kept}",
+                )
+        waiting = sum(lag.waiting for lag in self.status.source)
+        if waiting and not self.status.fingerprinters:
+            self._wrong(
+                f"{waiting} pages wait, and no fingerprinter runs",
+                f"simstream serve --roles fingerprint {self._how}",
+            )
+
+    def _look_at_publishing(self) -> None:
+        status = self.status
+        log_id = self._log.topic(FINGERPRINTS).id
+        end = self._log.end_offsets(FINGERPRINTS)[0]
+        with self._log.publisher() as publisher:
+            data = publisher.committed()
+        status.published = published = positions.decode(data) if data is not None else None
+        status.verdicts = published.ordinal if published else 0
+        status.unpublished_frames = self._frames_to_go(published.frame if published else 0, end)
+        if published is None and any(committed(self._log, VERDICTS, 1)):
+            self._wrong(
+                f"{self._judged}.{VERDICTS} has records, {self._judged}.{POSITIONS} has none",
+                "restore the positions, or publish under another --prefix",
+            )
+        elif published is not None and published.log_id != log_id:
+            self._wrong(
+                f"verdicts were published for the log {published.log_id}, this one is {log_id}",
+                "the topic fingerprints was made anew: choose another --prefix",
+            )
+        elif published is not None and published.frame > end:
+            self._wrong(
+                f"the log ends at frame {end}, verdicts were published up to frame {published.frame}",
+                "restore the topic fingerprints, or choose another --prefix",
+            )
+        if status.unpublished_frames and not status.judges:
+            self._wrong(
+                f"{status.unpublished_frames} frames wait for their verdicts, and no judge runs",
+                f"simstream serve --roles judge {self._how}{self._kept}",
+            )
+
+    def _frames_to_go(self, begin: int, end: int) -> int:
+        """Return how many frames wait for a judge. Reads them up to the first one with a page.
+
+        A fingerprinter may leave frames without pages when it stops. They get no verdict, so nobody waits for them.
+        """
+        if begin >= end:
+            return 0
+        waiting = (record for records in committed(self._log, FINGERPRINTS, 16, begin) for record in records)
+        return end - begin if any(map(_has_pages, waiting)) else 0
+
+    def _look_for_gaps(self, state: str | None) -> None:
+        found = read_through(self._log, state)
+        self.status.gaps = {partition: found.positions[partition] for partition in sorted(found.gaps)}
+        for partition, offset in self.status.gaps.items():
+            where = "its beginning" if offset is None else f"offset {offset}"
+            self._wrong(
+                f"partition {partition} has a gap: the log waits for pages from {where} on",
+                f"stop the fingerprinters, then: simstream source rewind {self._how}{self._kept}",
+            )
+
+
+def _has_pages(frame: Record) -> bool:
+    """Return whether a judge has work with this frame; a damaged one is passed over, a newer version's is not."""
+    try:
+        return len(frames.decode(frame.value or b"").columns) > 0
+    except FrameFormat:
+        return True
+    except FrameDamaged:
+        return False

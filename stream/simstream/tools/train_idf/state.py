@@ -1,0 +1,100 @@
+"""The state of an unfinished training: a folder beside the output, from which it goes on."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from simstream.closing import Closing
+from simstream.errors import StateError, UsageError
+from simstream.log.local.lock import FileLock
+from simstream.log.local.topic_file import replace_file
+from simstream.tools.train_idf.runs import CountRun, check_run
+
+VERSION: Final = 1
+_STATE: Final = "state.json"
+_LOCK: Final = "lock"
+
+
+class TrainingState(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How far a training has come, and which runs hold what it has counted."""
+
+    recipe: str
+    """The recipe's id: another one finds other words."""
+    records: int = 0
+    """Records of the input that are counted, whether they gave a page or not."""
+    digest: str = ""
+    """Of those records' bytes, so that no other input is taken for this one."""
+    pages: int = 0
+    runs: tuple[CountRun, ...] = ()
+    version: int = VERSION
+
+
+class TrainingFolder(Closing):
+    """The folder `OUTPUT.state`, held by one process: the state, and the runs that it names."""
+
+    def __init__(self, output: Path, *, resume: bool) -> None:
+        """Make or open it. Raises UsageError where there is an unfinished training and `resume` is false
+        or it cannot be made, LogLocked where another process works on it."""
+        self.path = output.with_name(output.name + ".state")
+        try:
+            self.path.mkdir(exist_ok=True)
+        except OSError as error:
+            raise UsageError(
+                f"{self.path} cannot be made ({error.strerror})", "name another file with -o"
+            ) from error
+        self._lock = FileLock(self.path / _LOCK, f"trains {output}")
+        if not resume and (self.path / _STATE).exists():
+            self.close()
+            raise UsageError(
+                f"{self.path} holds an unfinished training",
+                "add --resume to go on with it, or delete that folder to begin again",
+            )
+
+    def load(self, recipe: str) -> TrainingState:
+        """The state that was saved last, its runs checked; a fresh one where there is none. Raises StateError."""
+        path = self.path / _STATE
+        again = f"delete {self.path} and begin again"
+        try:
+            state = msgspec.json.decode(path.read_bytes(), type=TrainingState)
+        except FileNotFoundError:
+            return TrainingState(recipe)
+        except (OSError, msgspec.DecodeError) as error:
+            raise StateError(f"{path} cannot be read ({error})", again) from error
+        if state.version != VERSION:
+            raise StateError(f"{path} has the format {state.version}, not {VERSION}", again)
+        if state.recipe != recipe:
+            raise StateError(
+                f"{path} was made by the recipe {state.recipe}, not {recipe}", f"name that one, or {again}"
+            )
+        for run in state.runs:
+            check_run(self.path / run.name, run)
+        return state
+
+    def save(self, state: TrainingState) -> None:
+        """Put the state in place at once, then remove what it does not name. Raises DiskFull, LogError."""
+        replace_file(self.path / _STATE, msgspec.json.encode(state))
+        kept = {_STATE, _LOCK, *(run.name for run in state.runs)}
+        for path in self.path.iterdir():
+            if path.name not in kept:
+                with contextlib.suppress(OSError):  # what cannot be removed now is removed next time
+                    path.unlink()
+
+    def next_run(self) -> Path:
+        """A file name that no run has had."""
+        numbers = [int(path.stem[4:]) for path in self.path.glob("run-*") if path.stem[4:].isdigit()]
+        return self.path / f"run-{max(numbers, default=0) + 1:06}"
+
+    def remove(self) -> None:
+        """Remove the folder: the training is done."""
+        shutil.rmtree(self.path, ignore_errors=True)
+
+    def close(self) -> None:
+        """Let another process have it; without a state it goes."""
+        if not (self.path / _STATE).exists():
+            self.remove()
+        self._lock.release()

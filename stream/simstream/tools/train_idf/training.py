@@ -1,0 +1,172 @@
+"""One pass over the pages: batches are counted by several threads, added up in order, and saved now and then."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from hashlib import blake2b
+from time import monotonic
+from typing import Final, NamedTuple
+
+import msgspec
+
+from simstream.deduper import batches
+from simstream.errors import InputError, StateError
+from simstream.kernels.text.frequencies import PAGES, WORDS, WordCounts
+from simstream.model import Record
+from simstream.text.fingerprinter import Fingerprinter
+from simstream.tools.train_idf.runs import CountRun, Row, merged, write_run
+from simstream.tools.train_idf.state import TrainingFolder
+from simstream.tools.train_idf.table import WordTable
+from simstream.wire.page import PageLimits, decode
+
+MAX_RUNS: Final = 16
+"""More runs than this become one."""
+_SHARE: Final = 20
+"""The state is saved no more often than takes a 20th of the time."""
+
+
+class TrainingOptions(NamedTuple):
+    """How a training goes about it; none of it changes the result."""
+
+    memory_bytes: int = 512 << 20
+    """For counted words; batches and the dictionary come on top."""
+    threads: int = 1
+    save_every_s: float = 20.0
+
+
+class _Batch(NamedTuple):
+    """Records whose words are being counted, and what the input was up to their end."""
+
+    records: int
+    digest: str
+    counts: Future[WordCounts]
+
+
+class Training:
+    """Counts words, and goes on where the folder's state was saved.
+
+    An interrupt and damage of the input leave a state from which it goes on, and so does a kill, at most some
+    seconds' work behind. Counts are sums, so nothing depends on batches, threads, memory or interruptions.
+    """
+
+    def __init__(
+        self,
+        fingerprinter: Fingerprinter,
+        folder: TrainingFolder,
+        limits: PageLimits,
+        options: TrainingOptions | None = None,
+    ) -> None:
+        self._fingerprinter = fingerprinter
+        self._folder = folder
+        self._limits = limits
+        self._options = options or TrainingOptions()
+        self._table = WordTable(self._options.memory_bytes)
+        self._state = folder.load(fingerprinter.recipe_id)
+        self._runs: list[CountRun] = list(self._state.runs)
+        self._whole = True
+        self._next_save = 0.0
+
+    @property
+    def pages(self) -> int:
+        """Pages counted so far."""
+        return self._state.pages
+
+    @property
+    def records(self) -> int:
+        """Records gone through so far."""
+        return self._state.records
+
+    def run(self, records: Iterable[Record]) -> None:
+        """Count the words of all records; those that the state has already are only compared with it.
+
+        Raises StateError where they are not those that were counted, InputError where the input is damaged,
+        DiskFull and LogError where a run cannot be written.
+        """
+        self._next_save = monotonic() + self._options.save_every_s
+        try:
+            for batch in self._batches(records):
+                self._take(batch)
+                if monotonic() >= self._next_save:
+                    self._save()
+        except (KeyboardInterrupt, InputError):
+            if self._whole:  # else the state that was saved last stands
+                self._save()
+            raise
+        self._save()
+
+    def rows(self) -> Iterator[Row]:
+        """All words in the order of their bytes, each with its pages. To be called after `run`."""
+        return merged([self._folder.path / run.name for run in self._state.runs])
+
+    def _batches(self, records: Iterable[Record]) -> Iterator[_Batch]:
+        """Batches in order, of which a few are counted at a time."""
+        digest, waiting = blake2b(digest_size=16), deque[_Batch]()
+        iterator = iter(records)
+        self._pass_over(iterator, digest)
+        with ThreadPoolExecutor(self._options.threads, thread_name_prefix="count") as pool:
+            try:
+                for batch in batches(iterator):
+                    for record in batch:
+                        _update(digest, record)
+                    counts = pool.submit(self._count, batch)
+                    waiting.append(_Batch(len(batch), digest.hexdigest(), counts))
+                    if len(waiting) > self._options.threads:
+                        yield waiting.popleft()
+            except InputError:
+                yield from waiting  # what was read before the damage counts
+                raise
+            yield from waiting
+
+    def _pass_over(self, records: Iterator[Record], digest: blake2b) -> None:
+        for number in range(self._state.records):
+            record = next(records, None)
+            if record is None:
+                what = f"the input ends after {number:,} pages, and {self._state.records:,} were counted"
+                raise StateError(what, f"give the same input, or delete {self._folder.path}")
+            _update(digest, record)
+        if self._state.records and digest.hexdigest() != self._state.digest:
+            what = f"the input's first {self._state.records:,} pages are not those that were counted"
+            raise StateError(what, f"give the same input, or delete {self._folder.path}")
+
+    def _count(self, records: list[Record]) -> WordCounts:
+        return self._fingerprinter.count([decode(record, self._limits) for record in records])
+
+    def _take(self, batch: _Batch) -> None:
+        """Add a batch up; what is half added when an interrupt comes is never saved."""
+        counts, first = batch.counts.result(), 0
+        self._whole = False
+        while (first := self._table.add(counts, first)) < int(counts.filled[WORDS]):
+            self._runs.append(self._write(self._table.rows()))
+            self._table.clear()
+            self._compact()
+        self._state = msgspec.structs.replace(
+            self._state,
+            records=self._state.records + batch.records,
+            digest=batch.digest,
+            pages=self._state.pages + int(counts.filled[PAGES]),
+        )
+        self._whole = True
+
+    def _save(self) -> None:
+        """Write the table as one more run, which the next save replaces, and the state that names all."""
+        began = monotonic()
+        runs = [*self._runs, self._write(self._table.rows())] if len(self._table) else self._runs
+        self._state = msgspec.structs.replace(self._state, runs=tuple(runs))
+        self._folder.save(self._state)
+        now = monotonic()
+        self._next_save = now + max(self._options.save_every_s, _SHARE * (now - began))
+
+    def _compact(self) -> None:
+        if len(self._runs) > MAX_RUNS:
+            self._runs = [self._write(merged([self._folder.path / run.name for run in self._runs]))]
+
+    def _write(self, rows: Iterable[Row]) -> CountRun:
+        return write_run(self._folder.next_run(), rows)
+
+
+def _update(digest: blake2b, record: Record) -> None:
+    value = record.value or b""
+    digest.update(len(value).to_bytes(8, "little"))
+    digest.update(value)
