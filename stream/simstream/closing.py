@@ -1,4 +1,4 @@
-"""What is closed at the end: a base for everything that holds something open."""
+"""The base class for everything that has to be closed."""
 
 from __future__ import annotations
 

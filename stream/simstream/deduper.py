@@ -1,4 +1,4 @@
-"""The judge in one process, without a log: `Deduper` and `fingerprint`, the public Python API."""
+"""The public Python API: `Deduper` judges pages in one process without a log, `fingerprint` makes fingerprints."""
 
 from __future__ import annotations
 

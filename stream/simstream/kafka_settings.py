@@ -1,4 +1,4 @@
-"""The table [kafka]: the Kafka client's own settings, of which some are secrets that nothing may print.
+"""The table [kafka]: settings passed to the Kafka client. Some are secrets, which are never printed.
 
     [kafka]
     "security.protocol" = "SASL_SSL"

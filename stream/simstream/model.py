@@ -1,4 +1,4 @@
-"""The words of the design as types: pages, records, columns of fingerprints, verdicts."""
+"""The types that every layer shares: pages, records, columns of fingerprints, limits, verdicts."""
 
 from __future__ import annotations
 

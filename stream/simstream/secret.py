@@ -1,4 +1,4 @@
-"""The secret of this process: two numbers that decide where tables place what strangers choose, and no result."""
+"""The secret of this process: decides where hash tables place foreign keys, and no result."""
 
 from __future__ import annotations
 

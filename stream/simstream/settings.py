@@ -1,4 +1,4 @@
-"""Settings: flags, then SIMSTREAM_* variables, then simstream.toml, then defaults; each knows where it came from.
+"""All settings of the service, from flags, SIMSTREAM_* variables, simstream.toml and defaults.
 
 A dotted name is one setting: `frame.max_pages` is `[frame] max_pages` in the file and
 `SIMSTREAM_FRAME_MAX_PAGES` in the environment. `[kafka]` is the client's own, see `kafka_settings`.

@@ -1,4 +1,4 @@
-"""What may be shown on a terminal: nothing that steers it, whoever wrote it."""
+"""Removes control characters from text that is shown on a terminal."""
 
 from __future__ import annotations
 

@@ -1,3 +1,3 @@
-"""Which version of simstream this is, for every layer to say."""
+"""The version of simstream."""
 
 __version__ = "0.1.0"

@@ -1,4 +1,4 @@
-"""Amounts on the command line: 10M pages, 64GB of memory."""
+"""Parses amounts on the command line, such as 10M pages or 64GB of memory."""
 
 from __future__ import annotations
 

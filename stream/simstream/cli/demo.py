@@ -1,4 +1,4 @@
-"""`simstream demo`: the whole service on a local log, for people who want to see it work."""
+"""`simstream demo`: the whole service on a local log, with bundled pages or yours."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An explanation as a person reads it: what was decided first, then what it was decided by."""
+"""Prints an explanation for `simstream explain`: first what was decided, then by which figures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `find-all` and `find-clusters` share: simhash-cpp's command line and exit codes, kept to the letter."""
+"""Options, input and exit codes of `find-all` and `find-clusters`, exactly as simhash-cpp has them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`simstream find-near`: which fingerprints of one list have a match in another, of any length."""
+"""`simstream find-near`: which fingerprints of one list have a match in another list."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command line's entrance: finds a command's module only when it is asked for, and ends with one line.
+"""The entrance of the command line: the list of commands, and errors as one line with an exit code.
 
 Nothing heavy is imported here: `simstream --help` must answer at once.
 """

@@ -1,4 +1,4 @@
-"""Repeated page names, in the commands that read files."""
+"""Keeps repeated page names of different files apart, and reports them, for commands that read files."""
 
 from __future__ import annotations
 

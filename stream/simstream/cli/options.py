@@ -1,4 +1,4 @@
-"""Options that mean the same in every command, and the settings that come of them."""
+"""Options that mean the same in every command, such as --recipe and --log, and the settings made of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Output files: written beside their place and put there when they are whole, so that nothing is lost."""
+"""Output files of commands: written beside their place, and renamed once they are whole."""
 
 from __future__ import annotations
 

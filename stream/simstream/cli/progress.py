@@ -1,4 +1,4 @@
-"""A progress bar on a terminal, nothing in a pipe; and sentences about work that lasts."""
+"""The progress bar on a terminal, and a line about work that takes long."""
 
 from __future__ import annotations
 

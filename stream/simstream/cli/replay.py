@@ -1,4 +1,4 @@
-"""`simstream replay`: the log judged again under another policy, and what that changes."""
+"""`simstream replay`: judge the log again under another policy, and compare the verdicts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A signal that asks a service to stop."""
+"""Signal handlers: SIGTERM and SIGINT ask a service to stop."""
 
 from __future__ import annotations
 

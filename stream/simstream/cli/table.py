@@ -1,4 +1,4 @@
-"""Verdicts as lines of a table that a person reads as they come."""
+"""Prints verdicts as lines of a table while they come."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Connects a client to its log within a fixed time, however long the log's own client takes."""
+"""Connects a client to its log within a fixed time, even if no broker answers."""
 
 from __future__ import annotations
 

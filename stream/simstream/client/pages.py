@@ -1,4 +1,4 @@
-"""A page that a program hands over, as a record of `pages`."""
+"""Pages that a program sends, encoded as records of `pages`."""
 
 from __future__ import annotations
 

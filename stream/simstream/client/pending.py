@@ -1,4 +1,4 @@
-"""Pages on their way: which verdict belongs to which, and when each is over."""
+"""Pages that wait for their verdicts: finds the page of each verdict, and completes its future."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Room for a bounded number of pages: who finds none waits in line."""
+"""The limit on pages under way: callers wait in line until there is room."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What both clients stand on: room, pages on their way, a thread that sends and a thread that listens."""
+"""The engine of both clients: one thread sends pages, another thread listens for verdicts."""
 
 from __future__ import annotations
 

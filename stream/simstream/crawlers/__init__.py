@@ -1,4 +1,4 @@
-"""Scrapy asks simstream which pages are worth following: an add-on with two middlewares, and an item pipeline.
+"""Scrapy support: two middlewares and an item pipeline that ask simstream which pages are worth following.
 
     ADDONS = {"simstream.crawlers.Addon": 100}
 

@@ -1,4 +1,4 @@
-"""A crawler's way to the service: one client, opened and closed with the spider, counted in Scrapy's stats."""
+"""A crawler's connection to the service: one client for each spider, counted in Scrapy's stats."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Links to other forms of the page on which they stand, such as its print page. Knows nothing of Scrapy.
+"""Finds links to other forms of the same page, such as its print page. Knows nothing of Scrapy.
 
 A kind of address is given up for new pages, too, once its pages have nothing of their own: their text is a near
 duplicate, and every link on them is also on the page that leads to them. The second half matters. The next page of

@@ -1,4 +1,4 @@
-"""Links that are dropped, counted at the end: a link whose address was fetched after all is none of them."""
+"""Counts the dropped links of a crawl. A link does not count if its address was fetched after all."""
 
 from __future__ import annotations
 

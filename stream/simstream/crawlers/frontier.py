@@ -1,4 +1,4 @@
-"""What a verdict means for a page's links. Knows nothing of Scrapy."""
+"""Decides by a verdict whether a page's links are followed. Knows nothing of Scrapy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Links of near duplicates that wait until nothing else is left to fetch.
+"""Keeps the links of near duplicates back until the spider has nothing else to fetch.
 
 A lower priority alone would do harm: Scrapy takes up an address once, so a link that stands first on a near
 duplicate and then on a page worth following would stay behind all others.

@@ -1,4 +1,4 @@
-"""Kinds of addresses, and how many new pages each kind has brought so far. Knows nothing of Scrapy."""
+"""Groups addresses by kind, and counts the new pages that each kind has brought. Knows nothing of Scrapy."""
 
 from __future__ import annotations
 

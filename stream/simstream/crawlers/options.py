@@ -1,4 +1,4 @@
-"""The settings SIMSTREAM_* of a Scrapy project."""
+"""Settings of a Scrapy project: the names SIMSTREAM_* with their defaults."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a request's meta says of the way to its page, and what is known of a page while its links are routed."""
+"""The entries in a request's meta that say from which page a request came."""
 
 from __future__ import annotations
 

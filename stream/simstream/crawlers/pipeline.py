@@ -1,4 +1,4 @@
-"""The item pipeline: for spiders whose items have the text, so that it need not be found in the HTML again."""
+"""The item pipeline, for spiders that put the page's text into their items."""
 
 from __future__ import annotations
 

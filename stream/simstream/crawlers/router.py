@@ -1,4 +1,4 @@
-"""Where a link goes: to the scheduler, to the waiting links, or nowhere. Both middlewares share one router."""
+"""Decides where each link goes: to the scheduler, to the held links, or nowhere."""
 
 from __future__ import annotations
 

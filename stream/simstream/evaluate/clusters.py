@@ -1,4 +1,4 @@
-"""Clusters against groups: adjusted Rand index and B-cubed.
+"""Compares clusters with labelled groups: adjusted Rand index and B-cubed.
 
 L. Hubert, P. Arabie, "Comparing partitions", 1985; A. Bagga, B. Baldwin, "Entity-based cross-document
 coreferencing using the vector space model", 1998.

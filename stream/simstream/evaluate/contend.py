@@ -1,4 +1,4 @@
-"""Those that are measured: a recipe under its seeds, and MinHash."""
+"""The methods that are compared: each recipe under its seeds, and MinHash."""
 
 from __future__ import annotations
 

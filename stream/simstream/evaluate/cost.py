@@ -1,4 +1,4 @@
-"""What a fingerprint costs beside tokenizing alone, in one run on one thread."""
+"""Measures what a fingerprint costs beside tokenizing alone, on one thread."""
 
 from __future__ import annotations
 

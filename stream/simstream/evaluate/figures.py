@@ -1,4 +1,4 @@
-"""The figures, as SVG: wide ones to be read on a page, in colours that hold on light and dark."""
+"""Draws the figures of a report as SVG, for light and dark backgrounds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One recipe under one seed over one corpus: everything that is counted, before means and intervals."""
+"""Counts pairs and verdicts of one recipe under one seed over one corpus."""
 
 from __future__ import annotations
 

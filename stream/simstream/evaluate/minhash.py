@@ -1,4 +1,4 @@
-"""MinHash with locality-sensitive hashing over the same shingles, by rensa: how corpora are often cleaned."""
+"""The peer: MinHash with locality-sensitive hashing over the same shingles, by rensa."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All pairs of pages within a distance, counted, and a sample of them kept to be looked at.
+"""Counts all pairs of pages within a distance, and samples some of them.
 
 Every fingerprint is compared with every other (`kernels/index/hamming.scan`), about 0.1 ns a pair. So nothing can
 be missed, and 48,000 pages take under a second.

@@ -1,4 +1,4 @@
-"""Labelled pairs: read, given to the corpus that has both pages, and completed with their true J."""
+"""Reads labelled pairs, finds the corpus of each, and computes their true J."""
 
 from __future__ import annotations
 

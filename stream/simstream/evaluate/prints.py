@@ -1,4 +1,4 @@
-"""Fingerprints, sketches and word counts of a corpus under one recipe: made once, kept in a file."""
+"""Fingerprints, sketches and word counts of a corpus under one recipe, kept in a file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page, the figures and the table that a person reads."""
+"""Writes the report: an HTML page, its figures and a table."""
 
 from __future__ import annotations
 

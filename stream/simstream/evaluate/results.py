@@ -1,4 +1,4 @@
-"""What `results.json` holds. Its JSON Schema, made of these types, is written beside it.
+"""The types of `results.json`. Their JSON Schema is written beside it.
 
 Shares of pairs are given as shares; times a million they are the "per million pairs" of the page.
 """

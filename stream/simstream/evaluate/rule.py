@@ -1,4 +1,4 @@
-"""What a policy asks of a candidate, over arrays of pairs."""
+"""The policy's limits on distance and agreement, applied to arrays of pairs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One run of `simstream evaluate`: inputs in, results out, everything that takes long kept in the store."""
+"""One run of `simstream evaluate`: reads inputs, measures, writes results. Long steps are kept in the store."""
 
 from __future__ import annotations
 

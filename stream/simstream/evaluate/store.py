@@ -1,4 +1,4 @@
-"""What was measured before, in files: a run that was broken off goes on where it was."""
+"""Keeps measurements in files, so that an interrupted run goes on."""
 
 from __future__ import annotations
 

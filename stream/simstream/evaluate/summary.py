@@ -1,4 +1,4 @@
-"""From what was counted under each seed to shares, means and intervals."""
+"""Turns the counts of all seeds into shares, means and intervals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The verdicts themselves: the real judge over a corpus in input order, and what they would do to a reader."""
+"""Runs the real judge over a corpus in input order, and counts what its verdicts would hide from a reader."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How Faust comes to the brokers: the table [kafka], which speaks librdkafka's language, in Faust's."""
+"""Translates the table [kafka] (librdkafka's names) into Faust's settings for TLS and SASL."""
 
 from __future__ import annotations
 

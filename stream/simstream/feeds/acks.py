@@ -1,4 +1,4 @@
-"""Acknowledgements: a record counts as read once what it changed in the table has reached the brokers.
+"""Acknowledges a record once its changes of the table have reached the brokers.
 
 Faust by itself may commit an offset while the table's change is still on its way; a process that is killed between
 the two would lose a card. Here both wait in the same list until the producer has been flushed.

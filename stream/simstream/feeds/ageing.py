@@ -1,4 +1,4 @@
-"""What leaves when: things by the stream time from which on they are too old, with the oldest at hand."""
+"""Which cards and waiting pages are too old, by stream time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cards: what the feed shows of clusters, in three orders that are kept as pages come and go.
+"""Cards: what the feed shows of each cluster, in three orders that stay sorted.
 
 A story's size is the number of its sites: a site that repeats itself, or has mirrors, makes it no larger.
 

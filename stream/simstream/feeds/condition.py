@@ -1,4 +1,4 @@
-"""The feed's condition: whether its stories are up to date with the topics, and if not, why."""
+"""Whether the feed is up to date with its topics, and if not, why."""
 
 from __future__ import annotations
 

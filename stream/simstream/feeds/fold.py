@@ -1,4 +1,4 @@
-"""The fold: verdicts and page records, in whatever order their partitions come, become live pages by cluster.
+"""Turns verdicts and page records, in any order, into live pages by cluster.
 
 It keeps to what does not depend on that order: of a page the verdict with the greatest ordinal counts, and a merge
 of two clusters, which happens once, holds for all their pages whenever they are heard of. So what comes again,

@@ -1,4 +1,4 @@
-"""Groups: how many live pages a cluster has, and to which cluster each belongs after any number of merges.
+"""The groups of live pages: merges, and the number of pages in each.
 
 A merge moves no page: the smaller group points to the larger one, and is looked up through it from then on.
 """

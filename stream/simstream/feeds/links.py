@@ -1,4 +1,4 @@
-"""Lists of links: home pages, section pages and archives link to stories, but are no stories."""
+"""Recognizes lists of links (home pages, sections, archives), which are no stories."""
 
 from __future__ import annotations
 

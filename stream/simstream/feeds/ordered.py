@@ -1,4 +1,4 @@
-"""Keys in order: added, removed, counted off from the front, and looked up by their neighbours."""
+"""A sorted collection of keys: add, remove, page through, find neighbours."""
 
 from __future__ import annotations
 

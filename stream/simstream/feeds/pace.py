@@ -1,4 +1,4 @@
-"""Long work in slices: while a search looks at every story, the app goes on reading and answering."""
+"""Cuts long work into slices, so that the app goes on reading and answering."""
 
 from __future__ import annotations
 

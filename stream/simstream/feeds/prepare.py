@@ -1,4 +1,4 @@
-"""What Faust has to find: its table's topic, and an offset for every partition that it is to read.
+"""Creates what Faust needs before it starts: its table's topic, and a first offset for every partition.
 
 A partition without an offset would lose records: while Faust reads its table it drops what came of other topics,
 and goes back only to offsets that were committed.

@@ -1,4 +1,4 @@
-"""Why the feed does not answer: a code for each reason, which the page says in its own language, and a sentence."""
+"""Codes and sentences for the reasons why the feed does not answer."""
 
 from __future__ import annotations
 

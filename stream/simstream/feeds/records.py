@@ -1,5 +1,4 @@
-"""The entries of the feed's table: a page's newest version, a merge of two clusters, a page that still waits for
-its verdict, and how many pages were left out.
+"""The entries of the feed's table: newest versions, merges of clusters, waiting pages, pages left out.
 
 The key of an entry begins with its kind. No entry depends on another one. So after a crash, whatever part of the
 table is left, the records that come again from the topics repair it.

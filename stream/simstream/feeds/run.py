@@ -1,4 +1,4 @@
-"""The feed's process: everything is looked at before Faust starts, and whatever ends it is named."""
+"""The feed's process: checks everything before Faust starts, and names what ended it."""
 
 from __future__ import annotations
 

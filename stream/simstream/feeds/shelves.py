@@ -1,4 +1,4 @@
-"""Shelves: the live pages of every group in the orders that a card is made from, kept as pages come and go.
+"""The live pages of every group, in the orders that cards are made from.
 
 What is kept of each page is left out of Python's search for cycles, which would stop all for half a second.
 All shelves share four orders. Keys begin with the shelf's number, so that a shelf of one page needs no list.

@@ -1,4 +1,4 @@
-"""What the web says of cards, and how it is asked: queries in, plain objects for JSON out."""
+"""Query parameters and JSON objects of the feed's web API."""
 
 from __future__ import annotations
 

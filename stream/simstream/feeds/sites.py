@@ -1,4 +1,4 @@
-"""Sites: the host that a page comes from, and the owner of that host, so that mirrors of one site count once."""
+"""The site of a page: its host, and the domain that the owner of the host registered."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two pages side by side: their texts, read again from `pages`, with what differs marked. Keeps no copy."""
+"""The comparison view: reads the texts of two pages from `pages`, and marks the differences."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Titles: what a page's own record says of it. Reads little of it, and never more than a bounded piece of HTML."""
+"""Reads from a page's record what the feed shows of it: its title and time, or that the page is gone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keeps the feed's condition: asks a broker every second where the topics end, and Faust how far it has read.
+"""Asks every second where the topics end and how far Faust has read, and updates the feed's condition.
 
 A partition may end with the marker of a transaction, and Faust never shows markers. In `verdicts` the last
 committed offset is always a marker. In other topics the position of Faust's consumer tells that all is read. The

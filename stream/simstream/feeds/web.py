@@ -1,4 +1,4 @@
-"""The feed's web: JSON and one page, served by the app itself. Nothing of it comes from another host."""
+"""The feed's HTTP routes: JSON, one page, and its static files. Loads nothing from another host."""
 
 from __future__ import annotations
 

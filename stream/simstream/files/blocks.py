@@ -1,5 +1,7 @@
-"""Parts that change, cut into blocks of 256 KiB: only those whose checksum differs from the last snapshot's are
-copied and written. The changed blocks of all parts of a snapshot make one sealed file, `blocks-N`.
+"""The changing parts of a snapshot, cut into blocks of 256 KiB.
+
+Only blocks whose checksum differs from the last snapshot's are copied and written. The changed blocks of all parts
+of a snapshot make one sealed file, `blocks-N`.
 
 A table says of each block of an array in which file it lies, where, how long it is, and its checksum. A file of
 which less than half is still in use is given up: its living blocks move to the new one, so that a snapshot's block

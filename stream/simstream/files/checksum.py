@@ -1,4 +1,4 @@
-"""The checksum of everything on disk: MurmurHash3 (x64, 128 bits) over blocks, and over the blocks' checksums.
+"""The checksum of all files of a state: MurmurHash3 (x64, 128 bits) over blocks, then over their checksums.
 
 Two levels, because the hash holds Python's lock while it runs: a block is .13 ms. On one core 8 GB/s, twice
 `zlib.crc32`; and of 128 bits, since a snapshot also takes a block of the same checksum for an unchanged one.

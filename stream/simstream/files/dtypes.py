@@ -1,4 +1,4 @@
-"""The types of arrays as MessagePack can hold them: what numpy writes into .npy files, and nothing with objects."""
+"""Array types as MessagePack values, as numpy writes them into .npy files. Object types are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The file system's errors under their names."""
+"""Turns errors of the file system into errors of simstream."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The state's folder: a lock, up to two snapshots, and the one that is being taken.
+"""The state folder: its lock, its two snapshots, and the next snapshot.
 
 ```
  judge's thread        another thread                          judge's thread

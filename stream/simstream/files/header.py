@@ -1,4 +1,4 @@
-"""How every file of the state begins: what it is, its format, and which version of simstream wrote it.
+"""The header of every state file: what it is, its format, and the version of simstream that wrote it.
 
 64 bytes: magic 8, format u32, then the writer's version in ASCII, filled up with zeros. All formats to come begin
 so, and have a checksum that covers these bytes, so that a version that cannot read a file can say which one can.

@@ -1,4 +1,4 @@
-"""The only door to the file system for state and local logs, so that a test can make any step of it fail.
+"""All calls to the file system for states and local logs, so that tests can make each of them fail.
 
 Every method is one step that can fail by itself and raises OSError as the system does; the caller gives the error
 its name (`files/failures`). A test derives from `FileSystem` and fails at the step of its choice.

@@ -1,4 +1,4 @@
-"""Reading a snapshot back; needs no lock, so that others than the judge can look at it."""
+"""Reads a snapshot. Needs no lock, so that other programs can look at it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The manifest: what one snapshot consists of, in one small file that is replaced in one step.
+"""The manifest of a snapshot: a small file that lists the parts, and is replaced in one step.
 
 `manifest` is the newest snapshot, `manifest.previous` the one before. A commit writes `manifest.next` and renames
 three times: previous to `manifest.oldest`, manifest to previous, next to manifest. So whichever step is the last

@@ -1,4 +1,4 @@
-"""Names of the files in a state's folder, and the check that a folder holds no other files."""
+"""The names of files in a state folder, and the check that it holds no other files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How often a state is saved while pages come."""
+"""When the next snapshot is due: after a time or a number of pages."""
 
 from __future__ import annotations
 

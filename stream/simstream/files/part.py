@@ -1,4 +1,4 @@
-"""Parts: what a snapshot consists of, before it is bytes."""
+"""The types of a snapshot's parts and facts, before they are bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A snapshot that is being taken: copied in the judge's thread, written in another, then put in place."""
+"""A snapshot in the making: copied in the judge's thread, written in another thread, then put in place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The index in memory: plans, entries, memtable, sorted segments with permuted tables, and exact queries."""
+"""The index: finds all live entries within a distance. Plans, memtable, sorted segments, merging."""
 
 from simstream.index.index import Index
 from simstream.index.matches import Matches

@@ -1,4 +1,4 @@
-"""How queries are answered: block by block, each of the sources asked in turn, and all of it put in order."""
+"""Answers a batch of queries: asks every part of the index, and sorts the matches by query."""
 
 from __future__ import annotations
 

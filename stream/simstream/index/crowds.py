@@ -1,4 +1,4 @@
-"""Crowds: all entries about a fingerprint, in columns of their own, where many pages are alike but not identical.
+"""Crowds: all entries around one fingerprint in columns, for places where thousands of pages are alike.
 
 A page near the middle of a crowd is compared with the crowd alone, from end to end: what tables would find one by
 one lies side by side here. Crowds are made when pages turn out to have very many candidates, take up what is added,

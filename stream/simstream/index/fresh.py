@@ -1,4 +1,4 @@
-"""Fresh entries: the columns of those that are in no segment yet, and where they come from."""
+"""The columns of entries that no segment has yet."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which numbers the index holds: in use, released, and no longer held by any part but not given back yet."""
+"""Which entry numbers are in use, released, or free again."""
 
 from __future__ import annotations
 

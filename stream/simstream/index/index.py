@@ -1,4 +1,4 @@
-"""The index: which live entries are within a distance, and agree in their sketches, of which queries.
+"""The index's public class: add, release and query entries within a distance whose sketches agree.
 
 Log-structured: new entries go into a memtable that every query scans; full, it is sealed into sorted segments
 with permuted tables, one for each bucket; segments of a bucket are merged in geometric sizes, without what was

@@ -1,4 +1,4 @@
-"""Keys of entries and queries in columns, and the limits that a pair of them keeps to."""
+"""The keys of entries and queries as columns, and the limits that a match keeps to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Matches of a batch of queries."""
+"""The matches of a batch of queries, as columns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Merging: which segments become one, and the work itself, which only reads what no longer changes."""
+"""Decides which segments are merged, and merges them."""
 
 from __future__ import annotations
 

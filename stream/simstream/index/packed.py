@@ -1,4 +1,4 @@
-"""The tables of one segment: packed behind their prefixes, or a plain column where scanning is cheapest.
+"""The tables of one segment: packed behind their prefixes, or a plain column to scan.
 
 A shard is what a table holds under one leading byte; sorted, the 256 shards of a table lie one after another,
 and a directory over the prefix says where each begins. Every flipped prefix is looked up in the shard that

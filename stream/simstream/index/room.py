@@ -1,4 +1,4 @@
-"""Room for large arrays, which goes back to the system as soon as nobody holds them."""
+"""Allocates large arrays in mapped memory, which goes back to the system at once."""
 
 from __future__ import annotations
 

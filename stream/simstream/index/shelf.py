@@ -1,4 +1,4 @@
-"""The shelf: the segments that there are, and the work that keeps them few, live and geometric in size."""
+"""The list of all segments: adds, merges and drops them, so that they stay few."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who does the merging: the caller at once, or a thread in the background."""
+"""Runs merges: in the caller's thread, or in a background thread."""
 
 from __future__ import annotations
 

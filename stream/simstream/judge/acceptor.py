@@ -1,4 +1,4 @@
-"""The acceptor: decides which pages of the log count, and in which order.
+"""The acceptor: decides which frames and pages of the log count, and numbers the pages.
 
 The only module that does so: every role, the tools and the tests' oracle use it unchanged. Its whole state is
 a function of the frames that it was shown, in the order of the log.

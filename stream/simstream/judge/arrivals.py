@@ -1,4 +1,4 @@
-"""Arrivals: the pages of a batch one by one, as the resolver looks at them."""
+"""The pages of a batch one by one, as the resolver takes them."""
 
 from __future__ import annotations
 

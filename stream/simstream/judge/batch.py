@@ -1,4 +1,4 @@
-"""Batches: the readable pages that are judged together, in columns."""
+"""A batch: the readable pages that are judged together, in columns."""
 
 from __future__ import annotations
 

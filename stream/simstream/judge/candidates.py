@@ -1,4 +1,4 @@
-"""Candidates: what one page is compared with, and which rule decides about each pair.
+"""The rule that decides whether two pages match, and the candidates of one page.
 
 `compare` decides about a pair wherever the judge compares two pages itself; the index says the same of entries
 (`kernels/index/confirm`), and property tests tie both to the quadratic judge.

@@ -1,4 +1,4 @@
-"""Changes: what a batch has done to the live pages; index, directory and page store are told when it ends."""
+"""The changes of one batch to the live pages, told to index, directory and page store at its end."""
 
 from __future__ import annotations
 

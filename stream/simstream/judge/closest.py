@@ -1,4 +1,4 @@
-"""The closest: which live page is the best match of each page of a batch, and which clusters its matches tie.
+"""Finds the best match of each page of a batch, and the clusters that its matches tie.
 
 The index answers for many pages at once, in columns. What an answer means is looked up when its page is judged: an
 entry may have lost its pages since, or have got others. Many matches are looked at in a kernel, few one by one.

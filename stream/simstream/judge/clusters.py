@@ -1,4 +1,4 @@
-"""Clusters: connected components of live pages, with ids that stay.
+"""Clusters of live pages: union-find, ids that stay, and the oldest live member.
 
 A cluster's id is the ordinal at which its founder came. When clusters merge the oldest id survives. A cluster ends
 with its last live member, keeps its id when its founder leaves, and never splits; ids are never reused.

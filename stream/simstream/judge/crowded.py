@@ -1,4 +1,4 @@
-"""The crowded: pages with very many candidates, each compared with a whole crowd and with its batch in one go."""
+"""Compares pages that have very many candidates with a whole crowd in one kernel call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Departures: many live pages that leave at once, in arrays.
+"""Removes many live pages at once: out of chains, clusters and sizes.
 
 The page that is judged sees only what is left when all of them have gone. So clusters shrink once and not page by
 page, and under `canonical` a cluster gets its heir at the end.

@@ -1,4 +1,4 @@
-"""The directory: from a page's identity to the row of its current version."""
+"""The directory: finds the row of a page's current version by its identity."""
 
 from __future__ import annotations
 

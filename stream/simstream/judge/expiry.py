@@ -1,4 +1,4 @@
-"""Expiry: which pages the window leaves behind as stream time advances, exactly.
+"""The window: which pages it leaves behind as stream time advances.
 
 The times of all pages lie in the page store, on disk; here are only those of the pages that come due next. Where
 more come due than are worth having in memory, as after a pause as long as the window, the page store is gone over

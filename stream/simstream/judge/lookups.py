@@ -1,4 +1,4 @@
-"""Lookups: what live pages say to those who ask before anything is judged. Nothing changes."""
+"""Read-only questions about live pages: by id, by text, by cluster. Changes nothing."""
 
 from __future__ import annotations
 

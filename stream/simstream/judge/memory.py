@@ -1,4 +1,4 @@
-"""Memory for large arrays, which the operating system takes back as soon as they are let go.
+"""Allocates large arrays in mapped memory, which goes back to the system at once.
 
 What the C library allocates it may keep for itself, up to tens of megabytes at a time, and more in pieces.
 """

@@ -1,4 +1,4 @@
-"""Nearby pages: all that one page would be compared with, were it judged now, each with what decides about it.
+"""Lists every live page near a page that is about to be judged, with the rule for each, for `explain`.
 
 Found by looking at every live page, not by the index: so it shows what the index would have missed.
 """

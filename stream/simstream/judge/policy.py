@@ -1,4 +1,4 @@
-"""Policies: all but the log that decides a verdict."""
+"""The policy: distance, agreement, window and link rule; its id, its defaults and its checks."""
 
 from __future__ import annotations
 

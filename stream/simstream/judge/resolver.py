@@ -1,4 +1,4 @@
-"""The resolver: decides the verdict of each accepted page, in order.
+"""The resolver: decides the verdict of each accepted page ("A page's life").
 
 It follows the table "A page's life" of the design line by line. A batch is looked up in the index at once; what
 the index answers are entries, and which of their pages are live is decided here, page after page.

@@ -1,4 +1,4 @@
-"""Rows: the hot numbers of every stored page, and the chains of pages that share an entry of the index.
+"""Rows: the number and state of every stored page, and the chains of pages that share an entry.
 
 A row is a number under which a stored page is known while it lives. An entry of the index is numbered by the row of
 the page that founded it. A second page with the same key makes a chain: all live pages of the entry in the order of

@@ -1,4 +1,4 @@
-"""How large the live clusters are, and which of them grow out of proportion."""
+"""Counts live clusters by size, and finds clusters that grow out of proportion."""
 
 from __future__ import annotations
 

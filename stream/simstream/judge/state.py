@@ -1,4 +1,4 @@
-"""All that a judge knows: what the log has said so far, and what the live pages are.
+"""The whole state of a judge: acceptor, index and resolver, as parts of a snapshot and back.
 
 A function of the frames that it was shown, in the order of the log, and of the policy. It can be given as parts and
 facts, and be taken over from them.

@@ -1,4 +1,4 @@
-"""The live pages: by identity, by entry of the index, by cluster and by time.
+"""The live pages: adds and removes them, and keeps rows, index, directory, clusters and page store in step.
 
 Under `link = "any"` every live page stands in the index; under `link = "canonical"` only the canonical page of
 each cluster does, and the next oldest member takes its place when it leaves.

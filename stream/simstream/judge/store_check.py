@@ -1,4 +1,4 @@
-"""Whether a store's parts agree with one another: for `state verify`, and for tests."""
+"""Checks that the parts of a store agree with one another, for `state verify` and for tests."""
 
 from __future__ import annotations
 

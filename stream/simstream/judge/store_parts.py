@@ -1,4 +1,4 @@
-"""A store as the parts of a snapshot, and a store made of them."""
+"""Converts the live pages into parts of a snapshot, and back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables: numbered records in numpy columns that the judge reads one by one and kernels read at once."""
+"""A table of numbered records in numpy columns, with free numbers given again."""
 
 from __future__ import annotations
 

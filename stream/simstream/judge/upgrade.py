@@ -1,4 +1,4 @@
-"""Upgrade: the parts of a state of an earlier format, as the judge of today takes them up."""
+"""Converts the parts of a state of an earlier format to the current format."""
 
 from __future__ import annotations
 

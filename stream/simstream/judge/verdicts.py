@@ -1,4 +1,4 @@
-"""Verdicts as they are published: names and numbers for what the resolver has decided."""
+"""Builds the published verdict from what the resolver decided."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Versions: the live pages that successors come for, read for a whole batch at once and without their ids."""
+"""Reads the earlier versions of all pages of a batch at once."""
 
 from __future__ import annotations
 

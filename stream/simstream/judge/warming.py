@@ -1,4 +1,4 @@
-"""Warming: the kernels that a judge needs seldom are compiled, or loaded, before any page has to wait for them."""
+"""Compiles or loads the judge's rarely used kernels before pages come."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The decorator of all kernels: compiled when first called, cached on disk, no GIL held.
+"""The decorator of all kernels: compiled when first called, cached on disk, without the GIL.
 
 numba's cache looks at the source file of the function alone: a kernel whose callee in another file has changed
 would go on running the old code. So the cache lies in a folder named by a digest over all kernels' sources.

@@ -1,4 +1,4 @@
-"""The one log interface: topics of records, appended once and read in order.
+"""The interface of a log: topics of records, appended once and read in order; its types and options.
 
 Two implementations keep it, `local` (a directory) and `kafka`, under one contract suite
 (`tests/contract/test_log.py`). A topic is named by its short name (`pages`, `fingerprints`, `verdicts`,

@@ -1,4 +1,4 @@
-"""Reads what a topic holds now, and then ends, however fast the topic grows."""
+"""Reads the records that a topic holds now, and ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Command lines that errors about a log name: they can be copied into a shell as they stand."""
+"""Command lines for errors about a log, ready to be copied into a shell."""
 
 from __future__ import annotations
 

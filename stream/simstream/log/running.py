@@ -1,4 +1,4 @@
-"""Who works on a log, as the log knows it: what `simstream status` shows."""
+"""Which processes work on a log, as the log knows them, for `simstream status`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One client's connection: uvicorn's, with a bound on the pieces in which a body comes."""
+"""uvicorn's HTTP connection with a bound on the number of pieces of a body."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page at /docs and the files that it loads: Swagger UI, kept in memory, so that none is found by a path."""
+"""The page at /docs: Swagger UI and its files, served from memory."""
 
 from __future__ import annotations
 

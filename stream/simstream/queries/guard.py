@@ -1,4 +1,4 @@
-"""Guards the API: foreign host names, foreign web pages and callers without the token are refused at once."""
+"""Refuses foreign host names, foreign web pages and callers without the token."""
 
 from __future__ import annotations
 

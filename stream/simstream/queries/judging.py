@@ -1,4 +1,4 @@
-"""Pages that a question adds: one client, opened when the first of them comes."""
+"""Sends the pages of a question to the service, and waits for their verdicts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What clients may take: a request's bytes and seconds, all requests' memory, and how many work at once."""
+"""Limits of the API: bytes and seconds of a request, memory of all requests, questions at once."""
 
 from __future__ import annotations
 

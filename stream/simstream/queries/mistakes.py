@@ -1,4 +1,4 @@
-"""Errors for a request body that was not understood: they repeat nothing that the client sent."""
+"""Error answers for request bodies that cannot be read. They repeat nothing that the client sent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What questions and answers look like, for the API and its description."""
+"""The types of questions and answers, for the API and its description."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a body of JSON may consist of: few values, however long its texts are.
+"""The limit on the number of values in a JSON body.
 
 A body of a million tiny values costs a hundred times its bytes to be read and refused, so it is never read.
 """

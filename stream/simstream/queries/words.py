@@ -1,4 +1,4 @@
-"""The words of texts that a question asks for, in bounded numbers."""
+"""The words of the texts in a question, in bounded numbers."""
 
 from __future__ import annotations
 

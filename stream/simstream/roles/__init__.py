@@ -1,0 +1,1 @@
+"""The roles of the service, which `simstream serve` runs: fingerprinter, judge, query."""

@@ -1,4 +1,4 @@
-"""What every role is handed: settings, metrics, health, and the word to stop."""
+"""What every role gets: settings, metrics, health and the stop event."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The query role: follows what the elected judge publishes, as a standby does, and says what it knows. Never judges
-for others, never publishes.
-"""
+"""The role `query`: follows the elected judge as a standby does, and answers questions. It never publishes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The supervisor: runs the roles of one process side by side, and ends them together."""
+"""Runs the roles of one process side by side, and ends them together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Turns: one lock for a state that one thread changes and others read, so that none of them waits for long."""
+"""A lock for a state that one thread changes and others read, so that no thread waits for long."""
 
 from __future__ import annotations
 

@@ -1,0 +1,1 @@
+"""Input files as records of pages: JSONL, CSV, Parquet, WARC/ARC, HTML, text."""

@@ -1,4 +1,4 @@
-"""CSV files as pages: a first row with the fields' names, then a page a row, in bounded memory.
+"""CSV files as pages: a first row with field names, then one page a row.
 
 Rows are those of RFC 4180: fields parted by commas, and between double quotes where they hold commas, quotes
 (written twice) or line ends; so a row ends at the first line end before which there are evenly many quotes.

@@ -1,4 +1,4 @@
-"""Fields of other names: which of a line's fields is the page's text, and which its id."""
+"""Which field of a line is the page's text, and which is its id, if fields have other names."""
 
 from __future__ import annotations
 

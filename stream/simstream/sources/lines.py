@@ -1,4 +1,4 @@
-"""Lines of a file that may be compressed, long or damaged, in bounded memory."""
+"""Reads the lines of a file that may be compressed, long or damaged, in bounded memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The files that inputs name, and of what kind each is."""
+"""Finds the files that inputs name, and the kind of each file."""
 
 from __future__ import annotations
 

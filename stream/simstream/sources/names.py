@@ -1,4 +1,4 @@
-"""Names that come again: in files an id may name a page everywhere, or only count pages within its file."""
+"""Repeated ids in files: an id names a page everywhere, or only within its file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lines of JSONL files that are read twice: first as pages, then byte for byte."""
+"""Remembers where each page's line is, to copy lines of JSONL files byte for byte."""
 
 from __future__ import annotations
 

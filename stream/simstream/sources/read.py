@@ -1,4 +1,4 @@
-"""Input files as records of pages: JSONL, CSV, Parquet, web archives, HTML and text files.
+"""Reads input files of every kind as records of pages.
 
 A record's topic is its file, its partition 0, its offset the line - 1 (0 for HTML and text; for archives see
 `archives.pages`), its timestamp NO_TIME: files have no time of their own, so a page that keeps NO_TIME had none

@@ -1,4 +1,4 @@
-"""Matches become clusters: each partition keeps of its ties only a forest, and the forests are tied together."""
+"""Clusters from matches: a forest in each partition, and then all forests together."""
 
 from __future__ import annotations
 

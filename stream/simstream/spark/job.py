@@ -1,4 +1,4 @@
-"""The job: a collection's pages, matches and clusters as Parquet, from one Spark session."""
+"""The Spark job: writes pages, matches and clusters of a collection as Parquet."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Matches among many fingerprints at once: permuted blocks, each of which is searched by itself.
+"""Finds all matches among many fingerprints: permuted blocks, searched in parallel.
 
 The 64 bits are cut into k + 1 blocks. Two fingerprints within distance k agree in at least one of them, so it is
 enough to compare those that agree in a block: one group for each block and each value of it, which any machine can

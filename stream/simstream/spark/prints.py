@@ -1,4 +1,4 @@
-"""Files in, a row a page out: the fingerprint, the sketch, and whether the page is there to be compared."""
+"""Fingerprints files in parallel: one row a page with fingerprint and sketch."""
 
 from __future__ import annotations
 

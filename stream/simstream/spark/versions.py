@@ -1,4 +1,4 @@
-"""The versions of one page: what it is in the end, and since when."""
+"""The versions of one page: the last version, and since when it has been in the collection."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may ask over HTTP: which names a port answers to, which web pages may call it, and which token it needs.
+"""Who may ask over HTTP: allowed host names, web origins and the token.
 
 The script of a web page may send requests anywhere. With a host name that leads to 127.0.0.1 (DNS rebinding) a
 foreign web page could read a port that only this machine reaches. Such a request has that name in its `Host`.

@@ -1,4 +1,4 @@
-"""Health: which roles have started, which still turn, which are ready, and why not."""
+"""The health of each role: started, turning, ready, and why not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A histogram that takes many values in one step: a batch costs one call, not one a page."""
+"""A histogram that takes the values of a whole batch in one call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The HTTP port: /metrics, /health (what every role says, as JSON), /health/live, /health/ready, /health/started.
+"""The HTTP port: /metrics, /health, /health/live, /health/ready and /health/started.
 
 Nothing of any page. One answer a connection. Clients may be slow, many or hostile: each connection has a deadline,
 its request a size, and of too many the oldest makes room, so that a probe that asks at once is always answered.

@@ -1,4 +1,4 @@
-"""Every metric of simstream, in one place, each with its unit and a sentence. Never a URL, host or id as a label.
+"""Every metric of simstream, with its unit and a sentence. No URL, host or id is a label.
 
 The README's table is made of this file (`python -m simstream.telemetry.table`). What pages bring is counted for
 a whole batch at once.

@@ -1,4 +1,4 @@
-"""Makes metrics, and remembers of each what the README's table says: name, kind, unit, labels, a sentence."""
+"""Creates metrics, and remembers name, kind, unit, labels and sentence of each."""
 
 from __future__ import annotations
 

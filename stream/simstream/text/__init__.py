@@ -1,0 +1,1 @@
+"""From bytes to fingerprints: decode, extract, dictionary, weights, recipes, the fingerprinter."""

@@ -1,4 +1,4 @@
-"""jieba's dictionary and HMM tables, read once, made into arrays and kept in a cache file.
+"""jieba's dictionary and HMM tables as arrays, kept in a cache file.
 
 jieba itself is never imported: its package is only where the tables lie. Its own cache (`jieba.cache` in the
 shared temporary folder) is not used, since it is loaded there without a check against the dictionary.

@@ -1,4 +1,4 @@
-"""The fingerprinter: pages or texts in, fingerprints and sketches out, by one recipe."""
+"""The fingerprinter: pages or texts in, fingerprints and sketches out. Decides whether a page has too few words."""
 
 from __future__ import annotations
 

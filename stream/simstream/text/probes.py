@@ -1,4 +1,4 @@
-"""Small pages whose fingerprints are part of every recipe's id: what changes them changes the id."""
+"""Small pages whose fingerprints are part of every recipe's id."""
 
 from __future__ import annotations
 

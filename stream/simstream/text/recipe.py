@@ -1,4 +1,4 @@
-"""Recipes: all that leads from bytes to fingerprint and sketch; the presets; and recipe ids."""
+"""Recipes: all settings from bytes to fingerprint and sketch, the presets, and recipe ids."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recipe files: what a user's own recipe changes in a preset, as TOML."""
+"""Reads a user's own recipe: a TOML file that changes settings of a preset."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The words that a text is about, as jieba's `analyse.extract_tags` picks them."""
+"""The most telling words of a text, as jieba's `analyse.extract_tags` picks them."""
 
 from __future__ import annotations
 

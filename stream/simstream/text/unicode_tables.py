@@ -1,4 +1,4 @@
-"""The shipped tables: of folding, casefolding and character classes (Unicode 14.0.0), and of simplified characters.
+"""The shipped tables: folding, casefolding, character classes (Unicode 14.0.0), simplified characters.
 
 Generated once by `tables/generate.py`; the Unicode of the running Python never decides anything.
 """

@@ -1,4 +1,4 @@
-"""Words that a user adds to jieba's dictionary or takes out of it: files, settings, and what becomes of them.
+"""Words that a user adds to jieba's dictionary or removes from it.
 
 A word without a frequency gets the one that makes it stay whole, computed as jieba's `suggest_freq` does from the
 state at that moment: the order of the words counts, and so does every word added before.

@@ -1,4 +1,4 @@
-"""Weights of words: built from jieba's tables, kept in a cache file, handed to the kernels as a Lexicon."""
+"""Weights of words, made of jieba's tables and kept in a cache file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files that a recipe names: lists of stop words and tables of weights, and the lists that are shipped."""
+"""Reads the stop-word lists and weight tables that a recipe names, shipped or a user's own."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What people run beside the service: feeding, mending gaps."""
+"""What commands do: one folder or file per tool, without options and printing."""

@@ -1,4 +1,4 @@
-"""Gaps between the source and the log: found by reading the log as the acceptor does, and mended."""
+"""Finds gaps between `pages` and the log, and mends them, for `simstream source`."""
 
 from __future__ import annotations
 

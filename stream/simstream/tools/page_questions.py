@@ -1,4 +1,4 @@
-"""Pages of files as questions to the query role: what is compared of each, as text."""
+"""Turns pages of files into questions to the role `query`, for `simstream match`."""
 
 from __future__ import annotations
 

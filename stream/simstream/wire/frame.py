@@ -1,4 +1,4 @@
-"""Frames: the fingerprints of successive pages of one source partition, as bytes of the log.
+"""Frames: encodes and decodes the fingerprints of successive pages of one partition.
 
 Layout, little-endian, every column at a multiple of 8 bytes, so that numpy reads them where they lie:
 

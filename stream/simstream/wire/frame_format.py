@@ -1,4 +1,4 @@
-"""The formats of frames: which ones this version reads, and how it converts the columns of an earlier one.
+"""Formats of frames: the supported ones, and the conversion of earlier ones.
 
 The first 16 bytes of a frame (magic, format, flags, checksum of the rest) are the same in all future formats: so a
 reader can tell a newer frame from a damaged one. Increase FORMAT for every change that an older reader would

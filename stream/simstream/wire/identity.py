@@ -1,4 +1,4 @@
-"""Identities of pages, and how an id that cannot be written as it is gets shown."""
+"""The identity of a page, made of its id; and how a bad id is shown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One record of the topic `pages` becomes a Page: its id, what kind it is, and what there is to compare.
+"""Reads a record of `pages`: id, URL, time, text or HTML, and why a page is unreadable or failed.
 
 The plain path is one msgspec decode. Whatever that does not take goes through the standard library's slower
 decoder once more, which tells a wrong type from broken JSON, and still finds the page's id.

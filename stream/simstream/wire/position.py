@@ -1,4 +1,4 @@
-"""Positions: where publishing stands, written in the same transaction as the verdicts."""
+"""Positions: how far publishing is, written in the verdicts' transaction."""
 
 from __future__ import annotations
 

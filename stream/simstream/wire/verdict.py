@@ -1,4 +1,4 @@
-"""Verdicts as bytes: JSON in the design's order of fields, and back."""
+"""Encodes verdicts as JSON in a fixed order of fields, and decodes them."""
 
 from __future__ import annotations
 

@@ -1,0 +1,1 @@
+"""The page store: a record on disk for every stored page, in chunks."""

@@ -1,4 +1,4 @@
-"""Chunks of the page store: up to 65,536 records of successive pages, filling up or sealed."""
+"""A sealed chunk of the page store: up to 65,536 records of successive pages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a chunk of the page store has its bytes: in memory, or in a sealed file that is read piece by piece."""
+"""Where a sealed chunk has its bytes: in memory, or in a file that is read piece by piece."""
 
 from __future__ import annotations
 

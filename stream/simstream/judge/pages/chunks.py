@@ -1,4 +1,4 @@
-"""The chunks of the page store in order, by slot, and how many of their records are live."""
+"""The list of all chunks, in order and by slot, with the number of live records in each."""
 
 from __future__ import annotations
 

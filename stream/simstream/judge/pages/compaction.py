@@ -1,4 +1,4 @@
-"""Compaction of the page store: chunks of which little is alive become fewer and smaller ones, order kept."""
+"""Rewrites chunks with few live records into fewer and smaller chunks, in the same order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The times of a sealed chunk in order, so that what comes due next is one short reading, wherever it lies."""
+"""The times of a sealed chunk in order, so that the next pages to leave the window are one short read."""
 
 from __future__ import annotations
 

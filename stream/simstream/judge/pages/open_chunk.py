@@ -1,4 +1,4 @@
-"""The chunk of the page store that new pages go to."""
+"""The open chunk, which new records are written to."""
 
 from __future__ import annotations
 

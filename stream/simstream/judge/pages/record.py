@@ -1,4 +1,4 @@
-"""Records of the page store: what is kept of a page besides its place in index, clusters and directory."""
+"""The layout of a record in the page store: ordinal, age, time, identity, fingerprint, sketch, id."""
 
 from __future__ import annotations
 

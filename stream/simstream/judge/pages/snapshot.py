@@ -1,4 +1,4 @@
-"""The page store as parts of a snapshot, and back."""
+"""Converts the page store into parts of a snapshot, and back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page store: a record of every page, and its id, in the order of ordinals; on disk after a snapshot."""
+"""The page store's public class: append, read, amend and remove records by number."""
 
 from __future__ import annotations
 

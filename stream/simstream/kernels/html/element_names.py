@@ -1,4 +1,4 @@
-"""What a tree builder does with each element of HTML, as bits by name.
+"""The table of HTML elements: what a tree builder does with each, as bits by name.
 
 The rules are those of the HTML standard (html.spec.whatwg.org, "tree construction"), as far as they decide which
 elements are open at once.

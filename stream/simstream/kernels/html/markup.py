@@ -1,4 +1,4 @@
-"""Counts what HTML asks of a tree builder, in one pass over its bytes and without building a tree.
+"""Counts the work that HTML gives a tree builder, in one pass over its bytes.
 
 A tree builder's cost grows with the square of some of these counts: elements within elements, formatting that is
 opened again in every block, attributes of one tag, options of one list.

@@ -1,4 +1,4 @@
-"""The elements that are open while HTML is read, as a tree builder keeps them: a stack, and a list of formatting.
+"""The stack of open elements and the list of formatting elements, as a tree builder keeps them.
 
 Follows the HTML standard (html.spec.whatwg.org, "the stack of open elements", "the list of active formatting
 elements", "adoption agency algorithm") as far as it decides how many elements are open and how many are made.

@@ -1,4 +1,4 @@
-"""What a start tag opens and closes, and what an end tag closes: the rules of HTML's tree builder.
+"""HTML's rules for what a start tag opens and closes, and what an end tag closes.
 
 Where the rules ask for more than the open elements tell (is this the head, are there quirks), the answer is the one
 with more elements open.

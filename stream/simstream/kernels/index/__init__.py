@@ -1,0 +1,1 @@
+"""Kernels of the index: scans, packed tables, confirmation by the sketch."""

@@ -1,4 +1,4 @@
-"""The sketch's word: which live entries of the values found match the queries that found them."""
+"""Confirms candidates: distance and sketch agreement of queries and live entries."""
 
 from __future__ import annotations
 

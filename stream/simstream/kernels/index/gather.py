@@ -1,4 +1,4 @@
-"""Matches of several sources as columns in the order of queries, without sorting them.
+"""Gathers the matches of several parts of the index in the order of queries.
 
 `keys` are query << 32 | entry, queries ascending; `facts` are short << 31 | distance << 16 | agreement, as
 `kernels/index/confirm` writes them.

@@ -1,4 +1,4 @@
-"""Numbers of entries: which are held, which of those are released, and the column of rows that has them.
+"""Bitmaps of entry numbers (held, released), and the column of rows with the flag for short pages.
 
 Both are bitmaps, 64 numbers a word. A row is the number in 31 bits, and in the top bit whether the page is short.
 """

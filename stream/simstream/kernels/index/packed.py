@@ -1,4 +1,4 @@
-"""Packed tables: what is behind each prefix in 6 or 8 bytes, and the probes that read the high part alone first.
+"""Packed tables: 6 or 8 bytes behind each prefix, and the probes that read them.
 
 A table is a column of fingerprints rotated so that its prefix leads, and sorted. The directory tells the prefix of
 a place, so only the suffix is kept, aligned to the left: its high 32 bits in one array, what remains in another (16

@@ -1,4 +1,4 @@
-"""Permuted columns: a table is the fingerprints rotated so that its prefix becomes the leading bits, and sorted."""
+"""Permutes a column for a table: rotates fingerprints so that the prefix comes first."""
 
 from __future__ import annotations
 

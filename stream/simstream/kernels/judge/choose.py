@@ -1,4 +1,4 @@
-"""The closest of many matches, and the clusters that they tie, by the judge's columns as they are at this moment.
+"""Chooses the best match of each page among its matches, and the clusters that they tie.
 
 A match is an entry of the index; the earliest live page that has it stands for all that do. Columns are those of
 `judge/rows` (by row, chain and place in a chain), `judge/clusters` (by node and cluster) and `judge/pages/store`.

@@ -1,4 +1,4 @@
-"""The closest of a crowd: one page against columns of entries that are mostly near it, without a list of matches.
+"""Compares one page with all entries of a crowd: its best match and the clusters, without a list.
 
 A page among tens of thousands of others that are alike has as many matches. Only the best of them and the clusters
 that they tie decide its verdict, so nothing is written down for a match.

@@ -1,4 +1,4 @@
-"""The directory's table: identities to rows, eight bytes a slot, ordered linear probing.
+"""The hash table of the directory: identities to rows, eight bytes a slot, ordered linear probing.
 
 A slot is `hash << 31 | row + 1`, the hash 33 bits of the identity mixed with a secret, and 0 where nothing is.
 Strangers choose ids: without the secret they could give thousands of pages one hash, and each would be read for

@@ -1,4 +1,4 @@
-"""Many pages leave at once: what each takes with it out of its chain and its cluster, by the judge's columns.
+"""Takes many leaving pages out of their chains and clusters.
 
 Columns are those of `judge/rows` (by row, place and chain) and `judge/clusters` (by node and cluster). Each kernel
 says what has become free; the caller gives it back to its table.

@@ -1,4 +1,4 @@
-"""The page store's records as words: writing them, their checksums, moving ids.
+"""Writes the records of the page store, computes their checksums, and moves ids.
 
 A record of a recipe with S words of sketch is 9 + S words of 64 bits, little-endian (`judge/pages/record` names the
 fields): ordinal, age, time, identity (2), fingerprint, sketch (S), then `row | id_start << 32`,

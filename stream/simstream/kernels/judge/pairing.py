@@ -1,4 +1,4 @@
-"""Pairing heaps in columns: what costs more than a step or two of them.
+"""Pairing heaps in columns: the oldest live member of each cluster.
 
 A node's `child` is its first child, `sibling` its next one; 0 is none. Ages are compared, no two are
 equal in a heap. `row` 0 marks a node whose member has left.

@@ -1,4 +1,4 @@
-"""The whole way of a batch in one call: UTF-8 in, fingerprints, sketches and word counts out."""
+"""The default way of a batch in one call: UTF-8 in, fingerprints, sketches and word counts out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""UTF-8 to folded code points."""
+"""Decodes UTF-8 into folded code points."""
 
 from __future__ import annotations
 

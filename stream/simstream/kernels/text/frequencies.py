@@ -1,4 +1,4 @@
-"""In how many pages each word occurs: counted page by page, added up, and put in the order of the words."""
+"""Counts in how many pages each word occurs, for `train-idf`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Character shingles as sorted sets of hashes, and what two sets have in common: the truth to measure against.
+"""The true J of two texts: character shingles as sorted sets of hashes, and their intersection.
 
 A shingle is five successive word characters of the folded text. Sets are ragged: set i of `values` is
 `values[starts[i]:starts[i + 1]]`, ascending and without repetitions.

@@ -1,4 +1,4 @@
-"""MinHash signatures against one another: the peer that `evaluate` measures recipes beside."""
+"""Compares MinHash signatures, for the peer that `evaluate` measures."""
 
 from __future__ import annotations
 

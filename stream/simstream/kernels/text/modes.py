@@ -1,4 +1,4 @@
-"""jieba's other modes, whose tokens overlap: search (a word and the words in it) and full (every word there is).
+"""jieba's search mode and full mode, whose tokens overlap.
 
 Tokens are written one after another into an array of their own, since some are no part of the text as it stands:
 token i is `text[ends[i - 1]:ends[i]]`, and may be empty.

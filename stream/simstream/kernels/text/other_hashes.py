@@ -1,4 +1,4 @@
-"""Hashes of words that other programs use: FNV-1 and Jenkins' one-at-a-time; and the cyclic hash of a window.
+"""Word hashes of other programs: FNV-1, Jenkins' one-at-a-time, and the cyclic hash of a window.
 
 FNV-1: G. Fowler, L. C. Noll, K.-P. Vo; over UTF-16 code units, each taken in whole, as a program in Java does that
 goes over a string's chars. One-at-a-time: B. Jenkins, "Hash functions", 1997; over UTF-8, 32 bits wide, here twice.

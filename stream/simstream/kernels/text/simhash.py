@@ -1,4 +1,4 @@
-"""Distinct words of a page, their weights, and the SimHash over them.
+"""Finds the distinct words of a page, weighs them, and computes the SimHash.
 
 SimHash: M. Charikar, "Similarity estimation techniques from rounding algorithms", 2002; over weighted words of
 web pages: G. Manku, A. Jain, A. Das Sarma, "Detecting near-duplicates for web crawling", 2007.

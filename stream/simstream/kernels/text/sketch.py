@@ -1,4 +1,4 @@
-"""The sketch: one bit of the least hash in each of m bins, over a page's word bigrams or runs of letters.
+"""The sketch: one bit of the least hash in each of m bins, over word pairs or runs of characters.
 
 One-permutation hashing: P. Li, A. Owen, C.-H. Zhang, 2012; one bit a bin: P. Li, A. König, "b-bit minwise
 hashing", 2010; empty bins filled by hash: A. Shrivastava, "Optimal densification for fast and accurate minwise

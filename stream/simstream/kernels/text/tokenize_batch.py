@@ -1,4 +1,4 @@
-"""Tokenizing alone, over a batch: what the cost of a fingerprint is compared with."""
+"""Tokenizes a batch and does nothing else, to measure what tokenizing costs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The dictionary as a double array: every word with its weight, one step a character.
+"""The dictionary as a double-array trie: every word with its weight, one step a character.
 
 A node is a slot. From slot s the character with code k leads to slot t = base[s] + k if check[t] = s. Codes are
 given by falling frequency in the dictionary, so that the slots of common characters lie close together.

@@ -1,4 +1,4 @@
-"""The way of recipes that ask for more than the default one does: other modes, hashes, short words out, shingles.
+"""The way of a batch for recipes with another mode, hash, least word length, tie rule or shingles.
 
 The fused kernel of `kernels/text/fingerprint` stays as it is for all others; this one allocates for every page.
 """

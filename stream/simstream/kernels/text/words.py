@@ -1,4 +1,4 @@
-"""From jieba's tokens to words: regrouping, and the hash of every word of a page."""
+"""Regroups jieba's tokens into words, and hashes every word of a page."""
 
 from __future__ import annotations
 

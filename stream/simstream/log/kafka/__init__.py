@@ -1,0 +1,1 @@
+"""The log on Kafka: consumers, producers, transactions, election, topics."""

@@ -1,4 +1,4 @@
-"""Who may come in, and what they may do: what Kafka says of TLS, SASL and access control lists, by our names.
+"""Explains Kafka's errors about TLS, SASL and access control lists.
 
 The client reports that a broker does not let it in only on the side, and asks again until time is over, as if the
 broker were away. So what it reports is noted here. A client that was never let in has wrong settings, which no

@@ -1,4 +1,4 @@
-"""The claim to publish: which publisher started last, where a fenced one can look without fencing anybody.
+"""The claim to publish: which publisher started last, read without fencing anybody.
 
 A producer that was fenced cannot tell a rival from its own transaction that outlived its time: the client reports
 both alike. So a publisher, before it fences its predecessor, commits a sign of its own as the metadata of an

@@ -1,4 +1,4 @@
-"""What all Kafka clients of one log share: settings, the admin client, names, ids, offsets, errors by our names."""
+"""What all Kafka clients of one log share: settings, admin client, names, ids, offsets, error texts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Consumer groups seen from outside: offsets and members, without joining any."""
+"""Offsets and members of consumer groups, read without joining a group."""
 
 from __future__ import annotations
 

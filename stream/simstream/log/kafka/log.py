@@ -1,4 +1,4 @@
-"""The log on Kafka: topics of a cluster behind the interface of `base`.
+"""`KafkaLog`: the interface of `log/base` over the topics of a Kafka cluster.
 
 What goes wrong, and why it is done as it is, stands where it is done: `kafka_appender` (delivery),
 `kafka_source` (groups and topic ids), `kafka_election` (who should publish), `kafka_publisher` (transactions),

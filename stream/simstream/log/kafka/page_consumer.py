@@ -1,4 +1,4 @@
-"""A member of the group of fingerprinters on Kafka: reads `pages`, commits offsets that name both topics' ids."""
+"""Reads `pages` as a member of the fingerprinters' group, and commits offsets with both topics' ids."""
 
 from __future__ import annotations
 

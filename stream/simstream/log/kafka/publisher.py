@@ -1,4 +1,4 @@
-"""Publishes verdicts and position in one Kafka transaction, and knows what to do when one fails."""
+"""Publishes verdicts and position in one Kafka transaction, and recovers if a transaction fails."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads committed records of one Kafka topic without a group; also finds the last record of a topic."""
+"""Reads committed records of one Kafka topic without a group, and finds its last record."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether topics are still those of the start, and whether a broker answers: asked beside the work."""
+"""Checks beside the work that topics were not recreated and that a broker answers."""
 
 from __future__ import annotations
 

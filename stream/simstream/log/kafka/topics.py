@@ -1,4 +1,4 @@
-"""The topics of a Kafka log: made with the settings that the rules need, compared where they are there."""
+"""Creates the topics of a Kafka log, and compares the settings of existing topics."""
 
 from __future__ import annotations
 

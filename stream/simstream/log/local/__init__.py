@@ -1,0 +1,1 @@
+"""The log in a local directory: topic files, locks, readers and writers."""

@@ -1,4 +1,4 @@
-"""Which topics a local log has, with their ids, and the files that hold them."""
+"""The catalog of a local log: its topics, their ids and their files."""
 
 from __future__ import annotations
 

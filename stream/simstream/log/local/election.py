@@ -1,4 +1,4 @@
-"""The election of a judge on a local log: a lock, which the kernel takes from a process that dies."""
+"""The election of a judge on a local log: a lock that ends with its process."""
 
 from __future__ import annotations
 

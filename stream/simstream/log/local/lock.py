@@ -1,4 +1,4 @@
-"""Locks of a local log, each a file with its holder's pid; and what a file system that refuses is called."""
+"""Lock files of a local log, each with the pid of its holder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The log in a local directory: one writer a topic under a lock, any number of readers in any process.
+"""`LocalLog`: the interface of `log/base` over a directory, with one writer a topic and any readers.
 
 A topic is one append-only file with the records of all its partitions in the order of their appends. Every
 append is one checksummed group; verdicts and position are one group together, so a crash leaves both or neither.

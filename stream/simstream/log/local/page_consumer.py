@@ -1,4 +1,4 @@
-"""The fingerprinter's side of a local log: reads `pages`, keeps its commits in a small file."""
+"""Reads `pages` of a local log for the fingerprinter, and keeps its commits in a file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading a local topic: the records of its file from given offsets on, following what is appended."""
+"""Reads records of a local topic from given offsets on, and follows new ones."""
 
 from __future__ import annotations
 

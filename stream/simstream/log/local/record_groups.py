@@ -1,4 +1,4 @@
-"""The bytes of a local topic: groups of records, each group written by one append and checksummed as a whole.
+"""The bytes of a local topic: groups of records, each with a checksum.
 
     file   = magic (8) topic id (16) group*
     group  = header (40) body

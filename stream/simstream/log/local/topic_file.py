@@ -1,4 +1,4 @@
-"""One topic's file in a local log: for reading, for counting, and for its one writer under a lock.
+"""The file of one local topic: opened for reading, counting, or writing under a lock.
 
 After `write` returns its group survives the death of the process (the page cache is the kernel's). `sync` makes all
 groups survive a power cut. A power cut may lose any part of the bytes that were not synced, also before later bytes

@@ -1,4 +1,4 @@
-"""Writing a local log: the appender of a topic, and the publisher of verdicts with their position."""
+"""Writes to a local log: appends to a topic, and publishes verdicts with their position."""
 
 from __future__ import annotations
 

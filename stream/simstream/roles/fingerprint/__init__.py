@@ -1,0 +1,1 @@
+"""The fingerprinter's role: reads `pages`, writes frames and dead letters."""

@@ -1,4 +1,4 @@
-"""Dead letters: the record of an unreadable page as it came, with what was wrong and where it stood."""
+"""Builds the dead letter of an unreadable page: its record, the error and its place."""
 
 from __future__ import annotations
 

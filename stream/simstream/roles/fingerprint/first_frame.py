@@ -1,4 +1,4 @@
-"""The log's first frame, which fixes its recipe."""
+"""Reads the log's first frame, which fixes the recipe of the log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gathering: from polled records to batches of shares, each over all partitions that had pages.
+"""Gathers polled records into batches over all partitions.
 
 The source holds pages back for `frame.linger_ms`, so most of a batch comes at once. A batch goes a moment after its
 first page if a thread has nothing to do, or when it is full. So a paced stream makes few frames,

@@ -1,4 +1,4 @@
-"""Intake: what the fingerprinter's metrics say of the pages that it reads, a poll at a time."""
+"""Updates the fingerprinter's metrics for the pages that it reads."""
 
 from __future__ import annotations
 

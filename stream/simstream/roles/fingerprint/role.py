@@ -1,4 +1,4 @@
-"""The fingerprinter: reads `pages`, writes frames, and commits only what the log has acknowledged."""
+"""The fingerprinter's loop: reads `pages`, writes frames, commits what the log has acknowledged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shares: successive pages of one partition, on their way from records to frames and dead letters."""
+"""The pages of one partition in a batch, on their way from records to frames and dead letters."""
 
 from __future__ import annotations
 

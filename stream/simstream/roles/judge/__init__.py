@@ -1,0 +1,1 @@
+"""The judge's role: follows, stands for election, judges, publishes, takes snapshots."""

@@ -1,4 +1,4 @@
-"""Following: judging the log silently up to the committed position, never beyond it.
+"""Judges the log silently up to the committed position, on standby and at a start.
 
 A standby does it until it is elected, whoever is elected for the rest of the way; what is published there already
 is not published again.

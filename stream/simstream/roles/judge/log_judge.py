@@ -1,4 +1,4 @@
-"""Judging: frames of the log in, verdicts out, in order; knows nothing of who publishes them."""
+"""Turns frames of the log into verdicts, in order. Knows nothing of publishing."""
 
 from __future__ import annotations
 

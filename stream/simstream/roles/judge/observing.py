@@ -1,4 +1,4 @@
-"""Observing: what the judge's metrics say of its state and of its verdicts, a batch at a time."""
+"""Updates the judge's metrics for its state and its verdicts."""
 
 from __future__ import annotations
 

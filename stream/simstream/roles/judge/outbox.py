@@ -1,4 +1,4 @@
-"""The outbox: publishes judged frames in order, in a thread of its own, while the next ones are judged.
+"""Publishes judged frames in order, in a thread of its own, while the next frames are judged.
 
 A transaction takes all that waits, as far as its room goes: few verdicts wait for nothing, and many share the cost.
 Encoded verdicts are kept until their commit has returned. What fails is sent again, the same bytes, in parts

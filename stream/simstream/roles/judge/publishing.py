@@ -1,4 +1,4 @@
-"""Publishing: what the elected judge does, turn by turn, until the end or until a newer one fences it."""
+"""The loop of the elected judge, until it ends or a newer judge fences it."""
 
 from __future__ import annotations
 

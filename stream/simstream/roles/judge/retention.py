@@ -1,4 +1,4 @@
-"""Retention: how long it takes until the log no longer has the first frame that a restart would need.
+"""Estimates when the log drops the first frame that a restart needs.
 
 Also watches whether the topics keep the right settings. A thread of its own asks, since a broker that is away would
 make the judge wait.

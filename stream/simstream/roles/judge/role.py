@@ -1,4 +1,4 @@
-"""The judge: takes up its state, stands for election, follows whoever is elected, and publishes when it is."""
+"""The judge's life: loads its state, follows, stands for election, publishes."""
 
 from __future__ import annotations
 

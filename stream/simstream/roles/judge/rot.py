@@ -1,4 +1,4 @@
-"""Rot: verifies again and again that the judge's mapped files still hold the bytes that were written.
+"""Looks for bit rot: verifies the judge's mapped files again and again.
 
 A start verifies segments once, and chunks of pages record by record as they are read. Both stay mapped for as long
 as the judge runs. So a thread of its own reads them slowly, from the first to the last, and then begins anew.

@@ -1,4 +1,4 @@
-"""The keeper: takes snapshots of the judge's state while it works, and gives the state back at a start.
+"""Takes snapshots of the judge's state while it works, and loads one at a start.
 
     judge's thread    turn: prepare ───────────────┐            turn: commit, once its frame is published
     its own thread                     write ──────┴─ waits ──┘

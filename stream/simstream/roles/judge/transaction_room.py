@@ -1,4 +1,4 @@
-"""The room of a transaction: how many bytes of verdicts it may take, by how long the last ones took."""
+"""Decides how many bytes of verdicts a transaction takes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Web archives, WARC and ARC, as pages: what is damaged is passed over, and said.
+"""Web archives (WARC and ARC) as pages. Damaged records are passed over and reported.
 
 Bytes go through `packed` (members of gzip and Zstandard, found again behind damage), `flow` (a bounded buffer),
 `framing` (records, found again behind wrong lengths), `http` (what a server answered) and `pages`.

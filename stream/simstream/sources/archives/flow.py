@@ -1,4 +1,4 @@
-"""A bounded buffer over pieces of bytes, in which lines and blocks are taken, looked at and put back."""
+"""A bounded buffer over a stream of bytes, for reading lines and blocks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records of WARC and ARC one after another, found again behind damage and wrong lengths."""
+"""Finds the records of WARC and ARC files, also behind damage and wrong lengths."""
 
 from __future__ import annotations
 

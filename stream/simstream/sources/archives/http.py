@@ -1,4 +1,4 @@
-"""What a server answered, as an archive has it: status, content type, and the body as it was meant."""
+"""Parses an archived HTTP response: status, content type and decoded body."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a file holds, unpacked piece by piece; behind damage it goes on with the next member that can be found."""
+"""Unpacks compressed archives piece by piece, and goes on behind damage."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records of an archive as records of pages, and a tally of those that are none."""
+"""Turns records of an archive into pages, and counts the records that are no pages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Main content: from a page as fetched to the text that is compared.
+"""The main content of one HTML page, as the text that is compared.
 
 HTML goes through resiliparse, whose parser holds the GIL and reads what strangers wrote: `extraction_pool` does it
 in processes of their own, so that a page which kills or hangs its process costs itself and nothing else.

@@ -1,4 +1,4 @@
-"""Refuses HTML that would cost a tree builder far more than its size says, before a tree is built."""
+"""Refuses HTML that would take a tree builder far too long."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Processes that extract HTML in batches of pages; a page that kills or hangs its process costs itself alone."""
+"""The pool of processes that extract HTML. A page that kills or hangs a process fails alone."""
 
 from __future__ import annotations
 

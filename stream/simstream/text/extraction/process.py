@@ -1,4 +1,4 @@
-"""One process that extracts HTML, as its owner sees it: started, asked, stopped."""
+"""One extraction process, seen by its owner: start, ask, stop."""
 
 from __future__ import annotations
 

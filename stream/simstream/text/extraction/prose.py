@@ -1,4 +1,4 @@
-"""Prose: the lines of a page's main content that hold sentences, without lists of headlines, links and controls.
+"""Picks the lines of prose out of main content, without headlines, links and controls.
 
 Extraction keeps an article whole, but on many sites also the lists beside it, which differ from page to page of one
 article and are alike on pages of one site.

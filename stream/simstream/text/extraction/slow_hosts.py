@@ -1,4 +1,4 @@
-"""Hosts whose pages eat the time of extraction again and again: their pages are set aside for a while."""
+"""Finds hosts whose pages take long to extract again and again, and sets their pages aside for a while."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The process that takes HTML apart, and the few bytes that it and its owner speak over a socket.
+"""The program of an extraction process, and its protocol over a socket.
 
 It is a fresh interpreter, never a fork: its owner has threads and Kafka clients. A request is some pages, and each
 page has an answer of its own as soon as it is done; nothing in either is ever executed, so a page that gets hold of

@@ -1,4 +1,4 @@
-"""Generates the shipped tables: of folding, casefolding and character classes, and from traditional to simplified.
+"""Generates the shipped Unicode tables, and the table from traditional to simplified.
 
     python stream/simstream/text/tables/generate.py unicode
     python stream/simstream/text/tables/generate.py simplified      # needs `pip install OpenCC==1.4.2`

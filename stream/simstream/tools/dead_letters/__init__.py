@@ -1,0 +1,1 @@
+"""`simstream dead-letters`: list dead letters, and send their pages again."""

@@ -1,4 +1,4 @@
-"""Dead letters read back: what they say about a page, which were replayed, and the record that the page came in.
+"""Reads dead letters: the page's record, the error, and which letters were replayed.
 
 A dead letter is the page's record with headers of `roles/fingerprint/dead_letters` behind its own. A replayed
 letter is followed, in the same topic, by a *mark*: the same key, no value, and the header `simstream-replayed` with

@@ -1,4 +1,4 @@
-"""Sending the pages of dead letters again: key, headers and value as they were, into `pages`."""
+"""Sends the pages of dead letters to `pages` again, with key, headers and value unchanged."""
 
 from __future__ import annotations
 

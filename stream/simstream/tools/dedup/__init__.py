@@ -1,0 +1,1 @@
+"""`simstream dedup`: kept pages, pairs and clusters of a run over files."""

@@ -1,4 +1,4 @@
-"""The true J of near duplicates and the pages that they name, from texts that lie in a temporary file meanwhile.
+"""The true J of each near duplicate and the page that it names, from texts in a temporary file.
 
 A page may name any page before it, so every text is written down as it passes, and read again for the pairs alone,
 some hundred of them at a time. So inputs are read once, also from a pipe, and HTML is extracted once.

@@ -1,4 +1,4 @@
-"""What a run of verdicts comes to: the pages that each cluster has in the end, the canonical one first.
+"""The final clusters of a run: the pages of each, the canonical page first.
 
 Nothing is forgotten when it leaves the window: here a cluster is what was ever tied together. A page counts once,
 as it was last read; it is out if that was a withdrawal, a text of few words, or status 404 or 410.

@@ -1,4 +1,4 @@
-"""Which pages of a run are kept: each page that matches no kept page before it.
+"""Decides which pages `dedup --keep` keeps: each page that matches no kept page before it.
 
 Clusters are not used, since they chain: a page may be in a cluster without matching its canonical page, and a
 stranger can lay such a chain to any page. Here a page is left out only if it matches a kept page itself.

@@ -1,4 +1,4 @@
-"""Pages of files that could not be read: how many, why, and where the first page of each reason is."""
+"""Counts the pages of files that could not be read, with reasons and places."""
 
 from __future__ import annotations
 

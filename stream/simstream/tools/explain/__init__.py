@@ -1,0 +1,1 @@
+"""`simstream explain`: why a page got its verdict, from files or from a log."""

@@ -1,4 +1,4 @@
-"""Where two texts differ, by words: first by sentences, then by words within those that differ.
+"""The words in which two texts differ: compares sentences, then words of sentences that differ.
 
 The words are the recipe's own tokens, compared without regard to case, width and space, as the recipe does.
 """

@@ -1,4 +1,4 @@
-"""`explain`: why pages got their verdicts, from files or from a log. It changes nothing anywhere."""
+"""The entrance of `explain`: opens files or a log, and yields explanations. Changes nothing."""
 
 from __future__ import annotations
 

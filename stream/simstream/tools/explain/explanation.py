@@ -1,4 +1,4 @@
-"""What is said about one page's verdict, as types; JSON has the same fields in the same order."""
+"""The types of an explanation; its JSON has the same fields in the same order."""
 
 from __future__ import annotations
 

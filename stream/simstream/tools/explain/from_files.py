@@ -1,4 +1,4 @@
-"""Explaining from files: finds pages in them, judges them as `dedup` does, reads texts back."""
+"""Explains pages of files: judges them as `dedup` does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Explaining from a log: finds verdicts, judges the log up to them, reads texts back. Writes nothing."""
+"""Explains pages of a log: finds their verdicts, and judges the log up to them."""
 
 from __future__ import annotations
 

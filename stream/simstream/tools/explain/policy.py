@@ -1,4 +1,4 @@
-"""A verdict of another policy is refused, with the flags that the other policy stands for."""
+"""Refuses a verdict of another policy, and names the flags of that policy."""
 
 from __future__ import annotations
 

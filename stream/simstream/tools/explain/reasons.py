@@ -1,4 +1,4 @@
-"""Verdicts in plain sentences: what was decided, by which rule, and what became of clusters."""
+"""Verdicts in plain sentences: what was decided, and by which rule."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Judging again, up to the pages that are to be explained, by the acceptor's and the resolver's own code."""
+"""Judges again up to the pages to be explained, with the acceptor's and resolver's own code."""
 
 from __future__ import annotations
 

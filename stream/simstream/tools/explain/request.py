@@ -1,4 +1,4 @@
-"""Which pages are asked for, what is answered, and what is said where there is none."""
+"""The types of a request to `explain`, and the errors if nothing is found."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The text of a page, from the record that it came in."""
+"""Reads the text of a page from its record."""
 
 from __future__ import annotations
 

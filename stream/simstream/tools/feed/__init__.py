@@ -1,0 +1,1 @@
+"""`simstream feed`: pages from files into the topic `pages`."""

@@ -1,4 +1,4 @@
-"""Feeding: records from files into the topic `pages`."""
+"""Sends records of pages from files to the topic `pages`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far a feed has come, in a file, so that another one goes on where it was interrupted."""
+"""The position of a feed in a file, so that an interrupted feed goes on."""
 
 from __future__ import annotations
 

@@ -1,0 +1,1 @@
+"""`simstream find-all`, `find-clusters`, `find-near`: near pairs in lists of fingerprints."""

@@ -1,4 +1,4 @@
-"""Clusters of near fingerprints: what is connected by pairs, however far its ends are apart."""
+"""Clusters of near fingerprints: connected components of pairs."""
 
 from __future__ import annotations
 

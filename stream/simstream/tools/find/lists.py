@@ -1,4 +1,4 @@
-"""Lists of fingerprints in text: one decimal unsigned 64-bit number a line."""
+"""Reads lists of fingerprints: one decimal unsigned 64-bit number a line."""
 
 from __future__ import annotations
 

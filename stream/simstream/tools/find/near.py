@@ -1,4 +1,4 @@
-"""Which of many queries have a match in a corpus: tables are over the queries, and the corpus is read past them.
+"""Finds the queries that have a match in a corpus of any length, with tables over the queries.
 
 Source: Manku, Jain, Das Sarma: Detecting Near-Duplicates for Web Crawling (2007), section 4, batch queries: the
 queries' tables fit into memory, the corpus does not have to.

@@ -1,4 +1,4 @@
-"""All pairs of near fingerprints in a list: each is looked up in permuted tables over all of them."""
+"""Finds all near pairs in a list of fingerprints, by permuted tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each design comes to: candidates, probes, bytes and microseconds a query, and which of them fit."""
+"""The cost of each table design: candidates, probes, bytes, microseconds a query."""
 
 from __future__ import annotations
 

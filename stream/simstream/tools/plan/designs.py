@@ -1,4 +1,4 @@
-"""Table designs: which bits lead each table, how many of them a probe may flip, and what follows from that.
+"""Table designs: the bits of each table's prefix, and how many a probe flips.
 
 The paper cuts the 64 bits into m blocks and makes a table for each choice of r of them, led by those blocks; its
 design of 16 tables cuts twice. The designs of simstream have disjoint prefixes (r = 1) and uneven flips, see

@@ -1,4 +1,4 @@
-"""What a scan, a probe and a candidate cost on this machine, measured with the kernels that the index runs.
+"""Measures what a scan, a probe and a candidate cost on this machine.
 
 Tables of random numbers stand for real ones: a probe reads the same places and compares the same way whatever the
 numbers are, and nothing has to be sorted first.

@@ -1,0 +1,1 @@
+"""`simstream replay`: judge a log again, and compare the verdicts."""

@@ -1,4 +1,4 @@
-"""What two judges said about the pages of one log, side by side: by ordinal, which is the same under both."""
+"""Compares the verdicts of two judges over one log, by ordinal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Judging a log again under another policy: the judge's own role, publishing under a prefix of its own.
+"""Judges a log again under another policy: the judge's role, with another prefix.
 
 Nothing is copied: two judges read one log, each with verdicts, position, election and fencing under its own prefix.
 So ordinals and the ids of clusters mean the same under both, and the second may go on live beside the first.

@@ -1,0 +1,1 @@
+"""`simstream state`: inspect, verify and upgrade a state folder."""

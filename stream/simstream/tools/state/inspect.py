@@ -1,4 +1,4 @@
-"""What a state folder holds, as the judge that wrote it says; reads only, beside a judge that uses it."""
+"""What a state folder holds. Reads only, also beside a running judge."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Upgrades a state folder of an earlier format into a new folder; the old folder stays unchanged."""
+"""Upgrades a state of an earlier format into a new folder."""
 
 from __future__ import annotations
 

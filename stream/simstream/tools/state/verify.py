@@ -1,4 +1,4 @@
-"""Whether a state folder is whole: every checksum, then every order and count; names each damaged file."""
+"""Verifies a state folder: checksums, orders and counts. Names each damaged file."""
 
 from __future__ import annotations
 

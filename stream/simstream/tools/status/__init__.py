@@ -1,0 +1,1 @@
+"""`simstream status`: which role waits for what."""

@@ -1,4 +1,4 @@
-"""What `status` asks beside the log: processes for their health, and a state folder for its snapshots."""
+"""Asks processes for their health, and a state folder for its snapshots."""
 
 from __future__ import annotations
 

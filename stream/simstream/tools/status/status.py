@@ -1,4 +1,4 @@
-"""What the log, the processes and the state say about themselves, and what of it needs a person.
+"""Collects what log, processes and state say, and what needs a person.
 
 Only looks: it joins no group, fences nobody, commits nothing.
 """

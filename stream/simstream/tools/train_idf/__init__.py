@@ -1,1 +1,1 @@
-"""Training: in how many pages each word occurs, counted in bounded memory, and the table of weights made of it."""
+"""`simstream train-idf`: counts words of pages in bounded memory, and writes a table of weights."""

@@ -1,4 +1,4 @@
-"""Runs: sorted files of words and their pages, one `word pages` a line, that add up to one another exactly."""
+"""Sorted files of words and their counts, merged exactly."""
 
 from __future__ import annotations
 

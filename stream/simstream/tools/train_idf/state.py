@@ -1,4 +1,4 @@
-"""The state of an unfinished training: a folder beside the output, from which it goes on."""
+"""The saved state of an unfinished training, for `--resume`."""
 
 from __future__ import annotations
 

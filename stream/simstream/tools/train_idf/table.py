@@ -1,4 +1,4 @@
-"""Counts of words in bounded memory: full, they are written out in order and begun anew."""
+"""Counts of words in bounded memory; a full table is written to a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One pass over the pages: batches are counted by several threads, added up in order, and saved now and then."""
+"""The pass over the pages: counts batches in several threads, and saves now and then."""
 
 from __future__ import annotations
 

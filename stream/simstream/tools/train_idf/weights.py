@@ -1,4 +1,4 @@
-"""The table that a training ends with, in jieba's own format: one `word idf` a line, in the order of the words.
+"""Writes the table of weights in jieba's format: one `word idf` a line.
 
 idf = ln((N + 1) / (n + 1)) for a word that n of N pages have: the usual ln(N / (1 + n)), with one page more, so
 that it is never negative. A word on every page weighs 0, one on a single page ln((N + 1) / 2).
