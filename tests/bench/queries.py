@@ -20,7 +20,7 @@ import numpy as np
 
 from simstream.judge.policy import make_policy
 from simstream.queries.app import make_app
-from simstream.queries.judging import VerdictCaller
+from simstream.queries.sending import VerdictCaller
 from simstream.queries.server import QueryServer
 from simstream.roles.context import RoleContext
 from simstream.roles.query import NAME, QueryRole

@@ -12,8 +12,8 @@ from aiohttp import web
 
 from deploy.kafka.broker import free_port
 from simstream.feeds.app import Feed
+from simstream.feeds.comparison import side_by_side
 from simstream.feeds.condition import FeedCondition, FeedPartition
-from simstream.feeds.texts import side_by_side
 from simstream.feeds.web import FeedWeb
 from tests.unit.test_feed_costs import feed_of
 

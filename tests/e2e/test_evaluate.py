@@ -17,9 +17,9 @@ import pytest
 from simstream import Deduper
 from simstream.cli.main import invoke
 from simstream.evaluate import minhash
-from simstream.evaluate.reading import read
 from simstream.evaluate.results import EvaluationResults
 from simstream.evaluate.run import FIRST_SEED
+from simstream.evaluate.sentences import read
 from simstream.judge.policy import least_agreement
 from simstream.text.fingerprinter import Fingerprinter
 from simstream.text.recipe import preset
@@ -342,7 +342,7 @@ def test_seeds_that_change_nothing_are_measured_once(
     tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SIMSTREAM_CACHE", str(cache))
-    monkeypatch.setattr("simstream.evaluate.contend._OneSeed.output", lambda one: b"a hash without a seed")
+    monkeypatch.setattr("simstream.evaluate.contenders._OneSeed.output", lambda one: b"a hash without a seed")
     make(tmp_path, "left", 0)
     arguments = ["evaluate", str(tmp_path / "left.jsonl"), "--distance", "8", "-o", str(tmp_path / "out")]
     assert invoke([*arguments, "--seeds", "3"]) == 0

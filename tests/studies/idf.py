@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simstream.evaluate.intervals import student
-from simstream.evaluate.near import within
+from simstream.evaluate.near_pairs import within
 from simstream.evaluate.truth import ShingleSets, jaccard, shingle_sets
 from simstream.judge.policy import Policy, make_policy
 from simstream.model import Record

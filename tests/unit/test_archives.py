@@ -21,9 +21,9 @@ from hypothesis import strategies as st
 
 from simstream.errors import InputError
 from simstream.model import Page, PageKind, Record
-from simstream.sources.archives.flow import MAX_BEGINS, ArchiveFlow
+from simstream.sources.archives.byte_buffer import MAX_BEGINS, ArchiveFlow
 from simstream.sources.archives.http import response
-from simstream.sources.archives.packed import MemberBegin
+from simstream.sources.archives.unpacking import MemberBegin
 from simstream.sources.read import read_pages
 from simstream.wire.page import PageLimits, decode
 from tests import archives, corpora

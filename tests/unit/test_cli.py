@@ -8,7 +8,7 @@ import sys
 import click
 import pytest
 
-from simstream.cli import main, table
+from simstream.cli import main, verdict_table
 from simstream.cli.main import COMMANDS, invoke
 from simstream.cli.progress import say
 from simstream.errors import BrokerUnreachable, SettingsError
@@ -81,13 +81,13 @@ def test_nothing_heavy_is_imported_for_little(arguments: list[str]) -> None:
 
 
 def test_a_line_of_the_table_shows_what_matters() -> None:
-    shown = click.unstyle(table.line(wire.decode(EXAMPLE))).split()
+    shown = click.unstyle(verdict_table.line(wire.decode(EXAMPLE))).split()
     assert shown[:5] == ["42", "near_duplicate", "0.8906", "3", "17"]
     assert shown[-3:] == ["https://b.example/7", "=", "https://a.example/1"]
 
 
 def test_an_id_cannot_steer_the_terminal() -> None:
-    shown = click.unstyle(table.line(verdict(id="a\x1b[2Jb\rc\nd\u202ee")))
+    shown = click.unstyle(verdict_table.line(verdict(id="a\x1b[2Jb\rc\nd\u202ee")))
     assert "\x1b" not in shown
     assert "\r" not in shown
     assert "\n" not in shown

@@ -6,8 +6,8 @@ import pytest
 from scrapy import Request, signals
 from scrapy.http import HtmlResponse
 
-from simstream.crawlers import dropped
-from simstream.crawlers.dropped import FetchedAddresses
+from simstream.crawlers import dropped_links
+from simstream.crawlers.dropped_links import FetchedAddresses
 from simstream.crawlers.router import LinkRouter
 from tests.unit.test_link_kinds import followed, page, router
 
@@ -54,7 +54,7 @@ def test_the_largest_kinds_are_logged(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_the_number_of_remembered_addresses_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dropped, "MAX_ADDRESSES", 10)
+    monkeypatch.setattr(dropped_links, "MAX_ADDRESSES", 10)
     links = router(links="drop")
     followed(links, page("a/1"), "near_duplicate", *(f"article/{number}" for number in range(100)))
     assert len(links._dropped._kind_of) == 10

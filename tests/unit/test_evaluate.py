@@ -13,15 +13,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simstream.errors import InputError, UsageError
-from simstream.evaluate import minhash, prints
+from simstream.evaluate import fingerprints as stored_fingerprints
+from simstream.evaluate import minhash
 from simstream.evaluate.clusters import compare
 from simstream.evaluate.corpus import Corpus, InputReading, components, corpus_names, read_corpus
 from simstream.evaluate.intervals import mean, share, student, wilson
 from simstream.evaluate.measure import bin_of, class_of
-from simstream.evaluate.near import NearPlaces, sample, within
+from simstream.evaluate.near_pairs import NearPlaces, sample, within
 from simstream.evaluate.pairs import LabelledPair, assign, complete, placed, read_pairs
-from simstream.evaluate.rule import PolicyThresholds
 from simstream.evaluate.run import distances_of
+from simstream.evaluate.thresholds import PolicyThresholds
 from simstream.evaluate.truth import jaccard, shingle_sets
 from simstream.kernels.text.minhash import similar
 from simstream.model import Record
@@ -253,7 +254,7 @@ def test_html_is_extracted_once_and_fingerprinted_as_each_recipe_has_it(cache: P
     found = read_corpus("news", records, InputReading(PageLimits(), workers=0))
     with Fingerprinter(replace(preset("default"), extract=extract), cache, workers=0) as fingerprinter:
         expected = fingerprinter.columns([decode(record, PageLimits()) for record in records])
-        made = prints.make(fingerprinter, found, 1, lambda _: None)
+        made = stored_fingerprints.make(fingerprinter, found, 1, lambda _: None)
     assert made.fingerprint.tolist() == expected.fingerprint.tolist()
     assert made.words.tolist() == expected.words.tolist()
     assert found.pages[0].content_type  # by which it is told from a text

@@ -12,7 +12,7 @@ from simstream.errors import SettingsError
 from simstream.evaluate.corpus import Corpus, InputReading, read_corpus
 from simstream.evaluate.intervals import share
 from simstream.evaluate.pairs import SAME, LabelledPair, of_groups
-from simstream.evaluate.reading import _bits
+from simstream.evaluate.sentences import _bits
 from simstream.index.plan import MAX_DISTANCE
 from simstream.sources.read import read_pages
 from simstream.text.recipe import Recipe

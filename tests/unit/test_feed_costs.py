@@ -16,8 +16,8 @@ from simstream.errors import LogError
 from simstream.feeds.app import Feed
 from simstream.feeds.cards import CardQuery
 from simstream.feeds.fold import FoldLimits
-from simstream.feeds.pace import MAX_WAITING, SearchRunner
 from simstream.feeds.records import PageSheet, place
+from simstream.feeds.slices import MAX_WAITING, SearchRunner
 from simstream.feeds.web import FeedWeb
 from simstream.model import PageSource, Verdict
 

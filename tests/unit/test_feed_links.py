@@ -9,7 +9,7 @@ import pytest
 
 from simstream.feeds.cards import CardQuery, Cards
 from simstream.feeds.fold import Fold, FoldLimits
-from simstream.feeds.links import SKIPPED, is_list_of_links
+from simstream.feeds.link_lists import SKIPPED, is_list_of_links
 from simstream.feeds.records import PageSheet, place
 from simstream.feeds.sites import owner_of
 from simstream.feeds.titles import sheet_of

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simstream.errors import LogError
-from simstream.feeds import texts
-from simstream.feeds.texts import PageTexts, side_by_side
+from simstream.feeds import comparison
+from simstream.feeds.comparison import PageTexts, side_by_side
 from simstream.wire.page import PageLimits
 
 TEXT = st.lists(
@@ -70,7 +70,7 @@ class SilentLog:
 
 
 def test_a_text_that_no_broker_gives_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(texts, "READ_S", 0.1)
+    monkeypatch.setattr(comparison, "READ_S", 0.1)
     log: Any = SilentLog()
     pool: Any = SimpleNamespace()
     version: Any = SimpleNamespace(source="0/3")

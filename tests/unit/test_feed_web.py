@@ -25,8 +25,8 @@ from simstream.feeds.cards import CardQuery
 from simstream.feeds.fold import FoldLimits
 from simstream.feeds.reasons import CODES, FAILED, REASONS, code_of, code_of_status
 from simstream.feeds.shelves import site_of
-from simstream.feeds.shown import asked_of, safe_url
 from simstream.feeds.web import FILES, HEADERS
+from simstream.feeds.web_objects import asked_of, safe_url
 
 
 def test_faust_logs_in_as_the_settings_of_the_client_say(tmp_path: Path) -> None:

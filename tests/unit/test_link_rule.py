@@ -10,7 +10,7 @@ import pytest
 from scrapy import Request
 from scrapy.http import HtmlResponse
 
-from simstream.crawlers.held import AT_ONCE
+from simstream.crawlers.held_links import AT_ONCE
 from simstream.crawlers.options import CrawlOptions
 from simstream.crawlers.router import LinkRouter
 from tests.bench.crawl_site import Page, Site, Size

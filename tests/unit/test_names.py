@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simstream.model import MAX_ID_BYTES, PageKind, Record
-from simstream.sources import names as module
-from simstream.sources.names import PageNames
+from simstream.sources import repeated_names as module
+from simstream.sources.repeated_names import PageNames
 from simstream.wire.page import PageLimits, decode
 
 

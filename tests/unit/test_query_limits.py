@@ -19,12 +19,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simstream.judge.lookups import Match
-from simstream.queries import shape, words
+from simstream.queries import json_values, words
 from simstream.queries.app import make_app
 from simstream.queries.connection import FREE_PIECES, MIN_PIECE_BYTES
+from simstream.queries.json_values import has_few_values
 from simstream.queries.limits import MAX_TOKEN_BYTES, BodyLimiter, QueryLimits
 from simstream.queries.server import QueryServer
-from simstream.queries.shape import has_few_values
 from simstream.telemetry.metrics import Metrics
 from simstream.text.fingerprinter import Fingerprinter
 from simstream.text.recipe import PRESETS
@@ -298,6 +298,6 @@ def test_strings_and_what_stands_outside_are_counted_as_json_reads_them(value: A
             at, outside = at + 1, outside + 1
     for fewer_strings, fewer_bytes in ((0, 0), (1, 0), (0, 1)):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(shape, "MAX_STRINGS", strings - fewer_strings)
-            patch.setattr(shape, "MAX_OUTSIDE_BYTES", outside - fewer_bytes)
+            patch.setattr(json_values, "MAX_STRINGS", strings - fewer_strings)
+            patch.setattr(json_values, "MAX_OUTSIDE_BYTES", outside - fewer_bytes)
             assert has_few_values(text.encode()) is (fewer_strings == fewer_bytes == 0)

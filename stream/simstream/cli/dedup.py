@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from simstream.cli.names import report_separated, separate
 from simstream.cli.options import field_options, judging_options, make_deduper, settle_on_all_cores, versions_option
 from simstream.cli.output import written
 from simstream.cli.progress import say, with_progress
+from simstream.cli.repeated_names import report_separated, separate
 from simstream.errors import InputError
 
 if TYPE_CHECKING:
@@ -80,9 +80,9 @@ def command(
     settings = settle_on_all_cores(config, **flags)
     from simstream.cli.dedup_outputs import CLUSTERS, KEEP, PAIRS, Extras, check
     from simstream.sources.fields import PageFields
-    from simstream.sources.names import PageNames
     from simstream.sources.noted_lines import NotedLines
     from simstream.sources.read import size_of
+    from simstream.sources.repeated_names import PageNames
     from simstream.tools.dedup.unread import UnreadPages
     from simstream.wire import verdict as wire
 

@@ -13,7 +13,7 @@ from simstream.cli.output import places_of, refuse_input
 from simstream.cli.progress import counting, say
 from simstream.errors import UsageError
 from simstream.model import PageKind, Verdict
-from simstream.sources.named import files_of
+from simstream.sources.input_files import files_of
 from simstream.sources.noted_lines import NotedLines, refuse_unlined
 from simstream.tools.dedup.groups import DuplicateGroups
 from simstream.tools.dedup.keep import KeepSelector

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from simstream.cli import table
-from simstream.cli.names import MAX_WATCHED_NAMES, report_merged
+from simstream.cli import verdict_table
 from simstream.cli.options import judging_options, settle
 from simstream.cli.progress import say
+from simstream.cli.repeated_names import MAX_WATCHED_NAMES, report_merged
 from simstream.errors import SimstreamError
 from simstream.terminal import printable
 
@@ -35,8 +35,8 @@ def command(inputs: tuple[str, ...], quiet: bool, config: str | None, **flags: A
     settings = settle(config, state="", **flags)  # the state of a service is none of the demo's
     from simstream.log import open_log
     from simstream.sources.demo import demo_records
-    from simstream.sources.names import PageNames
     from simstream.sources.read import read_pages
+    from simstream.sources.repeated_names import PageNames
 
     names = PageNames()
     records: Iterable[Record] = (
@@ -54,7 +54,7 @@ def command(inputs: tuple[str, ...], quiet: bool, config: str | None, **flags: A
 
 
 def _show(verdict: Verdict) -> None:
-    click.echo(table.line(verdict))
+    click.echo(verdict_table.line(verdict))
 
 
 def _run(
@@ -76,7 +76,7 @@ def _run(
     with service(log, settings, context, ("fingerprint", "judge"), {"feed": feeding}) as supervisor:
         started = time.perf_counter()
         if show:
-            click.echo(table.header())
+            click.echo(verdict_table.header())
         with log.reader(VERDICTS, 0) as reader:
             while not fed or len(verdicts) < fed[0].sent:
                 for record in reader.poll(1000, 0.2):
@@ -108,7 +108,7 @@ def _summary(verdicts: list[Verdict], seconds: float) -> None:
     pages.add_column("what it means")
     for kind, meaning in MEANINGS.items():
         if kinds[kind]:
-            pages.add_row(f"[{table.COLOURS[kind]}]{kind}[/]", f"{kinds[kind]:,}", meaning)
+            pages.add_row(f"[{verdict_table.COLOURS[kind]}]{kind}[/]", f"{kinds[kind]:,}", meaning)
     console.print(pages)
     _largest(verdicts, console)
     console.print(

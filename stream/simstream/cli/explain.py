@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from simstream.cli.names import separate
 from simstream.cli.options import (
     judging_options,
     log_options,
@@ -21,6 +20,7 @@ from simstream.cli.options import (
     versions_option,
 )
 from simstream.cli.progress import counting, with_progress
+from simstream.cli.repeated_names import separate
 from simstream.errors import PageUnknown, UsageError, WrongVerdict
 
 if TYPE_CHECKING:
@@ -112,8 +112,8 @@ def _answer(settings: Settings, files: FileInputs, asked: ExplainRequest, wishes
 @contextmanager
 def _again_and_again(files: FileInputs) -> Iterator[Records]:
     """Reads the inputs as often as they are asked for; standard input is kept in a temporary file."""
-    from simstream.sources.names import PageNames
     from simstream.sources.read import jsonl_records, read_pages
+    from simstream.sources.repeated_names import PageNames
 
     inputs, max_record_bytes, versions = files
     with tempfile.TemporaryFile(prefix="simstream-stdin-") as kept:
@@ -138,7 +138,7 @@ def _again_and_again(files: FileInputs) -> Iterator[Records]:
 def _show(answer: ExplainAnswer, as_json: bool, diff: bool) -> None:
     import msgspec
 
-    from simstream.cli.explained import printed
+    from simstream.cli.explain_text import printed
 
     for number, explanation in enumerate(answer.explanations):
         if as_json:

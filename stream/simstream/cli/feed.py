@@ -9,10 +9,10 @@ from typing import Any
 
 import click
 
-from simstream.cli.names import MAX_WATCHED_NAMES, report_merged
 from simstream.cli.options import field_options, log_options, open_log, settings_options, settle
 from simstream.cli.output import refuse_input
 from simstream.cli.progress import say, with_progress
+from simstream.cli.repeated_names import MAX_WATCHED_NAMES, report_merged
 
 
 @click.command("feed")
@@ -39,9 +39,9 @@ def command(
     settings = settle(config, **flags)
     from simstream.log.base import PAGES
     from simstream.sources.fields import PageFields
-    from simstream.sources.named import files_of
-    from simstream.sources.names import PageNames
+    from simstream.sources.input_files import files_of
     from simstream.sources.read import size_of
+    from simstream.sources.repeated_names import PageNames
     from simstream.tools.feed.feed import feed
     from simstream.tools.feed.position import FeedPosition
 

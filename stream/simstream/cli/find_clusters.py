@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
-from simstream.cli.find import as_command, find
+from simstream.cli.find_options import as_command, find
 
 if TYPE_CHECKING:
     from simstream.model import U64

@@ -9,7 +9,7 @@ from typing import IO, TYPE_CHECKING, Final
 
 import click
 
-from simstream.cli.find import opened
+from simstream.cli.find_options import opened
 from simstream.cli.output import refuse_input, written
 from simstream.cli.progress import counting, say
 from simstream.errors import InputMissing, UsageError

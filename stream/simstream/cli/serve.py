@@ -167,7 +167,7 @@ def _queries(
 
     try:
         from simstream.queries.app import make_app
-        from simstream.queries.judging import VerdictCaller
+        from simstream.queries.sending import VerdictCaller
         from simstream.queries.server import QueryServer
     except ModuleNotFoundError as error:
         raise Unavailable(f"the role query needs {error.name}", "pip install 'simstream[query]'") from error

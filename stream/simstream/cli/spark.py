@@ -47,8 +47,8 @@ def command(
     settings = settle(config, **flags)
     from simstream.sources.fields import PageFields
     from simstream.sources.read import size_of
+    from simstream.spark.fingerprints import FingerprintTask
     from simstream.spark.job import SparkComparison
-    from simstream.spark.prints import FingerprintTask
     from simstream.spark.session import session
 
     size_of(inputs)

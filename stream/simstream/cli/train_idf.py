@@ -63,7 +63,7 @@ def command(
     options = _options(memory, save_every)
     if os.path.isdir(output):
         raise UsageError(f"{output} is a folder", "name a file with -o")
-    from simstream.sources.named import files_of
+    from simstream.sources.input_files import files_of
     from simstream.sources.read import size_of
     from simstream.tools.train_idf.state import TrainingFolder
 

@@ -25,20 +25,20 @@ A_POLL = 1000
 @settings_options
 def command(follow: bool, new: bool, as_json: bool, config: str | None, **flags: Any) -> None:
     """Show the committed verdicts, each partition in order."""
-    from simstream.cli import table
+    from simstream.cli import verdict_table
     from simstream.log.base import VERDICTS
     from simstream.log.committed import committed
 
     with open_log(settle(config, **flags)) as log:
         log.topic(VERDICTS)  # no header where there is none
         if not as_json:
-            click.echo(table.header())
+            click.echo(verdict_table.header())
         for records in _endless(log, new) if follow or new else committed(log, VERDICTS, A_POLL):
             _show(records, as_json)
 
 
 def _show(records: Iterable[Record], as_json: bool) -> None:
-    from simstream.cli import table
+    from simstream.cli import verdict_table
     from simstream.wire import verdict as wire
 
     for record in records:
@@ -46,7 +46,7 @@ def _show(records: Iterable[Record], as_json: bool) -> None:
         if as_json:
             sys.stdout.buffer.write(value + b"\n")
         else:
-            click.echo(table.line(wire.decode(value)))
+            click.echo(verdict_table.line(wire.decode(value)))
     sys.stdout.flush()
 
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from simstream.errors import InputMissing, UsageError
 from simstream.model import Page, PageKind, Record
-from simstream.sources.named import shown_path
+from simstream.sources.input_files import shown_path
 from simstream.text.extraction.pool import MEMORY_BYTES, TIMEOUT_S, ExtractionPool
 from simstream.wire.page import NO_TIME, PageLimits, decode
 

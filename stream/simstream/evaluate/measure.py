@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from simstream.evaluate.clusters import compare
 from simstream.evaluate.corpus import NO_GROUP, Corpus
-from simstream.evaluate.near import NearPlaces, SampledPairs, sample, within
+from simstream.evaluate.fingerprints import CorpusPrints
+from simstream.evaluate.near_pairs import NearPlaces, SampledPairs, sample, within
 from simstream.evaluate.pairs import DIFFERENT, LabelledPairs
-from simstream.evaluate.prints import CorpusPrints
-from simstream.evaluate.rule import PolicyThresholds
+from simstream.evaluate.thresholds import PolicyThresholds
 from simstream.evaluate.truth import ShingleSets, jaccard, shingle_sets
 from simstream.evaluate.verdicts import CorpusVerdicts
 

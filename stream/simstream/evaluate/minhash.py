@@ -19,7 +19,7 @@ from simstream.evaluate.measure import (
     bin_of,
     classes_of_kinds,
 )
-from simstream.evaluate.near import NearPlaces, sample
+from simstream.evaluate.near_pairs import NearPlaces, sample
 from simstream.evaluate.pairs import DIFFERENT
 from simstream.evaluate.truth import ShingleSets
 from simstream.kernels.text.minhash import similar

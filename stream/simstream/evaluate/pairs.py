@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from simstream.errors import InputError, InputMissing, UsageError
 from simstream.evaluate.corpus import NO_GROUP, Corpus
 from simstream.evaluate.truth import ShingleSets, jaccard
+from simstream.sources.input_files import shown_path
 from simstream.sources.lines import CountedFile, lines, unpacked
-from simstream.sources.named import shown_path
 
 SAME: Final = 1
 DIFFERENT: Final = 0

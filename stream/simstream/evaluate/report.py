@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 from simstream.errors import UsageError
 from simstream.evaluate.figures import COLOURS, INK, bin_name, draw_all, safe, title_of
 from simstream.evaluate.intervals import MeanInterval, ShareInterval
-from simstream.evaluate.reading import percent, read
 from simstream.evaluate.results import DistanceCurve, EvaluationResults
+from simstream.evaluate.sentences import percent, read
 from simstream.evaluate.store import write_atomically
 
 if TYPE_CHECKING:

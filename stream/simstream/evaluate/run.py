@@ -12,7 +12,7 @@ import numpy as np
 
 from simstream import __version__
 from simstream.errors import InputMissing, UsageError
-from simstream.evaluate.contend import PeerRun, RecipeRun
+from simstream.evaluate.contenders import PeerRun, RecipeRun
 from simstream.evaluate.corpus import NO_GROUP, Corpus, InputReading, components, corpus_names, read_corpus
 from simstream.evaluate.measure import BIN_NAMES, BINS, LENGTH_NAMES, CorpusTruth, bin_of
 from simstream.evaluate.pairs import (

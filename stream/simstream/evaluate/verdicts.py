@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simstream.evaluate.corpus import Corpus
-from simstream.evaluate.prints import CorpusPrints, columns
+from simstream.evaluate.fingerprints import CorpusPrints, columns
 from simstream.judge.policy import Policy
 from simstream.judge.resolver import Resolver
 from simstream.judge.state import make_index

@@ -18,6 +18,7 @@ from faust.web.base import BlueprintManager
 from simstream.closing import Closing
 from simstream.errors import LogError, SimstreamError, UsageError
 from simstream.feeds.app import TABLE, Feed, FeedTopics, app_name, make_app
+from simstream.feeds.comparison import READ_S, PageTexts
 from simstream.feeds.fold import FoldLimits
 from simstream.feeds.prepare import (
     SESSION_S,
@@ -29,7 +30,6 @@ from simstream.feeds.prepare import (
 )
 from simstream.feeds.reasons import REASONS
 from simstream.feeds.records import PageVersion
-from simstream.feeds.texts import READ_S, PageTexts
 from simstream.feeds.watch import FeedWatch, ends_of
 from simstream.feeds.web import FeedWeb
 from simstream.log import open_log

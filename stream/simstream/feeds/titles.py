@@ -8,8 +8,8 @@ import unicodedata
 
 import msgspec
 
-from simstream.feeds.links import MAX_CHARACTERS as MAX_OF_A_LIST
-from simstream.feeds.links import is_list_of_links
+from simstream.feeds.link_lists import MAX_CHARACTERS as MAX_OF_A_LIST
+from simstream.feeds.link_lists import is_list_of_links
 from simstream.feeds.records import PageSheet
 from simstream.model import Page, PageKind, Record
 from simstream.wire.page import PageLimits, decode

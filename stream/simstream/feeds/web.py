@@ -13,9 +13,9 @@ from aiohttp import web
 from simstream.errors import LogError, PageUnknown, SimstreamError, UsageError
 from simstream.feeds.app import Feed
 from simstream.feeds.cards import Cards
-from simstream.feeds.pace import SearchRunner, unhurried
 from simstream.feeds.reasons import NO_ANSWER, READING, REASONS, code_of, code_of_status
-from simstream.feeds.shown import asked_of, left_out, story, timeline
+from simstream.feeds.slices import SearchRunner, unhurried
+from simstream.feeds.web_objects import asked_of, left_out, story, timeline
 from simstream.telemetry.callers import CHALLENGE, CallerRefusal, CallerRules
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]

@@ -21,10 +21,10 @@ from simstream.errors import SimstreamError, UsageError, VerdictLate
 from simstream.judge import lookups
 from simstream.model import Page, Record
 from simstream.queries import models
-from simstream.queries.drawing import add_drawing
-from simstream.queries.judging import VerdictCaller
+from simstream.queries.bad_requests import brief_errors
+from simstream.queries.docs_page import add_drawing
 from simstream.queries.limits import MAX_BYTES
-from simstream.queries.mistakes import brief_errors
+from simstream.queries.sending import VerdictCaller
 from simstream.queries.words import words_of
 from simstream.roles.query import QueryRole
 from simstream.telemetry.health import Health

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from simstream.queries.shape import MAX_STRINGS, has_few_values
+from simstream.queries.json_values import MAX_STRINGS, has_few_values
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]

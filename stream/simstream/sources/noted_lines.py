@@ -11,10 +11,10 @@ from itertools import islice
 from simstream.errors import InputError, UsageError
 from simstream.model import Record
 from simstream.sources.fields import PageFields
+from simstream.sources.input_files import JSONL, FileKind, files_of, opened, shown_path
 from simstream.sources.lines import CountedFile, lines, unpacked
-from simstream.sources.named import JSONL, FileKind, files_of, opened, shown_path
-from simstream.sources.names import hash64
 from simstream.sources.read import jsonl_value
+from simstream.sources.repeated_names import hash64
 
 
 class NotedLines:

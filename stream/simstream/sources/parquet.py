@@ -9,8 +9,8 @@ from typing import Any, Final
 from simstream.errors import InputError, Unavailable
 from simstream.model import Record
 from simstream.sources.fields import KNOWN, PageFields, encoded
+from simstream.sources.input_files import path_id, shown_path
 from simstream.sources.lines import CountedFile
-from simstream.sources.named import path_id, shown_path
 from simstream.wire.page import NO_TIME, own_name
 
 _ROWS: Final = 64

@@ -17,8 +17,8 @@ from simstream.model import Record
 from simstream.sources.archives.pages import ArchiveCounts, ArchivePages
 from simstream.sources.csv_rows import csv_pages
 from simstream.sources.fields import PageFields
+from simstream.sources.input_files import STDIN, FileKind, files_of, opened, path_id, shown_path
 from simstream.sources.lines import CountedFile, lines, unpacked
-from simstream.sources.named import STDIN, FileKind, files_of, opened, path_id, shown_path
 from simstream.sources.parquet import parquet_pages
 from simstream.wire.page import NO_TIME, own_name
 

@@ -13,11 +13,11 @@ from pyspark.sql import functions as F  # noqa: N812  # its name everywhere
 
 from simstream.judge.policy import Policy
 from simstream.model import PageKind
-from simstream.sources.named import files_of
-from simstream.spark import pairs, prints
+from simstream.sources.input_files import files_of
+from simstream.spark import fingerprints, pairs
+from simstream.spark.fingerprints import FILE_BITS, FingerprintTask
 from simstream.spark.forest import TIES, forest
 from simstream.spark.pairs import Entry, FingerprintBlocks, Match
-from simstream.spark.prints import FILE_BITS, FingerprintTask
 from simstream.spark.versions import COUNTED, ENTRIES, newest
 
 PAGES: Final = "pages"
@@ -54,9 +54,9 @@ class SparkComparison:
         last = self._last(pages).persist(StorageLevel.DISK_ONLY)
         ties = self._matches(last, f"{output}/{MATCHES}")
         clusters = self._clusters(pages, ties, f"{output}/{CLUSTERS}")
-        told = pages.filter(pages.kind == prints.TROUBLE).select("id").collect()
+        told = pages.filter(pages.kind == fingerprints.TROUBLE).select("id").collect()
         return SparkOutcome(
-            pages.filter(pages.kind != prints.TROUBLE).count(),
+            pages.filter(pages.kind != fingerprints.TROUBLE).count(),
             last.count(),
             ties.count(),
             clusters.select("cluster").distinct().count(),
@@ -66,8 +66,8 @@ class SparkComparison:
     def _pages(self, inputs: Sequence[str], place: str) -> DataFrame:
         files = [(number, file.path) for number, file in enumerate(files_of(inputs))]
         named = self.spark.sparkContext.parallelize(files, len(files))
-        made = named.mapPartitions(partial(prints.fingerprinted, how=self.printing))
-        return self._kept(self._frame(made, prints.SCHEMA), place)
+        made = named.mapPartitions(partial(fingerprints.fingerprinted, how=self.printing))
+        return self._kept(self._frame(made, fingerprints.SCHEMA), place)
 
     def _matches(self, last: DataFrame, place: str) -> DataFrame:
         entries = last.groupBy(*_ENTRY).agg(F.min("number").alias("number"))

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import IO, Final
 
-from simstream.sources.archives.flow import ArchiveBrokenOff, ArchiveFlow
+from simstream.sources.archives.byte_buffer import ArchiveBrokenOff, ArchiveFlow
 
 _HEAD_BYTES: Final = 1 << 16
 _CHUNK_BYTES: Final = 1 << 18

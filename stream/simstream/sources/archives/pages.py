@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from simstream.model import Record
-from simstream.sources.archives.flow import ArchiveFlow
+from simstream.sources.archives.byte_buffer import ArchiveFlow
 from simstream.sources.archives.framing import ArchiveDamage, ArchiveRecord, RecordFramer
 from simstream.sources.archives.http import HttpResponse, response
-from simstream.sources.archives.packed import pieces
+from simstream.sources.archives.unpacking import pieces
+from simstream.sources.input_files import path_id, shown_path
 from simstream.sources.lines import CountedFile
-from simstream.sources.named import path_id, shown_path
 from simstream.wire.page import NO_TIME
 
 _HTML: Final = (b"text/html", b"application/xhtml+xml", b"application/vnd.wap.xhtml+xml")

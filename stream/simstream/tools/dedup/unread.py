@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from simstream.model import Verdict
-from simstream.sources.named import place
+from simstream.sources.input_files import place
 
 _MAX_SHOWN = 8
 

@@ -13,10 +13,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from simstream.cli.table import COLOURS
+from simstream.cli.verdict_table import COLOURS
 from simstream.judge.candidates import WIDE
 from simstream.model import PageSource, Verdict
-from simstream.sources.named import place
+from simstream.sources.input_files import place
 from simstream.terminal import printable
 from simstream.tools.explain.explanation import (
     AppliedRules,

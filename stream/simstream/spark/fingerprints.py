@@ -14,8 +14,8 @@ from simstream.deduper import batches
 from simstream.errors import InputError
 from simstream.model import Record
 from simstream.sources.fields import PageFields
-from simstream.sources.names import PageNames
 from simstream.sources.read import read_pages
+from simstream.sources.repeated_names import PageNames
 from simstream.text.fingerprinter import Fingerprinter
 from simstream.text.recipe import Recipe
 from simstream.wire.page import PageLimits, decode

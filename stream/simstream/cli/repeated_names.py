@@ -9,7 +9,7 @@ from simstream.cli.progress import say
 
 if TYPE_CHECKING:
     from simstream.model import Record
-    from simstream.sources.names import PageNames
+    from simstream.sources.repeated_names import PageNames
 
 
 MAX_WATCHED_NAMES: Final = 5_000_000

@@ -10,14 +10,15 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Final, Protocol
 
-from simstream.evaluate import minhash, prints
+from simstream.evaluate import fingerprints as stored_fingerprints
+from simstream.evaluate import minhash
 from simstream.evaluate.cost import cost
+from simstream.evaluate.fingerprints import CorpusPrints
 from simstream.evaluate.measure import CorpusTruth, CrossCorpusPairs, RecipeCounts, between, count
-from simstream.evaluate.prints import CorpusPrints
 from simstream.evaluate.results import Contender, FingerprintCost
-from simstream.evaluate.rule import rule_of
 from simstream.evaluate.store import ResultStore
 from simstream.evaluate.summary import apart, on_corpus
+from simstream.evaluate.thresholds import rule_of
 from simstream.evaluate.verdicts import judge
 from simstream.judge.policy import Link, Policy, make_policy
 from simstream.settings import Settings
@@ -149,13 +150,13 @@ class _OneSeed:
         """The fingerprints of one corpus, from memory, from the store's folder, or made now."""
         corpus = truth.corpus
         if corpus.digest not in self._prints:
-            path = prints.file_of(self._store.folder, self.policy.recipe_id, corpus)
-            found = prints.read(path, len(corpus.pages))
+            path = stored_fingerprints.file_of(self._store.folder, self.policy.recipe_id, corpus)
+            found = stored_fingerprints.read(path, len(corpus.pages))
             if found is None:
                 title = f"{self._recipe.name}, seed {self._recipe.seed}: {corpus.name}"
                 done = self._bars.task(title, len(corpus.pages))
-                found = prints.make(self._fingerprinter, corpus, self._threads, done)
-                prints.write(path, found)
+                found = stored_fingerprints.make(self._fingerprinter, corpus, self._threads, done)
+                stored_fingerprints.write(path, found)
                 self._store.made += 1
             self._prints[corpus.digest] = found
         return self._prints[corpus.digest]

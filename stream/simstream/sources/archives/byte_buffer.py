@@ -9,7 +9,7 @@ from functools import partial
 from itertools import chain
 from typing import IO, Final
 
-from simstream.sources.archives.packed import ArchiveBreak, MemberBegin
+from simstream.sources.archives.unpacking import ArchiveBreak, MemberBegin
 
 _PIECE_BYTES: Final = 1 << 16
 _LINE_ENDS: Final = re.compile(rb"[\r\n]*")
