@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from simstream.hash_secret import Secret, make_secret
 from simstream.kernels.hashing import hash_words
 from simstream.model import U64
-from simstream.secret import Secret, make_secret
 from simstream.text import unicode_tables as tables
 
 SECRETS: list[Secret] = [make_secret(bytes([seed, *range(seed, seed + 15)])) for seed in (0, 7, 101, 240)]

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from simstream.files.layer import FileSystem
+from simstream.files.file_system import FileSystem
 
 
 class Dead(BaseException):

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from simstream.files.file_system import FileSystem
 from simstream.files.folder import LoadedSnapshot, StateFolder
-from simstream.files.layer import FileSystem
 from simstream.files.part import SnapshotPart
 
 

@@ -18,7 +18,7 @@ import numpy as np
 from simstream.closing import Closing
 from simstream.errors import InputError, StateUnwritable, UsageError
 from simstream.files.folder import StateFolder
-from simstream.files.pace import SavePace
+from simstream.files.save_pace import SavePace
 from simstream.index.index import Index, join
 from simstream.index.keys import KeyColumns
 from simstream.index.plan import choose

@@ -17,7 +17,7 @@ from time import perf_counter
 import numpy as np
 from numpy.typing import NDArray
 
-from simstream.files.layer import FileSystem
+from simstream.files.file_system import FileSystem
 from simstream.files.sealed import write
 from simstream.judge.directory import Directory
 from simstream.judge.pages.store import PageStore

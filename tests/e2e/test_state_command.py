@@ -16,8 +16,8 @@ import pytest
 from simstream import Deduper
 from simstream.cli.main import invoke
 from simstream.errors import InputMissing
+from simstream.files.file_system import FileSystem
 from simstream.files.folder import LoadedSnapshot, StateFolder
-from simstream.files.layer import FileSystem
 from simstream.files.manifest import NEWEST, PREVIOUS
 from simstream.files.part import SnapshotPart
 from simstream.judge.directory import PLACED

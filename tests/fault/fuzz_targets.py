@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 
 from simstream.errors import FrameDamaged, FrameFormat, InputError, LogError, SettingsError, StateError, UsageError
 from simstream.files import SnapshotPart, checksum, header, manifest, sealed
-from simstream.files.layer import FileSystem
+from simstream.files.file_system import FileSystem
 from simstream.index.index import Index
 from simstream.judge.acceptor import Acceptor
 from simstream.model import REASONS, Record

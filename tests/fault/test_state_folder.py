@@ -13,8 +13,8 @@ import pytest
 
 from simstream.errors import StateDamaged, StateError, StateFull, StateUnwritable
 from simstream.files import blocks
+from simstream.files.file_system import FileSystem
 from simstream.files.folder import StateFolder
-from simstream.files.layer import FileSystem
 from tests.faulty_files import Dead, FailingFiles, LosingFiles
 from tests.states import facts, found, state, take
 

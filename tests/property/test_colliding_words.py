@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba.misc.quicksort import make_py_quicksort
 
+from simstream.hash_secret import Secret, make_secret, process_secret
 from simstream.kernels.text.fingerprint import make_work
 from simstream.kernels.text.simhash import count_words
 from simstream.kernels.text.variants import _weigh_windows
 from simstream.model import U64
-from simstream.secret import Secret, make_secret, process_secret
 from simstream.text.fingerprinter import Fingerprinter
 from simstream.text.recipe import PRESETS
 from tests.colliding import SECRETS, any_words, crowding, low_bits_agree, patterns

@@ -12,10 +12,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from simstream.errors import StateDamaged
 from simstream.files import SnapshotPart
+from simstream.hash_secret import Secret
 from simstream.judge import directory as module
 from simstream.judge.directory import MAX_ROW, PLACED, Directory
 from simstream.model import U64
-from simstream.secret import Secret
 from tests.colliding import SECRET, SECRETS, crowding, placed
 from tests.short import examples
 

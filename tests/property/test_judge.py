@@ -22,7 +22,7 @@ from simstream.files import SnapshotPart
 from simstream.files.folder import StateFolder
 from simstream.index import crowds
 from simstream.index.index import Index
-from simstream.judge import closest, expiry, store
+from simstream.judge import best_match, expiry, live_pages
 from simstream.judge.acceptor import AcceptedPages, Acceptor, IgnoreReason
 from simstream.judge.directory import PLACED
 from simstream.judge.pages.store import PageStore
@@ -99,18 +99,18 @@ class JudgeMachine(RuleBasedStateMachine):
     """One log, two source partitions with holes in their offsets, two judges."""
 
     policy = Policy(RECIPE, 128, 3, 100, None, "any")
-    few, step = closest.FEW, closest.STEP
+    few, step = best_match.FEW, best_match.STEP
     leaving = expiry.FEW
     crowded = crowds.CROWDED
 
     def __init__(self) -> None:
         super().__init__()
         self.patch = pytest.MonkeyPatch()
-        self.patch.setattr(closest, "FEW", self.few)
-        self.patch.setattr(closest, "STEP", self.step)
+        self.patch.setattr(best_match, "FEW", self.few)
+        self.patch.setattr(best_match, "STEP", self.step)
         self.patch.setattr(crowds, "CROWDED", self.crowded)
         self.patch.setattr(crowds, "WORTH", 10**9)
-        for module in (expiry, store):
+        for module in (expiry, live_pages):
             self.patch.setattr(module, "FEW", self.leaving)
         words = self.policy.sketch_bits // 64
         self.fast = small_state(self.policy)
@@ -365,7 +365,7 @@ def naive_verdicts(policy: Policy) -> list[wire.Verdict]:
 def test_a_long_log_is_judged_as_the_quadratic_judge_does_whatever_the_batches(
     link, window, short_words, batch, few, crowded, monkeypatch
 ) -> None:
-    monkeypatch.setattr(closest, "FEW", few)
+    monkeypatch.setattr(best_match, "FEW", few)
     monkeypatch.setattr(crowds, "CROWDED", crowded)
     monkeypatch.setattr(crowds, "MAX_CROWDS", 5)
     policy = Policy(RECIPE, 128, 4, 100, window, link, short_words, 2, 115)

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from simstream.judge.clusters import Clusters
+from simstream.judge.record_table import RecordTable
 from simstream.judge.rows import FOUNDER, INDEXED, LIVE, Rows
-from simstream.judge.table import RecordTable
 
 
 def test_a_table_gives_numbers_again_and_keeps_what_is_in_use() -> None:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from simstream.judge import changes, expiry, store, store_check
+from simstream.judge import changes, expiry, live_pages, live_pages_check
 from simstream.judge.acceptor import AcceptedPages
 from simstream.judge.pages.store import PageStore
 from simstream.judge.policy import Policy
@@ -59,12 +59,12 @@ WAYS = (
 def taking(way: Way) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(expiry, "FEW", way.few)
-        patch.setattr(store, "FEW", way.few)
+        patch.setattr(live_pages, "FEW", way.few)
         patch.setattr(expiry, "MAX_AHEAD", way.most_ahead)
         patch.setattr(expiry, "AT_ONCE", way.at_once)
         patch.setattr(changes, "KEEP_SHARE", way.keep_share)
         patch.setattr(changes, "MAX_APART", way.most_apart)
-        patch.setattr(store, "PageStore", partial(PageStore, capacity=way.chunk))
+        patch.setattr(live_pages, "PageStore", partial(PageStore, capacity=way.chunk))
         yield
 
 
@@ -168,7 +168,7 @@ def test_a_judge_that_was_restarted_before_the_step_goes_on_as_one_that_was_not(
             state.close()
             state = JudgeState(policy, memtable_limit=8)
             state.restore(parts, facts, "L")
-        store_check.check(state.resolver._store)
+        live_pages_check.check(state.resolver._store)
     assert verdicts == expected
 
 

@@ -20,10 +20,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from simstream.hash_secret import Secret
 from simstream.kernels.hashing import place_bytes
 from simstream.kernels.text.frequencies import BYTES, LONGEST_WORD, WORDS, WordCounts, make_counts
 from simstream.model import Record
-from simstream.secret import Secret
 from simstream.text.fingerprinter import Fingerprinter
 from simstream.text.recipe import PRESETS
 from simstream.tools.train_idf import table as tables

@@ -8,7 +8,7 @@ import pytest
 from simstream.index import crowds
 from simstream.index.index import Index
 from simstream.judge.state import JudgeState
-from simstream.kernels.index.numbers import NUMBER_MASK
+from simstream.kernels.index.entry_numbers import NUMBER_MASK
 from tests.bench.made_pages import columns_of, policy
 from tests.bench.state import judge
 

@@ -16,13 +16,13 @@ import simstream
 from simstream import Deduper, fingerprint
 from simstream.deduper import warm_index
 from simstream.errors import SettingsError, StateLocked, StateUnwritable, UsageError, WrongPolicy
-from simstream.files.pace import SavePace
+from simstream.files.save_pace import SavePace
 from simstream.judge.policy import Policy
 from simstream.judge.state import make_index
 from simstream.kernels.index.confirm import confirm_rows
+from simstream.kernels.index.entry_numbers import merge_live
 from simstream.kernels.index.gather import gather
 from simstream.kernels.index.hamming import scan
-from simstream.kernels.index.numbers import merge_live
 from simstream.kernels.index.packed import locate_packed, pack, probe_packed, unpack
 from simstream.kernels.index.permute import rotate
 from simstream.model import PageSource, Record, Verdict

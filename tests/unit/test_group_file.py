@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from simstream.errors import LogDamaged
-from simstream.files.layer import FileSystem
+from simstream.files.file_system import FileSystem
 from simstream.log.base import TopicInfo
 from simstream.log.local.record_groups import FILE_HEADER, FILE_MAGIC, HEADER_SIZE, encode_group
 from simstream.log.local.topic_file import GroupFile

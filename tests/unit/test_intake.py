@@ -9,8 +9,8 @@ import pytest
 
 from simstream.log import open_log
 from simstream.log.base import PAGES, LogOptions, PageConsumer
-from simstream.roles.fingerprint import intake as module
-from simstream.roles.fingerprint.intake import IntakeMetrics
+from simstream.roles.fingerprint import intake_metrics as module
+from simstream.roles.fingerprint.intake_metrics import IntakeMetrics
 from simstream.telemetry.metrics import Metrics
 
 AGE_S = 100.0

@@ -17,11 +17,11 @@ import numpy as np
 import pytest
 
 from simstream.errors import StateDamaged, StateFull, StateLocked, WrongLog
-from simstream.files.layer import FileSystem
+from simstream.files.file_system import FileSystem
 from simstream.files.part import Fact, SnapshotPart
 from simstream.files.sealed import SealedFile
 from simstream.roles.context import RoleContext
-from simstream.roles.judge import rot
+from simstream.roles.judge import bit_rot
 from simstream.roles.judge import snapshots as module
 from simstream.roles.judge.snapshots import SnapshotKeeper
 from simstream.settings import Settings
@@ -415,7 +415,7 @@ def test_a_file_that_rots_while_the_judge_runs_ends_it_by_name_and_the_next_star
     context = RoleContext(ALWAYS)
     read = context.metrics.registry.get_sample_value
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(rot, "REST_S", 0.01)
+        patch.setattr(bit_rot, "REST_S", 0.01)
         with SnapshotKeeper(str(folder), state, LOG, context) as keeper:
             keeper.finish(3, 30, 3)
             turn(keeper, state, 3)
@@ -432,7 +432,7 @@ def test_a_file_that_is_given_up_while_it_is_verified_is_no_damage(folder: Path)
     state = Pages()
     context = RoleContext(ALWAYS)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(rot, "REST_S", 0.0)
+        patch.setattr(bit_rot, "REST_S", 0.0)
         with SnapshotKeeper(str(folder), state, LOG, context) as keeper:
             for frame in range(1, 60):
                 state.judge(1)
@@ -442,10 +442,10 @@ def test_a_file_that_is_given_up_while_it_is_verified_is_no_damage(folder: Path)
 
 def test_verifying_is_slow_and_ends_with_the_judge(folder: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(rot, "MAX_BYTES_A_SECOND", 1)
+        patch.setattr(bit_rot, "MAX_BYTES_A_SECOND", 1)
         state = Pages().judge(3)
         with keeping(folder, state) as keeper:
             keeper.finish(3, 30, 3)
             turn(keeper, state, 3)
             began = time.monotonic()
-        assert time.monotonic() - began < rot.CLOSE_S
+        assert time.monotonic() - began < bit_rot.CLOSE_S

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from simstream.judge import expiry, store
+from simstream.judge import expiry, live_pages
 from simstream.judge.pages.store import PageStore
 from simstream.judge.state import JudgeState
 from tests.bench import expiry as bench
@@ -33,7 +33,7 @@ def test_memory_beside_is_a_small_part_of_the_state(monkeypatch: pytest.MonkeyPa
     pages, slice_pages = 30_000, 512
     monkeypatch.setattr(expiry, "AT_ONCE", slice_pages)
     monkeypatch.setattr(expiry, "MAX_AHEAD", slice_pages)
-    monkeypatch.setattr(store, "PageStore", partial(PageStore, capacity=slice_pages))
+    monkeypatch.setattr(live_pages, "PageStore", partial(PageStore, capacity=slice_pages))
     state, made = JudgeState(policy("any", bench.window_ms(pages))), Made(0.13, 0.07)
     while made.count < pages:
         judge(state, made.batch())

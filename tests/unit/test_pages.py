@@ -11,7 +11,7 @@ import pytest
 
 from simstream.errors import StateDamaged, StateUnwritable
 from simstream.files import SnapshotPart
-from simstream.files.layer import FileSystem
+from simstream.files.file_system import FileSystem
 from simstream.files.sealed import SealedFile
 from simstream.files.sealed import write as write_sealed
 from simstream.judge.pages.record import PageRecord

@@ -14,7 +14,7 @@ from hypothesis.extra import numpy as hnp
 
 from simstream.errors import StateDamaged, StateFormat
 from simstream.files import checksum, header, sealed
-from simstream.files.layer import FileSystem
+from simstream.files.file_system import FileSystem
 from simstream.files.part import SnapshotPart
 from tests.states import immutable, same
 

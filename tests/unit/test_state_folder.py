@@ -16,8 +16,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from simstream.errors import StateDamaged, StateFormat, StateLocked, UsageError
 from simstream.files import blocks, checksum, header, manifest
 from simstream.files.blocks import BLOCK
+from simstream.files.file_system import FileSystem
 from simstream.files.folder import StateFolder
-from simstream.files.layer import FileSystem
 from simstream.files.part import SnapshotPart
 from tests.faulty_files import FailingFiles
 from tests.short import examples

@@ -11,13 +11,13 @@ SCRIPT = """
 import sys
 from simstream.deduper import warm_index
 from simstream.kernels.index import packed
-from simstream.kernels.judge import crowd, directory, leaving
+from simstream.kernels.judge import crowd, departures, directory
 from tests.bench import expiry
 from tests.bench.made_pages import policy, template
 from tests.bench.state import judge
 from simstream.judge.state import JudgeState
 
-KERNELS = [crowd.search, leaving.leave_chains, leaving.leave_nodes, leaving.tidy, directory.clear_others]
+KERNELS = [crowd.search, departures.leave_chains, departures.leave_nodes, departures.tidy, directory.clear_others]
 link = sys.argv[1]
 warm_index(policy(link, 1000))
 warmed = [len(kernel.signatures) for kernel in KERNELS]

@@ -17,9 +17,9 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from simstream.hash_secret import process_secret
 from simstream.kernels.text.jaccard import common, keep, shingle
 from simstream.model import U64
-from simstream.secret import process_secret
 
 POINTS: Final = 0x110000
 _BATCH: Final = 512

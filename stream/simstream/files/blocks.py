@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from simstream.closing import Closing
 from simstream.files import checksum, dtypes, sealed
 from simstream.files.failures import damaged, reading
-from simstream.files.layer import FileSystem
+from simstream.files.file_system import FileSystem
 from simstream.files.manifest import ChangingArray, ChangingPart
 from simstream.files.part import SnapshotPart
 

@@ -20,7 +20,7 @@ from simstream.closing import Closing
 from simstream.errors import StateDamaged, StateError, StateLocked, StateUnwritable
 from simstream.files import manifest
 from simstream.files.failures import writing
-from simstream.files.layer import FileSystem
+from simstream.files.file_system import FileSystem
 from simstream.files.loading import LoadedSnapshot as LoadedSnapshot
 from simstream.files.loading import SnapshotBase, load
 from simstream.files.manifest import IN_ORDER, NEWEST, OLDEST, PREVIOUS, Snapshot

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from simstream.files import blocks, manifest
 from simstream.files.blocks import Tables
-from simstream.files.layer import FileSystem
+from simstream.files.file_system import FileSystem
 from simstream.files.manifest import ManifestFile, Snapshot
 from simstream.files.part import SnapshotPart
 from simstream.files.sealed import SealedFile

@@ -19,7 +19,7 @@ import msgspec
 from simstream.errors import StateDamaged
 from simstream.files import checksum, dtypes, header, sealed
 from simstream.files.failures import damaged, reading
-from simstream.files.layer import FileSystem
+from simstream.files.file_system import FileSystem
 from simstream.files.part import SnapshotPart
 from simstream.files.sealed import Pace, SealedFile
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from simstream.files import blocks, manifest, sealed
 from simstream.files.failures import writing
-from simstream.files.layer import write_whole
+from simstream.files.file_system import write_whole
 from simstream.files.loading import SnapshotBase
 from simstream.files.manifest import NEXT, Manifest, ManifestFile, named
 from simstream.files.part import Fact, SnapshotPart

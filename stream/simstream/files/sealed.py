@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from simstream.files import checksum, dtypes, header
 from simstream.files.checksum import Checksum
 from simstream.files.failures import damaged, reading
-from simstream.files.layer import FileSystem
+from simstream.files.file_system import FileSystem
 from simstream.files.part import SnapshotPart
 
 ALIGN: Final = 64

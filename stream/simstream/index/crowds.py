@@ -13,8 +13,8 @@ from typing import Final, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from simstream.index.fresh import FreshEntries
-from simstream.kernels.index.numbers import NUMBER_MASK
+from simstream.index.fresh_entries import FreshEntries
+from simstream.kernels.index.entry_numbers import NUMBER_MASK
 from simstream.kernels.judge.crowd import CrowdColumns
 from simstream.model import U64
 

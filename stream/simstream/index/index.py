@@ -20,17 +20,17 @@ from simstream.files import SnapshotPart
 from simstream.index import crowds
 from simstream.index.answers import SearchPart, answer, spread
 from simstream.index.crowds import Crowd, Crowds
-from simstream.index.fresh import DELETE, MEMTABLE, FreshEntries, as_numbers, whole
-from simstream.index.held import EntryNumbers
+from simstream.index.entry_numbers import EntryNumbers
+from simstream.index.fresh_entries import DELETE, MEMTABLE, FreshEntries, as_numbers, whole
 from simstream.index.keys import Flags, KeyColumns, MatchRule, frozen
 from simstream.index.matches import Matches
 from simstream.index.memtable import Memtable
+from simstream.index.merge_worker import BackgroundWorker
 from simstream.index.packed import TableSize
 from simstream.index.plan import Plan
 from simstream.index.segment import KIND, EntryRun, Segment
-from simstream.index.shelf import Shelf
-from simstream.index.worker import BackgroundWorker
-from simstream.kernels.index.numbers import NUMBER_MASK
+from simstream.index.segments import Shelf
+from simstream.kernels.index.entry_numbers import NUMBER_MASK
 from simstream.kernels.judge.crowd import CrowdPage
 from simstream.model import U64, MatchLimits
 

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simstream.index.answers import HitBuffers
-from simstream.index.fresh import FreshEntries
+from simstream.index.fresh_entries import FreshEntries
 from simstream.index.keys import frozen
 from simstream.kernels.index.hamming import scan
 from simstream.model import U64

@@ -12,7 +12,7 @@ from simstream.index.packed import Pause
 from simstream.index.plan import Plan
 from simstream.index.room import room
 from simstream.index.segment import EntryRun, Segment
-from simstream.kernels.index.numbers import count_released, merge_live, take_released
+from simstream.kernels.index.entry_numbers import count_released, merge_live, take_released
 from simstream.model import U64
 
 FACTOR = 4

@@ -19,8 +19,8 @@ from simstream.index.answers import HitBuffers
 from simstream.index.keys import frozen
 from simstream.index.plan import NARROW_BITS, Plan
 from simstream.index.room import room
+from simstream.kernels.index.entry_numbers import keep_distinct
 from simstream.kernels.index.hamming import scan
-from simstream.kernels.index.numbers import keep_distinct
 from simstream.kernels.index.packed import BITS, ROTATION, locate_packed, pack, pass_all, probe_packed, unpack
 from simstream.kernels.index.permute import rotate
 from simstream.model import U64

@@ -13,7 +13,7 @@ from simstream.errors import SettingsError, StateDamaged
 from simstream.files import SnapshotPart
 from simstream.index import packed
 from simstream.index.answers import HitBuffers
-from simstream.index.fresh import DELETE, FreshEntries
+from simstream.index.fresh_entries import DELETE, FreshEntries
 from simstream.index.keys import frozen
 from simstream.index.packed import Arrays, Pause, SegmentTables, TableSize
 from simstream.index.plan import Plan, choose

@@ -18,10 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simstream.files import SnapshotPart
+from simstream.judge.record_table import NONE, RecordTable
 from simstream.judge.rows import Rows
-from simstream.judge.table import NONE, RecordTable
-from simstream.kernels.judge.leaving import SPENT_ROOM, SPENT_SHARE, ClusterForest, leave_nodes, link_rings, tidy
-from simstream.kernels.judge.pairing import collect
+from simstream.kernels.judge.departures import SPENT_ROOM, SPENT_SHARE, ClusterForest, leave_nodes, link_rings, tidy
+from simstream.kernels.judge.pairing_heaps import collect
 
 Cluster = int
 """A cluster's record, or the row of its only page below 0."""
@@ -240,7 +240,7 @@ class Clusters:
         return found
 
     def columns(self) -> dict[str, NDArray[Any]]:
-        """Those of `kernels/judge/choose.LiveColumns`, until a table grows."""
+        """Those of `kernels/judge/best_match.LiveColumns`, until a table grows."""
         return {"node_cluster": self._nodes.column("cluster"), "into": self._clusters.column("into")}
 
     def sizes(self) -> NDArray[np.uint32]:

@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 from simstream.index.matches import Matches
 from simstream.judge.batch import PageBatch
 from simstream.judge.clusters import Cluster
-from simstream.judge.store import LivePages
-from simstream.kernels.judge.choose import SEEN, choose
+from simstream.judge.live_pages import LivePages
+from simstream.kernels.judge.best_match import SEEN, choose
 from simstream.kernels.judge.crowd import (
     CANDIDATES,
     MATCHES,
@@ -29,7 +29,7 @@ MAX_TIES = 4096
 """Clusters that are written down between two looks at them."""
 
 Outcome = tuple[NDArray[np.int64], set[Cluster], int]
-"""What is chosen (3,) as in `kernels/judge/choose`; clusters; an entry of the very key and bucket, 0 for none."""
+"""What is chosen (3,), see `kernels/judge/best_match`; clusters; an entry of the same key and bucket, or 0."""
 
 
 class CrowdedFinder:

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from simstream.errors import StateDamaged
 from simstream.files import SnapshotPart
 from simstream.files.part import Fact
+from simstream.hash_secret import Secret, make_secret, new_secret, secret_hex
 from simstream.judge import memory
 from simstream.kernels.judge import directory as kernels
 from simstream.kernels.judge.directory import ADDRESS, COUNT, DEPTH, HOMES, LIMIT, SLOTS
 from simstream.model import U64
-from simstream.secret import Secret, make_secret, new_secret, secret_hex
 
 MAX_ROW: Final = (1 << kernels.ROW_BITS) - 2
 FULLEST = 0.85

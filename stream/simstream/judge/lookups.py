@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from simstream.index.matches import Matches
 from simstream.judge.candidates import LivePage
 from simstream.judge.clusters import Cluster
+from simstream.judge.live_pages import LivePages
 from simstream.judge.policy import Policy
-from simstream.judge.store import LivePages
 from simstream.model import U64
 from simstream.wire.verdict import similarity
 

@@ -21,9 +21,9 @@ from simstream.judge.candidates import (
     compare,
 )
 from simstream.judge.clusters import Cluster
+from simstream.judge.live_pages import LivePages
 from simstream.judge.pages.store import PageRecord
 from simstream.judge.policy import Policy
-from simstream.judge.store import LivePages
 from simstream.wire.verdict import similarity
 
 

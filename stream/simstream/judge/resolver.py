@@ -13,22 +13,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simstream.files import SnapshotPart
-from simstream.files.layer import FileSystem
+from simstream.files.file_system import FileSystem
 from simstream.files.sealed import SealedFile
 from simstream.index.index import Index
-from simstream.judge import lookups, store_check, store_parts
+from simstream.judge import live_pages_check, live_pages_parts, lookups
 from simstream.judge.arrivals import Arrival, arrivals, ids_of
 from simstream.judge.batch import PageBatch
+from simstream.judge.best_match import BestMatch, ClosestFinder
 from simstream.judge.candidates import WIDE, LivePage, compare
-from simstream.judge.closest import BestMatch, ClosestFinder
+from simstream.judge.earlier_versions import EarlierVersion
 from simstream.judge.expiry import Beat
+from simstream.judge.live_pages import LivePages
 from simstream.judge.lookups import KnownCluster, KnownPage, Match
 from simstream.judge.nearby import NearbyPages, nearby
 from simstream.judge.policy import Policy
 from simstream.judge.sizes import GrownCluster, SizeAlert
-from simstream.judge.store import LivePages
 from simstream.judge.verdicts import VerdictMaker
-from simstream.judge.versions import EarlierVersion
 from simstream.model import U64, FingerprintColumns, PageKind, PageSource, Verdict
 from simstream.wire.frame import take
 
@@ -83,23 +83,23 @@ class Resolver:
 
     def nbytes(self) -> dict[str, int]:
         """Memory by part, in bytes."""
-        return store_parts.nbytes(self._store)
+        return live_pages_parts.nbytes(self._store)
 
     def parts(self) -> list[SnapshotPart]:
         """All state but for `stream_time` and `live_pages`, for a snapshot; between two calls of `judge`."""
-        return store_parts.parts(self._store)
+        return live_pages_parts.parts(self._store)
 
     def restore(self, parts: Sequence[SnapshotPart], stream_time: int | None, live_pages: int) -> None:
         """Take over what `parts` gave, before anything is judged. Raises StateDamaged."""
-        store_parts.restore(self._store, parts, stream_time, live_pages)
+        live_pages_parts.restore(self._store, parts, stream_time, live_pages)
 
     def check(self) -> None:
         """Whether all parts of the state agree with one another; linear. Raises StateDamaged."""
-        store_check.check(self._store)
+        live_pages_check.check(self._store)
 
     def on_disk(self, files: FileSystem, found: Iterable[SealedFile]) -> None:
         """These files hold immutable parts from now on: read them there."""
-        store_parts.on_disk(self._store, files, found)
+        live_pages_parts.on_disk(self._store, files, found)
 
     def close(self) -> None:
         """End the thread that merges, and close files."""

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simstream.files import SnapshotPart
-from simstream.judge.table import NONE, RecordTable
-from simstream.kernels.judge.choose import CHAINED, FOUNDER, INDEXED, LIVE
-from simstream.kernels.judge.leaving import EntryChains, leave_chains
+from simstream.judge.record_table import NONE, RecordTable
+from simstream.kernels.judge.best_match import CHAINED, FOUNDER, INDEXED, LIVE
+from simstream.kernels.judge.departures import EntryChains, leave_chains
 
 __all__ = ["CHAINED", "FOUNDER", "INDEXED", "LIVE", "Rows"]
 
@@ -149,7 +149,7 @@ class Rows:
         return idle[: counts[0]]
 
     def columns(self) -> dict[str, NDArray[Any]]:
-        """Those of `kernels/judge/choose.LiveColumns`, until a table grows."""
+        """Those of `kernels/judge/best_match.LiveColumns`, until a table grows."""
         named = {name: self.table.column(name) for name in ("state", "link", "node", "cold")}
         return {**named, "place_row": self._places.column("row"), "chain_first": self._chains.column("first")}
 

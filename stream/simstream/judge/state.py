@@ -14,7 +14,7 @@ import numpy as np
 
 from simstream.errors import StateDamaged, WrongLog, WrongPolicy, WrongRecipe
 from simstream.files import SnapshotPart
-from simstream.files.layer import FileSystem
+from simstream.files.file_system import FileSystem
 from simstream.files.part import Fact
 from simstream.files.sealed import SealedFile
 from simstream.index.index import Index

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from simstream.judge.arrivals import Arrival
-from simstream.judge.closest import BestMatch
+from simstream.judge.best_match import BestMatch
 from simstream.judge.clusters import Cluster
+from simstream.judge.live_pages import LivePages
 from simstream.judge.policy import Policy
-from simstream.judge.store import LivePages
 from simstream.model import Verdict
 from simstream.wire.verdict import similarity
 

@@ -12,8 +12,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from simstream.hash_secret import Secret
 from simstream.kernels.jit import kernel, lean_kernel
-from simstream.secret import Secret
 
 _C1: Final = np.uint64(0x87C37B91114253D5)
 _C2: Final = np.uint64(0x4CF5AD432745937F)

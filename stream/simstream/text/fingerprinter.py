@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simstream.closing import Closing
+from simstream.hash_secret import Secret
 from simstream.kernels.jit import sources_digest
 from simstream.kernels.text.fingerprint import (
     FingerprintResult,
@@ -41,7 +42,6 @@ from simstream.kernels.text.variants import (
 )
 from simstream.kernels.text.words import PageWords
 from simstream.model import REASONS, U64, FingerprintColumns, Page, PageKind
-from simstream.secret import Secret
 from simstream.text import dictionary, probes, weights
 from simstream.text import unicode_tables as tables
 from simstream.text.dictionary import Mode

@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simstream.errors import InputMissing
+from simstream.hash_secret import Secret, process_secret
 from simstream.kernels.hashing import hash_words
 from simstream.kernels.text.simhash import fill_word_table, known_weights
 from simstream.kernels.text.tokenize import slots_of
 from simstream.kernels.text.words import LONGEST, Lexicon
-from simstream.secret import Secret, process_secret
 from simstream.text import unicode_tables as tables
 from simstream.text import word_lists
 from simstream.text.dictionary import Dictionary

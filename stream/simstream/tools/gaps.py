@@ -9,7 +9,7 @@ import numpy as np
 
 from simstream.errors import UsageError
 from simstream.files import manifest
-from simstream.files.layer import FileSystem
+from simstream.files.file_system import FileSystem
 from simstream.judge.acceptor import Acceptor
 from simstream.judge.state import accepted_by
 from simstream.log.base import FINGERPRINTS, PAGES, Log

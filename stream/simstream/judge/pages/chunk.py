@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from simstream.errors import StateDamaged
 from simstream.files import SnapshotPart
-from simstream.judge.pages import due as page_due
+from simstream.judge.pages import due_times as page_due
 from simstream.judge.pages.chunk_source import ChunkSource, FileChunk, MemoryChunk
-from simstream.judge.pages.due import DUE, DueReader
+from simstream.judge.pages.due_times import DUE, DueReader
 from simstream.judge.pages.record import PageRecord, RecordFields, RecordLayout, Records, agrees, id_agrees, page
 from simstream.kernels.judge import page_records as kernels
 from simstream.model import U64

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from simstream.errors import StateDamaged
 from simstream.files.failures import damaged, reading
-from simstream.files.layer import FileSystem
+from simstream.files.file_system import FileSystem
 from simstream.files.sealed import SealedFile
 from simstream.judge import memory
 

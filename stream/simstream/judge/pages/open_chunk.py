@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from simstream.judge import memory
 from simstream.judge.pages.chunk import BYTES, WORD, Chunk, damaged_store
 from simstream.judge.pages.chunk_source import MemoryChunk
-from simstream.judge.pages.due import DUE
+from simstream.judge.pages.due_times import DUE
 from simstream.judge.pages.record import RecordLayout, Records
 from simstream.kernels.judge import page_records as kernels
 from simstream.kernels.judge.page_records import PageColumns

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simstream.files import SnapshotPart
-from simstream.files.layer import FileSystem
+from simstream.files.file_system import FileSystem
 from simstream.files.sealed import SealedFile
 from simstream.judge.pages import compaction as page_compaction
-from simstream.judge.pages import due as page_due
+from simstream.judge.pages import due_times as page_due
 from simstream.judge.pages import snapshot as page_snapshot
 from simstream.judge.pages.chunk import SEALED, SealedChunk, damaged_store
 from simstream.judge.pages.chunk_source import FileChunk, OpenFiles

@@ -9,8 +9,8 @@ from numba import njit
 from numpy import int64, uint32, uint64
 from numpy.typing import NDArray
 
+from simstream.kernels.index.entry_numbers import SHORT_BIT, bit_of, number_of
 from simstream.kernels.index.hamming import popcount, prefetch
-from simstream.kernels.index.numbers import SHORT_BIT, bit_of, number_of
 from simstream.kernels.jit import lean_kernel
 from simstream.model import U64
 

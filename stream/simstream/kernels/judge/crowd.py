@@ -12,10 +12,10 @@ import numpy as np
 from numpy import int64, uint32, uint64
 from numpy.typing import NDArray
 
+from simstream.kernels.index.entry_numbers import SHORT_BIT, bit_of, number_of
 from simstream.kernels.index.hamming import popcount
-from simstream.kernels.index.numbers import SHORT_BIT, bit_of, number_of
 from simstream.kernels.jit import lean_kernel
-from simstream.kernels.judge.choose import (
+from simstream.kernels.judge.best_match import (
     AGREEMENT,
     DISTANCE,
     ROW,
@@ -38,7 +38,7 @@ class CrowdColumns(NamedTuple):
 
     fingerprints: U64  # (room,)
     sketches: U64  # (S, room)
-    rows: NDArray[np.uint32]  # (room,) as in `kernels/index/numbers`; 0 for no entry
+    rows: NDArray[np.uint32]  # (room,) as in `kernels/index/entry_numbers`; 0 for no entry
     buckets: NDArray[np.int64]  # (room,)
 
 
@@ -68,7 +68,7 @@ class CrowdScratch(NamedTuple):
 class CrowdSearch(NamedTuple):
     """What has been found so far; for the first call `SEEN` and `found` are 0, and `chosen` -1."""
 
-    chosen: NDArray[np.int64]  # (3,) as in `kernels/judge/choose`
+    chosen: NDArray[np.int64]  # (3,) as in `kernels/judge/best_match`
     seen: NDArray[np.int64]  # (SEEN,)
     ties: NDArray[np.int64]  # (room,), or (0,) where clusters do not matter
     found: NDArray[np.int64]  # (SIZE,): NEXT, TIES, CANDIDATES, MATCHES, TWIN

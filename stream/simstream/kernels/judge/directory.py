@@ -22,10 +22,10 @@ from numba.extending import intrinsic
 from numpy import int64, uint64
 from numpy.typing import NDArray
 
+from simstream.hash_secret import Secret
 from simstream.kernels.hashing import place_pair
 from simstream.kernels.jit import kernel
 from simstream.model import U64
-from simstream.secret import Secret
 
 HASH_BITS: Final = 33
 ROW_BITS: Final = 31

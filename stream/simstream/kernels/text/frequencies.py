@@ -8,6 +8,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from simstream.hash_secret import Secret
 from simstream.kernels.hashing import _utf8_of, place_bytes
 from simstream.kernels.jit import kernel
 from simstream.kernels.text.fingerprint import FingerprintWork, RecipeRules, _find_words
@@ -16,7 +17,6 @@ from simstream.kernels.text.tokenize import HiddenMarkovModel, Trie
 from simstream.kernels.text.variants import RecipeVariant, find_words, make_distinct
 from simstream.kernels.text.words import Lexicon, PageWords
 from simstream.model import U64
-from simstream.secret import Secret
 
 LONGEST_WORD: Final = 255
 """Bytes of the longest word that is counted: what is longer, as pages of encoded data have it, is passed over."""

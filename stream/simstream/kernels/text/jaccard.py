@@ -12,10 +12,10 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from simstream.hash_secret import Secret
 from simstream.kernels.hashing import mix, place
 from simstream.kernels.jit import kernel
 from simstream.model import U64
-from simstream.secret import Secret
 
 SHINGLE: Final = 5
 _STEP: Final = np.uint64(0x9E3779B97F4A7C15)

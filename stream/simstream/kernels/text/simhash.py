@@ -12,10 +12,10 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from simstream.hash_secret import Secret
 from simstream.kernels.hashing import place
 from simstream.kernels.jit import kernel, lean_kernel
 from simstream.kernels.text.words import Lexicon, PageWords, unknown_kind
-from simstream.secret import Secret
 
 
 class DistinctWords(NamedTuple):

@@ -11,6 +11,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from simstream.hash_secret import Secret
 from simstream.kernels.hashing import hash_word
 from simstream.kernels.jit import kernel
 from simstream.kernels.text.fingerprint import FingerprintResult, FingerprintWork, RecipeRules
@@ -22,7 +23,6 @@ from simstream.kernels.text.sketch import sketch, sketch_runs
 from simstream.kernels.text.tokenize import HiddenMarkovModel, Trie, cut, is_han
 from simstream.kernels.text.trie import I32, Points
 from simstream.kernels.text.words import Lexicon, PageWords, regroup, unknown_kind
-from simstream.secret import Secret
 
 _ONE: Final = 16
 """Bits after the point of a weight."""

@@ -8,9 +8,9 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from simstream.hash_secret import Secret
 from simstream.kernels.hashing import hash_word
 from simstream.kernels.jit import LEAN
-from simstream.secret import Secret
 
 OTHER: Final = 0
 BIGRAM: Final = 5

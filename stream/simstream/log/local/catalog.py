@@ -7,7 +7,7 @@ import uuid
 from pathlib import Path
 
 from simstream.errors import LogDamaged, TopicMissing
-from simstream.files.layer import FileSystem
+from simstream.files.file_system import FileSystem
 from simstream.log.base import POSITIONS, VERDICTS, LogOptions, TopicInfo
 from simstream.log.hints import how_to_create
 from simstream.log.local.lock import FileLock, cannot_use

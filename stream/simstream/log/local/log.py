@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Literal
 
 from simstream.errors import LogError
-from simstream.files.layer import FileSystem
+from simstream.files.file_system import FileSystem
 from simstream.log.base import (
     PAGES,
     POSITIONS,

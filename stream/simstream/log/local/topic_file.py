@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from simstream.errors import LogDamaged, TopicMissing, TopicRecreated
-from simstream.files.layer import FileSystem, write_whole
+from simstream.files.file_system import FileSystem, write_whole
 from simstream.log.base import TopicInfo
 from simstream.log.local.lock import FileLock, cannot_write
 from simstream.log.local.record_groups import (

@@ -18,7 +18,7 @@ from simstream.roles.context import RoleContext
 from simstream.roles.fingerprint import dead_letters
 from simstream.roles.fingerprint.first_frame import check_recipe
 from simstream.roles.fingerprint.gathering import ShareGatherer
-from simstream.roles.fingerprint.intake import IntakeMetrics
+from simstream.roles.fingerprint.intake_metrics import IntakeMetrics
 from simstream.roles.fingerprint.shares import PartitionFlow, ShareBatch, ShareFrames, ShareMaker, came
 from simstream.roles.topics import check_topics
 from simstream.text.fingerprinter import Fingerprinter

@@ -17,7 +17,7 @@ from simstream.judge.state import JudgeState
 from simstream.model import Record, Verdict
 from simstream.roles.context import RoleContext
 from simstream.roles.fingerprint.first_frame import wrong_recipe
-from simstream.roles.judge.observing import JudgeMetrics
+from simstream.roles.judge.judge_metrics import JudgeMetrics
 from simstream.wire import frame as frames
 from simstream.wire.position import Position
 

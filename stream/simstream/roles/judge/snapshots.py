@@ -19,8 +19,8 @@ from typing import Any, Protocol
 
 from simstream.closing import Closing
 from simstream.errors import StateDamaged, StateUnwritable, WrongLog
+from simstream.files.file_system import FileSystem
 from simstream.files.folder import LoadedSnapshot, StateFolder
-from simstream.files.layer import FileSystem
 from simstream.files.manifest import ManifestFile, Snapshot
 from simstream.files.names import ASIDE
 from simstream.files.part import Fact, SnapshotPart
@@ -28,7 +28,7 @@ from simstream.files.prepared import PreparedSnapshot
 from simstream.files.sealed import SealedFile
 from simstream.judge.pages.store import PageStore
 from simstream.roles.context import RoleContext
-from simstream.roles.judge.rot import RotWatch
+from simstream.roles.judge.bit_rot import RotWatch
 from simstream.wire.position import Position
 
 RETRY_S = 2.0

@@ -12,7 +12,7 @@ import msgspec
 
 from simstream.errors import InputMissing, StateDamaged
 from simstream.files import manifest
-from simstream.files.layer import FileSystem
+from simstream.files.file_system import FileSystem
 from simstream.files.manifest import ChangingPart, ManifestFile, Snapshot
 
 TRIES: Final = 20

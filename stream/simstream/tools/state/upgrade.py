@@ -8,8 +8,8 @@ from typing import NamedTuple
 from simstream.errors import StateDamaged, UsageError
 from simstream.files import checksum, header
 from simstream.files.failures import reading
+from simstream.files.file_system import FileSystem
 from simstream.files.folder import LoadedSnapshot, StateFolder
-from simstream.files.layer import FileSystem
 from simstream.files.manifest import IN_ORDER
 from simstream.judge.state import state_facts
 from simstream.judge.upgrade import upgraded

@@ -9,7 +9,7 @@ import msgspec
 
 from simstream.errors import StateDamaged
 from simstream.files import manifest
-from simstream.files.layer import FileSystem
+from simstream.files.file_system import FileSystem
 from simstream.files.loading import LoadedSnapshot, load
 from simstream.files.manifest import IN_ORDER, KEPT, ManifestFile, Snapshot
 from simstream.judge.policy import Link, Policy

@@ -11,7 +11,7 @@ import msgspec
 
 from simstream.errors import StateError
 from simstream.files import manifest
-from simstream.files.layer import FileSystem
+from simstream.files.file_system import FileSystem
 
 TIMEOUT_S = 5.0
 MAX_BYTES = 1 << 20

@@ -7,6 +7,7 @@ from typing import Final
 
 import numpy as np
 
+from simstream.hash_secret import Secret, process_secret
 from simstream.kernels.text.frequencies import (
     WORDS,
     WordCounts,
@@ -16,7 +17,6 @@ from simstream.kernels.text.frequencies import (
     sort_ties,
     with_more_places,
 )
-from simstream.secret import Secret, process_secret
 
 WORD_BYTES: Final = 72
 """Of a word in memory: 16 for the word itself, as much for its places, 24 for its numbers, 16 to sort it."""

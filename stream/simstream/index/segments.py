@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 
 from simstream.errors import StateDamaged
 from simstream.files import SnapshotPart
-from simstream.index.fresh import DELETE
-from simstream.index.held import EntryNumbers
+from simstream.index.entry_numbers import EntryNumbers
+from simstream.index.fresh_entries import DELETE
 from simstream.index.merge import ReleasedCounter, SegmentMerger, to_merge
+from simstream.index.merge_worker import BackgroundWorker, InlineWorker
 from simstream.index.plan import Plan
 from simstream.index.segment import EntryRun, Segment
-from simstream.index.worker import BackgroundWorker, InlineWorker
-from simstream.kernels.index.numbers import NUMBER_MASK, count_released
+from simstream.kernels.index.entry_numbers import NUMBER_MASK, count_released
 from simstream.model import U64
 
 MAX_UNMERGED = 32

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from simstream.kernels.index.numbers import NUMBER_MASK, forget, hold, hold_rows, release
+from simstream.kernels.index.entry_numbers import NUMBER_MASK, forget, hold, hold_rows, release
 from simstream.model import U64
 
 FIRST_WORDS = 64

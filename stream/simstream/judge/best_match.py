@@ -20,9 +20,17 @@ from simstream.judge.batch import PageBatch
 from simstream.judge.candidates import ComparedPage, compare
 from simstream.judge.clusters import Cluster
 from simstream.judge.crowded import CrowdedFinder
+from simstream.judge.live_pages import LivePages
 from simstream.judge.policy import Policy
-from simstream.judge.store import LivePages
-from simstream.kernels.judge.choose import AGREEMENT, DISTANCE, ROW, SEEN, FoundedEntries, choose, choose_founded
+from simstream.kernels.judge.best_match import (
+    AGREEMENT,
+    DISTANCE,
+    ROW,
+    SEEN,
+    FoundedEntries,
+    choose,
+    choose_founded,
+)
 from simstream.model import U64
 
 STEP = 256

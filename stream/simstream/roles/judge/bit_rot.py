@@ -15,7 +15,7 @@ from typing import Final
 from simstream.closing import Closing
 from simstream.errors import StateDamaged, StateError
 from simstream.files import manifest
-from simstream.files.layer import FileSystem
+from simstream.files.file_system import FileSystem
 from simstream.files.manifest import ManifestFile
 from simstream.telemetry.metrics import Metrics
 

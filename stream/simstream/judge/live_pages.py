@@ -18,12 +18,12 @@ from simstream.judge.changes import BatchChanges
 from simstream.judge.clusters import Cluster, Clusters
 from simstream.judge.departures import PageDepartures
 from simstream.judge.directory import Directory
+from simstream.judge.earlier_versions import EarlierVersion, versions
 from simstream.judge.expiry import FEW, Beat, Expiry, Leaving
 from simstream.judge.pages.store import PageRecord, PageStore
 from simstream.judge.rows import FOUNDER, INDEXED, LIVE, Rows
 from simstream.judge.sizes import ClusterSizes, GrownCluster, SizeAlert
-from simstream.judge.versions import EarlierVersion, versions
-from simstream.kernels.judge.choose import LiveColumns
+from simstream.kernels.judge.best_match import LiveColumns
 from simstream.model import U64
 
 DELETE = "delete the folder: it is made anew from the log"

@@ -8,13 +8,13 @@ import numpy as np
 
 from simstream.errors import StateDamaged
 from simstream.files import SnapshotPart, sealed
-from simstream.files.layer import FileSystem
+from simstream.files.file_system import FileSystem
 from simstream.files.part import Fact
 from simstream.files.sealed import SealedFile
 from simstream.index.index import Index
 from simstream.judge.directory import has_secret
+from simstream.judge.live_pages import DELETE, LivePages
 from simstream.judge.pages.store import PageStore
-from simstream.judge.store import DELETE, LivePages
 
 
 def parts(store: LivePages) -> list[SnapshotPart]:

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simstream.errors import StateDamaged
+from simstream.judge.live_pages import DELETE, LivePages
 from simstream.judge.rows import INDEXED, LIVE
-from simstream.judge.store import DELETE, LivePages
 
 
 def check(store: LivePages) -> None:

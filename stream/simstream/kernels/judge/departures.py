@@ -14,8 +14,8 @@ from numpy import int64, uint8, uint32
 from numpy.typing import NDArray
 
 from simstream.kernels.jit import kernel, lean_kernel
-from simstream.kernels.judge.choose import CHAINED, FOUNDER, INDEXED, LIVE
-from simstream.kernels.judge.pairing import meld_all
+from simstream.kernels.judge.best_match import CHAINED, FOUNDER, INDEXED, LIVE
+from simstream.kernels.judge.pairing_heaps import meld_all
 
 U32 = NDArray[np.uint32]
 SPENT_SHARE = 4

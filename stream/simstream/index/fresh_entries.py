@@ -13,7 +13,7 @@ from simstream.files import SnapshotPart
 from simstream.files.part import Fact
 from simstream.index.keys import KeyColumns
 from simstream.index.packed import is_like
-from simstream.kernels.index.numbers import NUMBER_MASK
+from simstream.kernels.index.entry_numbers import NUMBER_MASK
 from simstream.model import U64
 
 DELETE = "delete the state and let it be rebuilt from the log"
