@@ -17,7 +17,7 @@ ROUNDS ?=
 SPEED ?=
 ONLY ?=
 
-.PHONY: help demo feed-demo test test-all lowest chaos fuzz audit locks lint bench evaluate broker clean
+.PHONY: help demo docs feed-demo test test-all lowest chaos fuzz audit locks lint bench evaluate broker clean
 .DEFAULT_GOAL := help
 
 help:  ## This list.
@@ -76,6 +76,9 @@ lint: $(VENV)/.test  ## ruff, mypy --strict, import-linter.
 
 bench: $(VENV)/.test kernels jars  ## Speed against named peers, answers checked first (BENCH="--help" says what can be set).
 	$(BIN)/python -m tests.bench $(BENCH)
+
+docs: $(VENV)/.test  ## The documentation into build/docs; every broken link and anchor is an error.
+	$(BIN)/zensical build --clean --strict
 
 evaluate: $(VENV)/.test kernels  ## Every figure of quality, from the labelled pages in CORPORA (about 20 minutes, into OUT=build/evaluate).
 	@test -f $(CORPORA)/zh_lctt_revisions/docs.jsonl.xz || { echo "make: $(CORPORA) has no labelled pages: set CORPORA to their folder (your own: simstream evaluate)"; exit 2; }
