@@ -12,7 +12,7 @@ from simstream.tools.plan.designs import TableDesign, designs
 from simstream.tools.plan.speed import MachineSpeed, SizeCosts, measure
 
 STATE_BYTES: Final = 52
-"""What the service keeps of a page beside the tables: row 4, sketch 24, state 13, identity 11 (ARCHITECTURE.md)."""
+"""Bytes a page beside the tables: row 4, sketch 24, state 13, identity 11 (docs/design/state.md)."""
 MAX_PAGES: Final = (1 << 31) - 1
 """Pages that one judge can number."""
 
