@@ -179,7 +179,7 @@ def test_the_results_keep_to_their_schema(ran: Ran) -> None:
     results = msgspec.json.decode((ran.folder / "results.json").read_bytes(), type=EvaluationResults)
     assert [info.pairs for info in results.corpora] == [125, 125]
     schema = json.loads((ran.folder / "results.schema.json").read_bytes())
-    assert set(schema["$defs"]["Results"]["required"]) == set(ran.results)
+    assert set(schema["$defs"]["EvaluationResults"]["required"]) == set(ran.results)
 
 
 def test_the_page_asks_the_network_for_nothing(ran: Ran) -> None:
