@@ -145,7 +145,7 @@ def test_texts_that_are_gone_are_said_to_be_and_all_else_is_explained(program: P
     assert "made anew" in one["text_missing"]
     assert "made anew" in one["difference"]["missing"]
     text = program.good("explain", "b", "--diff")
-    assert "Words are not known: the topic" in text
+    assert "The words are not known: the topic" in text
     assert "cannot be compared" in text
 
 

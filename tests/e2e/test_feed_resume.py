@@ -94,7 +94,7 @@ def stop_and_resume(program: Program, cache: Path, tmp_path: Path, stop: signal.
 
     done = program.on_log("feed", "pages.jsonl", "--resume", "position")
     assert done.returncode == 0, done.stderr.decode()
-    assert f"{saved:,} pages were fed before" in done.stderr.decode()
+    assert f"{saved:,} pages were sent before" in done.stderr.decode()
     after = fed(program)
     assert set(after) == {f"p{number}" for number in range(PAGE_COUNT)}
     # What a killed process has sent to a broker may lie there a moment later.

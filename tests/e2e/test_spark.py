@@ -84,4 +84,4 @@ def test_a_collection_has_the_clusters_of_dedup(alone: Program, cache: Path, tmp
     assert f"{len(expected)} clusters in out" in said
     assert done.returncode == 1
     assert "crawl.warc is damaged" in said
-    assert "pages of it were read: get it again" in said
+    assert "pages of it were read: get these files again" in said

@@ -73,7 +73,7 @@ def test_what_it_says_at_the_end_makes_a_recipe_with_the_table(recipe: str, alon
     (alone.folder / "mine" / "own.toml").write_text("tf_power = 1\n")
     done = alone.run("train-idf", "-", "-o", "new.idf", "--recipe", recipe, stdin=corpus(300))
     said = done.stderr.decode()
-    told = said[said.index("to judge by it") :].splitlines()
+    told = said[said.index("to use it") :].splitlines()
     made = alone.folder / told[-1].removeprefix("and give --recipe ")
     with made.open("a", encoding="utf-8") as file:
         file.writelines(line.strip() + "\n" for line in told[1:-1])
@@ -128,7 +128,7 @@ def test_after_an_interrupt_or_a_kill_resume_gives_the_same_bytes(
     assert "not those that were counted" in other.stderr.decode()
     resumed = alone.run("train-idf", "-", "-o", "own.idf", "--resume", stdin=lines)
     assert resumed.returncode == 0, resumed.stderr.decode()
-    assert "goes on after" in resumed.stderr.decode()
+    assert "continues after" in resumed.stderr.decode()
     assert (alone.folder / "own.idf").read_bytes() == (alone.folder / "whole.idf").read_bytes()
     assert sorted(path.name for path in alone.folder.iterdir()) == ["own.idf", "whole.idf"]
 

@@ -67,7 +67,7 @@ def test_rewind_begins_a_partition_anew_that_has_frames_but_no_first_one(program
             assert service.end() == 0
         assert program.good("source", "rewind").splitlines() == [
             f"partition 0: reading goes on at offset {in_first}",
-            "partition 1: read again from its beginning",
+            "partition 1: reading starts at its beginning",
         ]
         with program.serve(**SHORT) as service:
             watcher.wait(60, service)

@@ -145,7 +145,7 @@ def test_the_state_must_be_writable_and_the_cache_need_not(
     (folder / "simstream.toml").write_text('state = "kept/here"')
     code, [line] = told(capsys)
     assert code == 2
-    assert "cannot be written to" in line
+    assert "this user cannot write to" in line
 
 
 def test_variables_that_kubernetes_sets_are_no_mistake() -> None:

@@ -133,9 +133,9 @@ def test_pairs_get_a_field_more_and_verdicts_stay_as_they_are(
     assert re.search(r"simstream: [\d.]+ s, [\d,]+ pages/s, peak memory [\d,]+ MB", capsys.readouterr().err)
 
 
-def test_exact_is_about_pairs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_exact_without_pairs_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert invoke(["dedup", str(DEMO), "-o", f"{tmp_path}/v", "--exact"]) == 2
-    assert "--exact is about pairs, and --pairs is not given" in capsys.readouterr().err
+    assert "--exact needs --pairs, which is not given" in capsys.readouterr().err
     assert not (tmp_path / "v").exists()
 
 

@@ -121,7 +121,7 @@ def test_it_reads_a_pipe_and_writes_one(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        ("-n list -i list -d 3", 2, "the queries are the corpus"),
+        ("-n list -i list -d 3", 2, "--near and --input both name list"),
         ("-n nowhere -i list -d 3", 2, "nowhere cannot be read"),
         ("-n list -i . -d 3", 2, ". cannot be read"),
         ("-n list -i bad -d 3", 1, "line 2 of bad is no unsigned 64-bit number"),

@@ -16,20 +16,20 @@ MAX_VALUE: Final = 1 << 62
 
 
 def count(option: str, text: str) -> int:
-    """A number such as 250000, 1_000_000, 10M or 8G; raises UsageError."""
+    """Return a number that is written as 250000, 1_000_000, 10M or 8G. Raises UsageError."""
     return _amount(option, text, _COUNTS, "a number such as 250000, 10M or 8G")
 
 
 def nbytes(option: str, text: str) -> int:
-    """Bytes such as 512MB, 64GB or 1.5TB, each unit 1,024 of the one before; raises UsageError."""
+    """Return the bytes of 512MB, 64GB or 1.5TB; each unit is 1,024 of the one before. Raises UsageError."""
     return _amount(option, text, _BYTES, "bytes such as 512MB or 64GB")
 
 
 def _amount(option: str, text: str, units: dict[str, int], wanted: str) -> int:
     found = _AMOUNT.fullmatch(text.strip().replace("_", "").replace(",", ""))
     unit = units.get(found[2].lower()) if found else None
-    # 30 digits are more than MAX_VALUE, and int() refuses thousands of them in another way.
+    # More than 30 digits exceed MAX_VALUE, and int() raises another error for thousands of digits.
     value = 0 if found is None or unit is None or len(text) > 30 else int(float(found[1]) * unit)
     if not 0 < value <= MAX_VALUE:
-        raise UsageError(f"{option} {text[:40]!r} is no amount", f"give {wanted}")
+        raise UsageError(f"{option} is {text[:40]!r}, which is not an amount", f"give {wanted}")
     return value

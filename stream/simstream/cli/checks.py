@@ -12,7 +12,7 @@ from simstream.settings import Settings, misspelt_variables
 
 
 def find_problems(settings: Settings) -> Iterator[SimstreamError]:
-    """Return an error for each setting that would end `serve` with 2 at its start.
+    """Return an error for each setting for which `serve` would end with 2 at its start.
 
     Asks no broker. Takes a few seconds.
     """
@@ -76,10 +76,11 @@ def _state(settings: Settings) -> Iterator[SimstreamError]:
     folder = Path(settings.state)
     there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     if not there.is_dir():
-        yield SettingsError(f"state is {folder}, but {there} is no folder", "name a folder")
+        yield SettingsError(f"state is {folder}, but {there} is not a folder", "set `state` to a folder")
     elif not os.access(there, os.W_OK | os.X_OK):
         yield SettingsError(
-            f"state is {folder}, but {there} cannot be written to", "name a folder that this user can write to"
+            f"state is {folder}, but this user cannot write to {there}",
+            "allow it, or set `state` to another folder",
         )
     elif folder.is_dir():
         yield from _raised(lambda: check_own(folder, os.listdir(folder)))
@@ -92,7 +93,7 @@ def _hosts(settings: Settings) -> Iterator[SimstreamError]:
             with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
                 probe.bind((host, 0))
         except OSError as error:
-            yield SettingsError(f"{name} is {host}: {error.strerror}", "name an address of this machine")
+            yield SettingsError(f"{name} is {host}: {error.strerror}", "give an address of this machine")
 
 
 def _ports(settings: Settings) -> Iterator[SimstreamError]:
@@ -101,7 +102,7 @@ def _ports(settings: Settings) -> Iterator[SimstreamError]:
     if settings.http_port == settings.query_port != 0 and (len(hosts) == 1 or hosts & {"0.0.0.0", "::"}):
         yield SettingsError(
             f"http_port and query_port are both {settings.http_port}",
-            "give one of them another port, or 0 for a free one",
+            "give one of them another port, or 0 for any free port",
         )
 
 

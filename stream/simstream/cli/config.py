@@ -19,9 +19,9 @@ Row = tuple[str, str, str]
 @log_options
 @judging_options
 def command(config: str | None, **flags: Any) -> int:
-    """Show every setting and where its value came from, and check them all as `serve` does before it starts.
+    """Show every setting and where its value came from, and check each one as `serve` does before it starts.
 
-    Ends with 2 if `serve` would refuse a setting. Each refused setting is a line on stderr. Asks no broker.
+    Prints a line on stderr for each setting that `serve` would refuse, and then ends with 2. Asks no broker.
     """
     wrong: list[SimstreamError] = []
     resolved = resolve(flags, file=config, wrong=wrong)

@@ -1,4 +1,4 @@
-"""`simstream dead-letters list|replay`: pages that could not be read, and sending them again."""
+"""`simstream dead-letters list|replay`: show pages that could not be read, and send them again."""
 
 from __future__ import annotations
 
@@ -23,25 +23,27 @@ SHOWN_BYTES = 2000
 
 @click.group("dead-letters")
 def command() -> None:
-    """Pages that could not be read: the records of the topic `dead-letters`."""
+    """Show or send again the pages that could not be read: the records of the topic `dead-letters`."""
 
 
 _REASON = click.option(
     "--reason",
     type=click.Choice(sorted(set(REASONS) - {"", "few_words", "http_status"})),
     metavar="WORD",
-    help="Only of this reason, such as bad_json or extract_failed.",
+    help="Take only pages that failed for this reason, such as bad_json or extract_failed.",
 )
-_SINCE = click.option("--since", metavar="2h|TIME", help="Only newer ones: so long ago, or since an ISO 8601 time.")
+_SINCE = click.option(
+    "--since", metavar="2h|TIME", help="Take only newer pages: since 2h ago, or since an ISO 8601 time."
+)
 _COUNT = click.IntRange(min=0)
 
 
 @command.command("list")
 @_REASON
 @_SINCE
-@click.option("--limit", type=_COUNT, metavar="N", help="Only the newest N.")
-@click.option("--show", is_flag=True, help="The page's bytes, too (of a long one the beginning).")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+@click.option("--limit", type=_COUNT, metavar="N", help="Show only the newest N.")
+@click.option("--show", is_flag=True, help="Show the page's bytes, too (the beginning of a long page).")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line.")
 @log_options
 @settings_options
 def list_them(
@@ -53,7 +55,7 @@ def list_them(
     config: str | None,
     **flags: Any,
 ) -> None:
-    """Show what failed, when, why, and where it came from; nothing of a page but its key, unless --show asks."""
+    """Show which pages failed, when, why, and where they came from. Prints no content of a page without --show."""
     from simstream.tools.dead_letters.letters import letters
 
     wanted = _wanted(reason, since)
@@ -70,9 +72,9 @@ def list_them(
 @command.command("replay")
 @_REASON
 @_SINCE
-@click.option("--limit", type=_COUNT, metavar="N", help="At most N, the oldest first.")
-@click.option("--again", is_flag=True, help="Also what was replayed before, and what failed after a replay.")
-@click.option("--dry-run", "dry", is_flag=True, help="Only say how many would be sent.")
+@click.option("--limit", type=_COUNT, metavar="N", help="Send at most N pages, the oldest first.")
+@click.option("--again", is_flag=True, help="Send pages that were replayed before, or that failed again after it.")
+@click.option("--dry-run", "dry", is_flag=True, help="Only say how many pages would be sent.")
 @log_options
 @settings_options
 def replay(
@@ -84,11 +86,10 @@ def replay(
     config: str | None,
     **flags: Any,
 ) -> int:
-    """Send pages that failed into `pages` again, with their key, headers and value, each once.
+    """Send each failed page to the topic `pages` once more, with its key, headers and value.
 
-    For pages that failed for a reason outside of them (a limit since raised, a library since mended). Those of
-    which only the beginning was kept are passed over. On a local log no fingerprinter may run. Ends with 1 where
-    `pages` refused one.
+    Use it when the cause of the failure is gone: a limit was raised, or a library was repaired. Skips pages that
+    were kept only in part. On a local log, stop the fingerprinter first. Ends with 1 if `pages` refuses a page.
     """
     from simstream.tools.dead_letters.replay import replay as send_again
 
@@ -106,7 +107,7 @@ def _wanted(reason: str | None, since: str | None) -> LetterFilter:
 
 
 def _since_ms(since: str) -> int:
-    """A duration before now, or a time, in ms since 1970. Raises SettingsError."""
+    """Return the time of `since`, a duration before now or a time, in ms since 1970. Raises SettingsError."""
     from simstream.settings import duration_ms
     from simstream.wire.page import time_ms
 
@@ -116,7 +117,8 @@ def _since_ms(since: str) -> int:
         moment = time_ms(since)
         if moment is None:
             raise SettingsError(
-                f"--since {since!r} is no time", "give a duration such as 2h, or 2026-11-21T18:00"
+                f"--since is {since!r}, which is not a time",
+                "give a duration such as 2h, or a time such as 2026-11-21T18:00",
             ) from None
         return moment
 
@@ -185,10 +187,10 @@ def _say(report: LetterReplay, dry: bool) -> None:
     word = "would be sent" if dry else "sent"
     click.echo(f"{report.sent:,} pages {word} again to {report.topic}" + (f" ({by_reason})" if by_reason else ""))
     for number, why in (
-        (report.before, "were replayed before: --again sends them once more"),
-        (report.failed_again, "failed after a replay: --again sends them once more"),
-        (report.cut, "are kept only in part, and cannot be sent"),
-        (report.refused, "were refused: they are larger than the topic admits"),
+        (report.before, "were replayed before: add --again to send them once more"),
+        (report.failed_again, "failed after a replay: add --again to send them once more"),
+        (report.cut, "were kept only in part, and cannot be sent"),
+        (report.refused, "were refused: they are larger than the topic allows"),
     ):
         if number:
             click.echo(f"{number:,} {why}")

@@ -29,28 +29,32 @@ if TYPE_CHECKING:
 class _Share(click.FloatRange):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         share = super().convert(value, param, ctx)
-        return self.fail("nan is no share from 0 to 1", param, ctx) if isnan(share) else share
+        return self.fail("nan is not a share from 0 to 1", param, ctx) if isnan(share) else share
 
 
 @click.command("dedup")
 @click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")
-@click.option("-o", "--output", metavar="FILE", default="-", help="Where the JSON lines go (default: stdout).")
-@click.option("--keep", metavar="FILE", help="The input lines, as they are, of pages unlike all kept before.")
-@click.option("--pairs", metavar="FILE", help="Each near duplicate and the page it is closest to, as JSON lines.")
-@click.option("--exact", is_flag=True, help="Add to each of --pairs the true J of the two texts, as `jaccard`.")
-@click.option("--clusters", metavar="FILE", help="Each cluster of two pages and more, as JSON lines.")
+@click.option("-o", "--output", metavar="FILE", default="-", help="Write the JSON lines to FILE (default: stdout).")
+@click.option(
+    "--keep", metavar="FILE", help="Write the unchanged input line of each page that is unlike all kept pages."
+)
+@click.option("--pairs", metavar="FILE", help="Write each near duplicate and its closest page as JSON lines.")
+@click.option(
+    "--exact", is_flag=True, help="Add the exact Jaccard similarity of both texts to each line of --pairs."
+)
+@click.option("--clusters", metavar="FILE", help="Write each cluster of at least two pages as JSON lines.")
 @click.option(
     "--against",
     metavar="INPUT",
     multiple=True,
-    help="Pages to compare with, which get no verdict; may be repeated.",
+    help="Compare with these pages, too; they get no verdict (repeatable).",
 )
-@click.option("--threads", metavar="N", help="Threads that fingerprint (default: as many as cores).")
+@click.option("--threads", metavar="N", help="Fingerprint in N threads (default: one for each core).")
 @click.option(
     "--max-unreadable",
     metavar="SHARE",
     type=_Share(0, 1),
-    help="End with 1 if more than this share of the pages, 0 to 1, cannot be read (default: if any is no JSON).",
+    help="End with 1 if more than this share of pages, 0 to 1, is unreadable (default: if any line is not JSON).",
 )
 @versions_option
 @field_options
@@ -70,12 +74,12 @@ def command(
     config: str | None,
     **flags: Any,
 ) -> None:
-    """One JSON verdict for each page of INPUT..., in input order.
+    """Write one JSON verdict for each page of INPUT..., in the order of the input.
 
-    INPUT is JSONL (.jsonl; - is stdin), CSV (.csv) or a web archive (.warc, .arc; all also .gz .xz .zst),
-    Parquet, an HTML or text file, or a folder of them. Threads that fingerprint and processes that extract HTML
-    are as many as cores, unless --threads or the setting extract.workers says otherwise. --exact keeps all texts
-    in a temporary file meanwhile.
+    INPUT is JSONL (.jsonl; - is stdin), CSV (.csv), a web archive (.warc, .arc), Parquet, an HTML or text file, or
+    a folder of them. JSONL, CSV and archives may be compressed (.gz, .xz, .zst). All cores fingerprint and extract
+    HTML, unless --threads or the setting extract.workers says otherwise. --exact keeps all texts in a temporary
+    file while it runs.
     """
     settings = settle_on_all_cores(config, **flags)
     from simstream.cli.dedup_outputs import CLUSTERS, KEEP, PAIRS, Extras, check
@@ -125,7 +129,7 @@ def command(
 
 
 def _judge_unread(unread: UnreadPages, most: float | None) -> None:
-    """Report the pages that could not be read. Raises InputError where there are too many."""
+    """Report the pages that could not be read. Raises InputError if there are too many."""
     if unread.too_many(most):
         raise InputError(
             str(unread), "repair these lines, or allow a share of unreadable pages with --max-unreadable"
@@ -157,4 +161,4 @@ def _compare_with(corpus: Iterable[Record], deduper: Deduper, extras: Extras, th
         kinds[verdict.verdict] += 1
         extras.take(verdict)
     left_out = kinds["too_short"] + kinds["unreadable"]
-    say(f"{kinds.total():,} pages to compare with, {left_out:,} of them too short or unreadable")
+    say(f"{kinds.total():,} pages to compare with, {left_out:,} of them are too short or unreadable")

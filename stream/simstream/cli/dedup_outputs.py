@@ -1,4 +1,4 @@
-"""What `dedup` writes beside its verdicts: --keep, --pairs and --clusters."""
+"""The files that `dedup` writes beside its verdicts: --keep, --pairs and --clusters."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _JSON: Final = msgspec.json.Encoder().encode
 
 
 class NearPair(msgspec.Struct):
-    """A near duplicate and the page that it is closest to: a line of JSON, in the order of `evaluate`'s pairs."""
+    """A near duplicate and its closest page: one line of JSON with the fields that `evaluate` reads."""
 
     a: str
     b: str
@@ -40,7 +40,7 @@ _decode_pair: Final = msgspec.json.Decoder(NearPair).decode
 
 
 class ExactPair(NearPair):
-    """With --exact also the true J of both texts, to 4 decimals."""
+    """With --exact, the exact Jaccard similarity of both texts to 4 decimals."""
 
     jaccard: float
 
@@ -58,7 +58,7 @@ class Extras:
         self._keeping = KeepSelector(policy) if KEEP in options else None
         self._files: Mapping[str, BinaryIO] = {}
         self._kinds: deque[int] = deque()
-        """Kinds of the pages that were seen and have no verdict yet."""
+        """The kind of each page that was seen and has no verdict yet."""
         self._first = self._pages = 0
 
     def seen(self, batch: FingerprintedPages) -> None:
@@ -71,7 +71,7 @@ class Extras:
             self._keeping.seen(batch.columns)
 
     def take(self, verdict: Verdict) -> None:
-        """The next verdict; of a page of the corpus until `begin` is called."""
+        """Take the next verdict. Until `begin` is called, it belongs to a page of the corpus."""
         self._pages += 1
         if self._groups is not None:
             self._groups.take(verdict, self._kinds.popleft() in (PageKind.TOO_SHORT, PageKind.WITHDRAWN))
@@ -87,16 +87,16 @@ class Extras:
             out.write(line + b"\n")
 
     def begin(self, files: Mapping[str, BinaryIO]) -> None:
-        """What comes now is of the inputs, and what came before of a corpus that they are compared with.
+        """Begin the inputs: all earlier pages are the corpus that they are compared with.
 
-        `files`: where each option's lines go.
+        `files`: the open output of each option.
         """
         self._first, self._files = self._pages, files
 
     def finish(self, inputs: Sequence[str], lines: NotedLines) -> None:
-        """Write the outputs that are known only at the end; `lines` of `inputs` are read again for --keep.
+        """Write the outputs that are known only at the end. For --keep, read the `lines` of `inputs` again.
 
-        Raises InputError where a line to keep has changed meanwhile, or an input has become shorter.
+        Raises InputError if a line to keep has changed, or an input has become shorter.
         """
         if self._exact is not None and (out := self._files.get(PAIRS)):
             self._write_exact(self._exact, out)
@@ -107,7 +107,7 @@ class Extras:
                 kept = self._keeping.choose(self._first, heard)
             for line in lines.again(inputs, (kept.ordinals - self._first).tolist()):
                 out.write(line if line.endswith(b"\n") else line + b"\n")
-            out.flush()  # a line that cannot be written must not be reported as kept
+            out.flush()  # never report a line as kept before it is written
             without = ", ".join(f"{count:,} {reason}" for reason, count in kept.left_out.items())
             total = self._pages - self._first
             say(f"{len(kept.ordinals):,} of {total:,} pages kept; left out: {without or 'none'}")
@@ -124,21 +124,21 @@ class Extras:
 
 
 def check(inputs: Sequence[str], against: Sequence[str], outputs: Mapping[str, str], exact: bool) -> None:
-    """Raise UsageError where inputs and outputs do not go together, before anything is read.
+    """Raise UsageError if inputs and outputs do not fit together, before anything is read.
 
-    `outputs`: each option's path, that of the verdicts among them.
+    `outputs`: the path of each option, and the path of the verdicts.
     """
     if exact and PAIRS not in outputs:
         raise UsageError(
-            "--exact is about pairs, and --pairs is not given", "name a file with --pairs, or leave it out"
+            "--exact needs --pairs, which is not given", "name a file with --pairs, or leave out --exact"
         )
     if KEEP in outputs:
         refuse_unlined(inputs)
     if "-" in against and "-" in inputs:
-        raise UsageError("stdin is both the input and what it is compared with", "name a file for one of them")
+        raise UsageError("INPUT and --against are both stdin", "name a file for one of them")
     files = [file.path for file in files_of([*inputs, *against])]
     for path in set(outputs.values()):
         refuse_input(path, files)
     for (one, first), (other, second) in combinations(outputs.items(), 2):
         if (places_of(first) & places_of(second)) - {"/dev/null"}:
-            raise UsageError(f"{one} and {other} go to the same place, {second}", "name one for each")
+            raise UsageError(f"{one} and {other} go to the same place, {second}", "name a file for each")

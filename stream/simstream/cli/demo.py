@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
 @click.command("demo")
 @click.argument("inputs", nargs=-1, metavar="[INPUT]...")
-@click.option("--quiet", is_flag=True, help="Only the summary.")
+@click.option("--quiet", is_flag=True, help="Print only the summary.")
 @judging_options
 def command(inputs: tuple[str, ...], quiet: bool, config: str | None, **flags: Any) -> None:
-    """Run the whole service on a local log over about a hundred bundled pages, or over INPUT...
+    """Run the whole service on a local log, over about a hundred bundled pages or over INPUT...
 
-    Pages are fed, fingerprinted, judged and published as `serve` does it; every line is a committed verdict.
+    Feeds, fingerprints and judges pages as `serve` does, and prints each committed verdict as a line.
     """
-    settings = settle(config, state="", **flags)  # the state of a service is none of the demo's
+    settings = settle(config, state="", **flags)  # the demo must not use the state of a service
     from simstream.log import open_log
     from simstream.sources.demo import demo_records
     from simstream.sources.read import read_pages
@@ -60,7 +60,7 @@ def _show(verdict: Verdict) -> None:
 def _run(
     log: Log, settings: Settings, records: Iterable[Record], show: Callable[[Verdict], None] | None
 ) -> tuple[list[Verdict], float]:
-    """Feed and serve side by side until every page that was fed has its verdict; with the seconds it took."""
+    """Feed and serve until every page has its verdict. Returns also the seconds that it took."""
     from simstream.cli.serve import service
     from simstream.log.base import VERDICTS
     from simstream.roles.context import RoleContext
@@ -90,7 +90,10 @@ def _run(
         context.stop.set()
         supervisor.wait()
     if not fed or len(verdicts) < fed[0].sent:
-        raise SimstreamError("the demo ended before every page had its verdict", "run it with --debug")
+        raise SimstreamError(
+            "the demo ended before every page had its verdict",
+            "run it again with --debug, and report what it prints",
+        )
     return verdicts, seconds
 
 
@@ -134,7 +137,7 @@ def _kept(kinds: Counter[str]) -> str:
 
 
 def _largest(verdicts: list[Verdict], console: Any) -> None:
-    """The largest clusters as they stand at the end."""
+    """Print the largest clusters at the end of the run."""
     home: dict[str, str] = {}
     members: defaultdict[str, set[str]] = defaultdict(set)
     canonical: dict[str, str] = {}

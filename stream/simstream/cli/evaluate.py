@@ -1,4 +1,4 @@
-"""`simstream evaluate`: what recipes find and what they confuse, on pages and labelled pairs."""
+"""`simstream evaluate`: measure what recipes find and what they confuse, on pages and labelled pairs."""
 
 from __future__ import annotations
 
@@ -26,19 +26,26 @@ PEERS = ("google2007", "fnv1-tf")
 @click.option(
     "--pairs", multiple=True, metavar="FILE", help="JSON lines with `a`, `b`, and optional `label`, `jaccard5`."
 )
+@click.option("--recipe", "recipes", multiple=True, metavar=RECIPE_METAVAR, help=f"{RECIPE_HELP} Repeatable.")
 @click.option(
-    "--recipe", "recipes", multiple=True, metavar=RECIPE_METAVAR, help=f"{RECIPE_HELP} Again for each recipe."
+    "--seeds",
+    type=click.IntRange(1, 1024),
+    metavar="N",
+    help="Measure with the seeds 16 to N + 15 (default: the recipe's seed).",
 )
+@click.option("--distance", default="1-10", metavar="K-K", help="Measure these distances (default: 1-10).")
 @click.option(
-    "--seeds", type=click.IntRange(1, 1024), metavar="N", help="Seeds 16 to N + 15 (default: the recipe's own)."
+    "-o",
+    "--output",
+    required=True,
+    metavar="FOLDER",
+    help="Write index.html, results.json and the figures to FOLDER.",
 )
-@click.option("--distance", default="1-10", metavar="K-K", help="Distances to measure (default: 1-10).")
+@click.option("--peers", is_flag=True, help="Measure Google's rule, term frequencies with FNV, and MinHash, too.")
 @click.option(
-    "-o", "--output", required=True, metavar="FOLDER", help="For index.html, results.json and the figures."
+    "--strip-front-matter", is_flag=True, help="Leave out the YAML front matter at the beginning of each text."
 )
-@click.option("--peers", is_flag=True, help="Beside Google's rule, term frequencies with FNV, and MinHash.")
-@click.option("--strip-front-matter", is_flag=True, help="Leave out a YAML front matter at the beginning of texts.")
-@click.option("--threads", metavar="N", help="Threads that compute (default: as many as cores).")
+@click.option("--threads", metavar="N", help="Compute in N threads (default: one for each core).")
 @settings_options
 def command(
     inputs: tuple[str, ...],
@@ -52,17 +59,17 @@ def command(
     config: str | None,
     threads: str | None,
 ) -> None:
-    """Measure recipes on the pages of INPUT..., each of which is a corpus of its own.
+    """Measure recipes on the pages of INPUT...; each INPUT is a corpus of its own.
 
-    Pages of one corpus that are the same are told by --pairs, or by a field `group` of the pages, of which
-    successive ones are then pairs; without either there are still candidates, verdicts, distributions and costs.
-    What was measured is kept in FOLDER/.cache, so that a run that was broken off goes on where it was.
+    --pairs says which pages are the same. Or the pages have a field `group`: successive pages of one group are then
+    pairs. Without either, the report has candidates, verdicts, distributions and costs. FOLDER/.cache keeps each
+    measurement: an interrupted run goes on where it was.
     """
     from simstream.evaluate import report, run
     from simstream.evaluate.results import schema
     from simstream.evaluate.store import write_atomically
 
-    report.check_libraries()  # before anything that takes long
+    report.check_libraries()  # before any long work
     settings = settle_on_all_cores(config, threads=threads)
     chosen = _recipes(recipes or ("default",), peers)
     folder = Path(output)
@@ -83,11 +90,11 @@ def command(
         write_atomically(folder / "results.schema.json", schema() + b"\n")
         report.write(results, folder)
     _show(results)
-    say(f"all of it is in {folder / 'index.html'}")
+    say(f"the whole report is {folder / 'index.html'}")
 
 
 def _show(results: EvaluationResults) -> None:
-    """The main numbers on stdout, as wide as they are where that is no terminal."""
+    """Print the main numbers to stdout; outside a terminal, lines are not wrapped."""
     from rich.console import Console
 
     from simstream.evaluate.report import table
@@ -97,7 +104,7 @@ def _show(results: EvaluationResults) -> None:
 
 
 def _recipes(names: tuple[str, ...], peers: bool) -> list[Recipe]:
-    """The recipes that are asked for, then the peers."""
+    """Return the recipes that are asked for, then the peers."""
     from simstream.text.recipe import preset
     from simstream.text.recipe_file import load_recipe
 
@@ -111,7 +118,7 @@ def _recipes(names: tuple[str, ...], peers: bool) -> list[Recipe]:
 
 
 class _Quiet:
-    """Says what matters and shows no bars."""
+    """Prints sentences and no bars."""
 
     def task(self, title: str, total: int | None) -> Callable[[int], None]:
         return lambda _done: None
@@ -121,12 +128,12 @@ class _Quiet:
 
 
 class _Bars(_Quiet):
-    """A bar on a terminal for each piece of work that is under way."""
+    """Shows a bar on a terminal for each task that runs."""
 
     def __init__(self, progress: Any) -> None:
         self._progress = progress
         self._endless: int | None = None
-        """The task of unknown size that is under way: it ends when the next begins."""
+        """The running task of unknown size: it ends when the next task begins."""
 
     def task(self, title: str, total: int | None) -> Callable[[int], None]:
         task = self._progress.add_task(title, total=total)

@@ -31,13 +31,13 @@ if TYPE_CHECKING:
     from simstream.tools.explain.request import ExplainAnswer, ExplainRequest
 
 SHOWN = 20
-"""Words and candidates that are printed where no number is given."""
+"""The number of words and of candidates that are printed by default."""
 _COUNT = click.IntRange(min=0)
 _STDIN = "-"
 
 
 class FileInputs(NamedTuple):
-    """The files that are judged instead of a log; `versions`: pages of one id are versions of one page."""
+    """The files that are judged instead of a log. With `versions`, pages of one id are versions of one page."""
 
     inputs: Sequence[str]
     max_record_bytes: int
@@ -46,24 +46,30 @@ class FileInputs(NamedTuple):
 
 @click.command("explain")
 @click.argument("ids", nargs=-1, metavar="ID...")
-@click.option("-i", "--input", "inputs", multiple=True, metavar="INPUT", help="Pages of files, as for `dedup`.")
-@click.option("--ordinal", type=_COUNT, metavar="N", help="The verdict of this ordinal, not a page's newest.")
-@click.option("--diff", is_flag=True, help="The texts of the page and of the one nearest to it, side by side.")
-@click.option("--with", "beside", metavar="ID", help="How it stands to that page, near or not; for --diff, too.")
-@click.option("--words", type=_COUNT, metavar="N", help=f"The N heaviest words (default: {SHOWN}; in JSON all).")
-@click.option("--candidates", type=_COUNT, metavar="N", help=f"The N closest (default: {SHOWN}; in JSON all).")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a page.")
-@click.option("--threads", metavar="N", help="Threads that fingerprint files (default: as many as cores).")
+@click.option(
+    "-i", "--input", "inputs", multiple=True, metavar="INPUT", help="Judge the pages of files, as `dedup` does."
+)
+@click.option("--ordinal", type=_COUNT, metavar="N", help="Explain the verdict with this ordinal.")
+@click.option("--diff", is_flag=True, help="Show the texts of the page and of its nearest page side by side.")
+@click.option("--with", "beside", metavar="ID", help="Compare with the page ID, near or not; also for --diff.")
+@click.option(
+    "--words", type=_COUNT, metavar="N", help=f"Show the N heaviest words (default: {SHOWN}; in JSON all)."
+)
+@click.option(
+    "--candidates", type=_COUNT, metavar="N", help=f"Show the N closest candidates (default: {SHOWN}; in JSON all)."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object a page.")
+@click.option("--threads", metavar="N", help="Fingerprint files in N threads (default: one for each core).")
 @log_options
 @versions_option
 @judging_options
 def command(
     ids: tuple[str, ...], inputs: tuple[str, ...], versions: bool, config: str | None, **flags: Any
 ) -> None:
-    """Why the pages ID... got their verdicts: words, candidates, and the rule that decided each.
+    """Explain the verdicts of the pages ID...: words, candidates, and the rule that decided.
 
-    Judges the log again, silently, up to each page, and needs the flags that `serve` has; or, with -i, judges
-    files as `dedup` does. It changes nothing and joins no group.
+    Judges the log again up to each page, and needs the flags that `serve` has. With -i, judges files as `dedup`
+    does. Changes nothing, and joins no consumer group.
     """
     ordinal, diff, beside, as_json = (flags.pop(name) for name in ("ordinal", "diff", "beside", "as_json"))
     counts = [flags.pop(name) for name in ("words", "candidates")]
@@ -82,9 +88,11 @@ def command(
 
 def _check(ids: Sequence[str], inputs: Sequence[str], ordinal: int | None, log: str | None) -> None:
     if not ids and ordinal is None:
-        raise UsageError("no page was named", "give its ID, or --ordinal N")
+        raise UsageError("no page was named", "give the page's ID, or --ordinal N")
     if ordinal is not None and len(ids) > 1:
-        raise UsageError("--ordinal names one page", "give at most one ID with it")
+        raise UsageError(
+            f"--ordinal names one page, and {len(ids)} IDs are given", "give at most one ID with --ordinal"
+        )
     if inputs and log is not None:
         raise UsageError("both --input and --log were given", "give one of them")
 
@@ -98,7 +106,7 @@ def _answer(settings: Settings, files: FileInputs, asked: ExplainRequest, wishes
 
     size_of(
         [path for path in files.inputs if path != _STDIN]
-    )  # an input that cannot be read is said before anything is built
+    )  # refuse an unreadable input before anything is built
     with make_deduper(settings) as deduper:
         limits = PageLimits(max_record_bytes=settings.max_record_bytes)
         explainer = Explainer(deduper.fingerprinter, deduper.policy, limits, wishes)
@@ -149,15 +157,15 @@ def _show(answer: ExplainAnswer, as_json: bool, diff: bool) -> None:
 
 
 def _complain(answer: ExplainAnswer) -> None:
-    """Raises WrongVerdict where the log does not give a published verdict, else PageUnknown for missing pages."""
+    """Raise WrongVerdict if the log does not give a published verdict, else PageUnknown for missing pages."""
     wrong = [explanation.id for explanation in answer.explanations if explanation.agrees is False]
     if wrong:
         raise WrongVerdict(
             f"the log does not give the verdict that was published for {', '.join(wrong)}",
-            "this breaks a rule of the design: keep the log, and report both verdicts",
+            "keep the log, and report both verdicts: this must never happen",
         )
     if len(answer.unknown) == 1:
         raise answer.unknown[0]
     if answer.unknown:
         each = "; ".join(f"{error.what} ({error.todo})" for error in answer.unknown)
-        raise PageUnknown(each, "the others are explained above" if answer.explanations else "nothing is explained")
+        raise PageUnknown(each, "see above for the other pages" if answer.explanations else "check the IDs")

@@ -31,13 +31,13 @@ from simstream.tools.explain.reasons import rejection
 
 _SPACE = re.compile(r"\s+")
 MAX_COLUMNS = 10_000
-"""Nothing is wrapped in a pipe: whoever reads it there looks for lines."""
+"""Nothing is wrapped in a pipe: a program there reads whole lines."""
 PASSAGES = 30
-"""Places that differ that are printed."""
+"""At most so many differences are printed."""
 
 
 def printed(explanation: Explanation, first: bool, diff: bool) -> None:
-    """Print it to stdout: in colours and as wide as the window on a terminal, else without a limit."""
+    """Print it to stdout. A terminal gets colours and lines as wide as the window, a pipe whole lines."""
     terminal = sys.stdout.isatty()
     console = Console(highlight=False, width=None if terminal else MAX_COLUMNS)
     verdict = msgspec.json.decode(explanation.verdict, type=Verdict)
@@ -51,7 +51,7 @@ def printed(explanation: Explanation, first: bool, diff: bool) -> None:
         if explanation.difference is not None:
             _difference(console, explanation.difference, explanation)
         elif diff:
-            console.print(Text("\nText: there is no page to set it beside."))
+            console.print(Text("\nText: there is no page to compare it with."))
     for line in captured.get().splitlines():
         click.echo(line.rstrip())
 
@@ -64,7 +64,7 @@ def _head(console: Console, explanation: Explanation, verdict: Verdict) -> None:
     if explanation.detail:
         console.print(Text(f"What was found: {printable(explanation.detail)}."))
     if explanation.agrees is False and explanation.published is not None:
-        console.print(Text("THE PUBLISHED VERDICT IS ANOTHER ONE than the log gives now:", "bold red"))
+        console.print(Text("THE PUBLISHED VERDICT DIFFERS from the verdict that the log gives now:", "bold red"))
         console.print(Text(f"  published  {bytes(explanation.published).decode()}"))
         console.print(Text(f"  from log   {bytes(explanation.verdict).decode()}"))
 
@@ -126,7 +126,7 @@ def _time(ms: int) -> str:
 
 def _words(console: Console, explanation: Explanation) -> None:
     if explanation.text_missing:
-        console.print(Text(f"\nWords are not known: {printable(explanation.text_missing)}.", "yellow"))
+        console.print(Text(f"\nThe words are not known: {printable(explanation.text_missing)}.", "yellow"))
         return
     if not explanation.words:
         return
@@ -215,7 +215,7 @@ def _coloured(passage: TextPassage, pieces: tuple[TextPiece, ...], style: str) -
 
 
 def _plain(passage: TextPassage, pieces: tuple[TextPiece, ...]) -> str:
-    """One line; what only one page has stands in brackets."""
+    """Return one line; text that only one page has stands in brackets."""
     parts = []
     for piece in pieces:
         text = _line(piece.text)
@@ -225,5 +225,5 @@ def _plain(passage: TextPassage, pieces: tuple[TextPiece, ...]) -> str:
 
 
 def _line(text: str) -> str:
-    """The text on one line, each run of space as one."""
+    """Return the text on one line, each run of space as one space."""
     return printable(_SPACE.sub(" ", text))

@@ -1,4 +1,4 @@
-"""`simstream feed`: pages from files into the topic `pages`."""
+"""`simstream feed`: send pages from files to the topic `pages`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from simstream.cli.repeated_names import MAX_WATCHED_NAMES, report_merged
 
 @click.command("feed")
 @click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")
-@click.option("--resume", metavar="FILE", help="Keep in FILE how far it has come, and go on from there.")
+@click.option("--resume", metavar="FILE", help="Keep the position in FILE, and go on from there.")
 @field_options
 @log_options
 @settings_options
@@ -29,12 +29,12 @@ def command(
     config: str | None,
     **flags: Any,
 ) -> int:
-    """Send the pages of INPUT... to the topic `pages`, each under its id as key.
+    """Send the pages of INPUT... to the topic `pages`. A page's key is its id.
 
-    A record that the topic does not admit is reported, and the others are sent; the exit code is then 1.
+    Reports a record that the topic refuses, sends all others, and then ends with 1.
 
-    With --resume FILE a second run over the same inputs sends what the first one had not sent when it was stopped,
-    however that was, and afterwards what has been added at their end. Every page arrives; a few may arrive twice.
+    With --resume FILE, a second run over the same inputs goes on where the first stopped, also after a kill. Then
+    it sends what was added at their end. Every page arrives; a few may arrive twice.
     """
     settings = settle(config, **flags)
     from simstream.log.base import PAGES
@@ -54,10 +54,10 @@ def command(
         position = None
         if resume is not None:
             refuse_input(resume, [file.path for file in files_of(inputs)])
-            signal.signal(signal.SIGTERM, signal.default_int_handler)  # saves as Ctrl-C does
+            signal.signal(signal.SIGTERM, signal.default_int_handler)  # SIGTERM saves the position, as Ctrl-C does
             position = stack.enter_context(FeedPosition(Path(resume), log.topic(PAGES)))
             if position.before:
-                say(f"{position.before:,} pages were fed before and are passed over")
+                say(f"{position.before:,} pages were sent before and are skipped")
         report = feed(log, records, settings.max_record_bytes, refused=say, position=position)
     say(f"{report.sent:,} pages sent to {report.topic}")
     report_merged(names)

@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 USAGE: Final = """\
 Usage: simstream find-all --blocks BLOCKS --distance DISTANCE --input INPUT --output OUTPUT
 
-Read fingerprints, one decimal number a line; write every pair of them that differs in at most DISTANCE bits, one
-JSON array a line, in order. Each fingerprint counts once.
+Read fingerprints, one decimal number a line. Write every pair that differs in at most DISTANCE bits, one JSON array
+a line, in ascending order. Each fingerprint counts once.
 """
 
 
 @as_command("find-all")
 def command(arguments: tuple[str, ...]) -> int:
-    """Every pair of fingerprints that are near one another."""
+    """Write every pair of fingerprints that are near each other."""
     return find(arguments, USAGE, "finding pairs", _lines)
 
 

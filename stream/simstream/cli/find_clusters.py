@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 USAGE: Final = """\
 Usage: simstream find-clusters --blocks BLOCKS --distance DISTANCE --input INPUT --output OUTPUT
 
-Read fingerprints, one decimal number a line; write what is connected by pairs that differ in at most DISTANCE
-bits: the members of each cluster of two and more as one JSON array a line, in order. Each fingerprint counts once.
+Read fingerprints, one decimal number a line. Pairs that differ in at most DISTANCE bits connect them to clusters.
+Write each cluster of two or more as one JSON array a line, in ascending order. Each fingerprint counts once.
 """
 
 
 @as_command("find-clusters")
 def command(arguments: tuple[str, ...]) -> int:
-    """Every cluster of fingerprints that near pairs connect."""
+    """Write every cluster of fingerprints that near pairs connect."""
     return find(arguments, USAGE, "finding clusters", _lines)
 
 

@@ -19,27 +19,46 @@ if TYPE_CHECKING:
     from simstream.tools.find.near import Nearest
 
 _LINES: Final = 1 << 16
-"""Lines that are written at a time."""
+"""The number of lines in one write."""
 
 
 @click.command("find-near")
-@click.option("-n", "--near", "queries", metavar="FILE", required=True, help="The queries, held in memory.")
 @click.option(
-    "-i", "--input", "corpus", metavar="FILE", required=True, help="The corpus, of any length; - is stdin."
+    "-n",
+    "--near",
+    "queries",
+    metavar="FILE",
+    required=True,
+    help="Read the queries from FILE; they stay in memory.",
 )
 @click.option(
-    "-d", "--distance", metavar="K", type=click.IntRange(0, 64), required=True, help="Bits that may differ."
+    "-i",
+    "--input",
+    "corpus",
+    metavar="FILE",
+    required=True,
+    help="Read the corpus from FILE, of any length; - is stdin.",
 )
-@click.option("-o", "--output", metavar="FILE", default="-", help="Where the JSON lines go (default: stdout).")
+@click.option(
+    "-d",
+    "--distance",
+    metavar="K",
+    type=click.IntRange(0, 64),
+    required=True,
+    help="Greatest number of bits that differ.",
+)
+@click.option("-o", "--output", metavar="FILE", default="-", help="Write the JSON lines to FILE (default: stdout).")
 def command(queries: str, corpus: str, distance: int, output: str) -> None:
-    """Which fingerprints of one list, the queries, have a match in another, the corpus.
+    """Find the fingerprints of one list, the queries, that have a match in another, the corpus.
 
-    Both lists have one decimal number a line. Writes for each query that differs from one of the corpus in at most
-    K bits a line [QUERY, NEAREST, DISTANCE], in order of the queries, each once. The queries are held in memory,
-    with tables over them; the corpus is read once, past them.
+    Both lists have one decimal number a line. Writes a line [QUERY, NEAREST, DISTANCE] for each query that differs
+    from a fingerprint of the corpus in at most K bits. Lines are in ascending order, one a query. Keeps the queries
+    and their tables in memory, and reads the corpus once.
     """
     if queries == corpus:
-        raise UsageError("the queries are the corpus", "use `simstream find-all` for pairs within one list")
+        raise UsageError(
+            f"--near and --input both name {queries}", "use `simstream find-all` for pairs within one list"
+        )
     _check(output, [queries, corpus])
     from simstream.tools.find.lists import read_fingerprints, read_parts
     from simstream.tools.find.near import nearest
@@ -56,11 +75,11 @@ def command(queries: str, corpus: str, distance: int, output: str) -> None:
             out.write(part)
             matched += number
         out.flush()
-    say(f"{matched:,} of them have a match among {found.compared:,} fingerprints")
+    say(f"{matched:,} queries have a match among {found.compared:,} fingerprints")
 
 
 def _check(output: str, inputs: Sequence[str]) -> None:
-    """Raise UsageError where the output cannot be written, before anything is compared."""
+    """Raise UsageError if the output cannot be written, before anything is compared."""
     if output == "-":
         return
     refuse_input(output, inputs)
@@ -69,7 +88,7 @@ def _check(output: str, inputs: Sequence[str]) -> None:
 
 
 def _lines(column: U64, found: Nearest) -> Iterator[tuple[int, bytes]]:
-    """The output in parts, and how many lines each has."""
+    """Return the output in parts, with the number of lines of each part."""
     import numpy as np
 
     from simstream.tools.find.near import NO_MATCH

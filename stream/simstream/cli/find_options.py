@@ -21,27 +21,27 @@ if TYPE_CHECKING:
 
 OPTIONS: Final = ("input", "output", "blocks", "distance", "help")
 BAD_OPTION, NO_BLOCKS, NO_DISTANCE, NO_INPUT, NO_OUTPUT, FEW_BLOCKS, UNREADABLE, UNWRITABLE = range(1, 9)
-"""The exit codes; a line that is no number, and more than 64 blocks, end with 1, too."""
+"""The exit codes. A line that is not a number ends with 1, and so do more than 64 blocks."""
 MAX_BLOCKS: Final = 64
 USAGE: Final = """\
-  -b, --blocks BLOCKS        More than DISTANCE, at most 64; changes no result
+  -b, --blocks BLOCKS        More than DISTANCE, at most 64; does not change the result
   -d, --distance DISTANCE    Greatest number of bits that differ
   -i, --input INPUT          A file, or - for stdin
   -o, --output OUTPUT        A file, or - for stdout
-  -h, --help                 This page
+  -h, --help                 Show this page
 
 Exit codes: 1 bad option or line, 2 no blocks, 3 no distance, 4 no input, 5 no output, 6 blocks not more than
 distance, 7 input cannot be read, 8 output cannot be written."""
-"""What both commands say of their options, behind what each is for."""
+"""The options' help of both commands."""
 _UNSIGNED: Final = re.compile(r"\s*\+?([0-9]+)")
 
 Lines = Callable[["U64", int, Callable[[int], None]], Iterable[bytes]]
-"""Makes the output of a distinct ascending column, a distance, and what hears of the progress."""
+"""Makes the output from a distinct ascending column and a distance; the third argument hears of the progress."""
 
 
 @dataclass(slots=True)
 class FindRequest:
-    """What a command line asks for."""
+    """The options of a command line."""
 
     input: str = ""
     output: str = ""
@@ -51,7 +51,7 @@ class FindRequest:
 
 
 class FindCommand(click.Command):
-    """Hands its arguments on as they are: these two commands read them as GNU getopt does."""
+    """Passes its arguments on unchanged: these two commands read them as GNU getopt does."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         ctx.params = {"arguments": tuple(args)}
@@ -59,10 +59,10 @@ class FindCommand(click.Command):
 
 
 def parse(arguments: Sequence[str]) -> FindRequest:
-    """The options of a command line, the last of each kind; other arguments are passed over.
+    """Return the options of a command line, the last of each kind. Other arguments are ignored.
 
-    As with getopt, `--bl 5`, `--blocks=5`, `-b5` and `-b 5` are one. Raises ValueError for an option that is
-    unknown or lacks its value; what comes after --help is not looked at.
+    As with getopt, `--bl 5`, `--blocks=5`, `-b5` and `-b 5` are the same. Raises ValueError for an option that is
+    unknown or has no value. Arguments after --help are ignored.
     """
     wish = FindRequest()
     for name, value in _options(arguments):
@@ -78,7 +78,7 @@ def parse(arguments: Sequence[str]) -> FindRequest:
 
 
 def refusal(wish: FindRequest) -> tuple[int, str] | None:
-    """The exit code for a wish that cannot be met, and why; None where it can."""
+    """Return the exit code and the reason if the request is invalid, else None."""
     if wish.blocks == 0:
         return NO_BLOCKS, "--blocks must be given, and more than 0"
     if wish.distance == 0:
@@ -95,7 +95,7 @@ def refusal(wish: FindRequest) -> tuple[int, str] | None:
 
 
 def find(arguments: Sequence[str], usage: str, title: str, lines: Lines) -> int:
-    """Run one of the two commands, of which `usage` says what it is for; returns its exit code."""
+    """Run one of the two commands and return its exit code. `usage`: the first part of its help."""
     try:
         wish = parse(arguments)
     except ValueError as error:
@@ -140,7 +140,7 @@ def _column(handle: IO[bytes], name: str) -> U64:
 
 
 def opened(name: str) -> AbstractContextManager[IO[bytes]]:
-    """Return a file to read, unpacked by its ending, or stdin for `-`. Raises OSError."""
+    """Return a file to read, unpacked according to its ending, or stdin for `-`. Raises OSError."""
     if name == "-":
         return nullcontext(sys.stdin.buffer)
     if os.path.isdir(name):
@@ -201,5 +201,5 @@ def _fail(code: int, why: str) -> int:
 
 
 def as_command(name: str, **options: Any) -> Callable[[Callable[..., Any]], click.Command]:
-    """`click.command` for one of the two."""
+    """Return `click.command` for one of the two."""
     return click.command(name, cls=FindCommand, add_help_option=False, **options)

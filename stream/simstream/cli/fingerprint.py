@@ -14,8 +14,12 @@ from simstream.terminal import printable
 
 @click.command("fingerprint")
 @click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")
-@click.option("--bits", is_flag=True, help="64 characters 0 and 1 instead of 16 hex digits.")
-@click.option("--decimal", is_flag=True, help="Decimal numbers, as find-all reads them; nothing for other pages.")
+@click.option("--bits", is_flag=True, help="Print 64 characters 0 and 1 instead of 16 hex digits.")
+@click.option(
+    "--decimal",
+    is_flag=True,
+    help="Print decimal numbers, as find-all reads them; skip pages without a fingerprint.",
+)
 @field_options
 @recipe_option
 def command(
@@ -27,9 +31,9 @@ def command(
     config: str | None,
     **flags: Any,
 ) -> None:
-    """HEX<TAB>ID for each page of INPUT...; hyphens where there is nothing to compare."""
+    """Print HEX<TAB>ID for each page of INPUT...; hyphens stand for a page without a fingerprint."""
     if bits and decimal:
-        raise UsageError("--bits and --decimal are two ways to write one number", "give one of them")
+        raise UsageError("both --bits and --decimal were given", "give one of them")
     settings = settle(config, **flags)
     from simstream.deduper import batches
     from simstream.model import PageKind

@@ -18,35 +18,35 @@ from simstream.errors import SimstreamError
 from simstream.terminal import printable
 
 COMMANDS = {
-    "demo": "The whole service on a local log, over bundled pages or yours.",
-    "dedup": "One verdict for each page of files, without a broker.",
-    "serve": "The service: fingerprint pages, judge them, publish verdicts.",
-    "topics": "Make the topics that the service needs.",
-    "feed": "Send pages from files into the topic `pages`.",
+    "demo": "Run the whole service on a local log, over bundled pages or yours.",
+    "dedup": "Write one verdict for each page of files, without a broker.",
+    "serve": "Run the service: fingerprint pages, judge them, publish verdicts.",
+    "topics": "Create the topics that the service needs.",
+    "feed": "Send pages from files to the topic `pages`.",
     "verdicts": "Show verdicts as a table or as JSON lines.",
-    "news": "A page of stories, one card a cluster, that updates live.",
-    "explain": "Why a page got its verdict: words, candidates, rules, texts.",
+    "news": "Show stories on a web page that updates live, one card a cluster.",
+    "explain": "Explain a page's verdict: words, candidates, rules, texts.",
     "fingerprint": "Print each page's fingerprint.",
-    "tokens": "Show how text is cut into tokens, or words and their weights.",
-    "find-all": "All near pairs of a list of fingerprints, as simhash-cpp does it.",
-    "find-clusters": "All clusters of a list of fingerprints, likewise.",
-    "find-near": "Which fingerprints of one list have a match in another, of any length.",
-    "plan": "Table designs for a size, a distance and a memory, with their cost.",
-    "evaluate": "What recipes find and what they confuse, with pictures.",
-    "train-idf": "Make an IDF table, the words' weights, from your own pages.",
-    "match": "Which live pages a text matches, asked of a running service.",
-    "spark": "Matches and clusters of a large collection, on a Spark cluster or all cores.",
-    "status": "Which role waits for what, and what needs a person.",
-    "state": "What a state folder holds, and whether it is whole.",
-    "source": "Mend a gap between the source and the log.",
+    "tokens": "Show how a text is cut into tokens, or its words with weights.",
+    "find-all": "Find all near pairs of a list of fingerprints, as simhash-cpp does.",
+    "find-clusters": "Find all clusters of a list of fingerprints, as simhash-cpp does.",
+    "find-near": "Find the fingerprints of one list that have a match in another.",
+    "plan": "Show table designs for a size, a distance and a memory, with costs.",
+    "evaluate": "Measure what recipes find and what they confuse, with pictures.",
+    "train-idf": "Make an IDF table, which weighs words, from your own pages.",
+    "match": "Ask a running service which live pages a text matches.",
+    "spark": "Match and cluster a large collection, on a Spark cluster or all cores.",
+    "status": "Show which role waits for what, and what needs a person.",
+    "state": "Show, verify or upgrade a state folder.",
+    "source": "Close a gap between the source and the log.",
     "dead-letters": "Show pages that could not be read, and send them again.",
-    "replay": "The log judged again under another policy, and what that changes.",
+    "replay": "Judge the log again under another policy, and show what changes.",
     "config": "Show every setting and where its value came from.",
 }
 
 
 class Commands(click.Group):
-    """A group whose commands live one in a file and are imported when they are called."""
+    """A group that imports a command's file when the command is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -67,17 +67,17 @@ class Commands(click.Group):
 def main() -> None:
     """Tell near-duplicate web pages apart from new ones: one verdict a page.
 
-    Any command takes --debug, for a traceback where something fails.
+    Every command takes --debug, which prints the traceback of an error.
     """
 
 
 def run() -> None:
-    """What the command `simstream` calls: exit codes 0 done, 1 failed, 2 wrong usage, 130 interrupted."""
+    """Run the command `simstream`. Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted."""
     sys.exit(invoke(sys.argv[1:]))
 
 
 def invoke(arguments: list[str]) -> int:
-    """Run one command line and return its exit code; an error is one line on stderr."""
+    """Run one command line and return its exit code. An error is one line on stderr."""
     debug = "--debug" in arguments
     arguments = [argument for argument in arguments if argument != "--debug"]
     try:
@@ -92,13 +92,16 @@ def invoke(arguments: list[str]) -> int:
     except (KeyboardInterrupt, click.Abort):
         return _fail("interrupted", "", 130, debug=False)
     except BrokenPipeError:
-        # The reader of our output went away, as `head` does: nothing to report, nowhere to write.
+        # The reader of our output went away, as `head` does: there is nothing to report.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + signal.SIGPIPE
     except OSError as error:
         place = f" ({error.filename})" if error.filename else ""
         return _fail(
-            f"the system refused: {error.strerror or error}{place}", "make room, or check the permissions", 1, debug
+            f"the system refused: {error.strerror or error}{place}",
+            "free space, or check the permissions",
+            1,
+            debug,
         )
     except Exception as error:  # noqa: BLE001  # the last line of defence: no traceback unless asked for
         return _fail(

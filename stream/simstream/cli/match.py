@@ -1,4 +1,4 @@
-"""`simstream match`: which live pages a text matches, asked of a running `query` role."""
+"""`simstream match`: ask a running role `query` which live pages a text matches."""
 
 from __future__ import annotations
 
@@ -24,17 +24,26 @@ TIMEOUT_S = 60.0
 
 @click.command("match")
 @click.argument("text", required=False)
-@click.option("-i", "--input", "source", metavar="INPUT", help="Pages instead of a text: JSONL, HTML, a folder.")
-@click.option("--api", metavar="URL", help="The query role's API (default: as --query-host and --query-port say).")
-@click.option("--limit", type=click.IntRange(1, 1000), default=10, show_default=True, help="Matches a text.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a page.")
-@click.option("--config", metavar="FILE", help="Settings file (default: simstream.toml, if it is there).")
+@click.option(
+    "-i", "--input", "source", metavar="INPUT", help="Take pages instead of a text: JSONL, HTML, a folder."
+)
+@click.option(
+    "--api",
+    metavar="URL",
+    help="Address of the role query (default: http://QUERY_HOST:QUERY_PORT of the settings).",
+)
+@click.option(
+    "--limit", type=click.IntRange(1, 1000), default=10, show_default=True, help="Show at most N matches a page."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object a page.")
+@click.option("--config", metavar="FILE", help="Read settings from FILE (default: simstream.toml, if it exists).")
 def command(
     text: str | None, source: str | None, api: str | None, limit: int, as_json: bool, config: str | None
 ) -> None:
-    """The live pages that TEXT, or each page of INPUT, matches, the closest first. Nothing is added.
+    """Show the live pages that TEXT, or each page of INPUT, matches, the closest first.
 
-    Asks a service that runs with `serve --roles query`. Without TEXT and -i the text is read from stdin.
+    Asks a service that runs with `serve --roles query`, and adds no page to it. Without TEXT and -i, reads the text
+    from stdin.
     """
     if text is not None and source is not None:
         raise UsageError("both a text and --input were given", "give one of them")
@@ -66,7 +75,8 @@ def _ask(url: str, pages: list[dict[str, str]], limit: int) -> list[dict[str, An
     except (OSError, ValueError, KeyError) as error:
         reason = getattr(error, "reason", error)
         raise SimstreamError(
-            f"{url} does not answer ({reason})", "start `simstream serve --roles query`, or name it with --api"
+            f"{url} does not answer ({reason})",
+            "start `simstream serve --roles query`, or give its address with --api",
         ) from error
 
 
@@ -74,7 +84,7 @@ def _detail(body: bytes) -> str:
     try:
         return str(msgspec.json.decode(body)["detail"])[:500]
     except (msgspec.MsgspecError, KeyError, TypeError):
-        return "is this a query role's address?"
+        return "check that --api names a role `query`"
 
 
 def _show(batch: list[PageQuestion], results: list[dict[str, Any]], as_json: bool) -> None:

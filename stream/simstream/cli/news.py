@@ -1,4 +1,4 @@
-"""`simstream news`: the news feed, as JSON and as a web page that updates live."""
+"""`simstream news`: serve the news feed as JSON and as a web page that updates live."""
 
 from __future__ import annotations
 
@@ -14,37 +14,37 @@ from simstream.settings import Settings, resolve
 from simstream.telemetry.logging import log_to_stderr
 
 PORT = 8300
-"""Where the page is unless a port is set: the default of `http_port` is for `serve`, which may run beside it."""
+"""The page's port by default. The default of `http_port` is for `serve`, which may run beside it."""
 
 
 @click.command("news")
-@click.option("--http-host", metavar="HOST", help="Where the page listens (default: 127.0.0.1).")
+@click.option("--http-host", metavar="HOST", help="Address on which the page listens (default: 127.0.0.1).")
 @click.option("--http-port", metavar="PORT", help=f"Port of the page (default: {PORT}).")
 @caller_options
-@click.option("--window", metavar="72h", help="Stories stay so long, by stream time (default: 72h).")
+@click.option("--window", metavar="72h", help="Show stories for so long, by stream time (default: 72h).")
 @log_options
-@click.option("--config", metavar="FILE", help="Settings file (default: simstream.toml, if it is there).")
+@click.option("--config", metavar="FILE", help="Read settings from FILE (default: simstream.toml, if it exists).")
 def command(config: str | None, **flags: Any) -> None:
-    """Follow verdicts and pages, and show a card for each story: JSON and a web page, until Ctrl-C.
+    """Follow verdicts and pages, and serve a card for each story as JSON and as a web page, until Ctrl-C.
 
-    One process a log; what it knows is kept in a topic of its own, so a restart goes on from there.
+    Run one process a log. It keeps its state in a topic of its own, so a restart goes on from there.
     """
     refuse_misspelt_variables()
     settings = _settle(config, flags)
     if not settings.log.startswith("kafka://"):
         raise UsageError(
-            f"the news feed follows a Kafka log, and --log is {settings.log}", "name one: --log kafka://HOST:PORT"
+            f"the news feed needs a Kafka log, and --log is {settings.log}", "give --log kafka://HOST:PORT"
         )
     try:
         from simstream.feeds.run import run
     except ModuleNotFoundError as error:
         raise Unavailable(
-            f"the news feed needs {error.name}, which is not installed", "pip install 'simstream[feed]'"
+            f"the news feed needs {error.name}, which is not installed", "run pip install 'simstream[feed]'"
         ) from None
     log_to_stderr(settings.log_format, logging.INFO)
     for noisy in ("faust", "mode", "aiokafka", "kafka"):
         logging.getLogger(noisy).setLevel(logging.ERROR)
-    # Faust guesses from pauses that a stream hangs. The feed's own condition says what it waits for.
+    # Faust takes a pause for a stream that hangs. The feed's own condition says what it waits for.
     logging.getLogger("faust.transport.drivers.aiokafka").setLevel(logging.CRITICAL)
     with open_log(settings, patience=settings.give_up_s) as log:
         run(settings, log)

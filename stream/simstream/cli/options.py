@@ -19,10 +19,12 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 RECIPE_METAVAR: Final = "NAME|FILE.toml"
-RECIPE_HELP: Final = "From bytes to fingerprint: default, google2007, fnv1-tf, shingles, or a file."
+RECIPE_HELP: Final = "Make fingerprints by this recipe: default, google2007, fnv1-tf, shingles, or a file."
 
 _CONFIG = [
-    click.option("--config", metavar="FILE", help="Settings file (default: simstream.toml, if it is there).")
+    click.option(
+        "--config", metavar="FILE", help="Read settings from FILE (default: simstream.toml, if it exists)."
+    )
 ]
 _JUDGING = [
     click.option(
@@ -33,26 +35,34 @@ _JUDGING = [
     click.option("--distance", metavar="K", help="Greatest Hamming distance of a match."),
     click.option("--similarity", metavar="S", help="Least similarity that the sketch must confirm, 0 to 1."),
     click.option("--window", metavar="72h", help="Forget pages older than this, by stream time."),
-    click.option("--link", metavar="any|canonical", help="What clusters are tied by."),
+    click.option(
+        "--link",
+        metavar="any|canonical",
+        help="Tie clusters by any match (default), or only by matches with canonical pages.",
+    ),
 ]
 _FIELDS = [
-    click.option("--text-field", metavar="NAME", help="Field or column that has the text (default: text)."),
-    click.option("--id-field", metavar="NAME", help="Field or column that has the id (default: id)."),
+    click.option("--text-field", metavar="NAME", help="Field or column with the text (default: text)."),
+    click.option("--id-field", metavar="NAME", help="Field or column with the id (default: id)."),
 ]
 _VERSIONS = [
-    click.option("--versions", is_flag=True, help="Take pages of one id for versions of one page; the last counts.")
+    click.option(
+        "--versions", is_flag=True, help="Take pages of one id for versions of one page; the last one counts."
+    )
 ]
 _LOG = [
-    click.option("--log", metavar="ADDRESS", help="kafka://HOST:PORT,… or a directory."),
-    click.option("--prefix", metavar="NAME", help="First part of the topics' names."),
-    click.option("--publish-to", metavar="NAME", help="The same of verdicts and positions, where it is another."),
+    click.option("--log", metavar="ADDRESS", help="Where records live: kafka://HOST:PORT,… or a directory."),
+    click.option("--prefix", metavar="NAME", help="First part of the topics' names (default: simstream)."),
+    click.option(
+        "--publish-to", metavar="NAME", help="First part for verdicts and positions alone (default: --prefix)."
+    ),
 ]
 
 _CALLERS = [
     click.option(
-        "--allowed-hosts", metavar="NAME,…", help="Host names that the port answers to, beside localhost."
+        "--allowed-hosts", metavar="NAME,…", help="Answer requests to these host names, too, not only to localhost."
     ),
-    click.option("--token-file", metavar="FILE", help="A file with the token that callers must send."),
+    click.option("--token-file", metavar="FILE", help="Require the token in FILE from callers."),
 ]
 
 
@@ -98,12 +108,12 @@ def caller_options(function: F) -> F:
 
 
 def settle(config: str | None, **flags: Any) -> Settings:
-    """The settings of one command; raises SettingsError."""
+    """Return the settings of one command. Raises SettingsError."""
     return resolve(flags, file=config).settings
 
 
 def settle_on_all_cores(config: str | None, **flags: Any) -> Settings:
-    """As `settle`, but threads and extraction processes are as many as cores where nobody says how many."""
+    """Return the settings of one command; by default threads and extraction processes are one for each core."""
     origin = resolve(flags, file=config).origin
     unsaid = [name for name in ("threads", "extract.workers") if origin[name] == "default"]
     return resolve({**flags, **dict.fromkeys(unsaid, cores())}, file=config).settings
@@ -117,7 +127,7 @@ def make_fingerprinter(
 ) -> Fingerprinter:
     """Return a fingerprinter under the recipe of the settings. Raises SettingsError.
 
-    `workers`: extraction processes, if not as many as the settings say.
+    `workers`: the number of extraction processes (default: as the settings say).
     """
     from simstream.text.fingerprinter import Fingerprinter
     from simstream.text.recipe_file import load_recipe
@@ -149,7 +159,7 @@ def policy_of(settings: Settings, recipe: Recipe, recipe_id: str) -> Policy:
 
 
 def make_deduper(settings: Settings) -> Deduper:
-    """A judge in this process, under the recipe and the policy of the settings; raises SettingsError."""
+    """Return a Deduper under the recipe and the policy of the settings. Raises SettingsError."""
     from simstream.cli.progress import say
     from simstream.deduper import Deduper
 
@@ -169,7 +179,7 @@ def make_deduper(settings: Settings) -> Deduper:
 
 
 def open_log(settings: Settings, patience: float = 15.0) -> Log:
-    """The log that the settings name; an unreachable broker is waited for `patience` seconds."""
+    """Return the log that the settings name. Waits up to `patience` seconds for a broker."""
     from simstream.log import open_log as open_address
     from simstream.log.base import LogOptions
 

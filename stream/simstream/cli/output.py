@@ -15,7 +15,7 @@ from simstream.errors import InputError, OutputError, UsageError
 
 _BUFFER_BYTES = 1 << 18
 _GZIP_LEVEL = 6
-"""The level of the tool gzip. The libraries for .xz and .zst have the levels of their tools already."""
+"""The level of the tool gzip. The defaults for .xz and .zst are already those of their tools."""
 
 
 class _Writable(Protocol):
@@ -25,7 +25,7 @@ class _Writable(Protocol):
 
 
 class _CheckedWriter(io.RawIOBase):
-    """Writes to a handle. Raises OutputError, which names the file, where the system refuses a write."""
+    """Writes to a handle. Raises OutputError, which names the file, if the system refuses a write."""
 
     def __init__(self, handle: _Writable, path: str) -> None:
         self._handle, self._path = handle, path
@@ -42,18 +42,18 @@ class _CheckedWriter(io.RawIOBase):
             raise
         except OSError as error:
             shown = "stdout" if self._path == "-" else self._path
-            what = f"{shown} cannot be written on ({error.strerror})"
-            raise OutputError(what, "make room, or name another place") from error
+            what = f"writing to {shown} failed ({error.strerror})"
+            raise OutputError(what, "free space there, or name another file") from error
 
 
 @contextmanager
 def written(path: str, inputs: Sequence[str]) -> Iterator[BinaryIO]:
-    """Return a file to write to that becomes `path` at the end.
+    """Return a file to write to; it becomes `path` at the end.
 
-    `-` is stdout; devices and pipes are written directly. The file is compressed if the name ends in .gz, .xz or
+    `-` is stdout. Devices and pipes are written directly. The file is compressed if its name ends in .gz, .xz or
     .zst. After an InputError the file keeps what was written; after any other error `path` is unchanged.
-    Raises UsageError where `path` cannot be written or is one of the inputs, and OutputError where the system
-    accepts no more bytes.
+    Raises UsageError if `path` cannot be written or is one of the inputs, and OutputError if the system accepts
+    no more bytes.
     """
     if path == "-":
         with io.BufferedWriter(_CheckedWriter(sys.stdout.buffer, path)) as out:
@@ -80,25 +80,25 @@ def written(path: str, inputs: Sequence[str]) -> Iterator[BinaryIO]:
 
 
 def refuse_input(path: str, inputs: Sequence[str]) -> None:
-    """Raise UsageError where an output would be written over one of the inputs; of a folder name its files."""
+    """Raise UsageError if the output is one of the inputs. Give the files of a folder, not its name."""
     for place in {path, _beside(path)}:
         if os.path.exists(place) and any(os.path.exists(name) and os.path.samefile(name, place) for name in inputs):
             raise UsageError(f"{path} is an input, too", "name another file with -o")
 
 
 def places_of(path: str) -> set[str]:
-    """Return the real paths of all files that `written` writes for an output."""
+    """Return the real paths of all files that `written` makes for an output."""
     return {path} if path == "-" else {os.path.realpath(path), os.path.realpath(_beside(path))}
 
 
 def _beside(path: str) -> str:
-    """Return where an output is written until it is whole; a device or pipe has no such place."""
+    """Return the path of an output until it is whole. A device or pipe keeps its own path."""
     return path if os.path.exists(path) and not os.path.isfile(path) else f"{path}.part"
 
 
 @contextmanager
 def _packed(handle: BinaryIO, path: str) -> Iterator[BinaryIO]:
-    """Return a file whose bytes reach `handle` compressed, by the ending of `path`."""
+    """Return a file that compresses its bytes into `handle`, as the ending of `path` says."""
     with ExitStack() as stack:
         plain = stack.enter_context(io.BufferedWriter(_CheckedWriter(handle, path), _BUFFER_BYTES))
         out: AbstractContextManager[object] = nullcontext(plain)

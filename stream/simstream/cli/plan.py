@@ -1,4 +1,4 @@
-"""`simstream plan`: table designs for a size, a distance and a memory, with the expected cost of each."""
+"""`simstream plan`: show table designs for a size, a distance and a memory, with the expected cost of each."""
 
 from __future__ import annotations
 
@@ -22,17 +22,19 @@ _UNITS: Final = ((1 << 40, "TB"), (1 << 30, "GB"), (1 << 20, "MB"), (1 << 10, "K
 
 
 @click.command("plan")
-@click.option("--pages", metavar="N", required=True, help="How many pages are live at once: 250000, 10M, 8G.")
+@click.option("--pages", metavar="N", required=True, help="Pages that are live at once, such as 250000, 10M or 8G.")
 @click.option(
-    "--distance", metavar="K", type=int, help="Greatest Hamming distance (default: the default recipe's)."
+    "--distance", metavar="K", type=int, help="Greatest Hamming distance (default: that of the recipe `default`)."
 )
-@click.option("--memory", metavar="M", help="Memory of the machine, such as 64GB; says which designs fit.")
-@click.option("--json", "as_json", is_flag=True, help="All of it as one JSON object.")
+@click.option(
+    "--memory", metavar="M", help="Memory of the machine, such as 64GB: mark the designs that do not fit."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(pages: str, distance: int | None, memory: str | None, as_json: bool) -> None:
-    """Show what tables over N fingerprints cost at distance K: the scan, the index's own designs, the paper's.
+    """Show what tables over N fingerprints cost at distance K: a scan, the designs of the index and of the paper.
 
-    Costs of a scanned value, a table, a probe and a candidate are measured on this machine, on one core, in about a
-    second; the rest is computed of them, for random fingerprints.
+    Measures the costs of a scanned value, a table, a probe and a candidate on one core of this machine, for about a
+    second. Computes all else from them, for random fingerprints.
     """
     entries = count("--pages", pages)
     memory_bytes = None if memory is None else nbytes("--memory", memory)
@@ -62,12 +64,12 @@ def _print(found: PlanReport) -> None:
     console.print(f"[green]→[/] {_served(found)}")
     speed = found.measured
     if not all(row.fits for row in found.designs):
-        console.print(f"✗ more than {_bytes(found.memory_bytes or 0)} in all")
+        console.print(f"✗ takes more than {_bytes(found.memory_bytes or 0)}")
     sizes = (f"{size.probe_ns:.0f} ns a probe of {_bytes(size.nbytes)} of tables" for size in speed.sizes)
     console.print(f"measured on one core here: {speed.scanned_ns:.2f} ns a value scanned, {', '.join(sizes)}")
-    console.print("computed: all else, for random fingerprints; pages that are alike bring more candidates")
+    console.print("computed: all else, for random fingerprints; similar pages bring more candidates")
     if speed.sizes[-1].nbytes < max(row.table_bytes for row in found.designs):
-        console.print("larger tables are taken to cost as much as the largest measured; they cost more")
+        console.print("larger tables are taken to cost as much as the largest measured table; they cost more")
     for sentence in _warnings(found):
         say(sentence)
 
@@ -101,8 +103,8 @@ def _table(found: PlanReport) -> Table:
 def _served(found: PlanReport) -> str:
     row = found.served
     return (
-        f"`simstream serve` builds {row.name} for a segment of so many; the tables take {_bytes(row.table_bytes)},"
-        f" with sketches, rows and identities {_bytes(row.all_bytes)}"
+        f"`simstream serve` builds {row.name} for a segment of this size; the tables take "
+        f"{_bytes(row.table_bytes)}, with sketches, rows and identities {_bytes(row.all_bytes)}"
     )
 
 
@@ -113,8 +115,8 @@ def _warnings(found: PlanReport) -> list[str]:
     if not found.served.fits:
         best: PlanRow = found.fastest
         said.append(
-            f"the design that the service builds does not fit into {_bytes(found.memory_bytes or 0)}; of those that"
-            f" do, {best.name} is the quickest, with {_time(best.microseconds)} a query"
+            f"the design that the service builds does not fit into {_bytes(found.memory_bytes or 0)};"
+            f" the fastest design that fits is {best.name}, with {_time(best.microseconds)} a query"
         )
     if found.pages > MAX_PAGES:
         said.append(f"one judge numbers at most {MAX_PAGES:,} live pages: divide them among several prefixes")
@@ -122,7 +124,7 @@ def _warnings(found: PlanReport) -> list[str]:
 
 
 def _runs(numbers: tuple[int, ...]) -> str:
-    """Equal neighbours as one: 4 x 16."""
+    """Return the numbers with equal neighbours as one: 4 x 16."""
     runs = [(value, len(list(same))) for value, same in groupby(numbers)]
     return ", ".join(f"{value}" if times == 1 else f"{times} x {value}" for value, times in runs) or "-"
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def say(sentence: str) -> None:
-    """Tell the person who waits, on stderr."""
+    """Print a sentence on stderr, for the person who waits."""
     click.echo("\n".join(map(printable, f"simstream: {sentence}".split("\n"))), err=True)
 
 
@@ -31,9 +31,9 @@ def with_progress(
     transient: bool = False,
     forgiving: bool = False,
 ) -> Iterator[Record]:
-    """The records of all inputs, under a bar on stderr where that is a terminal, which stays unless `transient`.
+    """Yield the records of all inputs, with a bar if stderr is a terminal. The bar stays, unless `transient`.
 
-    What web archives held is said on stderr, unless `transient`; `forgiving`: see `read_pages`.
+    Says on stderr what web archives held, unless `transient`. `forgiving`: see `read_pages`.
     """
     from simstream.sources.read import read_pages, size_of
 
@@ -60,7 +60,7 @@ def with_progress(
 
 @contextmanager
 def counting(title: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
-    """Hears how far the work has come, of `total` where that is known, under a bar on stderr on a terminal."""
+    """Yield a function that hears how much is done. A terminal shows a bar on stderr, up to `total` if known."""
     if not sys.stderr.isatty():
         yield lambda done: None
         return

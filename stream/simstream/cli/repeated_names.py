@@ -13,23 +13,23 @@ if TYPE_CHECKING:
 
 
 MAX_WATCHED_NAMES: Final = 5_000_000
-"""Names that a count of repeated names remembers: about 150 MB."""
+"""The number of names that `PageNames` remembers: about 150 MB."""
 
 
 def separate(records: Iterable[Record], names: PageNames | None) -> Iterable[Record]:
-    """Return the records; different pages of one name get names of their own.
+    """Return the records. Different pages of one name get names of their own.
 
-    With `names` None all records of one name are versions of one page, and keep it.
+    If `names` is None, all records of one name are versions of one page, and keep the name.
     """
     return records if names is None else names.separate(records)
 
 
 def report_merged(names: PageNames) -> None:
-    """Say how many of the pages that went to a service repeat an earlier page's name."""
+    """Say how many of the sent pages repeat an earlier page's name."""
     if names.again:
         say(
-            f"{names.again:,} of them have the id of an earlier page, but come from another input or have another "
-            "text: the service takes pages of one id for versions of one page, and the last counts"
+            f"{names.again:,} of them have the id of an earlier page, but another input or another text: the "
+            "service takes them for new versions of that page"
         )
 
 
@@ -37,6 +37,6 @@ def report_separated(names: PageNames | None) -> None:
     """Say how many pages repeat an earlier page's name."""
     if names is not None and names.again:
         say(
-            f"{names.again:,} pages have the id of an earlier page, but come from another input or have another "
-            "text: they count as other pages, named ID@PLACE; --versions takes them for versions of one page"
+            f"{names.again:,} pages have the id of an earlier page, but another input or another text: they count "
+            "as other pages, named ID@PLACE; add --versions to take them for new versions of that page"
         )

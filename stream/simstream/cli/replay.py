@@ -21,29 +21,40 @@ if TYPE_CHECKING:
 
 EXAMPLES = 3
 POLICY = ("recipe", "distance", "similarity", "window", "link", "config")
-"""Flags that `serve` needs too: without them it would judge under another policy."""
+"""Flags that `serve` must repeat: without them it would judge under another policy."""
 
 
 @click.command("replay")
-@click.option("--to", required=True, metavar="PREFIX", help="First part of the names of the new verdicts' topics.")
-@click.option("--compare", is_flag=True, help="Judge nothing: say how its verdicts differ from those there are.")
-@click.option("--examples", type=click.IntRange(min=0), default=EXAMPLES, show_default=True, metavar="N")
-@click.option("--json", "as_json", is_flag=True, help="The comparison as one JSON object.")
-@click.option("--state", metavar="DIR", help="Where the new judge keeps its state; another folder than the old's.")
+@click.option("--to", required=True, metavar="PREFIX", help="First part of the new topics' names.")
+@click.option(
+    "--compare", is_flag=True, help="Only compare the new verdicts with the published ones; judge nothing."
+)
+@click.option(
+    "--examples",
+    type=click.IntRange(min=0),
+    default=EXAMPLES,
+    show_default=True,
+    metavar="N",
+    help="Show N pages of each kind of difference.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the comparison as one JSON object.")
+@click.option("--state", metavar="DIR", help="Keep the new judge's state in DIR, not in the old judge's folder.")
 @log_options
 @judging_options
 def command(
     to: str, compare: bool, examples: int, as_json: bool, state: str | None, config: str | None, **flags: Any
 ) -> int:
-    """Judge the log again, up to its end, under another policy of the same recipe; fetches and copies nothing.
+    """Judge the log again, up to its end, under another policy of the same recipe. Fetches no page, copies no log.
 
-    Verdicts go to PREFIX.verdicts, in the log's order and with its ordinals, exactly once also across a kill: run
-    it again, and it goes on. The service is not disturbed. To go on live, with the same flags:
+    Publishes to PREFIX.verdicts, in the log's order and with its ordinals. Does not disturb the service. After a
+    kill, run it again: it goes on, and each verdict is published once. To go on live, use the same flags with
     `serve --roles judge --publish-to PREFIX`.
     """
     old = settle(config, **flags)
     if to == (old.publish_to or old.prefix):
-        raise UsageError(f"verdicts are published under {to} already", "give another prefix with --to")
+        raise UsageError(
+            f"the prefix {to} has the verdicts that --to is compared with", "give another prefix with --to"
+        )
     new = settle(config, **flags | {"publish_to": to, "state": state})
     if compare:
         _compare(old, new, examples, as_json)
@@ -69,12 +80,12 @@ def _replay(settings: Settings, policy_flags: Mapping[str, object]) -> int:
             done = replay(log, policy, context, tick)
     click.echo(f"{done.ordinal:,} verdicts in {done.topic}, policy {policy.id}: {done.frame:,} frames judged")
     if done.frame < done.frames:
-        say(f"stopped before the end, {done.frames - done.frame:,} frames to go: run it again to go on")
+        say(f"stopped before the end, {done.frames - done.frame:,} frames to go: run it again to continue")
         return 130
     kept = f" --state {settings.state}" if settings.state else ""
     flags = where(settings.log, settings.prefix, settings.publish_to)
     flags += "".join(f" --{name} {shlex.quote(str(value))}" for name, value in policy_flags.items())
-    say(f"to go on live, with the same policy: simstream serve --roles judge {flags}{kept}")
+    say(f"to continue live under this policy: simstream serve --roles judge {flags}{kept}")
     return 0
 
 
@@ -97,10 +108,10 @@ def _print(comparison: ReplayComparison) -> None:
     click.echo(f"old  {c.old}, policy {c.old_policy}")
     click.echo(f"new  {c.new}, policy {c.new_policy}")
     share = f" ({100 * c.same / c.compared:.2f} %)" if c.compared else ""
-    click.echo(f"{c.compared:,} pages have a verdict under both; of {c.same:,}{share} it is the same")
+    click.echo(f"{c.compared:,} pages have a verdict under both policies; {c.same:,}{share} have the same verdict")
     for number, name in ((c.only_old, c.old), (c.only_new, c.new)):
         if number:
-            click.echo(f"{number:,} pages have one in {name} alone")
+            click.echo(f"{number:,} pages have a verdict only in {name}")
     click.echo(f"\n{'old':<14}  {'new':<14}  {'pages':>12}  {'share':>8}")
     for pair in c.pairs:
         notes = [

@@ -1,4 +1,4 @@
-"""`simstream serve`: the roles of the service in one process."""
+"""`simstream serve`: run roles of the service in one process."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _log = logging.getLogger("simstream")
 ROLES = ("fingerprint", "judge", "query")
 ALL = ROLES[:2]
 SWITCH_S = 0.001
-"""How long a thread may hold the interpreter while another one waits for it. Python's own value is 5 ms."""
+"""How long a thread may hold the interpreter while another thread waits for it. Python's default is 5 ms."""
 
 
 @click.command("serve")
@@ -49,20 +49,20 @@ SWITCH_S = 0.001
     default="all",
     show_default=True,
     metavar="all|fingerprint,judge,query",
-    help="all: fingerprint and judge.",
+    help="Run these roles; all is fingerprint,judge.",
 )
 @click.option("--bytes", "leading", hidden=True)
-@click.option("--http-host", metavar="HOST", help="Where metrics and health listen (default: 127.0.0.1).")
-@click.option("--http-port", metavar="PORT", help="Port of metrics and health (default: 9464; 0 takes a free one).")
-@click.option("--query-host", metavar="HOST", help="Where the role query answers (default: 127.0.0.1).")
-@click.option("--query-port", metavar="PORT", help="Port of the role query (default: 9470; 0 takes a free one).")
+@click.option("--http-host", metavar="HOST", help="Address of metrics and health (default: 127.0.0.1).")
+@click.option("--http-port", metavar="PORT", help="Port of metrics and health (default: 9464; 0: any free port).")
+@click.option("--query-host", metavar="HOST", help="Address of the role query (default: 127.0.0.1).")
+@click.option("--query-port", metavar="PORT", help="Port of the role query (default: 9470; 0: any free port).")
 @caller_options
-@click.option("--threads", metavar="N", help="Threads that fingerprint (default: all cores but one).")
-@click.option("--state", metavar="DIR", help="Where the judge keeps its state (default: in memory alone).")
+@click.option("--threads", metavar="N", help="Fingerprint in N threads (default: one for each core but one).")
+@click.option("--state", metavar="DIR", help="Keep the judge's state in DIR (default: only in memory).")
 @log_options
 @judging_options
 def command(roles: str, leading: str | None, config: str | None, **flags: Any) -> int:
-    """Read pages, judge them, publish one verdict each; ends on SIGTERM or Ctrl-C once all is committed."""
+    """Read pages, judge them, and publish one verdict for each. Commits and ends on SIGTERM or Ctrl-C."""
     chosen = _roles(roles, leading)
     refuse_misspelt_variables()
     settings = settle(config, **flags)
@@ -74,7 +74,7 @@ def command(roles: str, leading: str | None, config: str | None, **flags: Any) -
     except SimstreamError as error:
         if settings.log_format == "text":
             raise
-        _log.error("%s: %s", error.what, error.todo)  # so that the last line, too, is an event
+        _log.error("%s: %s", error.what, error.todo)  # the last line must be a JSON event, too
         return error.exit_code
     return 0
 
@@ -85,7 +85,9 @@ def _roles(roles: str, leading: str | None) -> tuple[str, ...]:
         raise Unavailable("matchers are not part of this version", "use --roles all, fingerprint, judge or query")
     unknown = set(chosen) - set(ROLES)
     if unknown:
-        raise UsageError(f"there is no role {sorted(unknown)[0]!r}", "use all, fingerprint, judge or query")
+        raise UsageError(
+            f"--roles names {sorted(unknown)[0]!r}, which is not a role", "use all, fingerprint, judge or query"
+        )
     return chosen
 
 
@@ -107,7 +109,7 @@ def serve(settings: Settings, chosen: tuple[str, ...], config: str | None = None
         _log.info("metrics and health on http://%s:%d", settings.http_host, http.port)
         with service(log, settings, context, chosen, config=config) as supervisor:
             supervisor.wait()
-    _log.info("ended: what was read is committed, or will be read again")
+    _log.info("ended: all read pages are committed, or will be read again")
 
 
 @contextmanager
@@ -119,7 +121,7 @@ def service(
     beside: Mapping[str, Callable[[], None]] = MappingProxyType({}),
     config: str | None = None,
 ) -> Iterator[Supervisor]:
-    """The roles over a log, started; `beside` are loops that end with them, `config` is the settings file."""
+    """Start the roles over a log. `beside`: loops that end with them. `config`: the settings file."""
     from simstream.deduper import warm_index
     from simstream.roles.fingerprint.role import FingerprintRole
     from simstream.roles.judge.role import JudgeRole
@@ -161,7 +163,7 @@ def service(
 def _queries(
     log: Log, policy: Policy, fingerprinter: Fingerprinter, context: RoleContext, config: str | None
 ) -> Iterator[tuple[Callable[[], None], int]]:
-    """The role `query`, its API being served, and the API's port."""
+    """Serve the API of the role `query`. Returns the role's loop and the API's port."""
     from simstream.roles.query import QueryRole
     from simstream.telemetry.callers import callers_of
 
@@ -170,7 +172,9 @@ def _queries(
         from simstream.queries.sending import VerdictCaller
         from simstream.queries.server import QueryServer
     except ModuleNotFoundError as error:
-        raise Unavailable(f"the role query needs {error.name}", "pip install 'simstream[query]'") from error
+        raise Unavailable(
+            f"the role query needs {error.name}, which is not installed", "run pip install 'simstream[query]'"
+        ) from error
     settings = context.settings
     role = QueryRole(log, policy, fingerprinter, context)
     judge = VerdictCaller(settings.log, settings.prefix, config)

@@ -1,4 +1,4 @@
-"""`simstream source rewind|skip`: mend a gap between the source and the log."""
+"""`simstream source rewind|skip`: close a gap between the source and the log."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from simstream.cli.options import log_options, open_log, settings_options, settl
 
 @click.group("source")
 def command() -> None:
-    """Mend a gap between `pages` and the log, while no fingerprinter runs."""
+    """Close a gap between the topic `pages` and the log, while no fingerprinter runs."""
 
 
-_STATE = click.option("--state", metavar="DIR", help="The judge's state: only what came after it is read.")
+_STATE = click.option("--state", metavar="DIR", help="Folder of the judge's state: read only the log after it.")
 
 
 @command.command("rewind")
@@ -22,13 +22,13 @@ _STATE = click.option("--state", metavar="DIR", help="The judge's state: only wh
 @log_options
 @settings_options
 def rewind(config: str | None, **flags: Any) -> None:
-    """Set the fingerprinters back to where the log ends: missing pages are read again."""
+    """Set the fingerprinters back to the end of the log, to read missing pages again."""
     from simstream.tools.gaps import rewind as set_back
 
     settings = settle(config, **flags)
     with open_log(settings) as log:
         for partition, offset in sorted(set_back(log, settings.state).items()):
-            where = "read again from its beginning" if offset is None else f"reading goes on at offset {offset}"
+            where = "reading starts at its beginning" if offset is None else f"reading goes on at offset {offset}"
             click.echo(f"partition {partition}: {where}")
 
 
@@ -37,7 +37,7 @@ def rewind(config: str | None, **flags: Any) -> None:
 @log_options
 @settings_options
 def skip(config: str | None, **flags: Any) -> None:
-    """Give up pages that retention removed before they were read; they get no verdict."""
+    """Give up the pages that retention removed before they were read. They get no verdict."""
     from simstream.tools.gaps import skip as give_up
 
     settings = settle(config, **flags)
@@ -46,4 +46,4 @@ def skip(config: str | None, **flags: Any) -> None:
     for partition, (start, to) in sorted(lost.items()):
         click.echo(f"partition {partition}: offsets {start} to {to - 1} are given up")
     if not lost:
-        click.echo("nothing is lost: every page that is missing in the log can still be read")
+        click.echo("no page is lost: every page that the log lacks can still be read")

@@ -1,4 +1,4 @@
-"""`simstream spark`: matches and clusters of a large collection, by Spark."""
+"""`simstream spark`: match and cluster a large collection with Spark."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import Any
 import click
 
 from simstream.cli.options import (
+    RECIPE_HELP,
+    RECIPE_METAVAR,
     field_options,
     make_fingerprinter,
     policy_of,
@@ -21,10 +23,14 @@ from simstream.errors import InputError
 @click.command("spark")
 @click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")
 @click.option(
-    "-o", "--output", metavar="FOLDER", required=True, help="Where pages, matches and clusters go, as Parquet."
+    "-o",
+    "--output",
+    metavar="FOLDER",
+    required=True,
+    help="Write pages, matches and clusters to FOLDER as Parquet.",
 )
-@click.option("--master", metavar="URL", help="Spark's master (default: what spark-submit says, else local[*]).")
-@click.option("--recipe", metavar="NAME|FILE.toml", help="From bytes to fingerprint.")
+@click.option("--master", metavar="URL", help="Spark's master (default: that of spark-submit, else local[*]).")
+@click.option("--recipe", metavar=RECIPE_METAVAR, help=RECIPE_HELP)
 @click.option("--distance", metavar="K", help="Greatest Hamming distance of a match.")
 @click.option("--similarity", metavar="S", help="Least similarity that the sketch must confirm, 0 to 1.")
 @versions_option
@@ -40,9 +46,9 @@ def command(
     config: str | None,
     **flags: Any,
 ) -> None:
-    """Compare all pages of INPUT... with one another on the machines of a Spark cluster, or on this one's cores.
+    """Compare all pages of INPUT... with one another, on a Spark cluster or on the cores of this machine.
 
-    Inputs are those of dedup, by paths that all machines can open; a file is a task. See deploy/SPARK.md.
+    INPUT is as for `dedup`. All machines must be able to open the paths. One file is one task. See deploy/SPARK.md.
     """
     settings = settle(config, **flags)
     from simstream.sources.fields import PageFields
@@ -72,4 +78,4 @@ def command(
         f"{found.clusters:,} clusters in {output}"
     )
     if found.troubles:
-        raise InputError("; ".join(found.troubles[:20]), "get it again; all other pages were compared")
+        raise InputError("; ".join(found.troubles[:20]), "get these files again; all other pages were compared")

@@ -25,12 +25,12 @@ _FOLDER = click.argument("folder", metavar="DIR", type=click.Path(path_type=Path
 
 @click.group("state")
 def command() -> None:
-    """Look into the folder that `--state DIR` of the service names, or upgrade the state of an earlier version."""
+    """Look into the folder of `serve --state DIR`, or upgrade the state of an earlier version."""
 
 
 @command.command("inspect")
 @_FOLDER
-@click.option("--json", "as_json", is_flag=True, help="All of it as one JSON object.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def inspect(folder: Path, as_json: bool) -> None:
     """Show what the snapshots in DIR hold: positions, policy, segments, sizes, age."""
     import msgspec
@@ -47,9 +47,9 @@ def inspect(folder: Path, as_json: bool) -> None:
 
 @command.command("verify")
 @_FOLDER
-@click.option("-v", "--verbose", is_flag=True, help="A line for each file.")
+@click.option("-v", "--verbose", is_flag=True, help="Print a line for each file.")
 def verify(folder: Path, verbose: bool) -> None:
-    """Check every checksum, order and count in DIR; name what is damaged, and end with 1 then."""
+    """Check every checksum, order and count in DIR. Names each damaged file, and then ends with 1."""
     from simstream.tools.state.verify import verify as look
 
     with counting("bytes verified") as progress:
@@ -71,10 +71,10 @@ def verify(folder: Path, verbose: bool) -> None:
 @click.argument("old", metavar="OLD", type=click.Path(path_type=Path))
 @click.argument("new", metavar="NEW", type=click.Path(path_type=Path))
 def upgrade(old: Path, new: Path) -> None:
-    """Upgrade the state of an earlier version in OLD to the current format, in the folder NEW; OLD stays unchanged.
+    """Upgrade the state of an earlier version in OLD to the current format, in the folder NEW. OLD stays unchanged.
 
-    A log needs no upgrade: frames of earlier versions are read directly. A service without a state judges its log
-    again. So upgrade the state of a Deduper, of a log that retention has cut, or of a very long log.
+    A log needs no upgrade: this version reads earlier frames. A service without a state judges its log again. So
+    upgrade the state of a Deduper, of a log that retention has cut, or of a very long log.
     """
     from simstream.tools.state.upgrade import upgrade as take_over
 
@@ -88,7 +88,7 @@ def upgrade(old: Path, new: Path) -> None:
 
 
 def size(number: int) -> str:
-    """Bytes as a person reads them."""
+    """Return bytes as a person reads them, such as 1.5 MB."""
     for unit, name in UNITS:
         if number >= unit:
             return f"{number / unit:.1f} {name}"
@@ -147,7 +147,7 @@ def _positions(facts: dict[str, Any]) -> Table | None:
 
 
 def _segments(parts: list[StatePart]) -> Table | None:
-    """By bucket and plan."""
+    """Return a table of the segments by bucket and plan."""
     groups: dict[tuple[int, str], list[StatePart]] = defaultdict(list)
     for part in parts:
         if part.kind == "segment":
@@ -170,7 +170,7 @@ def _plan(plan: dict[str, Any]) -> str:
 
 
 def _disk(found: FolderInspection) -> Table:
-    """What the folder takes, and what the newest snapshot's parts hold of it."""
+    """Return a table of the folder's bytes on disk, and the bytes of the newest snapshot's parts."""
     held: dict[str, list[int]] = defaultdict(list)
     for part in found.snapshots[0].parts:
         held[part.kind].append(part.bytes)

@@ -1,4 +1,4 @@
-"""`simstream status`: which role waits for what, and what needs a person."""
+"""`simstream status`: show which role waits for what, and what needs a person."""
 
 from __future__ import annotations
 
@@ -17,18 +17,24 @@ if TYPE_CHECKING:
 
 
 @click.command("status")
-@click.option("--http", "addresses", multiple=True, metavar="HOST:PORT", help="Ask this process, too (repeatable).")
-@click.option("--state", metavar="DIR", help="Look into this state folder, too.")
-@click.option("--gaps", is_flag=True, help="Read the log for missing pages, all of it or what came after --state.")
-@click.option("--json", "as_json", is_flag=True, help="All of it as one JSON object.")
+@click.option(
+    "--http",
+    "addresses",
+    multiple=True,
+    metavar="HOST:PORT",
+    help="Ask the process at this address, too (repeatable).",
+)
+@click.option("--state", metavar="DIR", help="Show the snapshots in DIR, too.")
+@click.option("--gaps", is_flag=True, help="Look for missing pages in the log, or only in its part after --state.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @log_options
 @settings_options
 def command(
     addresses: tuple[str, ...], state: str | None, gaps: bool, as_json: bool, config: str | None, **flags: Any
 ) -> None:
-    """Show where pages, log and verdicts stand, who works on them, and what needs a person (then it ends with 1).
+    """Show where pages, log and verdicts stand, which roles run, and what needs a person (then it ends with 1).
 
-    It only looks: no group is joined, no judge fenced, nothing committed.
+    Read-only: joins no consumer group, fences no judge, commits nothing.
     """
     import msgspec
 

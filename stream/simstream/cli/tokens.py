@@ -1,4 +1,4 @@
-"""`simstream tokens`: how a text is cut into tokens, or its words and what they weigh."""
+"""`simstream tokens`: show how a text is cut into tokens, or its words with weights."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 
 @click.command("tokens")
 @click.argument("text", required=False)
-@click.option("-i", "--input", "source", metavar="INPUT", help="Pages instead of a text: JSONL, HTML, a folder.")
+@click.option(
+    "-i", "--input", "source", metavar="INPUT", help="Take pages instead of a text: JSONL, HTML, a folder."
+)
 @click.option(
     "--mode",
     type=click.Choice(["accurate", "search", "full"]),
-    help="jieba's mode (default: accurate, or the recipe's).",
+    help="Cut in this mode of jieba (default: that of the recipe).",
 )
-@click.option("--no-hmm", is_flag=True, help="Without the hidden Markov model for unknown words.")
-@click.option(
-    "--top", type=click.IntRange(min=1), metavar="N", help="The N heaviest words: jieba's tags, or by --recipe."
-)
-@click.option("--json", "as_json", is_flag=True, help="One JSON array a page.")
+@click.option("--no-hmm", is_flag=True, help="Do not use the hidden Markov model for unknown words.")
+@click.option("--top", type=click.IntRange(min=1), metavar="N", help="Show only the N heaviest words.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON array a page.")
 @recipe_option
 def command(
     text: str | None,
@@ -41,18 +41,18 @@ def command(
     as_json: bool,
     **flags: Any,
 ) -> None:
-    """The tokens of TEXT as jieba cuts them; with --recipe the words that count, heaviest first.
+    """Show the tokens of TEXT as jieba cuts them. With --recipe, show the words that count, heaviest first.
 
-    With --top and no recipe they are what jieba's extract_tags gives.
+    With --top and without --recipe, shows what jieba's extract_tags returns.
 
-    Without TEXT and -i the text is read from stdin.
+    Without TEXT and -i, reads the text from stdin.
     """
     if text is not None and source is not None:
         raise UsageError("both a text and --input were given", "give one of them")
     weighted = flags["recipe"] is not None
     if top is not None and not weighted and mode not in (None, "accurate"):
         raise UsageError(
-            f"--top picks from jieba's accurate mode, not from {mode}", "leave --mode out, or add --recipe"
+            f"--top needs jieba's accurate mode, and --mode is {mode}", "leave out --mode, or add --recipe"
         )
     settings = settle(flags.pop("config"), **flags)
     import msgspec

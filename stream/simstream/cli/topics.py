@@ -1,4 +1,4 @@
-"""`simstream topics create`: the topics with the right settings."""
+"""`simstream topics create`: create the topics with the right settings."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ KAFKA_PARTITIONS = 8
 
 @click.group("topics")
 def command() -> None:
-    """The topics that the service needs."""
+    """Create the topics that the service needs."""
 
 
 @command.command("create")
@@ -25,7 +25,7 @@ def command() -> None:
 @log_options
 @settings_options
 def create(partitions: int | None, config: str | None, **flags: Any) -> int:
-    """Make the topics that are missing. One that exists is never changed; what differs is said (exit 1)."""
+    """Create the missing topics. Never changes an existing topic: prints what differs, and then ends with 1."""
     with open_log(settle(config, **flags)) as log:
         reports = log.create_topics(partitions)
     for report in reports:

@@ -1,4 +1,4 @@
-"""`simstream train-idf`: an IDF table from pages, in jieba's own format."""
+"""`simstream train-idf`: make an IDF table from pages, in jieba's format."""
 
 from __future__ import annotations
 
@@ -27,21 +27,29 @@ _UNITS = {"KB": 10, "MB": 20, "GB": 30}
 @click.command("train-idf")
 @click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")
 @click.option(
-    "-o", "--output", metavar="FILE", required=True, help="The table; FILE.state beside it until it is done."
+    "-o",
+    "--output",
+    metavar="FILE",
+    required=True,
+    help="Write the table to FILE; FILE.state keeps the progress until it is done.",
 )
 @click.option(
-    "--min-pages", type=click.IntRange(min=1), default=2, show_default=True, help="Leave out words on fewer pages."
+    "--min-pages",
+    type=click.IntRange(min=1),
+    default=2,
+    show_default=True,
+    help="Leave out words that are on fewer pages.",
 )
-@click.option("--resume", is_flag=True, help="Go on where an interrupted training of FILE was.")
+@click.option("--resume", is_flag=True, help="Continue an interrupted training of FILE.")
 @click.option(
     "--memory",
     default="512MB",
     show_default=True,
     metavar="SIZE",
-    help="For counts; the rest is on disk.",
+    help="Memory for counts; the rest is on disk.",
 )
 @click.option(
-    "--save-every", default="20s", show_default=True, metavar="TIME", help="How often --resume's state is kept."
+    "--save-every", default="20s", show_default=True, metavar="TIME", help="How often FILE.state is written."
 )
 @recipe_option
 def command(
@@ -54,10 +62,10 @@ def command(
     config: str | None,
     **flags: Any,
 ) -> None:
-    """Write how rare each word is in the pages of INPUT...: one `word idf` a line, as jieba reads it.
+    """Write how rare each word is in the pages of INPUT...: one line `word idf` each, as jieba reads it.
 
-    idf is ln((N + 1) / (n + 1)) for a word on n of N pages. Words are the recipe's; pages of too few words do not
-    count. The result does not depend on memory, cores or interruptions.
+    idf is ln((N + 1) / (n + 1)) for a word on n of N pages. The recipe cuts the words. Pages of too few words do
+    not count. The result does not depend on memory, cores or interruptions.
     """
     settings = settle_on_all_cores(config, **flags)
     options = _options(memory, save_every)
@@ -77,19 +85,20 @@ def command(
             training = _train(fingerprinter, folder, options, inputs, settings.max_record_bytes)
             words = _write(training, min_pages, output, inputs) if training.pages else 0
         except (KeyboardInterrupt, InputError):
-            say(f"{folder.path} keeps what was counted: --resume goes on with it")
+            say(f"{folder.path} keeps the counts: add --resume to continue")
             raise
         folder.remove()
         if not training.pages:
             raise InputError(
-                f"no page of the input has {fingerprinter.recipe.min_words} different words", "give pages with text"
+                f"no page of the input has {fingerprinter.recipe.min_words} different words",
+                "give pages with more text",
             )
     say(f"{words:,} words of {training.pages:,} pages in {output}")
     say(how_to_use(output, settings.recipe))
 
 
 def how_to_use(output: str, recipe: str) -> str:
-    """What to do with a table that was made by the words of this recipe, a preset or a file."""
+    """Say how to use a table. `recipe`: the preset or file that cut its words."""
     from simstream.text.recipe import PRESETS
 
     known = recipe in PRESETS
@@ -97,7 +106,7 @@ def how_to_use(output: str, recipe: str) -> str:
     says = {"base": recipe} if known and recipe != "default" else {}
     says |= {"weights": "file", "idf_file": os.path.relpath(output, file.parent)}
     lines = "".join(f"\n    {name} = {json.dumps(value, ensure_ascii=False)}" for name, value in says.items())
-    return f"to judge by it, let the recipe file {file} say{lines}\nand give --recipe {file}"
+    return f"to use it, write in the recipe file {file}{lines}\nand give --recipe {file}"
 
 
 def _train(
@@ -112,13 +121,13 @@ def _train(
 
     training = Training(fingerprinter, folder, PageLimits(max_record_bytes=max_record_bytes), options)
     if training.records:
-        say(f"goes on after {training.records:,} pages of the input")
+        say(f"continues after {training.records:,} pages of the input")
     training.run(with_progress(inputs, max_record_bytes, "counting", forgiving=True))
     return training
 
 
 def _write(training: Training, min_pages: int, output: str, inputs: tuple[str, ...]) -> int:
-    """Write the table; returns how many words it has."""
+    """Write the table. Returns its number of words."""
     from simstream.tools.train_idf.weights import lines
 
     words = 0
@@ -137,6 +146,6 @@ def _options(memory: str, save_every: str) -> TrainingOptions:
 
     found = re.fullmatch(r"(\d{1,6}) ?(KB|MB|GB)", memory.upper())
     if found is None or not int(found[1]):
-        raise UsageError(f"--memory is {memory!r}", "give a size such as 512MB or 2GB")
+        raise UsageError(f"--memory is {memory!r}, which is not a size", "give a size such as 512MB or 2GB")
     seconds = duration_ms("--save-every", save_every) / 1000
     return TrainingOptions(int(found[1]) << _UNITS[found[2]], cores(), seconds)

@@ -23,12 +23,12 @@ HEAD = f"{'ordinal':>8}  {'verdict':<14}  {'similar':>7}  {'bits':>4}  {'cluster
 
 
 def header() -> str:
-    """The table's first line."""
+    """Return the first line of the table."""
     return click.style(HEAD + "page", bold=True)
 
 
 def line(verdict: Verdict) -> str:
-    """One verdict on one line, as wide as the terminal; whole in a pipe."""
+    """Return one verdict as a line, cut to the width of a terminal; a pipe gets it whole."""
     alike = "" if verdict.similarity is None else f"{verdict.similarity:.4f}"
     bits = "" if verdict.distance is None else str(verdict.distance)
     word = click.style(f"{verdict.verdict:<14}", fg=COLOURS[verdict.verdict])

@@ -1,4 +1,4 @@
-"""`simstream verdicts`: committed verdicts as a table or as JSON lines."""
+"""`simstream verdicts`: show committed verdicts as a table or as JSON lines."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ A_POLL = 1000
 
 
 @click.command("verdicts")
-@click.option("--follow", is_flag=True, help="Wait for more, until interrupted.")
-@click.option("--new", is_flag=True, help="Only verdicts that come from now on, until interrupted.")
-@click.option("--json", "as_json", is_flag=True, help="The records as they are, one JSON object a line.")
+@click.option("--follow", is_flag=True, help="Wait for more verdicts, until Ctrl-C.")
+@click.option("--new", is_flag=True, help="Show only verdicts that come from now on, until Ctrl-C.")
+@click.option("--json", "as_json", is_flag=True, help="Print the unchanged records, one JSON object a line.")
 @log_options
 @settings_options
 def command(follow: bool, new: bool, as_json: bool, config: str | None, **flags: Any) -> None:
@@ -30,7 +30,7 @@ def command(follow: bool, new: bool, as_json: bool, config: str | None, **flags:
     from simstream.log.committed import committed
 
     with open_log(settle(config, **flags)) as log:
-        log.topic(VERDICTS)  # no header where there is none
+        log.topic(VERDICTS)  # without the topic, end before the header
         if not as_json:
             click.echo(verdict_table.header())
         for records in _endless(log, new) if follow or new else committed(log, VERDICTS, A_POLL):
