@@ -1,53 +1,52 @@
 """Every error that simstream raises on purpose, in one tree.
 
-SimstreamError                what happened, and what to do about it
+SimstreamError                what happened, and what to do
 ├── UsageError                exit 2: the command line or the settings are wrong
 │   ├── SettingsError         a setting is unknown, of the wrong type or out of range
-│   └── InputMissing          a file or folder that was named is not there or cannot be read
-├── InputError                exit 1: an input file broke off or is damaged
+│   └── InputMissing          a named file or folder does not exist or cannot be read
+├── InputError                exit 1: an input file is cut off or damaged
 ├── OutputError               exit 1: an output file or stdout accepts no more bytes
 ├── PageUnknown               exit 1: no page of this id, or none with a verdict
 ├── ExtractionNotStarted      exit 1: no process that extracts HTML can be started
 ├── LogError                  exit 1: the log, local or Kafka
 │   ├── BrokerUnreachable     no broker answered in time
-│   ├── NotAdmitted           brokers do not let this client in: TLS or SASL
-│   ├── NotPermitted          an access control list does not grant what a role has to do
+│   ├── NotAdmitted           brokers refuse this client: TLS or SASL
+│   ├── NotPermitted          an access control list forbids what a role has to do
 │   ├── TopicMissing          a topic does not exist
 │   ├── TopicUnfit            a topic's settings break a rule of the service
-│   ├── TopicRecreated        a topic is not the one that this process began with
-│   ├── RecordTooLarge        the topic does not admit a record of this size
-│   ├── DeliveryFailed        an append was not acknowledged; all that came after it is discarded
-│   ├── TransactionOutlived   a transaction took longer than brokers allow; nothing of it is published
-│   ├── DiskFull              a local log's disk takes no more; nothing that was there is lost
+│   ├── TopicRecreated        a topic was deleted and created again while this process used it
+│   ├── RecordTooLarge        the topic does not allow a record of this size
+│   ├── DeliveryFailed        an append was not acknowledged; it and all later appends are discarded
+│   ├── TransactionOutlived   a transaction took longer than brokers allow; none of it is published
+│   ├── DiskFull              the disk of a local log is full; earlier records are safe
 │   ├── LogLocked             another process writes to this topic
-│   └── LogDamaged            a checksum in a local log does not agree
-├── StateError                exit 1: going on would mean to guess
+│   └── LogDamaged            a checksum in a local log is wrong
+├── StateError                exit 1: the state does not fit; going on would be a guess
 │   ├── WrongRecipe           the log or the state was made by another recipe
 │   ├── WrongPolicy           the published position belongs to another policy
 │   ├── WrongLog              the position belongs to another log, or the digest differs
 │   ├── WrongVerdict          the log does not give the verdict that was published
-│   ├── PositionMissing       verdicts are there, but no position
+│   ├── PositionMissing       the topic `verdicts` has records, and `positions` has none
 │   ├── StateDamaged          a file of the state is damaged or half-written
-│   ├── StateFormat           the state was written by another version's format
-│   ├── FrameFormat           a frame of the log is of a format that only another version reads
+│   ├── StateFormat           the state has the format of another version
+│   ├── FrameFormat           a frame of the log has the format of another version
 │   ├── StateLocked           another process uses the state's folder
-│   ├── StateUnwritable       the disk does not take a snapshot; the earlier ones are as they were
-│   │   └── StateFull         there is no room on it
+│   ├── StateUnwritable       a snapshot cannot be written; earlier snapshots are unchanged
+│   │   └── StateFull         the disk under the state is full
 │   └── TakenOver             another judge has taken over
-├── ClientError               exit 1: a page that a program handed to the service
+├── ClientError               exit 1: a page that a program gave to a client
 │   ├── VerdictLate           no verdict came in time; the page may still be judged
-│   ├── ClientFull            too many pages are on their way, and none made room in time
+│   ├── ClientFull            too many pages wait for their verdict, and none made room in time
 │   └── ClientClosed          the client was closed
 ├── FrameDamaged              a frame's checksum or layout is wrong
-└── Unavailable               exit 2: a part of the design that this version does not have yet
+└── Unavailable               exit 2: this installation does not have the part that was asked for
 """
 
 
 class SimstreamError(Exception):
     """An error that a user can act on.
 
-    `what` says what happened, `todo` what to do about it; together they make the one line that a command
-    prints. `exit_code` is what the command ends with.
+    `what` says what happened, `todo` what to do. A command prints both as one line, and ends with `exit_code`.
     """
 
     exit_code = 1
@@ -72,11 +71,11 @@ class SettingsError(UsageError):
 
 
 class InputMissing(UsageError):
-    """A named file or folder is not there or cannot be read."""
+    """A named file or folder does not exist or cannot be read."""
 
 
 class InputError(SimstreamError):
-    """An input broke off or is damaged."""
+    """An input is cut off or damaged."""
 
 
 class OutputError(SimstreamError):
@@ -84,15 +83,15 @@ class OutputError(SimstreamError):
 
 
 class PageUnknown(SimstreamError):
-    """There is no page of this id, or none that has a verdict yet."""
+    """There is no page of this id, or it has no verdict yet."""
 
 
 class ExtractionNotStarted(SimstreamError):
-    """No process that extracts HTML can be started: file descriptors, processes or memory are short."""
+    """No process that extracts HTML can start: file descriptors, processes or memory are short."""
 
 
 class LogError(SimstreamError):
-    """Something about the log, local or Kafka."""
+    """The log, local or Kafka, failed."""
 
 
 class BrokerUnreachable(LogError):
@@ -100,11 +99,11 @@ class BrokerUnreachable(LogError):
 
 
 class NotAdmitted(LogError):
-    """Brokers do not let this client in: a password, a certificate or a protocol is wrong."""
+    """Brokers refuse this client: a password, a certificate or a protocol is wrong."""
 
 
 class NotPermitted(LogError):
-    """The brokers' access control lists do not grant what has to be done."""
+    """The brokers' access control lists forbid what a role has to do."""
 
 
 class TopicMissing(LogError):
@@ -116,26 +115,26 @@ class TopicUnfit(LogError):
 
 
 class TopicRecreated(LogError):
-    """A topic was deleted and made anew while this process used it."""
+    """A topic was deleted and created again while this process used it."""
 
 
 class RecordTooLarge(LogError):
-    """The topic does not admit a record of this size."""
+    """The topic does not allow a record of this size."""
 
     number: int | None = None
-    """Which append it was, where only the broker found out; None where `append` itself refused it."""
+    """The number of the append that the broker refused; None if `append` itself refused it."""
 
 
 class DeliveryFailed(LogError):
-    """An append was not acknowledged; it and all that followed it must be appended again."""
+    """An append was not acknowledged. Append it and all later records again."""
 
 
 class TransactionOutlived(LogError):
-    """A transaction was ended by its own time. Nothing of it is published: publish less at once."""
+    """A transaction reached its time limit. None of it is published: publish less at once."""
 
 
 class DiskFull(LogError):
-    """The disk under a local log takes no more; what was refused can be tried again once there is room."""
+    """The disk under a local log is full. Earlier records are safe; try again when there is room."""
 
 
 class LogLocked(LogError):
@@ -143,11 +142,11 @@ class LogLocked(LogError):
 
 
 class LogDamaged(LogError):
-    """A checksum inside a local log does not agree with its record."""
+    """A checksum in a local log does not fit its record."""
 
 
 class StateError(SimstreamError):
-    """State that does not fit: going on would mean to guess."""
+    """The state does not fit: going on would be a guess."""
 
 
 class WrongRecipe(StateError):
@@ -163,11 +162,11 @@ class WrongLog(StateError):
 
 
 class WrongVerdict(StateError):
-    """The log, judged again, does not give the verdict that was published."""
+    """The log, judged again, does not give the published verdict."""
 
 
 class PositionMissing(StateError):
-    """`verdicts` has records, `positions` has none."""
+    """The topic `verdicts` has records, and `positions` has none."""
 
 
 class StateDamaged(StateError):
@@ -175,11 +174,11 @@ class StateDamaged(StateError):
 
 
 class StateFormat(StateError):
-    """The state was written in a format that this version does not read."""
+    """The state has a format that this version does not read."""
 
 
 class FrameFormat(StateError):
-    """A whole frame of the log is of a format that only another version reads."""
+    """A whole frame of the log has a format that only another version reads."""
 
 
 class StateLocked(StateError):
@@ -187,11 +186,11 @@ class StateLocked(StateError):
 
 
 class StateUnwritable(StateError):
-    """The disk does not take a snapshot; it can be tried again, and the earlier ones are as they were."""
+    """A snapshot cannot be written. Earlier snapshots are unchanged; try again later."""
 
 
 class StateFull(StateUnwritable):
-    """The disk under the state takes no more; it can be tried again once there is room."""
+    """The disk under the state is full. Try again when there is room."""
 
 
 class TakenOver(StateError):
@@ -199,7 +198,7 @@ class TakenOver(StateError):
 
 
 class ClientError(SimstreamError):
-    """Something about a page that a program handed to the service."""
+    """A page that a program gave to a client has no verdict."""
 
 
 class VerdictLate(ClientError):
@@ -207,7 +206,7 @@ class VerdictLate(ClientError):
 
 
 class ClientFull(ClientError):
-    """As many pages are on their way as may be, and none made room in time."""
+    """Too many pages wait for their verdict, and none made room in time."""
 
 
 class ClientClosed(ClientError):
@@ -215,8 +214,8 @@ class ClientClosed(ClientError):
 
 
 class FrameDamaged(SimstreamError):
-    """A frame whose checksum or layout is wrong."""
+    """The checksum or the layout of a frame is wrong."""
 
 
 class Unavailable(UsageError):
-    """A part of the design that this version does not have yet."""
+    """This installation does not have the part that was asked for."""

@@ -2,7 +2,7 @@
 
     [kafka]
     "security.protocol" = "SASL_SSL"
-    "sasl.password.file" = "/run/secrets/kafka"      # the value is what stands in the file
+    "sasl.password.file" = "/run/secrets/kafka"      # the file holds the value
 
 The same as variables: SIMSTREAM_KAFKA_SECURITY_PROTOCOL, SIMSTREAM_KAFKA_SASL_PASSWORD_FILE.
 """
@@ -20,14 +20,14 @@ Value = str | int | float | bool
 VARIABLES = "SIMSTREAM_KAFKA_"
 FROM_FILE = ".file"
 MAX_BYTES = 64 << 10
-"""No password and no key in PEM is longer."""
+"""The greatest size of a password or key file."""
 MIN_HIDDEN = 3
-"""A shorter value is not looked for in a text: it stands in half of all words."""
+"""A shorter secret is not hidden in a text: it stands in half of all words."""
 HIDDEN = "(hidden)"
 _OWN_FILES = frozenset(
     {"sasl.oauthbearer.assertion.private.key.file", "sasl.oauthbearer.assertion.jwt.template.file"}
 )
-"""Settings of the client that end like that: it reads these files itself."""
+"""The client's own settings that end in `.file`: it reads these files itself."""
 OWN: Mapping[str, str] = {
     **dict.fromkeys(("bootstrap.servers", "metadata.broker.list"), "leave it out, and name the brokers in `log`"),
     **dict.fromkeys(("group.id", "transactional.id"), "leave it out: the service makes it from `prefix`"),
@@ -54,9 +54,9 @@ OWN: Mapping[str, str] = {
     ),
     "message.max.bytes": "leave it out, and set `max_record_bytes` and the topic's max.message.bytes",
 }
-"""Settings of the client that the service sets itself, with all their names, and what to do instead."""
+"""Settings of the client that only the service sets, and what to do instead."""
 _SERVICE_LINK = re.compile("SERVICE_|PORT$|PORT_")
-"""Kubernetes gives each container such variables for a service that is called `simstream-kafka`."""
+"""Kubernetes sets such variables in each container for a service that is called `simstream-kafka`."""
 _SECRET = ("password", "passphrase", "secret", "token", "key", "jaas", "credential", "oauthbearer.config", "pem")
 _NO_SECRET = (".location", ".file", ".type")
 
@@ -69,9 +69,11 @@ class GivenSetting(NamedTuple):
 
 
 def from_table(table: Any, file: str) -> dict[str, GivenSetting]:
-    """The settings in a file's table [kafka]; dotted names may be quoted or not. Raises SettingsError."""
+    """Return the settings in a file's table [kafka]. Dotted names may be quoted. Raises SettingsError."""
     if not isinstance(table, dict):
-        raise SettingsError(f"kafka is no table (file {file})", "write the Kafka client's settings under [kafka]")
+        raise SettingsError(
+            f"kafka is not a table (file {file})", "write the Kafka client's settings under [kafka]"
+        )
     found: dict[str, GivenSetting] = {}
     for name, value in _leaves(table):
         if not isinstance(value, Value):
@@ -83,7 +85,7 @@ def from_table(table: Any, file: str) -> dict[str, GivenSetting]:
 
 
 def from_variables(environ: Mapping[str, str]) -> dict[str, GivenSetting]:
-    """The settings that SIMSTREAM_KAFKA_* variables name. Raises SettingsError."""
+    """Return the settings of the variables SIMSTREAM_KAFKA_*. Raises SettingsError."""
     found: dict[str, GivenSetting] = {}
     for variable in sorted(environ):
         if is_variable(variable):
@@ -97,7 +99,7 @@ def refused(found: Mapping[str, GivenSetting]) -> list[SettingsError]:
     """Return an error for each setting that only the service itself may set."""
     return [
         SettingsError(
-            f"kafka.{name} ({found[name].origin}) is a setting that the service sets itself",
+            f"kafka.{name} ({found[name].origin}) is a setting that only the service sets",
             OWN[name],
         )
         for name in sorted(found.keys() & OWN.keys())
@@ -105,22 +107,22 @@ def refused(found: Mapping[str, GivenSetting]) -> list[SettingsError]:
 
 
 def is_variable(name: str) -> bool:
-    """Whether a variable names a setting of the Kafka client."""
+    """Return whether a variable names a setting of the Kafka client."""
     return name.startswith(VARIABLES) and name != VARIABLES and not _SERVICE_LINK.match(name, len(VARIABLES))
 
 
 def shown(name: str, given: GivenSetting) -> str:
-    """What may be printed of a setting: nothing of a secret, nor of what came from a file of its own."""
+    """Return what may be printed of a setting: nothing of a secret, or of a value from a file of its own."""
     return HIDDEN if is_secret(name) or ", from " in given.origin else str(given.value)
 
 
 def is_secret(name: str) -> bool:
-    """Whether the value of a setting of the Kafka client must not be seen."""
+    """Return whether the value of a setting of the Kafka client is secret."""
     return any(word in name for word in _SECRET) and not name.endswith(_NO_SECRET)
 
 
 def without_secrets(text: str, client: Mapping[str, Any]) -> str:
-    """A text of the client's, such as an error, without the values of its secret settings."""
+    """Return a text of the client, such as an error, without its secret values."""
     values = [str(value) for name, value in client.items() if is_secret(name)]
     for value in sorted(values, key=len, reverse=True):
         if len(value) >= MIN_HIDDEN:
@@ -137,7 +139,7 @@ def _leaves(table: Mapping[str, Any], before: str = "") -> list[tuple[str, Any]]
 
 
 def _put(found: dict[str, GivenSetting], name: str, value: Value, origin: str, folder: Path) -> None:
-    """Add a setting, whose value may stand in a file."""
+    """Add a setting. Its value may stand in a file."""
     if name.endswith(FROM_FILE) and name not in _OWN_FILES:
         path = folder / str(value)
         name, value, origin = name.removesuffix(FROM_FILE), _read(path, name, origin), f"{origin}, from {path}"
@@ -149,17 +151,15 @@ def _put(found: dict[str, GivenSetting], name: str, value: Value, origin: str, f
 
 
 def _read(path: Path, name: str, origin: str) -> str:
-    """What a file holds, but for the line's end behind it. Raises SettingsError."""
+    """Return the content of a file without the line end at its end. Raises SettingsError."""
     try:
         with path.open("rb") as file:
             text = file.read(MAX_BYTES + 1).decode()
     except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is no text"
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise SettingsError(f"kafka.{name} ({origin}) names {path}: {why}", "name a readable file") from None
     text = text.removesuffix("\n").removesuffix("\r")
     if not text or len(text) > MAX_BYTES:
         wrong = "is empty" if not text else f"has more than {MAX_BYTES} bytes"
-        raise SettingsError(
-            f"kafka.{name} ({origin}) names {path}, which {wrong}", "put the value in it, and no more"
-        )
+        raise SettingsError(f"kafka.{name} ({origin}) names {path}, which {wrong}", "put only the value into it")
     return text

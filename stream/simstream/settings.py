@@ -26,7 +26,7 @@ Positive = Annotated[int, Meta(ge=1)]
 NotNegative = Annotated[int, Meta(ge=0)]
 _VARIABLES = "SIMSTREAM_"
 _OTHER_VARIABLES = frozenset({"SIMSTREAM_CONFIG", "SIMSTREAM_CORPORA"})
-"""Variables that are no settings: the file with the settings, the evaluation corpora of the tests."""
+"""Variables that are not settings: the settings file, and the evaluation corpora of the tests."""
 _DURATIONS = {
     "window": "window_ms",
     "give_up_after": "give_up_s",
@@ -36,7 +36,7 @@ _DURATIONS = {
     "stuck_after": "stuck_after_s",
 }
 _MIN_DURATIONS_MS = {"give_up_after": 1_000, "stop_timeout": 1_000, "stuck_after": 2_000}
-"""The shortest times. One answer of a broker, a last batch or one turn of a loop may need as long."""
+"""The shortest times. An answer of a broker, a last batch or one turn of a loop may take so long."""
 _LINK = re.compile(r"_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)$")
 """Kubernetes sets such variables for each service: `SIMSTREAM_QUERY_PORT` for the service `simstream-query`."""
 _LINK_VALUE = re.compile(r"(tcp|udp|sctp)://")
@@ -44,7 +44,7 @@ _UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
 def cores() -> int:
-    """How many cores this process may use."""
+    """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -54,32 +54,32 @@ class FrameSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     max_bytes: Annotated[int, Meta(ge=1024, le=4 << 20)] = 512 << 10
     max_pages: Annotated[int, Meta(ge=1, le=100_000)] = 2_000
     linger_ms: Annotated[int, Meta(ge=0, le=1_000)] = 15
-    """How long a broker holds pages back, so that more come at once."""
+    """How long a broker holds pages back to send more at once, in ms."""
 
 
 class ExtractSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The processes that find the main content of HTML."""
 
     workers: NotNegative = msgspec.field(default_factory=cores)
-    """As many as cores; 0 extracts in the process itself, without any protection."""
+    """Processes; by default one for each core. 0 extracts in the process itself, without any protection."""
     timeout_s: Annotated[float, Meta(ge=0.1, le=3600)] = 2.0
-    """Seconds of CPU for one page."""
+    """CPU time for one page, in seconds."""
     memory_bytes: Annotated[int, Meta(ge=64 << 20, le=1 << 40)] = 512 << 20
-    """Address space of one process, at most; a page that needs more is `extract_failed`."""
+    """Greatest address space of one process. A page that needs more is `extract_failed`."""
 
 
 class DeadLetterSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What many unreadable pages mean. `stop_ratio` 0 is off: the service never stops for them."""
+    """The share of unreadable pages at which the service stops. 0: it never stops for them."""
 
     stop_ratio: Annotated[float, Meta(ge=0, le=1)] = 0.0
 
 
 class ClusterAlertSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """From where on a cluster is named in the log as out of proportion: both must hold."""
+    """A cluster with at least so many pages and so great a share is named in the log."""
 
     pages: Positive = 1000
     share: Annotated[float, Meta(ge=0, le=1)] = 0.01
-    """Of all live pages."""
+    """Share of all live pages."""
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -88,7 +88,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     log: str = "kafka://127.0.0.1:9092"
     prefix: Annotated[str, Meta(pattern=r"^[A-Za-z0-9._-]{1,180}$")] = "simstream"
     publish_to: Annotated[str, Meta(pattern=r"^[A-Za-z0-9._-]{1,180}$")] | None = None
-    """The prefix of verdicts and positions where it is another: one log judged under several policies."""
+    """The prefix of verdicts and positions, if it is not `prefix`: one log may be judged under several policies."""
     recipe: str = "default"
     distance: NotNegative | None = None
     similarity: str | None = None
@@ -101,37 +101,37 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Where the role `query` answers."""
     query_port: Annotated[int, Meta(ge=0, le=65_535)] = 9470
     allowed_hosts: str | None = None
-    """Host names between commas, to which the role `query` and the news page answer, besides localhost."""
+    """Host names, separated by commas. The role `query` and the news page answer to them and to localhost."""
     token_file: str | None = None
-    """A file with the token that `/judge` and the news page require; None: they require no token."""
+    """A file with the token that `/judge` and the news page require. None: they require no token."""
     threads: Positive = msgspec.field(default_factory=lambda: max(1, cores() - 1))
-    """Threads that fingerprint: all cores but one, which reads, judges and publishes."""
+    """Threads that fingerprint; by default one for each core but one, which reads, judges and publishes."""
     state: str | None = None
-    """The folder of the judge's state; without one it is in memory alone."""
+    """The folder of the judge's state. None: the state is only in memory."""
     snapshot_every: str = "5m"
     snapshot_pages: Positive = 1_000_000
-    """A snapshot is taken after so many pages, too: a bound for what a restart replays."""
+    """A snapshot is also taken after so many pages. This bounds what a restart replays."""
     max_record_bytes: Annotated[int, Meta(ge=1024, le=1 << 30)] = 10 << 20
     give_up_after: str = "5m"
     stop_timeout: str = "30s"
     gap_patience: str = "30s"
     stuck_after: str = "60s"
-    """A loop that has not turned for so long fails /health/live."""
+    """/health/live fails if a loop has not turned for so long."""
     log_format: Literal["text", "json"] = "text"
-    """How `serve` writes its log: a line for a person, or a JSON object a line."""
+    """How `serve` writes its log: lines for a person, or a JSON object a line."""
     frame: FrameSettings = FrameSettings()
     extract: ExtractSettings = ExtractSettings()
     dead_letters: DeadLetterSettings = DeadLetterSettings()
     cluster_alert: ClusterAlertSettings = ClusterAlertSettings()
     kafka: dict[str, str | int | float | bool] = {}
-    """Its values may be secret: only `kafka_settings.shown` may be printed."""
+    """Values may be secret: print only what `kafka_settings.shown` returns."""
 
     def __repr__(self) -> str:
         return f"Settings(log={self.log!r}, prefix={self.prefix!r}, ...)"  # never `kafka`
 
     @property
     def window_ms(self) -> int | None:
-        """The window in ms, None for none."""
+        """The window in ms; None without a window."""
         return None if self.window in (None, "", "none") else duration_ms("window", self.window or "")
 
     @property
@@ -161,25 +161,25 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def cache_folder(self) -> Path:
-        """Where tables built once are kept."""
+        """The folder of tables that are built once."""
         return Path(self.cache) if self.cache else default_cache()
 
 
 class ResolvedSettings(NamedTuple):
-    """Settings, and per dotted name where the value came from: a flag, a variable, the file, or "default"."""
+    """Settings, and the origin of each dotted name: a flag, a variable, the file, or "default"."""
 
     settings: Settings
     origin: dict[str, str]
 
 
 def default_cache() -> Path:
-    """`$XDG_CACHE_HOME/simstream`, or `~/.cache/simstream`."""
+    """Return `$XDG_CACHE_HOME/simstream`, or `~/.cache/simstream`."""
     base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     return Path(base) / "simstream"
 
 
 def duration_ms(name: str, text: str) -> int:
-    """A duration such as `72h`, `30m`, `1.5d`, `500ms` in ms. Raises SettingsError."""
+    """Return a duration such as `72h`, `30m`, `1.5d` or `500ms` in ms. Raises SettingsError."""
     found = re.fullmatch(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)", str(text))
     ms = float(found[1]) * _UNITS[found[2]] if found else 0.0
     if not 0 < ms <= 1e15:
@@ -188,7 +188,7 @@ def duration_ms(name: str, text: str) -> int:
 
 
 def names() -> dict[str, Any]:
-    """Every dotted name with its default."""
+    """Return every dotted name with its default."""
     flat: dict[str, Any] = {}
     for field in msgspec.structs.fields(Settings):
         default = getattr(Settings(), field.name)
@@ -208,8 +208,8 @@ def resolve(
 ) -> ResolvedSettings:
     """Merge all sources. `flags` maps dotted names to values, None for a flag that was not given.
 
-    Raises SettingsError, which names the setting and its source, and InputMissing where `file` was named and is not
-    there. If `wrong` is a list, every SettingsError is added to it instead, and the setting keeps its default.
+    Raises SettingsError, which names the setting and its origin, and InputMissing if `file` does not exist. If
+    `wrong` is a list, every SettingsError is added to it instead, and the setting keeps its default.
     """
     environ = os.environ if environ is None else environ
     found: list[SettingsError] = []
@@ -238,12 +238,12 @@ def resolve(
 
 
 def misspelt_variables(environ: Mapping[str, str] | None = None) -> list[SettingsError]:
-    """Return an error for each SIMSTREAM_* variable that nothing reads and that Kubernetes does not set itself."""
+    """Return an error for each SIMSTREAM_* variable that nothing reads and Kubernetes does not set."""
     known = sorted(map(_variable, names()))
     return [
         SettingsError(
-            f"no setting has the variable {name}",
-            f"use {close[0]}, if that is meant" if close else "`simstream config` lists all settings",
+            f"the variable {name} belongs to no setting",
+            f"use {close[0]}, if you mean that" if close else "see `simstream config` for all settings",
         )
         for name in unknown_variables(environ)
         if not _LINK.search(name)
@@ -264,7 +264,7 @@ def _variable(name: str) -> str:
 
 
 def _with_durations(settings: Settings, origin: Mapping[str, str], wrong: list[SettingsError]) -> Settings:
-    """Return the settings, with the default for each value that is no duration, or too short.
+    """Return the settings, with the default for each value that is not a duration, or is too short.
 
     Adds its error to `wrong`.
     """
@@ -280,11 +280,11 @@ def _with_durations(settings: Settings, origin: Mapping[str, str], wrong: list[S
 
 
 def _check_length(name: str, value: str | None) -> None:
-    """Raise SettingsError for a duration that is too short for the service to work."""
+    """Raise SettingsError for a duration with which the service could not work."""
     min_ms = _MIN_DURATIONS_MS.get(name, 0)
     if min_ms and duration_ms(name, value or "") < min_ms:
         raise SettingsError(
-            f"{name} is {value!r}", f"give {min_ms // 1000}s or more: a shorter time would stop a healthy service"
+            f"{name} is {value!r}", f"give {min_ms // 1000}s or more: a shorter time stops a healthy service"
         )
 
 
@@ -305,12 +305,12 @@ def _from_file(file: str | None, wrong: list[SettingsError]) -> dict[str, Any]:
     path = Path(file or FILE)
     if not path.is_file():
         if file:
-            raise InputMissing(f"{file} is not a file", "name the settings file with --config")
+            raise InputMissing(f"{file} is not a file", "name the settings file with --config or SIMSTREAM_CONFIG")
         return {}
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise SettingsError(f"{path} cannot be read as TOML ({error})", "mend the file") from error
+        raise SettingsError(f"{path} cannot be read as TOML ({error})", "correct the file") from error
     flat: dict[str, Any] = {}
     for name, value in content.items():
         if isinstance(value, dict) and name != "kafka":
@@ -319,7 +319,8 @@ def _from_file(file: str | None, wrong: list[SettingsError]) -> dict[str, Any]:
             flat[name] = value
     unknown = sorted(set(flat) - set(names()) - {"kafka"})
     wrong += [
-        SettingsError(f"{path} has no setting {name!r}", "`simstream config` lists them all") for name in unknown
+        SettingsError(f"{path} has no setting {name!r}", "see `simstream config` for all settings")
+        for name in unknown
     ]
     return {name: value for name, value in flat.items() if name not in unknown}
 
@@ -336,7 +337,7 @@ def _convert(values: Mapping[str, Any], origin: Mapping[str, str], wrong: list[S
 
 
 def _advice(name: str) -> str:
-    """What to give for this setting, in a person's words; taken from its type, so that no range stands twice."""
+    """Return what to give for this setting. It comes from the setting's type, so that no range is written twice."""
     kind: Any = Settings
     for part in name.split("."):
         kind = next(field.type for field in msgspec.structs.fields(kind) if field.name == part)

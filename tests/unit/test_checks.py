@@ -55,7 +55,7 @@ def test_settings_that_serve_takes_end_with_0(capsys: pytest.CaptureFixture[str]
         (
             KAFKA + '[kafka]\n"group.id" = "g"\nbootstrap.servers = "b:9092"\n"linger.ms" = 5',
             "",
-            ["kafka.bootstrap.servers (file simstream.toml) is a setting that the service", "kafka.group.id"],
+            ["kafka.bootstrap.servers (file simstream.toml) is a setting that only the service", "kafka.group.id"],
         ),
         ("http_port = 9470", "", ["http_port and query_port are both 9470"]),
         ('http_port = 1\nquery_port = 1\nhttp_host = "0.0.0.0"', "", ["http_port and query_port are both 1"]),
@@ -90,7 +90,7 @@ def test_a_mistyped_variable_ends_config_and_serve_with_2(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SIMSTREAM_WINDWO", "72h")
-    line = "simstream: no setting has the variable SIMSTREAM_WINDWO: use SIMSTREAM_WINDOW, if that is meant"
+    line = "simstream: the variable SIMSTREAM_WINDWO belongs to no setting: use SIMSTREAM_WINDOW, if you mean that"
     assert told(capsys) == (2, [line])
     for command in ("serve", "news"):
         assert invoke([command]) == 2

@@ -113,7 +113,7 @@ def test_a_wrong_value_comes_with_advice_in_plain_words(name: str, value: object
 
 def test_a_kafka_entry_that_is_no_table_is_named(file: Path) -> None:
     file.write_text("kafka = 5")
-    with pytest.raises(SettingsError, match=r"kafka is no table \(file simstream\.toml\): write"):
+    with pytest.raises(SettingsError, match=r"kafka is not a table \(file simstream\.toml\): write"):
         resolve({}, {})
 
 

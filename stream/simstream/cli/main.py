@@ -99,7 +99,7 @@ def invoke(arguments: list[str]) -> int:
         place = f" ({error.filename})" if error.filename else ""
         return _fail(
             f"the system refused: {error.strerror or error}{place}",
-            "free space, or check the permissions",
+            "make room, or check the permissions",
             1,
             debug,
         )
