@@ -70,7 +70,7 @@ def test_every_page_is_explained_by_the_verdict_that_was_published(program: Prog
 def test_a_withdrawal_and_an_older_verdict_are_explained(program: Program) -> None:
     page_id = WITHDRAWN
     text = program.good("explain", page_id)
-    assert text.startswith(f"{page_id}  withdrawn\nIt was withdrawn: its record has no value")
+    assert text.startswith(f"{page_id}  withdrawn\nIt was withdrawn: a record without a value")
     assert "the same verdict, byte for byte" in text
     assert "is live no longer" not in text
     assert "leaves." in text
@@ -87,7 +87,7 @@ def test_other_settings_than_those_of_serve_are_refused_by_name(program: Program
     page_id = WITHDRAWN
     for flags in (("--distance", 4), ("--link", "canonical")):
         line = one_line(program.on_log("explain", page_id, *flags), 1)
-        assert "was given under policy" in line
+        assert "has the policy" in line
         assert "use --distance 8 --similarity 0.6 --window none --link any" in line
     assert "recipe" in one_line(program.on_log("explain", page_id, "--recipe", "google2007"), 1)
 

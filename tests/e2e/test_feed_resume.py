@@ -117,7 +117,7 @@ def test_a_position_of_other_inputs_or_another_topic_is_refused(on_folder: Progr
     for other in ("b.jsonl", "c.jsonl"):
         done = program.on_log("feed", other, "--resume", "position")
         assert done.returncode == 2
-        assert "do not begin with the 20 pages that position calls fed" in done.stderr.decode()
+        assert "do not begin with the 20 pages that were sent, says position" in done.stderr.decode()
     assert fed(program).total() == 20
     whole = json.loads((tmp_path / "position").read_bytes())
     (tmp_path / "position").write_text(json.dumps(whole | {"topic_id": "other"}))
@@ -126,7 +126,7 @@ def test_a_position_of_other_inputs_or_another_topic_is_refused(on_folder: Progr
     assert "another topic" in done.stderr.decode()
     (tmp_path / "position").write_bytes(b'{"records":')
     done = program.on_log("feed", "a.jsonl", "--resume", "position")
-    assert "is no position of a feed" in done.stderr.decode()
+    assert "is not the position of a feed" in done.stderr.decode()
     done = program.on_log("feed", "a.jsonl", "--resume", "a.jsonl")
     assert done.returncode == 2
     assert "is an input, too" in done.stderr.decode()

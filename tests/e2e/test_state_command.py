@@ -117,12 +117,15 @@ def shared(folder: Path) -> Path:
 
 
 CASES: dict[str, tuple[Callable[[Path], Path], str]] = {
-    "the newest's blocks": (lambda folder: only_in(folder, 0, "blocks"), "the previous snapshot is whole"),
-    "the newest manifest": (lambda folder: folder / NEWEST, "the previous snapshot is whole"),
-    "the previous manifest": (lambda folder: folder / PREVIOUS, "the newest snapshot is whole: stop the judge"),
+    "the newest's blocks": (
+        lambda folder: only_in(folder, 0, "blocks"),
+        "and start it again: the previous snapshot is whole",
+    ),
+    "the newest manifest": (lambda folder: folder / NEWEST, "and start it again: the previous snapshot is whole"),
+    "the previous manifest": (lambda folder: folder / PREVIOUS, "and start it again: the newest snapshot is whole"),
     "the previous one's blocks": (
         lambda folder: only_in(folder, 1, "blocks"),
-        "the newest snapshot is whole: what is damaged goes",
+        "keep it running: the newest snapshot is whole",
     ),
     "a shared file": (shared, "stop the judge and delete the folder"),
 }
@@ -205,7 +208,7 @@ def test_what_no_checksum_notices_is_found_by_order_and_count(
         prepared.commit()
     found = verify(other)
     assert [each.name for each in found.wrong] == [NEWEST]
-    assert "does not hold together" in str(found.wrong[0].error)
+    assert "contradicts itself" in str(found.wrong[0].error)
 
 
 def test_a_table_that_is_out_of_order_is_found(folder: Path, tmp_path: Path) -> None:

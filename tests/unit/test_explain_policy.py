@@ -46,7 +46,9 @@ def test_unusual_flags_are_not_guessed_and_the_error_says_what_is_needed() -> No
     recipe = preset("google2007")
     mine = make_policy(recipe, RECIPE_ID)
     theirs = make_policy(recipe, RECIPE_ID, window_ms=12_345)
-    with pytest.raises(WrongPolicy, match=f"{theirs.id}, and these settings are {mine.id}: give the distance"):
+    with pytest.raises(
+        WrongPolicy, match=f"{theirs.id}, and these settings make the policy {mine.id}: give --dist"
+    ):
         check_policy("a", theirs.id, mine, recipe)
 
 

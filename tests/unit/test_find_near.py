@@ -124,7 +124,7 @@ def test_it_reads_a_pipe_and_writes_one(tmp_path: Path) -> None:
         ("-n list -i list -d 3", 2, "--near and --input both name list"),
         ("-n nowhere -i list -d 3", 2, "nowhere cannot be read"),
         ("-n list -i . -d 3", 2, ". cannot be read"),
-        ("-n list -i bad -d 3", 1, "line 2 of bad is no unsigned 64-bit number"),
+        ("-n list -i bad -d 3", 1, "line 2 of bad is not an unsigned 64-bit number"),
         ("-n bad -i list -d 3", 1, "line 2 of bad"),
         ("-n list -i bad -d 65", 2, "65 is not in the range 0<=x<=64"),
         ("-n list -i more -d 3 -o list", 2, "list is an input, too"),

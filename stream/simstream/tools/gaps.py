@@ -34,10 +34,10 @@ _EMPTY = FingerprintColumns(
 
 
 class LogCoverage(NamedTuple):
-    """What the log shows about the partitions of today's `pages`.
+    """What the log says about the partitions of the present topic `pages`.
 
-    `positions` has the next offset that is not accepted, None where there are frames but no position, since the
-    partition's first one is missing or damaged; `gaps` are the partitions that wait for missing pages.
+    `positions` has the next offset that is not accepted. It is None if the partition has frames but no position,
+    since its first frame is missing or damaged. `gaps` are the partitions that wait for missing pages.
     """
 
     recipe: str
@@ -47,10 +47,10 @@ class LogCoverage(NamedTuple):
 
 
 def read_through(log: Log, state: str | None = None) -> LogCoverage:
-    """Read the log as the acceptor does: all of it, or what comes after the newest snapshot of the folder `state`.
+    """Read the log as the acceptor does: all of it, or its part after the newest snapshot of the folder `state`.
 
-    Raises UsageError where the log has no frame yet, or where the first ones that are needed are no longer there;
-    WrongLog for the state of another log, StateDamaged.
+    Raises UsageError if the log has no frame yet, or the first frames that are needed are gone; WrongLog for the
+    state of another log; StateDamaged.
     """
     acceptor = _begun(log, state)
     topic_id = log.topic(PAGES).id
@@ -69,7 +69,7 @@ def read_through(log: Log, state: str | None = None) -> LogCoverage:
 
 
 def _begun(log: Log, state: str | None) -> Acceptor:
-    """An acceptor that stands where the log, or what is not in the state, begins."""
+    """Return an acceptor at the beginning of the log, or of its part that is not in the state."""
     low = log.low_watermarks(FINGERPRINTS)[0]
     snapshots = manifest.read_all(FileSystem(), Path(state)) if state else ()
     if snapshots:
@@ -77,11 +77,11 @@ def _begun(log: Log, state: str | None) -> Acceptor:
     else:
         header = first_header(log)
         if header is None and not low:
-            raise UsageError("the log has no frame yet", "nothing can be missing: start `simstream serve`")
+            raise UsageError("the log has no frame yet", "start `simstream serve`: no page can be missing yet")
         acceptor = Acceptor(header.recipe if header else "", header.sketch_words if header else 0)
     if acceptor.next_frame < low:
         raise UsageError(
-            f"the log begins at frame {low}: what it accepted before cannot be seen",
+            f"the log begins at frame {low}: retention removed what it accepted before",
             "name the folder of the judge's state with --state",
         )
     return acceptor
@@ -90,18 +90,18 @@ def _begun(log: Log, state: str | None) -> Acceptor:
 def rewind(log: Log, state: str | None = None) -> dict[int, int | None]:
     """Set the fingerprinters' committed offsets to the accepted positions, and return them.
 
-    None where a partition has no position: its commit is forgotten, and all its pages are read again.
-    Raises LogLocked while a fingerprinter runs, and as `read_through`."""
+    A partition without a position has None: its commit is deleted, and all its pages are read again. Raises
+    LogLocked while a fingerprinter runs, and what `read_through` raises."""
     positions = read_through(log, state).positions
     log.set_group_offsets(positions)
     return positions
 
 
 def skip(log: Log, state: str | None = None) -> dict[int, tuple[int, int]]:
-    """Give up the pages that retention removed before they were read: `from` and `to` per partition.
+    """Give up the pages that retention removed before they were read. Returns `from` and `to` of each partition.
 
-    Writes a frame of kind `lost` for each, then sets the fingerprinters' offsets behind them. Safe to repeat.
-    Raises LogLocked while a fingerprinter runs, and as `read_through`.
+    Writes a frame of kind `lost` for each partition, then sets the fingerprinters' offsets behind it. Safe to
+    repeat. Raises LogLocked while a fingerprinter runs, and what `read_through` raises.
     """
     read = read_through(log, state)
     positions = {partition: offset for partition, offset in read.positions.items() if offset is not None}

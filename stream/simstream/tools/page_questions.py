@@ -11,11 +11,11 @@ from simstream.wire import page as wire
 
 MAX_PAGES = 64
 MAX_BYTES = 2 << 20
-"""Characters of one question, roughly; a page that is larger goes alone."""
+"""About the greatest number of characters of one question; a larger page goes alone."""
 
 
 class PageQuestion(NamedTuple):
-    """A page: `content` has `text` or `html`; `reason` says why there is nothing in it."""
+    """A page. `content` has `text` or `html`; `reason` says why it is empty."""
 
     id: str
     content: dict[str, str]
@@ -23,7 +23,7 @@ class PageQuestion(NamedTuple):
 
 
 def asked(source: str, max_record_bytes: int) -> Iterator[PageQuestion]:
-    """The pages of an input. Raises what `read_pages` raises."""
+    """Yield the pages of an input. Raises what `read_pages` raises."""
     limits = wire.PageLimits(max_record_bytes=max_record_bytes)
     for record in read_pages([source], max_record_bytes):
         page = wire.decode(record, limits)
@@ -39,7 +39,7 @@ def asked(source: str, max_record_bytes: int) -> Iterator[PageQuestion]:
 
 
 def batches(pages: Iterable[PageQuestion]) -> Iterator[list[PageQuestion]]:
-    """Pages in groups of at most MAX_PAGES and about MAX_BYTES."""
+    """Yield pages in groups of at most MAX_PAGES and about MAX_BYTES."""
     batch: list[PageQuestion] = []
     size = 0
     for page in pages:

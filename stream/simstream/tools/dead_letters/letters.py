@@ -27,7 +27,7 @@ _CUT_NOTE = re.compile(rb"\(cut: the record of \d+ bytes does not fit\)$")  # as
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """One dead letter. `time` is when it was written, ms since 1970; `size` that of the page's value, in bytes."""
+    """One dead letter. `time`: when it was written, in ms since 1970. `size`: bytes of the page's value."""
 
     record: Record
     time: int
@@ -38,9 +38,9 @@ class DeadLetter:
     source_offset: int
     size: int
     cut: bool
-    """Only its beginning is kept: the page cannot be sent again."""
+    """The topic has only the page's beginning: the page cannot be sent again."""
     replayed: bool
-    """A mark says that this letter was replayed."""
+    """Whether a mark says that this letter was replayed."""
 
     @property
     def place(self) -> str:
@@ -49,19 +49,19 @@ class DeadLetter:
 
     @property
     def name(self) -> str:
-        """The record's key, else the place in `pages` that stood for an id."""
+        """The record's key; without a key, the place in `pages` that served as id."""
         if self.record.key:
             return self.record.key.decode("utf-8", "replace")
         return f"{self.source_topic}/{self.source_partition}/{self.source_offset}"
 
     @property
     def headers(self) -> tuple[tuple[str, bytes], ...]:
-        """The headers that the page came with; none where the letter is cut."""
+        """The page's own headers; none if the letter is cut."""
         return () if self.cut else self.record.headers[: -len(ORIGIN)]
 
     @property
     def failed_again(self) -> bool:
-        """Whether the page had been sent again from an earlier letter, and failed once more."""
+        """Whether the page was sent again from an earlier letter, and failed again."""
         is_old = not self.record.headers[-1][0].startswith(PREFIX)
         wanted = REPLAYED_FROM.removeprefix(PREFIX) if is_old else REPLAYED_FROM
         return any(name == wanted for name, _ in self.headers)
@@ -69,7 +69,7 @@ class DeadLetter:
 
 @dataclass(frozen=True, slots=True)
 class LetterFilter:
-    """Which letters: of this reason, written at or after `since` (ms since 1970)."""
+    """Selects the letters of one reason, written at or after `since` (ms since 1970)."""
 
     reason: str | None = None
     since: int = 0
@@ -79,9 +79,9 @@ class LetterFilter:
 
 
 def letters(log: Log, wanted: LetterFilter) -> Iterator[DeadLetter]:
-    """The letters that are there now, oldest first; records that are no letters are passed over.
+    """Return the present letters, the oldest first. Skips records that are not letters.
 
-    Cost: two passes over the topic, since marks stand behind their letters; in memory are the marks' places alone.
+    Cost: two passes over the topic, since a mark stands behind its letter. Memory: the places of the marks.
     """
     marked = {place for record in _records(log) if (place := _marks(record)) is not None}
     for record in _records(log):
@@ -91,7 +91,7 @@ def letters(log: Log, wanted: LetterFilter) -> Iterator[DeadLetter]:
 
 
 def read(record: Record, replayed: bool = False) -> DeadLetter | None:
-    """The letter that a record of `dead-letters` is; None where it is a mark, or of somebody else."""
+    """Return the letter in a record of `dead-letters`; None for a mark or a foreign record."""
     headers = record.headers
     cut = bool(headers) and _is_ours(headers[-1][0], CUT)
     said = headers[-len(ORIGIN) - cut : len(headers) - cut]
@@ -116,14 +116,14 @@ def read(record: Record, replayed: bool = False) -> DeadLetter | None:
 
 
 def _marks(record: Record) -> str | None:
-    """The place that a mark names; None where the record is none."""
+    """Return the place that a mark names; None if the record is not a mark."""
     if record.value is None and len(record.headers) == 1 and _is_ours(record.headers[0][0], MARK):
         return record.headers[0][1].decode("latin-1")
     return None
 
 
 def _is_ours(name: str, wanted: str) -> bool:
-    """Whether a header has the wanted name, with the prefix or without it as in earlier versions."""
+    """Return whether a header has this name, with the prefix, or without it as in earlier versions."""
     return name in (wanted, wanted.removeprefix(PREFIX))
 
 

@@ -13,36 +13,36 @@ from simstream.tools.dead_letters.letters import MARK, REPLAYED_FROM, DeadLetter
 
 AT_ONCE = 500
 AT_ONCE_BYTES = 16 << 20
-"""Letters, and bytes of them, sent before they are marked: at most so many are sent twice after a crash."""
+"""Letters, and their bytes, that are sent before they are marked. After a crash at most so many are sent twice."""
 PATIENCE_S = 60.0
 
 
 @dataclass(slots=True)
 class LetterReplay:
-    """What became of the letters that were looked at; `reasons` counts those sent, or that would be, by reason."""
+    """What happened to the letters. `reasons` counts the letters that were sent, or would be sent, by reason."""
 
     topic: str
     sent: int = 0
     cut: int = 0
-    """Only their beginning is kept."""
+    """The topic has only the beginning of these pages."""
     before: int = 0
-    """A mark says that they were replayed."""
+    """These letters have a mark: they were replayed before."""
     failed_again: int = 0
-    """Of pages that had been replayed and failed once more."""
+    """These pages were replayed before, and failed again."""
     refused: int = 0
-    """The topic `pages` does not admit them."""
+    """The topic `pages` does not allow records of this size."""
     reasons: Counter[str] = field(default_factory=Counter)
 
 
 def replay(
     log: Log, wanted: LetterFilter, *, limit: int | None = None, again: bool = False, dry: bool = False
 ) -> LetterReplay:
-    """Send the pages of letters again, each once, at most `limit`; with `dry` nothing is written.
+    """Send the pages of letters again, each once, at most `limit`. With `dry`, write nothing.
 
-    Passed over are those cut and, unless `again`, those replayed before or of pages that failed after a replay.
-    At least once: a letter is marked when its page is acknowledged, so a crash in between sends up to AT_ONCE
-    twice, which are then versions of one page. Raises LogLocked on a local log while a fingerprinter or `feed`
-    runs, BrokerUnreachable, DeliveryFailed.
+    Skips cut letters. Unless `again`, also skips letters that were replayed before, and pages that failed after a
+    replay. A letter is marked when its page is acknowledged: a crash in between sends up to AT_ONCE pages twice,
+    as versions of one page. Raises LogLocked on a local log while a fingerprinter or `feed` runs,
+    BrokerUnreachable, DeliveryFailed.
     """
     report = LetterReplay(log.topic(PAGES).name)
     chosen = islice((one for one in letters(log, wanted) if _fits(one, again, report)), limit)
@@ -84,7 +84,7 @@ def _batches(chosen: Iterable[DeadLetter]) -> Iterable[list[DeadLetter]]:
 
 
 def _send(pages: Appender, marks: Appender, batch: list[DeadLetter], dead: str, report: LetterReplay) -> None:
-    """Append, wait for the acknowledgements, mark."""
+    """Append the pages, wait for the acknowledgements, and mark the letters."""
     sent: dict[int, DeadLetter] = {}
     for letter in batch:
         headers = [header for header in letter.headers if header[0] != REPLAYED_FROM]
@@ -102,7 +102,7 @@ def _send(pages: Appender, marks: Appender, batch: list[DeadLetter], dead: str, 
 
 
 def _settle(pages: Appender, sent: dict[int, DeadLetter], report: LetterReplay) -> None:
-    """Wait until all are acknowledged; those that only the broker found too large leave `sent`."""
+    """Wait until all are acknowledged. Remove from `sent` what only the broker found too large."""
     while True:
         try:
             done = pages.flush(PATIENCE_S)
@@ -112,6 +112,7 @@ def _settle(pages: Appender, sent: dict[int, DeadLetter], report: LetterReplay) 
             continue
         if done < max(sent, default=0):
             raise BrokerUnreachable(
-                f"{len(sent)} pages were not acknowledged", "replay again: what was not marked is sent once more"
+                f"{len(sent)} pages were not acknowledged",
+                "run the replay again: it sends all pages without a mark",
             )
         return

@@ -27,13 +27,13 @@ from simstream.wire.identity import identity_of
 _READABLE: Final = ("new", "near_duplicate", "unchanged")
 PAIRS: Final = 1024
 TEXT_BYTES: Final = 8 << 20
-"""So many pairs are compared together, or fewer of longer texts."""
+"""The number of pairs that are compared together; fewer if their texts are long."""
 
 
 class TextRows(Closing):
-    """Bytes by the order in which they were added, in a temporary file. 8 bytes of memory a row.
+    """Rows of bytes in a temporary file, in the order of `append`. 8 bytes of memory a row.
 
-    Every method raises SimstreamError where the disk takes no more or cannot be read.
+    Every method raises SimstreamError if the disk is full or cannot be read.
     """
 
     def __init__(self) -> None:
@@ -48,11 +48,11 @@ class TextRows(Closing):
         self._ends.append(self._ends[-1] + len(row))
 
     def size(self, number: int) -> int:
-        """Bytes of a row."""
+        """Return the number of bytes of a row."""
         return self._ends[number + 1] - self._ends[number]
 
     def read(self, number: int) -> bytes:
-        """The row that was added as this one, from 0."""
+        """Return the row of this number, from 0."""
         with _room():
             self._file.flush()
             return os.pread(self._file.fileno(), self.size(number), self._ends[number])
@@ -63,8 +63,9 @@ class TextRows(Closing):
 
 
 class ExactPairs(Closing):
-    """Takes pages and verdicts in the judge's order, from its first page on, and says at the end how alike each
-    near duplicate and the page that it names are."""
+    """Computes at the end the exact J of each near duplicate and the page that it names.
+
+    Takes pages and verdicts in the judge's order, from its first page on."""
 
     def __init__(self, threads: int = 1) -> None:
         self._threads = threads
@@ -72,19 +73,19 @@ class ExactPairs(Closing):
         self._lines = TextRows()
         self._identities = bytearray()
         self._ordinals = array("q")
-        """Of readable pages, in order."""
+        """The identities of readable pages, in order."""
         self._named = bytearray()
         self._own = array("q")
-        """Of each pair the identity of the page that is named, and the ordinal of the page that names it."""
+        """Of each pair, the identity of the named page, and the ordinal of the near duplicate."""
 
     def seen(self, pages: Sequence[Page]) -> None:
-        """The next pages; those that are not readable have no text."""
+        """Add the next pages. Unreadable pages have no text."""
         for page in pages:
             text = page.text if page.kind == PageKind.READABLE else None
             self._texts.add((text or "").encode("utf-8", "surrogatepass"))
 
     def take(self, verdict: Verdict, line: bytes | None) -> None:
-        """The next verdict; `line` comes back with the J of this near duplicate and the page that it names."""
+        """Add the next verdict. `lines` yields `line` with the J of this pair."""
         if line is not None and verdict.near_duplicate_of is not None:
             self._named += identity_of(verdict.near_duplicate_of.encode())
             self._own.append(verdict.ordinal)
@@ -95,11 +96,11 @@ class ExactPairs(Closing):
 
     @property
     def pairs(self) -> int:
-        """How many J are asked for."""
+        """The number of pairs."""
         return len(self._own)
 
     def lines(self) -> Iterator[tuple[bytes, float]]:
-        """Each line that was taken, in order, and the J of its pair. Raises SimstreamError as `seen` does."""
+        """Yield each line in order, with the J of its pair. Raises SimstreamError as `seen` does."""
         own, named = np.array(self._own, np.int64), self._versions()
         for begin, end in self._parts(own, named):
             numbers, places = np.unique(np.concatenate([own[begin:end], named[begin:end]]), return_inverse=True)
@@ -114,20 +115,20 @@ class ExactPairs(Closing):
         self._lines.close()
 
     def _versions(self) -> NDArray[np.int64]:
-        """The ordinals (p,) of what was named: each page's last readable version before the page that names it."""
+        """Return the ordinals (p,) of the named pages: the last readable version before the near duplicate."""
         both = np.frombuffer(bytes(self._identities + self._named), np.uint64).reshape(-1, 2)
         order = np.lexsort((both[:, 1], both[:, 0]))
         number = np.empty(len(both), np.int64)
         number[order] = np.cumsum((np.diff(both[order], axis=0, prepend=both[order[:1]]) != 0).any(axis=1))
         ordinals, own = np.array(self._ordinals, np.int64), np.array(self._own, np.int64)
         by_page = np.lexsort((ordinals, number[: len(ordinals)]))
-        # One number for page and ordinal; there are fewer than 2^31 of each.
+        # One number holds page and ordinal; each is less than 2^31.
         keys = (number[by_page] << 32) | ordinals[by_page]
         wanted = (number[len(ordinals) :] << 32) | own
         return ordinals[by_page[np.searchsorted(keys, wanted) - 1]]
 
     def _parts(self, own: NDArray[np.int64], named: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
-        """Where parts of all pairs begin and end."""
+        """Yield where each part of the pairs begins and ends."""
         begin, size = 0, 0
         for pair, (a, b) in enumerate(zip(own.tolist(), named.tolist(), strict=True)):
             if pair > begin and (pair - begin == PAIRS or size > TEXT_BYTES):
@@ -145,5 +146,5 @@ def _room() -> Iterator[None]:
     except OSError as error:
         raise SimstreamError(
             f"texts cannot be kept in {tempfile.gettempdir()} ({error.strerror})",
-            "free room there, or name another folder in TMPDIR",
+            "free space there, or set TMPDIR to another folder",
         ) from error

@@ -20,30 +20,30 @@ from simstream.tools.find.pairs import FingerprintPairs
 from simstream.wire.identity import identity_of
 
 GONE = -1
-"""In the place of a cluster: the page is out."""
+"""Stands for a cluster: the page is in none."""
 _READABLE = ("new", "near_duplicate", "unchanged")
 
 
 class DuplicateGroup(msgspec.Struct):
-    """A cluster of two pages and more: a line of JSON."""
+    """A cluster of two or more pages: a line of JSON."""
 
     cluster_id: str
     canonical: str
     pages: list[str]
-    """Their ids, the oldest first."""
+    """The ids of the pages, the oldest first."""
 
 
 class _Members(NamedTuple):
-    """Pages that are in a cluster, by cluster and age."""
+    """The pages that are in a cluster, by cluster and age."""
 
     cluster: NDArray[np.int64]
     age: NDArray[np.int64]
-    ordinal: NDArray[np.int64]  # of the page as it was last read
+    ordinal: NDArray[np.int64]  # of the page's last version
     event: NDArray[np.int64]
 
 
 class DuplicateGroups:
-    """Takes verdicts in their order. Memory: 48 bytes and its id for each page in a cluster."""
+    """Collects verdicts in their order. Memory: 48 bytes and the id of each page in a cluster."""
 
     def __init__(self) -> None:
         self._identity = bytearray()
@@ -51,12 +51,12 @@ class DuplicateGroups:
         self._id_ends = array("q", [0])
         self._ordinal, self._cluster = array("q"), array("q")
         self._fresh = bytearray()
-        """Whether a page's age begins here: not where it was unchanged."""
+        """Return whether a page's age begins here: not for `unchanged`."""
         self._merged, self._into = array("q"), array("q")
         self._following = 0
 
     def take(self, verdict: Verdict, gone: bool) -> None:
-        """One more verdict. `gone`: the page is no longer there, which only its record says of an error page."""
+        """Add the next verdict. `gone`: the page's record says that the page no longer exists."""
         self._following = verdict.ordinal + 1
         readable = verdict.verdict in _READABLE
         if not readable and not gone:
@@ -73,8 +73,7 @@ class DuplicateGroups:
             self._merged.append(int(merged))
 
     def groups(self, first: int = 0) -> Iterator[DuplicateGroup]:
-        """The clusters of two pages and more, by their ids; those of which no page was read from `first` on are not
-        among them."""
+        """Return the clusters of two or more pages by their ids, if one of the pages was read from `first` on."""
         members = self._members()
         begins = np.flatnonzero(_begins(members.cluster))
         ends = np.append(begins[1:], len(members.cluster))
@@ -102,7 +101,7 @@ class DuplicateGroups:
         return _Members(*(column[by_age] for column in found))
 
     def _survivors(self) -> NDArray[np.int64]:
-        """The cluster (n,) that each cluster has become part of; the oldest survives."""
+        """Return the cluster (n,) that each cluster was merged into; the oldest survives."""
         forest = UnionFind(self._following)
         into, merged = (np.array(column, np.int64) for column in (self._into, self._merged))
         forest.tie(FingerprintPairs(np.minimum(into, merged), np.maximum(into, merged)))
@@ -110,5 +109,5 @@ class DuplicateGroups:
 
 
 def _begins(cluster: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Where another cluster begins, in a column in order."""
+    """Return where another cluster begins, in a sorted column."""
     return np.not_equal(np.diff(cluster, prepend=-1), 0)

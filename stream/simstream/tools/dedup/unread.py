@@ -26,13 +26,16 @@ class UnreadPages:
                 self._first[reason] = place(verdict.source.topic, verdict.source.offset)
 
     def too_many(self, share: float | None) -> bool:
-        """Whether more than this share of the pages could not be read; None: whether any page was no JSON."""
+        """Return whether more than this share of the pages could not be read.
+
+        None: whether any page was not JSON.
+        """
         if share is None:
             return "bad_json" in self._counts
         return sum(self._counts.values()) > share * self._pages
 
     def __str__(self) -> str:
-        """A sentence for people; empty if every page could be read."""
+        """Return a sentence for people; it is empty if every page could be read."""
         if not self._counts:
             return ""
         order = sorted(self._counts, key=lambda reason: -self._counts[reason])

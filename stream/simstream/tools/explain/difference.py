@@ -14,31 +14,31 @@ from typing import NamedTuple
 from simstream.tools.explain.explanation import TextPassage, TextPiece
 
 CONTEXT = 12
-"""Words shown around a difference."""
+"""The number of words shown around a difference."""
 MAX_WORDS = 2_000
-"""Of two passages that differ, one of more words is compared as a whole: comparing costs up to the square."""
+"""A longer passage is compared as a whole: comparing by words costs up to the square."""
 MAX_SHOWN = 80
-"""Words of one run that are shown; of a longer one its beginning and its end."""
+"""The number of words of one run that are shown. A longer run is shown by its beginning and its end."""
 _ENDS = frozenset("。！？!?.…；;")
 _WORD = re.compile(r"\w")
 _PLAIN = re.compile(r"[^\W\u2e80-\U0003ffff]+|\s+|.", re.DOTALL)
-"""A word, a run of space, or one character; all beyond U+2E80 is Han, kana, Hangul or the like."""
+"""A word, a run of space, or one character. Characters from U+2E80 on are Han, kana, Hangul and others."""
 
 
 class TextUnit(NamedTuple):
-    """A token with the space behind it, and what of it is compared."""
+    """A token with the space behind it, and its form that is compared."""
 
     text: str
     key: str
 
     @property
     def is_word(self) -> bool:
-        """Whether it has a letter or digit."""
+        """Whether the token has a letter or digit."""
         return _WORD.search(self.key) is not None
 
 
 class TextRun(NamedTuple):
-    """`other[a:b]` stands where `page[c:d]` stands; `same`: they are equal."""
+    """`other[a:b]` stands in the place of `page[c:d]`. `same`: they are equal."""
 
     same: bool
     a: int
@@ -48,9 +48,9 @@ class TextRun(NamedTuple):
 
 
 def units(text: str, tokens: Sequence[str]) -> list[TextUnit]:
-    """The tokens of the folded text as units of the text itself (folding keeps every place).
+    """Return the tokens of the folded text as units of the text itself: folding keeps every place.
 
-    Tokens that overlap, as some modes of jieba give them, are passed over for words and single Han characters.
+    Where tokens overlap, as in some modes of jieba, returns words and single Han characters instead.
     """
     if sum(map(len, tokens)) != len(text):
         tokens = _PLAIN.findall(text)
@@ -67,7 +67,7 @@ def units(text: str, tokens: Sequence[str]) -> list[TextUnit]:
 
 
 def runs(other: Sequence[TextUnit], page: Sequence[TextUnit]) -> list[TextRun]:
-    """What is equal and what is not, in order, without a gap. Cost: about linear for texts that are alike."""
+    """Return equal and different runs, in order, without a gap. Cost: about linear for similar texts."""
     a, b = [unit.key for unit in other], [unit.key for unit in page]
     head = _common(a, b)
     tail = _common(a[head:][::-1], b[head:][::-1])
@@ -79,8 +79,8 @@ def runs(other: Sequence[TextUnit], page: Sequence[TextUnit]) -> list[TextRun]:
 
 
 def readable(found: Sequence[TextRun]) -> list[TextRun]:
-    """The same without equal runs that are no longer than the changes on both sides of them: a word that two
-    sentences share by chance tells nothing."""
+    """Drop equal runs that are no longer than the changes on both sides: a word that two sentences share by chance
+    tells nothing."""
     made: list[TextRun] = []
     for run in found:
         made.append(run)
@@ -97,7 +97,7 @@ def _by_chance(before: TextRun, between: TextRun, after: TextRun) -> bool:
 
 
 def passages(other: Sequence[TextUnit], page: Sequence[TextUnit], found: Sequence[TextRun]) -> list[TextPassage]:
-    """The places that differ, each with some words around it; two that are near each other are one."""
+    """Return the passages that differ, each with some words around it. Passages near each other become one."""
     made: list[TextPassage] = []
     group: list[TextRun] = []
     for number, run in enumerate(found):
@@ -113,7 +113,7 @@ def passages(other: Sequence[TextUnit], page: Sequence[TextUnit], found: Sequenc
 
 
 def counts(other: Sequence[TextUnit], page: Sequence[TextUnit], found: Sequence[TextRun]) -> tuple[int, int, int]:
-    """Words that both have in order, that only the other has, that only the page has."""
+    """Return the number of words that both have in order, that only the other has, and that only the page has."""
     same = sum(unit.is_word for run in found if run.same for unit in page[run.c : run.d])
     only_other = sum(unit.is_word for run in found if not run.same for unit in other[run.a : run.b])
     only_page = sum(unit.is_word for run in found if not run.same for unit in page[run.c : run.d])
@@ -121,7 +121,7 @@ def counts(other: Sequence[TextUnit], page: Sequence[TextUnit], found: Sequence[
 
 
 def _common(a: Sequence[str], b: Sequence[str]) -> int:
-    """How many items at the beginning are equal."""
+    """Return the number of equal items at the beginning."""
     return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
 
 
@@ -143,7 +143,7 @@ def _opcodes(a: Sequence[Hashable], b: Sequence[Hashable]) -> Iterator[TextRun]:
 
 
 def _sentences(keys: Sequence[str]) -> list[int]:
-    """Where sentences begin, and the end of the last."""
+    """Return where sentences begin, and where the last one ends."""
     ends = [0, *(i + 1 for i, key in enumerate(keys) if key in _ENDS)]
     return ends if ends[-1] == len(keys) else [*ends, len(keys)]
 
@@ -153,7 +153,7 @@ def _parts(keys: list[str], ends: list[int]) -> list[tuple[str, ...]]:
 
 
 def _joined(found: Sequence[TextRun]) -> list[TextRun]:
-    """The same without empty runs, and with neighbours of one kind put together."""
+    """Drop empty runs, and join neighbours of one kind."""
     made: list[TextRun] = []
     for run in found:
         if run.a == run.b and run.c == run.d:

@@ -22,13 +22,14 @@ from simstream.wire import verdict as wire
 from simstream.wire.page import PageLimits
 
 Originals = Callable[[Mapping[PageOrigin, str]], Mapping[PageOrigin, PageOriginal]]
-"""Gives the records of pages by where they came from; the values are their ids."""
+"""Returns the records of pages by their origin. The values of the argument are ids."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExplainOptions:
-    """What to show: the heaviest `words`, the closest `candidates` (None: all), texts side by side, the page of the
-    id `beside` in any case."""
+    """What to show: words, candidates, texts side by side, and a comparison with the page of the id `beside`.
+
+    `words` and `candidates` are numbers, of the heaviest and the closest; None: all."""
 
     words: int | None = None
     candidates: int | None = None
@@ -37,7 +38,7 @@ class ExplainOptions:
 
 
 def rules_of(recipe: Recipe, policy: Policy) -> AppliedRules:
-    """What applied to every page that is explained."""
+    """The rules that apply to every explained page."""
     bits, short = policy.sketch_bits, policy.short_limits
     return AppliedRules(
         recipe=recipe.name,
@@ -58,14 +59,14 @@ def rules_of(recipe: Recipe, policy: Policy) -> AppliedRules:
 
 
 class Counterpart(NamedTuple):
-    """The page that an explained one is set beside."""
+    """The page that an explained page is compared with."""
 
     id: str
     ordinal: int
 
 
 def counterpart(case: VerdictCase) -> Counterpart | None:
-    """The page asked for, else the one that the verdict names, else the nearest, else the earlier version."""
+    """Return the page asked for, else the one of the verdict, else the nearest, else the earlier version."""
     if case.beside is not None:
         return Counterpart(case.beside.id, case.beside.ordinal)
     earlier = case.before.earlier
@@ -77,7 +78,7 @@ def counterpart(case: VerdictCase) -> Counterpart | None:
 
 
 class Explainer:
-    """Puts together what was judged and what the pages say."""
+    """Makes explanations from judged cases and the texts of pages."""
 
     def __init__(
         self, fingerprinter: Fingerprinter, policy: Policy, limits: PageLimits, wishes: ExplainOptions
@@ -96,9 +97,9 @@ class Explainer:
         originals: Originals,
         published: Mapping[int, bytes] | None,
     ) -> list[Explanation]:
-        """One explanation a case. `published` has the verdicts' bytes by ordinal, None where nothing is published.
+        """Return one explanation a case. `published` has the verdicts' bytes by ordinal, or is None for files.
 
-        `originals` is asked once, for all pages whose text is needed."""
+        Calls `originals` once, for all pages whose text is needed."""
         beside = [counterpart(case) if self._wishes.diff else None for case in cases]
         wanted = {case.origin: case.verdict.id for case in cases}
         wanted |= {origins[other.ordinal]: other.id for other in beside if other}
@@ -145,7 +146,7 @@ class Explainer:
         theirs = self._texts.read(original, other.id)
         missing = theirs.missing or text.missing
         if theirs.text is None or text.text is None:
-            return TextDifference(other.id, other.ordinal, missing=missing or "one of the two has no text")
+            return TextDifference(other.id, other.ordinal, missing=missing or "one of the two pages has no text")
         left, right = (diffs.units(shown, self._fingerprinter.tokens(shown)) for shown in (theirs.text, text.text))
         runs = diffs.runs(left, right)
         same, only_other, only_page = diffs.counts(left, right, runs)

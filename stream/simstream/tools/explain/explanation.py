@@ -6,10 +6,10 @@ import msgspec
 
 
 class AppliedRules(msgspec.Struct, frozen=True):
-    """The recipe and the policy that applied. `similarity` is what `agreement` bits of the sketch stand for.
+    """The recipe and the policy that applied. `similarity` is the J that `agreement` bits of the sketch estimate.
 
-    Only the heaviest `top` words count, where it is not 0. Pages of fewer than `short_words` distinct words are
-    short; where one of two is, the `short_` limits apply.
+    If `top` is not 0, only the heaviest `top` words count. A page of fewer than `short_words` distinct words is
+    short. If one of two pages is short, the `short_` limits apply.
     """
 
     recipe: str
@@ -29,9 +29,9 @@ class AppliedRules(msgspec.Struct, frozen=True):
 
 
 class EarlierPage(msgspec.Struct, frozen=True):
-    """The version of the page that was live when this one came, and how near this one is to it.
+    """The page's version that was live when the page came again, and how near both versions are.
 
-    `distance` to `rejected_by` are None where this one has nothing to compare.
+    `distance` to `rejected_by` are None if the new version has nothing to compare.
     """
 
     ordinal: int
@@ -45,7 +45,10 @@ class EarlierPage(msgspec.Struct, frozen=True):
 
 
 class StateBefore(msgspec.Struct, frozen=True):
-    """The judge's state just before the page, in pages and ms. `late`: the window had passed the page already."""
+    """The judge's state just before the page, in pages and ms.
+
+    `late`: the page was already older than the window.
+    """
 
     live_pages: int
     stream_time: int | None
@@ -54,9 +57,9 @@ class StateBefore(msgspec.Struct, frozen=True):
 
 
 class CandidateView(msgspec.Struct, frozen=True):
-    """A live page near this one; `rejected_by` is the rule that kept it from being a match, None for one.
+    """A live page near this page. `rejected_by` is the rule that rejected it, None for a match.
 
-    `short`: one of the two is a short page.
+    `short`: one of both pages is short.
     """
 
     id: str
@@ -70,12 +73,12 @@ class CandidateView(msgspec.Struct, frozen=True):
 
     @property
     def accepted(self) -> bool:
-        """Whether it is a match."""
+        """Whether the candidate is a match."""
         return self.rejected_by is None
 
 
 class WordView(msgspec.Struct, frozen=True, array_like=True):
-    """A word, its occurrences in the text, and what it weighs there."""
+    """A word, the number of its occurrences in the text, and its weight there."""
 
     word: str
     times: int
@@ -83,14 +86,14 @@ class WordView(msgspec.Struct, frozen=True, array_like=True):
 
 
 class TextPiece(msgspec.Struct, frozen=True, array_like=True):
-    """A run of text, and whether only one of two pages has it."""
+    """A run of text, and whether only one of the two pages has it."""
 
     text: str
     changed: bool
 
 
 class TextPassage(msgspec.Struct, frozen=True):
-    """A place where two texts differ, with some words around it. `before` and `after`: more text is there."""
+    """A place where two texts differ, with some words around it. `before` and `after`: the text goes on there."""
 
     other: tuple[TextPiece, ...]
     page: tuple[TextPiece, ...]
@@ -99,24 +102,27 @@ class TextPassage(msgspec.Struct, frozen=True):
 
 
 class TextDifference(msgspec.Struct, frozen=True):
-    """Where the text of another page differs from the page's; `missing` says why that is not known."""
+    """The differences between the text of another page and the page's text.
+
+    `missing` says why they are not known.
+    """
 
     id: str
     ordinal: int
     passages: tuple[TextPassage, ...] = ()
     same: int = 0
-    """Words that both have, in order."""
+    """The number of words that both texts have in order."""
     only_other: int = 0
     only_page: int = 0
     missing: str | None = None
 
 
 class Explanation(msgspec.Struct, frozen=True):
-    """Why a page got its verdict. Lists may have been cut; the counts beside them are of all.
+    """Why a page got its verdict. Lists may be cut; the counts beside them are complete.
 
-    `verdict` is what the log or the files give now, `published` what was published: None, as `agrees` is, where
-    nothing was (files). `detail` says what is wrong with a page that was not compared. `text_missing` says why
-    there are no words; `text_cut`: only the text's beginning was fingerprinted.
+    `verdict` is what the log or the files give now. `published` is what was published; for files `published` and
+    `agrees` are None. `detail` says why a page was not compared. `text_missing` says why there are no words.
+    `text_cut`: only the beginning of the text was fingerprinted.
     """
 
     id: str

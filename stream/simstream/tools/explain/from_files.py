@@ -13,16 +13,16 @@ from simstream.tools.explain.texts import PageOriginal
 from simstream.wire.identity import shown_id
 
 Records = Callable[[str], Iterable[Record]]
-"""Reads all inputs anew, for the purpose that is named."""
+"""Reads all inputs again; the argument is the title of the progress bar."""
 
 
 def explain(
     deduper: Deduper, explainer: Explainer, records: Records, asked: ExplainRequest, threads: int
 ) -> ExplainAnswer:
-    """Explain pages of files under the deduper's policy; its own state is not touched.
+    """Explain pages of files under the deduper's policy. Does not change its state.
 
-    Cost: that of `dedup` up to the last of the pages, and two passes of reading. Raises as `Deduper.stream`, and
-    PageUnknown where the ordinal asked for is not there.
+    Cost: that of `dedup` up to the last of the pages, and two passes of reading. Raises what `Deduper.stream`
+    raises, and PageUnknown if the ordinal asked for does not exist.
     """
     names = WantedIds(asked.ids)
     newest = last_ordinals(records, names) if asked.ordinal is None else {}
@@ -34,13 +34,13 @@ def explain(
         check_ordinal(asked, found.verdict if found else None, judging.ordinal)
     chosen = [cases[ordinal] for ordinal in wanted]
     made = explainer.explain(chosen, judging.origins, lambda places: originals(records, places), None)
-    advice = "give the id to the letter, not the URL beside it; `simstream fingerprint INPUT` lists the ids"
+    advice = "give the exact id, not the URL; `simstream fingerprint INPUT` lists the ids"
     missing = [name for name in asked.ids if asked.ordinal is None and name not in newest]
     return ExplainAnswer(made, [names.unknown(name, "no page of the input has the id", advice) for name in missing])
 
 
 def last_ordinals(records: Records, names: WantedIds) -> dict[str, int]:
-    """Where the newest version of each page that is asked for stands. Reads all inputs, but no text."""
+    """Return where the newest version of each requested page stands. Reads all inputs, but extracts no text."""
     found = {}
     for number, record in enumerate(records("finding pages")):
         page_id = names.known(_shown(record.key or b""))
@@ -50,7 +50,7 @@ def last_ordinals(records: Records, names: WantedIds) -> dict[str, int]:
 
 
 def _shown(key: bytes) -> bytes:
-    """The id as verdicts have it: not the key where that is too long or not UTF-8."""
+    """Return the id as verdicts have it: not the key, if that is too long or not UTF-8."""
     if len(key) > MAX_ID_BYTES:
         return shown_id(key).encode()
     try:
@@ -61,7 +61,7 @@ def _shown(key: bytes) -> bytes:
 
 
 def judged(deduper: Deduper, records: Records, judging: Rejudge, threads: int) -> Iterator[VerdictCase]:
-    """Judge the files until all wanted pages have come. Raises as `Deduper.stream`."""
+    """Judge the files until all wanted pages have come. Raises what `Deduper.stream` raises."""
     if judging.done():
         return
     for batch in deduper.fingerprinted(records("judging"), threads):
@@ -71,7 +71,7 @@ def judged(deduper: Deduper, records: Records, judging: Rejudge, threads: int) -
 
 
 def originals(records: Records, wanted: Mapping[PageOrigin, str]) -> dict[PageOrigin, PageOriginal]:
-    """The records of pages by where they came from; reads the inputs until all are found."""
+    """Return the records of pages by their origin. Reads the inputs until all are found."""
     places = {origin.source: origin for origin in wanted}
     found = {origin: PageOriginal(None, "the page is no longer in the input") for origin in wanted}
     for record in records("reading texts") if places else ():

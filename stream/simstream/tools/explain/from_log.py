@@ -29,17 +29,17 @@ RETAINED = "was judged, but its verdict is no longer in the topic"
 
 
 class PublishedVerdict(NamedTuple):
-    """A verdict as it was published."""
+    """A published verdict and its bytes."""
 
     verdict: Verdict
     value: bytes
 
 
 def explain(log: Log, explainer: Explainer, asked: ExplainRequest, counting: Counting) -> ExplainAnswer:
-    """Explain published verdicts of a log. Reads without a group, and writes nothing.
+    """Explain published verdicts of a log. Joins no consumer group, and writes nothing.
 
-    Cost: a pass over `verdicts`, the log judged up to the last of the pages, and a few reads of `pages`. Raises
-    WrongRecipe, WrongPolicy, WrongLog, and PageUnknown where the ordinal asked for is not there.
+    Cost: a pass over `verdicts`, judging the log up to the last of the pages, and a few reads of `pages`. Raises
+    WrongRecipe, WrongPolicy, WrongLog, and PageUnknown if the ordinal asked for does not exist.
     """
     policy, names = explainer.policy, WantedIds(asked.ids)
     check_recipe(log, policy.recipe_id)
@@ -62,7 +62,7 @@ def explain(log: Log, explainer: Explainer, asked: ExplainRequest, counting: Cou
 
 
 def newest_verdicts(log: Log, names: WantedIds, tick: Tick) -> dict[str, PublishedVerdict]:
-    """Of each page that is asked for, the verdict of the greatest ordinal. Reads all of `verdicts`."""
+    """Return the verdict of the greatest ordinal of each requested page. Reads all of `verdicts`."""
     found: dict[str, PublishedVerdict] = {}
     for record in _records(log, VERDICTS, VERDICTS_A_POLL, tick):
         value = record.value or b""
@@ -76,7 +76,7 @@ def newest_verdicts(log: Log, names: WantedIds, tick: Tick) -> dict[str, Publish
 
 
 def verdict_at(log: Log, asked: ExplainRequest, tick: Tick) -> PublishedVerdict:
-    """The verdict of the ordinal that is asked for. Raises PageUnknown. Reads `verdicts` up to it."""
+    """Return the verdict of the ordinal asked for. Reads `verdicts` up to it. Raises PageUnknown."""
     mark, count = b',"ordinal":%d,' % (asked.ordinal or 0), 0
     for record in _records(log, VERDICTS, VERDICTS_A_POLL, tick):
         value = record.value or b""
@@ -89,25 +89,29 @@ def verdict_at(log: Log, asked: ExplainRequest, tick: Tick) -> PublishedVerdict:
 def _missing(
     log: Log, asked: ExplainRequest, found: Mapping[str, PublishedVerdict], names: WantedIds, counting: Counting
 ) -> list[PageUnknown]:
-    """What to say about pages without a verdict."""
+    """Return an error for each page without a verdict."""
     errors = []
     for page_id in asked.ids:
         if page_id not in found:
             with counting(f"looking for {page_id[:40]}", None) as tick:
                 state = whereabouts(log, page_id, tick)
             if state == RETAINED:
-                errors.append(PageUnknown(f"{page_id} {state}", "keep the topic verdicts longer"))
+                errors.append(
+                    PageUnknown(
+                        f"{page_id} {state}", "keep the topic `verdicts` longer, to explain such pages in future"
+                    )
+                )
             elif state:
-                advice = "wait, and see that `simstream serve` runs and is ready (/health/ready)"
+                advice = "wait, and check that `simstream serve` runs and is ready (/health/ready)"
                 errors.append(PageUnknown(f"{page_id} has no verdict yet: it {state}", advice))
             else:
                 where = f"{log.topic(VERDICTS).name} has no verdict for"
-                errors.append(names.unknown(page_id, where, "look ids up with `simstream verdicts`"))
+                errors.append(names.unknown(page_id, where, "see `simstream verdicts` for the ids"))
     return errors
 
 
 def whereabouts(log: Log, page_id: str, tick: Tick) -> str:
-    """How far a page without a verdict has come, as a sentence; empty where no topic has it. Reads both topics."""
+    """Return a sentence about how far a page without a verdict has come, or "". Reads both topics."""
     name = page_id.encode("utf-8", "surrogateescape")
     for record in _records(log, FINGERPRINTS, FRAMES_A_POLL, tick):
         try:
@@ -126,7 +130,7 @@ def whereabouts(log: Log, page_id: str, tick: Tick) -> str:
 
 
 def _published_frames(log: Log) -> int:
-    """How many frames of the log have their verdicts."""
+    """Return the number of frames of the log that have their verdicts."""
     frame = 0
     for record in _records(log, POSITIONS, VERDICTS_A_POLL, lambda _: None):
         frame = positions.decode(record.value or b"").frame
@@ -138,9 +142,9 @@ def _id_of(record: Record) -> str:
 
 
 def judged(log: Log, policy: Policy, judging: Rejudge, tick: Tick) -> Iterator[VerdictCase]:
-    """Judge the log silently until all wanted pages have come; `tick` hears the next ordinal.
+    """Judge the log without publishing until all wanted pages have come. `tick` hears the next ordinal.
 
-    Raises WrongLog where frames are missing or the log ends before."""
+    Raises WrongLog if frames are missing, or the log ends too early."""
     if judging.done():
         return
     acceptor = Acceptor(policy.recipe_id, policy.sketch_bits // 64)
@@ -148,7 +152,7 @@ def judged(log: Log, policy: Policy, judging: Rejudge, tick: Tick) -> Iterator[V
         if record.offset != acceptor.next_frame:
             raise WrongLog(
                 f"the log continues at frame {record.offset}, frame {acceptor.next_frame} is missing",
-                "what was judged from frames that are gone cannot be explained: keep the topic fingerprints longer",
+                "keep the topic `fingerprints` longer: only pages of frames that are still there can be explained",
             )
         accepted = acceptor.accept(record.offset, record.value or b"", record.timestamp)
         if isinstance(accepted, AcceptedPages):
@@ -158,13 +162,13 @@ def judged(log: Log, policy: Policy, judging: Rejudge, tick: Tick) -> Iterator[V
         if judging.done():
             return
     raise WrongLog(
-        f"the log ends at ordinal {acceptor.ordinal}, and the verdict has a greater one",
-        "restore the topic fingerprints: these verdicts were made from another log",
+        f"the log ends at ordinal {acceptor.ordinal}, before the verdict",
+        "restore the topic `fingerprints`: these verdicts were made from another log",
     )
 
 
 def originals(log: Log, wanted: Mapping[PageOrigin, str]) -> dict[PageOrigin, PageOriginal]:
-    """The records of pages by where they came from, or why they are gone. `wanted` has their ids."""
+    """Return the records of pages by their origin, or why they are gone. `wanted` has their ids."""
     info = log.topic(PAGES)
     lows = log.low_watermarks(PAGES)
     found = {}
@@ -172,7 +176,7 @@ def originals(log: Log, wanted: Mapping[PageOrigin, str]) -> dict[PageOrigin, Pa
         where = f"{info.name}, partition {origin.source.partition}, offset {origin.source.offset}"
         if origin.topic_id != info.id:
             found[origin] = PageOriginal(
-                None, f"the topic {info.name} was made anew since: the page went with the old one"
+                None, f"the topic {info.name} was deleted and created again since, and the page went with it"
             )
         elif origin.source.offset < lows.get(origin.source.partition, 0):
             found[origin] = PageOriginal(None, f"retention has removed the page from {where}")
@@ -191,7 +195,7 @@ def _record_at(log: Log, source: PageSource) -> Record | None:
 
 
 def _records(log: Log, topic: str, limit: int, tick: Tick, start: int = 0) -> Iterator[Record]:
-    """The records that are committed now; `tick` hears how many."""
+    """Yield the committed records. `tick` hears their number."""
     count = 0
     for records in committed(log, topic, limit, start):
         yield from records

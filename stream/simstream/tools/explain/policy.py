@@ -30,23 +30,28 @@ WINDOWS = (
     "90d",
     "365d",
 )
-"""Windows that are tried; an id stands for one exact window, which cannot be read from it."""
+"""The windows that are tried: a policy's id does not tell its window."""
 LINKS: tuple[Link, ...] = ("any", "canonical")
 
 
 def check_policy(page_id: str, published: str, policy: Policy, recipe: Recipe) -> None:
-    """Raises WrongPolicy where a verdict was given under another policy, with the flags if they can be found."""
+    """Raise WrongPolicy if a verdict has another policy; the error names its flags, if they can be found."""
     if published == policy.id:
         return
     flags = flags_of(published, policy.recipe_id, recipe)
-    advice = f"use {flags}" if flags else "give the distance, similarity, window and link that `serve` has"
+    advice = (
+        f"use {flags}"
+        if flags
+        else "give --distance, --similarity, --window and --link as `simstream serve` has them"
+    )
     raise WrongPolicy(
-        f"the verdict of {page_id} was given under policy {published}, and these settings are {policy.id}", advice
+        f"the verdict of {page_id} has the policy {published}, and these settings make the policy {policy.id}",
+        advice,
     )
 
 
 def flags_of(policy_id: str, recipe_id: str, recipe: Recipe) -> str | None:
-    """The flags under which a policy of this recipe has this id; None where no usual ones do. About 1 s at most."""
+    """Return the flags of this recipe's policy with this id; None if no usual flags make it. At most about 1 s."""
     for window, link, similarity, distance in product(
         WINDOWS, LINKS, _similarities(recipe), range(MAX_DISTANCE + 1)
     ):
@@ -58,7 +63,7 @@ def flags_of(policy_id: str, recipe_id: str, recipe: Recipe) -> str | None:
 
 
 def _similarities(recipe: Recipe) -> Iterator[str | None]:
-    """One for each agreement that a sketch can be asked for, the recipe's own first."""
+    """Yield the similarity of each agreement that a sketch can have, the recipe's own first."""
     yield recipe.similarity
     bits = recipe.sketch_bits
     for agreement in range(bits // 2, bits + 1) if bits else ():

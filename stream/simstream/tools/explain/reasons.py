@@ -10,25 +10,25 @@ from simstream.tools.explain.rejudge import VerdictCase
 MEANINGS = {
     "few_words": "it has too few words to be compared",
     "http_status": "it was answered with an error status",
-    "bad_json": "its value is no JSON object",
+    "bad_json": "its value is not a JSON object",
     "bad_id": "its id is too long or not UTF-8",
     "long_url": "its URL is too long or not UTF-8",
-    "wrong_type": "one of its fields is of a wrong type",
+    "wrong_type": "one of its fields has a wrong type",
     "no_text": "it has neither text nor HTML",
     "empty_value": "its value is empty",
     "too_large": "its record is larger than max_record_bytes",
-    "bad_content_type": "its content type is none that is read",
+    "bad_content_type": "its content type is neither text nor HTML",
     "binary": "it holds binary data, not text",
     "extract_failed": "extracting text from its HTML failed",
     "kernel_error": "fingerprinting it failed",
-    "bad_encoding": "its bytes are no text in any character set that was found",
-    "damaged": "it lay damaged in its web archive",
+    "bad_encoding": "its bytes are not text in any character set that was found",
+    "damaged": "it is damaged in its web archive",
 }
-"""What each reason of a verdict means."""
+"""The meaning of each reason of a verdict."""
 
 
 def sentences(case: VerdictCase, rules: AppliedRules, beside: str | None = None) -> str:
-    """Why the page got its verdict, and how it stands to the page of the id `beside`."""
+    """Return why the page got its verdict, and how it compares with the page of the id `beside`."""
     if case.kind != PageKind.READABLE:
         return f"{_not_compared(case, rules)} {_left_behind(case)}"
     return _decided(case, rules) + ("" if beside is None else f" {_set_beside(case, rules, beside)}")
@@ -42,7 +42,7 @@ def _decided(case: VerdictCase, rules: AppliedRules) -> str:
 
 
 def nearness(pair: CandidateView | EarlierPage, rules: AppliedRules) -> str:
-    """How far apart two pages are, and how far they may be."""
+    """Return how far apart two pages are, and how far apart they may be."""
     strict = pair.short and rules.short_distance is not None
     distance = rules.short_distance if strict else rules.distance
     agreement = rules.short_agreement if strict else rules.agreement
@@ -54,7 +54,7 @@ def nearness(pair: CandidateView | EarlierPage, rules: AppliedRules) -> str:
 
 
 def rejection(candidate: CandidateView, rules: AppliedRules) -> str:
-    """Which rule rejected a candidate, in a few words; what a match is for one."""
+    """Return in a few words which rule rejected a candidate, or that it is a match."""
     words = {
         None: "match",
         RejectionRule.DISTANCE: f"too far: over {_bits(rules.distance)}",
@@ -62,7 +62,7 @@ def rejection(candidate: CandidateView, rules: AppliedRules) -> str:
         RejectionRule.SHORT: "too far for a short page",
         RejectionRule.OWN: "its own earlier version",
         RejectionRule.NOT_CANONICAL: "not the oldest of its cluster",
-        RejectionRule.UNCHANGED: "not asked: it is unchanged",
+        RejectionRule.UNCHANGED: "not used: the page is unchanged",
     }
     return words[RejectionRule(candidate.rejected_by) if candidate.rejected_by else None]
 
@@ -92,7 +92,7 @@ def _new(case: VerdictCase, rules: AppliedRules) -> str:
     others = [one for one in case.candidates if one.rejected_by != RejectionRule.OWN]
     if not others:
         which = "the one other live page differs" if live == 1 else f"all {live:,} other live pages differ"
-        return f"It is new: {which} in more than {WIDE} bits, and at most {rules.distance} may."
+        return f"It is new: {which} in more than {WIDE} bits, and at most {rules.distance} may differ."
     first = others[0]
     near = nearness(first, rules)
     why = (
@@ -100,7 +100,7 @@ def _new(case: VerdictCase, rules: AppliedRules) -> str:
         if first.rejected_by in (RejectionRule.DISTANCE, RejectionRule.SKETCH, RejectionRule.SHORT)
         else f" ({rejection(first, rules)})"
     )
-    return f"It is new: even the nearest page, {first.id} (ordinal {first.ordinal}), is no match{why}: {near}."
+    return f"It is new: even the nearest page, {first.id} (ordinal {first.ordinal}), does not match{why}: {near}."
 
 
 def _unchanged(case: VerdictCase, rules: AppliedRules) -> str:
@@ -114,7 +114,7 @@ def _unchanged(case: VerdictCase, rules: AppliedRules) -> str:
 def _not_compared(case: VerdictCase, rules: AppliedRules) -> str:
     reason = case.verdict.reason
     if case.kind == PageKind.WITHDRAWN:
-        return "It was withdrawn: its record has no value, which takes the page back."
+        return "It was withdrawn: a record without a value takes the page back."
     if reason == "few_words":
         return (
             f"It is too short: it has {_number(case.words, 'distinct word')}, and pages are compared from "
@@ -134,7 +134,7 @@ def _set_beside(case: VerdictCase, rules: AppliedRules, page_id: str) -> str:
 
 
 def _left_behind(case: VerdictCase) -> str:
-    """What became of the page's earlier version."""
+    """Return what happened to the page's earlier version."""
     earlier = case.before.earlier
     if earlier is None:
         return "No earlier version of it was live."
@@ -145,7 +145,7 @@ def _left_behind(case: VerdictCase) -> str:
 
 
 def _ties(case: VerdictCase, rules: AppliedRules) -> str:
-    """What became of clusters."""
+    """Return what happened to clusters."""
     verdict, earlier = case.verdict, case.before.earlier
     gone = f" {_replaced(earlier, rules)}" if earlier and verdict.verdict != "unchanged" else ""
     if verdict.verdict == "new":
@@ -160,7 +160,9 @@ def _ties(case: VerdictCase, rules: AppliedRules) -> str:
 
 
 def _replaced(earlier: EarlierPage, rules: AppliedRules) -> str:
-    return f"Its earlier version (ordinal {earlier.ordinal}) is no match ({nearness(earlier, rules)}) and leaves."
+    return (
+        f"Its earlier version (ordinal {earlier.ordinal}) does not match ({nearness(earlier, rules)}) and leaves."
+    )
 
 
 def _number(count: int, thing: str) -> str:

@@ -26,14 +26,14 @@ from simstream.wire.verdict import similarity
 
 
 class PageOrigin(NamedTuple):
-    """Where one page came from; `topic_id` tells a topic from one that was made anew under its name."""
+    """Where one page came from. `topic_id` tells a topic from a later topic of the same name."""
 
     topic_id: str
     source: PageSource
 
 
 class PageOrigins:
-    """Where every page came from, by ordinal: 8 bytes a page, and little for each run of one place."""
+    """The origin of every page, by ordinal: 8 bytes a page, and a little for each run of one partition."""
 
     def __init__(self) -> None:
         self._offsets = array("q")
@@ -41,7 +41,7 @@ class PageOrigins:
         self._places: list[tuple[str, str, int]] = []
 
     def add(self, topic_id: str, sources: Sequence[PageSource]) -> None:
-        """Remember the next pages."""
+        """Add the next pages."""
         for source in sources:
             place = (topic_id, source.topic, source.partition)
             if not self._places or self._places[-1] != place:
@@ -67,7 +67,7 @@ class AcceptedBatch(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class VerdictCase:
-    """One page, what the resolver knew just before it, and the verdict that it then gave."""
+    """One page, the resolver's state just before it, and the verdict."""
 
     verdict: Verdict
     kind: PageKind
@@ -76,16 +76,16 @@ class VerdictCase:
     origin: PageOrigin
     before: StateBefore
     candidates: Sequence[CandidateView]
-    """Matches first, the closest of them first, then the others by distance."""
+    """Matches first, the closest match first, then the other candidates by distance."""
     beside: CandidateView | None = None
-    """The page that it was asked to be set beside, where that was live, however far away."""
+    """The page that the request compares it with, if that was live, at any distance."""
 
 
 class Rejudge:
     """Judges pages in the log's order and stops at those of the wanted ordinals.
 
-    State and cost are those of a judge over the same pages; after the last wanted page nothing is judged. Each
-    wanted page is also compared with the page of the id `beside`.
+    State and cost are those of a judge over the same pages. Stops after the last wanted page. Also compares each
+    wanted page with the page of the id `beside`.
     """
 
     def __init__(self, policy: Policy, wanted: Iterable[int], beside: str | None = None) -> None:
@@ -97,11 +97,11 @@ class Rejudge:
         self.origins = PageOrigins()
 
     def done(self) -> bool:
-        """Whether all wanted pages have come."""
+        """Return whether all wanted pages have come."""
         return not self._wanted
 
     def feed(self, batch: AcceptedBatch) -> Iterator[VerdictCase]:
-        """Judge a batch; yields the cases of the wanted pages in it."""
+        """Judge a batch, and yield the cases of the wanted pages in it."""
         self.origins.add(batch.topic_id, batch.sources)
         first, at, end = self.ordinal, 0, len(batch.sources)
         while self._wanted and self._wanted[-1] < first + end:
@@ -158,7 +158,7 @@ class Rejudge:
 
 
 class _Subject(NamedTuple):
-    """What of a page is compared."""
+    """The columns of a page that are compared."""
 
     fingerprint: int
     sketch: int
@@ -166,7 +166,10 @@ class _Subject(NamedTuple):
 
 
 def _before(met: NearbyPages, one: FingerprintColumns, time: int, policy: Policy) -> StateBefore:
-    """The state that one page meets; its earlier version is none where its own time takes it out of the window."""
+    """Return the state before a page.
+
+    It has no earlier version if the page's own time takes that out of the window.
+    """
     window, readable = policy.window_ms, one.kind[0] == PageKind.READABLE
     now = max(time, time if met.stream_time is None else met.stream_time) if readable else met.stream_time
     edge = now - window if window is not None and now is not None else None
@@ -179,7 +182,7 @@ def _before(met: NearbyPages, one: FingerprintColumns, time: int, policy: Policy
 
 
 def _earlier(page: LivePage, one: FingerprintColumns | None, policy: Policy) -> EarlierPage:
-    """The earlier version, beside the one page of the columns where there is something to compare."""
+    """Return the earlier version, compared with the only page of the columns if both can be compared."""
     shown = EarlierPage(page.record.ordinal, page.record.time, str(page.cluster_id))
     if one is None:
         return shown
@@ -195,7 +198,7 @@ def _earlier(page: LivePage, one: FingerprintColumns | None, policy: Policy) -> 
 
 
 def _compare(one: FingerprintColumns, page: LivePage, policy: Policy) -> judge.PairComparison:
-    """The one page of the columns beside a live one, by the judge's own rule."""
+    """Compare the only page of the columns with a live page, by the judge's own rule."""
     sketch = int.from_bytes(one.sketch.tobytes(), "little")
     short = bool(one.words[0] < policy.short_words)
     return judge.compare(_Subject(int(one.fingerprint[0]), sketch, short), page, policy)
@@ -219,7 +222,7 @@ def _shown(found: judge.Candidate, policy: Policy) -> CandidateView:
 
 
 def _rank(one: CandidateView) -> tuple[int, int, int, int]:
-    """Matches as verdicts rank them, then the others, the nearest first."""
+    """Return the sort key: matches as verdicts rank them, then other candidates, the nearest first."""
     agreement = -(one.agreement or 0)
     if one.rejected_by is None:
         return 0, agreement, one.distance, one.ordinal

@@ -10,16 +10,16 @@ from simstream.wire.page import PageLimits, decode
 
 
 class PageOriginal(NamedTuple):
-    """The record of a page, or why it is not there any more."""
+    """The record of a page, or why it is gone."""
 
     record: Record | None
     missing: str | None = None
 
 
 class PageText(NamedTuple):
-    """What a page's record holds. `text` is None where it has none, or where `missing` says why it is not known.
+    """The text of a page's record. `text` is None if the record has none, or if `missing` says why it is not known.
 
-    `detail` says what is wrong with a page that was not compared; `cut`: only its beginning was fingerprinted.
+    `detail` says why a page was not compared. `cut`: only its beginning was fingerprinted.
     """
 
     text: str | None
@@ -29,14 +29,14 @@ class PageText(NamedTuple):
 
 
 class TextReader:
-    """Decodes and extracts pages as the fingerprinter does."""
+    """Reads texts of pages as the fingerprinter does."""
 
     def __init__(self, fingerprinter: Fingerprinter, limits: PageLimits) -> None:
         self._fingerprinter = fingerprinter
         self._limits = limits
 
     def read(self, original: PageOriginal, page_id: str, fingerprint: int | None = None) -> PageText:
-        """The text of the page with this id, and with this fingerprint where one is given (0: it has none)."""
+        """Return the text of the page with this id and, if given, this fingerprint (0: it has none)."""
         if original.record is None:
             return PageText(None, original.missing)
         page = decode(original.record, self._limits)
@@ -45,6 +45,6 @@ class TextReader:
             return PageText(None, f"another page, {page.id}, is there now")
         now = int(columns.fingerprint[0])
         if fingerprint is not None and now != fingerprint:
-            what = f"the page as it is there now has the fingerprint {now:016x}: it was changed, or read otherwise"
+            what = f"the page there now has the fingerprint {now:016x}: its text changed, or was read differently"
             return PageText(None, what, page.detail or None)
         return PageText(page.text, None, page.detail or None, page.cut)

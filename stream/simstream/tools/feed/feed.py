@@ -13,11 +13,11 @@ from simstream.wire.page import NO_TIME
 
 PATIENCE_S = 150.0
 _LAST_S = 5.0
-"""How long somebody who has pressed Ctrl-C is kept waiting."""
+"""How long a feed waits for acknowledgements after Ctrl-C."""
 
 
 class FeedResult(NamedTuple):
-    """How many pages were sent to which topic, and how many it did not admit."""
+    """How many pages were sent to which topic, and how many it refused."""
 
     topic: str
     sent: int
@@ -25,7 +25,7 @@ class FeedResult(NamedTuple):
 
 
 class _Feed:
-    """What one feed has in flight: where each record came from, until it is acknowledged or refused."""
+    """The records in flight: where each came from, until it is acknowledged or refused."""
 
     def __init__(
         self, appender: Appender, largest: int, refused: Callable[[str], None], position: FeedPosition | None
@@ -48,7 +48,7 @@ class _Feed:
                 self.save(PATIENCE_S)
 
     def save(self, patience: float) -> None:
-        """Wait a while for what is in flight, and save how far everything is written."""
+        """Wait some seconds for the records in flight, and save the position."""
         self._settle(lambda: self._appender.flush(patience))
         if self._position is not None:
             self._position.save(self._written)
@@ -56,7 +56,7 @@ class _Feed:
     def _append(self, record: Record) -> None:
         name = f"{record.topic}:{record.offset + 1}"
         if len(record.value or b"") > self._largest:
-            # A reader of files hands over no more than the beginning of such a line.
+            # A reader of files passes on only the beginning of such a line.
             self._refuse(name, RecordTooLarge(f"it has more than {self._largest} bytes"))
             return
         timestamp = None if record.timestamp == NO_TIME else record.timestamp
@@ -72,11 +72,12 @@ class _Feed:
             self._settle(self._appender.acknowledged)
 
     def finish(self) -> None:
-        """Wait for every acknowledgement. Raises BrokerUnreachable."""
+        """Wait until every record is acknowledged. Raises BrokerUnreachable."""
         self.save(PATIENCE_S)
         if self._origin:
             raise BrokerUnreachable(
-                f"{len(self._origin)} pages were not acknowledged", "feed them again: doubles do no harm"
+                f"{len(self._origin)} pages were not acknowledged",
+                "feed them again: pages that arrive twice do no harm",
             )
 
     def _settle(self, look: Callable[[], int]) -> None:
@@ -105,11 +106,10 @@ def feed(
 ) -> FeedResult:
     """Append all records to `pages` and wait until they are acknowledged.
 
-    With a `position` it goes on behind what that calls fed, and saves there about every second, and at the end,
-    how far everything is written; after Ctrl-C it waits some seconds for what is in flight.
-    `refused` hears a sentence about each record of more than `largest` bytes, or that the topic does not admit.
-    Raises TopicMissing, BrokerUnreachable, DeliveryFailed, and InputError of `records` when all before it is
-    acknowledged.
+    With a `position`, goes on from it, and saves it about every second and at the end. After Ctrl-C, waits some
+    seconds for the records in flight. `refused` hears a sentence about each record of more than `largest` bytes,
+    and about each record that the topic refuses. Raises TopicMissing, BrokerUnreachable, DeliveryFailed, and an
+    InputError of `records` once all earlier records are acknowledged.
     """
     with log.appender(PAGES) as appender:
         run = _Feed(appender, largest, refused, position)

@@ -24,30 +24,30 @@ _DIGEST_BYTES: Final = 8
 
 
 class FeedProgress(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What the file says: so many records of the input are in this topic, or were refused by it."""
+    """The content of the file: so many records of the input are in this topic, or were refused by it."""
 
     topic: str
     topic_id: str
     records: int = 0
     digest: str = ""
-    """Of those records' places, keys and lengths, so that no other input is taken for this one."""
+    """A digest of the records' places, keys and lengths, so that no other input is taken for this one."""
     version: int = VERSION
 
 
 class FeedPosition(Closing):
-    """The position of one feed, held by one process. A record counts once all before it are safely written.
+    """The position of one feed, held by one process. A record counts when it and all before it are safely written.
 
-    What is not saved yet is sent again by the next feed: nothing is lost, and some pages may come twice.
+    The next feed sends unsaved records again: nothing is lost, and some pages may arrive twice.
     """
 
     def __init__(self, path: Path, topic: TopicInfo) -> None:
-        """Begin with what the file says, or at the start where there is none.
+        """Read the position; without a file, begin at the start.
 
-        Raises UsageError where it can be none, LogLocked where another process feeds by it, StateError where it
-        cannot be read, WrongLog where it tells of another topic.
+        Raises UsageError if the path is not that of a file, LogLocked if another process uses the file,
+        StateError if it cannot be read, WrongLog if it belongs to another topic.
         """
         if path.is_dir() or not path.parent.is_dir():
-            raise UsageError(f"{path} can be no file", "name one with --resume")
+            raise UsageError(f"--resume names {path}, which cannot be a file", "name a file with --resume")
         self._path = path
         self._lock = FileLock(path.with_name(path.name + ".lock"), f"feeds by {path}")
         try:
@@ -58,21 +58,21 @@ class FeedPosition(Closing):
         self._done = self._saved
         self._digest = b""
         self._flying: deque[tuple[int, bytes]] = deque()
-        """Of each record that is not known to be written: after how many appends it is, and the digest with it."""
+        """Of each record that may not be written yet: the number of appends with it, and the digest up to it."""
         self._due = time.monotonic() + SAVE_EVERY_S
 
     @property
     def before(self) -> int:
-        """How many records earlier feeds have sent."""
+        """The number of records that earlier feeds have sent."""
         return self._saved.records
 
     @property
     def due(self) -> bool:
-        """Whether it is time to save."""
+        """Return whether it is time to save."""
         return time.monotonic() >= self._due
 
     def rest(self, records: Iterable[Record]) -> Iterator[Record]:
-        """The records that were not fed yet. Raises UsageError where the others are not those that were."""
+        """Yield the records that were not sent yet. Raises UsageError if the earlier records changed."""
         known, count = self._saved, 0
         for record in records:
             if count < known.records:
@@ -86,16 +86,20 @@ class FeedPosition(Closing):
 
     def _check(self, same: bool) -> None:
         if not same:
-            what = f"the inputs do not begin with the {self._saved.records:,} pages that {self._path} calls fed"
-            raise UsageError(what, "give the same inputs in the same order, or remove that file to feed them all")
+            what = (
+                f"the inputs do not begin with the {self._saved.records:,} pages that were sent, says {self._path}"
+            )
+            raise UsageError(
+                what, "give the same inputs in the same order, or delete {self._path} to send all pages"
+            )
 
     def sent(self, record: Record, number: int) -> None:
-        """The next record is written when `number` appends are."""
+        """Note that the next record is written when `number` appends are."""
         self._digest = _with(self._digest, record)
         self._flying.append((number, self._digest))
 
     def save(self, written: int) -> None:
-        """Save that so many appends are written. Raises DiskFull, LogError."""
+        """Save the position: so many appends are written. Raises DiskFull, LogError."""
         records, digest = self._done.records, self._done.digest
         while self._flying and self._flying[0][0] <= written:
             records, digest = records + 1, self._flying.popleft()[1].hex()
@@ -105,7 +109,7 @@ class FeedPosition(Closing):
         self._due = time.monotonic() + SAVE_EVERY_S
 
     def close(self) -> None:
-        """Let another process have it."""
+        """Release the file for other processes."""
         self._lock.release()
 
 
@@ -116,15 +120,15 @@ def _with(digest: bytes, record: Record) -> bytes:
 
 
 def _load(path: Path, topic: TopicInfo) -> FeedProgress:
-    again = f"remove {path} to feed all pages"
+    again = f"delete {path} to send all pages"
     try:
         found = msgspec.json.decode(path.read_bytes(), type=FeedProgress)
     except FileNotFoundError:
         return FeedProgress(topic.name, topic.id)
     except (OSError, ValueError) as error:
-        raise StateError(f"{path} is no position of a feed ({error})", again) from error
+        raise StateError(f"{path} is not the position of a feed ({error})", again) from error
     if found.version != VERSION or found.records < 0:
-        raise StateError(f"{path} is no position of this version", again)
+        raise StateError(f"{path} is the position of a feed of another version", again)
     if (found.topic, found.topic_id) != (topic.name, topic.id):
-        raise WrongLog(f"{path} tells of another topic, {found.topic} (id {found.topic_id})", again)
+        raise WrongLog(f"{path} belongs to another topic, {found.topic} (id {found.topic_id})", again)
     return found

@@ -24,16 +24,16 @@ class UnionFind:
         left, right = self._roots(pairs.left), self._roots(pairs.right)
         while (apart := left != right).any():
             low, high = np.minimum(left[apart], right[apart]), np.maximum(left[apart], right[apart])
-            # Of all that a root could hang below the least wins, so that a star is done in two rounds.
+            # A root hangs below the least of its choices, so that a star takes two rounds.
             np.minimum.at(self._parent, high, low)
             left, right = self._roots(low), self._roots(high)
 
     def roots(self) -> NDArray[np.int64]:
-        """The root (n,) of each place's tree: its least place."""
+        """Return the root (n,) of each place's tree: its least place."""
         return self._roots(np.arange(len(self._parent)))
 
     def trees(self) -> Iterator[NDArray[np.int64]]:
-        """The places (m,) of each tree of two and more, ascending; trees by their least place."""
+        """Yield the places (m,) of each tree of two or more, ascending; trees by their least place."""
         roots = self.roots()
         order = np.argsort(roots, kind="stable")
         begins = np.flatnonzero(np.diff(roots[order], prepend=-1))
@@ -51,7 +51,7 @@ class UnionFind:
 
 
 def clusters(places: int, pairs: Iterable[FingerprintPairs]) -> Iterator[NDArray[np.int64]]:
-    """The connected components of pairs of `places` places, without single ones; see `UnionFind.trees`."""
+    """Yield the connected components of `places` places, without single places; see `UnionFind.trees`."""
     forest = UnionFind(places)
     for part in pairs:
         forest.tie(part)

@@ -19,12 +19,11 @@ _MAX_VALUE: Final = (1 << 64) - 1
 
 
 def read_parts(handle: IO[bytes], name: str) -> Iterator[U64]:
-    """The numbers of an open file in its order, some hundred thousand at a time.
+    """Yield the numbers of an open file in its order, some hundred thousand at a time.
 
-    A line is read as C's `strtoull` reads it: blanks before the number and anything after it are passed over, and
-    with a minus sign it is subtracted from 2^64.
-    Errors: InputError, which names the first line without a number or with one beyond 64 bits, and where the file
-    is damaged.
+    Reads a line as C's `strtoull` does: skips blanks before the number and anything after it, and subtracts a
+    negative number from 2^64.
+    Errors: InputError for the first line without a number of 64 bits, and for a damaged file.
     Cost: about 0.3 us a line.
     """
     lines = 0
@@ -39,9 +38,9 @@ def read_parts(handle: IO[bytes], name: str) -> Iterator[U64]:
 
 
 def read_fingerprints(handle: IO[bytes], name: str, heard: Callable[[int], None] = lambda lines: None) -> U64:
-    """All numbers (n,) of an open file, in its order; see `read_parts`. `heard` is told how many lines were read.
+    """Return all numbers (n,) of an open file, in its order; see `read_parts`.
 
-    Memory: 8 bytes a line, and twice that while the parts become one.
+    `heard` hears how many lines were read. Memory: 8 bytes a line, and twice that while the parts are joined.
     """
     parts: list[U64] = [np.empty(0, np.uint64)]
     lines = 0
@@ -57,19 +56,20 @@ def _numbers(part: list[bytes], name: str, before: int) -> U64:
         try:
             return np.fromiter(map(int, part), np.uint64, len(part))
         except (ValueError, OverflowError):
-            pass  # a blank line, or one that is too large: the slow way says which
+            pass  # a blank line, or too large a number: the slow way says which
     values = (_number(line, name, number) for number, line in enumerate(part, before + 1))
     return np.fromiter(values, np.uint64, len(part))
 
 
 def _number(line: bytes, name: str, number: int) -> int:
     found = _NUMBER.match(line)
-    # 20 digits are enough for 64 bits; int() refuses some thousands of them in another way.
+    # 20 digits are enough for 64 bits; int() raises another error for thousands of digits.
     digits = found[2].lstrip(b"0") if found else b""
     if found is None or len(digits) > 20 or int(digits or b"0") > _MAX_VALUE:
         shown = line[:40].decode("utf-8", "replace").strip()
         raise InputError(
-            f"line {number} of {name} is no unsigned 64-bit number ({shown!r})", "give one decimal number a line"
+            f"line {number} of {name} is not an unsigned 64-bit number ({shown!r})",
+            "give one decimal number a line",
         )
     value = int(digits or b"0")
     return -value & _MAX_VALUE if found[1] == b"-" else value

@@ -22,29 +22,29 @@ from simstream.settings import cores
 from simstream.tools.find.pairs import distinct, tables_over
 
 CHUNK: Final = 1 << 14
-"""Fingerprints of the corpus that a thread looks up at a time."""
+"""The number of fingerprints of the corpus that a thread looks up at a time."""
 NO_MATCH: Final = 255
-"""In the place of a distance."""
+"""Stands for a distance: there is no match."""
 
 
 class Nearest(NamedTuple):
-    """Of each query (n,) the least distance to the corpus, or NO_MATCH, and the least fingerprint that has it."""
+    """The least distance (n,) of each query to the corpus, or NO_MATCH, and the least fingerprint with it."""
 
     distance: NDArray[np.uint8]
     fingerprint: U64
     compared: int
-    """Fingerprints of the corpus."""
+    """The number of fingerprints in the corpus."""
 
 
 class _Best(NamedTuple):
-    """As `Nearest`, so far."""
+    """The same as `Nearest`, up to now."""
 
     distance: NDArray[np.uint8]
     fingerprint: U64
 
 
 class _Hits(NamedTuple):
-    """Queries by their places (h,), each once, and the nearest of what was compared."""
+    """The places (h,) of queries, each once, and the nearest of the compared fingerprints."""
 
     place: NDArray[np.int64]
     distance: NDArray[np.uint8]
@@ -54,12 +54,12 @@ class _Hits(NamedTuple):
 def nearest(
     queries: U64, corpus: Iterable[U64], distance: int, heard: Callable[[int], None] = lambda done: None
 ) -> Nearest:
-    """The match within `distance` (0 to 64) of each of the distinct ascending queries (n,), if there is one.
+    """Return the nearest match within `distance` (0 to 64) of each of the distinct ascending queries (n,).
 
-    `corpus` comes in parts of any order, a few of which are held at a time; a fingerprint of it that is a query,
-    too, is that query's match. `heard` is told how many of the corpus have been compared; all cores are used.
-    Memory: 9 bytes a query, and its tables of 6 to 8 bytes each. Cost: that of a query of the index a fingerprint
-    of the corpus; where many queries are near one another, of each match.
+    `corpus` comes in parts of any order; memory holds a few of them. A query that is also in the corpus matches
+    itself. `heard` hears how many fingerprints of the corpus were compared. Uses all cores.
+    Memory: 9 bytes a query, and 6 to 8 bytes for each of its tables. Cost: a query of the index for each
+    fingerprint of the corpus; many similar queries cost each match.
     """
     best = _Best(np.full(len(queries), NO_MATCH, np.uint8), np.zeros(len(queries), np.uint64))
     tables = tables_over(queries, distance) if len(queries) else None
@@ -69,7 +69,7 @@ def nearest(
         try:
             for size, values in _chunks(corpus):
                 if tables is None:
-                    done += size  # the corpus is read all the same: a line that is no number is an error
+                    done += size  # read the corpus nevertheless: a line that is not a number is an error
                     continue
                 waiting.append((size, pool.submit(_look_up, tables, values)))
                 if len(waiting) > 2 * threads:
@@ -93,7 +93,7 @@ def _chunks(corpus: Iterable[U64]) -> Iterator[tuple[int, U64]]:
 
 
 def _take(best: _Best, size: int, future: Future[_Hits]) -> int:
-    """Keep what is nearer than what was found before; returns `size`."""
+    """Keep the matches that are nearer than earlier ones. Returns `size`."""
     place, distance, fingerprint = future.result()
     before = best.distance[place]
     nearer = (distance < before) | ((distance == before) & (fingerprint < best.fingerprint[place]))
@@ -122,7 +122,7 @@ def _look_up(tables: SegmentTables, values: U64) -> _Hits:
 
 
 def _nearest(hits: _Hits) -> _Hits:
-    """Each place once, with its nearest; equally near ones by the least fingerprint."""
+    """Return each place once, with its nearest match; of equally near matches the least fingerprint."""
     order = np.lexsort((hits.fingerprint, hits.distance, hits.place))
     place = hits.place[order]
     first = order[np.diff(place, prepend=-1) != 0]

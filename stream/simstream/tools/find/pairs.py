@@ -18,27 +18,27 @@ from simstream.model import U64
 from simstream.settings import cores
 
 QUERIES: Final = 2048
-"""Fingerprints that a thread looks up at a time."""
+"""The number of fingerprints that a thread looks up at a time."""
 MAX_PAIRS: Final = 1 << 20
-"""Pairs after which a thread hands over what it has, so that memory stays bounded where all are alike."""
+"""After so many pairs a thread passes them on, so that memory stays bounded even if all fingerprints are alike."""
 _PLACE: Final = np.uint64(0xFFFFFFFF)
 _BITS: Final = np.uint64(32)
 
 
 class FingerprintPairs(NamedTuple):
-    """Places (p,) of pairs in a sorted column: `left` < `right`, in order of both."""
+    """The places (p,) of pairs in a sorted column: `left` < `right`, in order of both."""
 
     left: NDArray[np.int64]
     right: NDArray[np.int64]
 
 
 def distinct(fingerprints: U64) -> U64:
-    """The distinct values, ascending: the column that pairs and clusters speak of."""
+    """Return the distinct values, ascending: the column that pairs and clusters refer to."""
     return frozen(np.unique(fingerprints), np.uint64)
 
 
 def tables_over(column: U64, distance: int) -> SegmentTables:
-    """Tables over a distinct ascending column (n,), complete for a distance from 0 to 64."""
+    """Return tables over a distinct ascending column (n,), complete for a distance from 0 to 64."""
     plan = choose(distance, len(column)) if distance <= MAX_DISTANCE else SCAN
     return build(column, plan, distance, lambda: None)
 
@@ -46,12 +46,12 @@ def tables_over(column: U64, distance: int) -> SegmentTables:
 def near_pairs(
     column: U64, distance: int, heard: Callable[[int], None] = lambda done: None
 ) -> Iterator[FingerprintPairs]:
-    """All pairs within `distance` (0 to 64) of a distinct ascending column (n,), each once, in order, in parts.
+    """Yield all pairs within `distance` (0 to 64) of a distinct ascending column (n,), in order, in parts.
 
-    `heard` is told how many fingerprints have been looked up. Complete for every distance: to 16 by permuted
-    tables, above by comparing all with all. Cost: about 1.5 us a fingerprint at 1M and distance 3 on a core; all
-    cores are used. 6 to 8 bytes a fingerprint and table, and at most about 50 MB a core for pairs, but for a
-    fingerprint that alone has more of them.
+    `heard` hears how many fingerprints were looked up. Complete for every distance: up to 16 by permuted tables,
+    above by comparing all with all. Uses all cores. Cost: about 1.5 us of a core a fingerprint, for 1M at
+    distance 3. Memory: 6 to 8 bytes a fingerprint and table, and at most about 50 MB a core for pairs, unless a
+    single fingerprint has more.
     """
     if len(column) < 2:
         return
@@ -81,9 +81,9 @@ def near_pairs(
 
 
 def _look_up(tables: SegmentTables, column: U64, first: int, stop: int) -> tuple[int, FingerprintPairs]:
-    """The pairs whose lesser fingerprint is one of `column[first:stop]`, as far as MAX_PAIRS allow.
+    """Return the pairs with the lesser fingerprint in `column[first:stop]`, as far as MAX_PAIRS allows.
 
-    Returns the first fingerprint that was not looked up, and the pairs.
+    Returns also the first fingerprint that was not looked up.
     """
     hits, parts, found = HitBuffers(), [np.empty(0, np.uint64)], 0
     queries, at = frozen(column[first:stop], np.uint64), 0

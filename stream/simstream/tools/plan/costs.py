@@ -14,14 +14,14 @@ from simstream.tools.plan.speed import MachineSpeed, SizeCosts, measure
 STATE_BYTES: Final = 52
 """Bytes a page beside the tables: row 4, sketch 24, state 13, identity 11 (docs/design/state.md)."""
 MAX_PAGES: Final = (1 << 31) - 1
-"""Pages that one judge can number."""
+"""The number of pages that one judge can hold."""
 
 
 UNKNOWN: Final = MachineSpeed(0.0, 0.0, (SizeCosts(1, 0.0, 0.0, 0.0),))
 
 
 class PlanRow(msgspec.Struct, frozen=True):
-    """One design for so many pages; its first lines say what it is, the others what it costs."""
+    """One design for a number of pages: first what it is, then what it costs."""
 
     name: str
     tables: int
@@ -29,19 +29,19 @@ class PlanRow(msgspec.Struct, frozen=True):
     flips: tuple[int, ...]
     probes: int
     candidates: float
-    """Expected among random fingerprints: pages that are alike crowd, and bring more."""
+    """Expected among random fingerprints; similar pages bring more."""
     table_bytes: int
     all_bytes: int
-    """With what the service keeps of each page beside its tables."""
+    """The tables, and all else that the service keeps of each page."""
     microseconds: float
-    """A query on one core."""
+    """The time of a query on one core."""
     fits: bool
     serves: bool
-    """The service would build it."""
+    """Whether the service would build it."""
 
 
 class PlanReport(msgspec.Struct, frozen=True):
-    """All designs for a number of pages, and what was measured for their cost."""
+    """All designs for a number of pages, and the measured speeds behind their costs."""
 
     pages: int
     distance: int
@@ -51,26 +51,26 @@ class PlanReport(msgspec.Struct, frozen=True):
 
     @property
     def served(self) -> PlanRow:
-        """The one that the service would build."""
+        """The design that the service would build."""
         return next(row for row in self.designs if row.serves)
 
     @property
     def fastest(self) -> PlanRow:
-        """The quickest of those that the service can build and that fit; see `weigh` for which there are."""
+        """The fastest design that the service can build and that fits; `weigh` says which designs there are."""
         return min((row for row in self.designs if row.fits), key=lambda row: row.microseconds)
 
 
 def weigh_here(pages: int, distance: int, memory_bytes: int | None) -> PlanReport:
-    """`weigh` with the speed of this machine, which is measured if that can be of use. About a second."""
+    """Call `weigh` with the speed of this machine, which is measured if that is useful. Takes about a second."""
     weigh(pages, distance, memory_bytes, UNKNOWN)
     flips = max(choose(distance, pages).flips_for(distance), default=0)
     return weigh(pages, distance, memory_bytes, measure(distance, flips))
 
 
 def weigh(pages: int, distance: int, memory_bytes: int | None, speed: MachineSpeed) -> PlanReport:
-    """Every design for so many pages at a distance of 0 to 16.
+    """Return every design for a number of pages at a distance of 0 to 16.
 
-    Errors: SettingsError for another distance; UsageError where none fits into the memory.
+    Errors: SettingsError for another distance; UsageError if no design fits into the memory.
     """
     chosen = choose(distance, pages)
     rows = [
@@ -106,7 +106,7 @@ def _row(design: TableDesign, pages: int, memory_bytes: int | None, speed: Machi
 
 
 def query_ns(design: TableDesign, pages: int, speed: MachineSpeed) -> float:
-    """What a query costs on one core, computed of the measured costs of its parts."""
+    """Return the time of a query on one core, computed from the measured costs of its parts."""
     if not design.masks:
         return pages * speed.scanned_ns
     costs = speed.at(design.nbytes(pages))
@@ -116,5 +116,5 @@ def query_ns(design: TableDesign, pages: int, speed: MachineSpeed) -> float:
 
 
 def _gb(number: int) -> str:
-    """As many GB, up to a tenth."""
+    """Return bytes as GB, rounded up to a tenth."""
     return f"{-(-number * 10 >> 30) / 10:.1f}GB"

@@ -20,21 +20,21 @@ from simstream.index.plan import MAX_DISTANCE, NARROW_BITS, Plan, choose, plans_
 
 ALL: Final = (1 << 64) - 1
 MAX_DIRECTORY_BITS: Final = 24
-"""A directory has a place for each value of the first so many bits of a prefix; the rest is searched."""
+"""A directory has a place for each value of the first so many bits of a prefix; other bits are searched."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableDesign:
-    """Tables by what leads them: `masks[t]` the bits of table t's prefix, `flips[t]` how many a probe may change.
+    """A set of tables. `masks[t]` has the bits of table t's prefix, `flips[t]` how many of them a probe may change.
 
-    A pair is met in table t where at most `flips[t]` of the bits of `masks[t]` differ. Without tables it is a scan.
+    Table t finds a pair if at most `flips[t]` of the bits of `masks[t]` differ. Without tables it is a scan.
     """
 
     name: str
     masks: tuple[int, ...]
     flips: tuple[int, ...]
     serves: Plan | None = None
-    """The plan that the index builds for it; None where it builds no such tables."""
+    """The index's plan for this design; None if the index cannot build it."""
 
     @property
     def bits(self) -> tuple[int, ...]:
@@ -42,22 +42,22 @@ class TableDesign:
         return tuple(mask.bit_count() for mask in self.masks)
 
     def probes(self) -> int:
-        """Lookups a query: each prefix with up to so many of its bits flipped."""
+        """The number of lookups of a query: each prefix with up to so many of its bits flipped."""
         return sum(_within(bits, flips) for bits, flips in zip(self.bits, self.flips, strict=True))
 
     def expected_candidates(self, entries: int) -> float:
-        """Fingerprints compared a query among so many random ones."""
+        """Return the number of fingerprints that a query is compared with, among so many random fingerprints."""
         if not self.masks:
             return float(entries)
         shares = (_within(b, f) / 2**b for b, f in zip(self.bits, self.flips, strict=True))
         return entries * float(sum(shares))
 
     def searched_steps(self, entries: int) -> int:
-        """Halvings that a probe needs behind its directory, in the longest prefix."""
+        """Return the number of halvings that a probe needs after its directory, for the longest prefix."""
         return max((_steps(bits, entries) for bits in self.bits), default=0)
 
     def nbytes(self, entries: int) -> int:
-        """Memory of the tables and directories: 6 bytes an entry and table, 8 where a prefix has under 16 bits."""
+        """Return the bytes of tables and directories: 6 an entry and table, 8 if a prefix has under 16 bits."""
         if not self.masks:
             return 8 * entries
         each = 6 if min(self.bits) >= NARROW_BITS else 8
@@ -65,7 +65,7 @@ class TableDesign:
 
 
 def designs(distance: int, entries: int) -> list[TableDesign]:
-    """The scan, the best of each number of tables that the index builds, and the paper's four.
+    """Return the scan, the best design of each number of tables that the index builds, and the paper's four.
 
     All are complete for `distance`. The design that the index takes is among them.
     Errors: SettingsError for a distance outside 0 to 16.
@@ -89,9 +89,9 @@ def designs(distance: int, entries: int) -> list[TableDesign]:
 
 
 def paper_designs(distance: int) -> list[TableDesign]:
-    """The paper's designs of 4, 10, 16 and 20 tables, with as many flips as `distance` needs."""
+    """Return the paper's designs of 4, 10, 16 and 20 tables, with as many flips as `distance` needs."""
     if not 0 <= distance <= MAX_DISTANCE:
-        raise SettingsError(f"distance {distance} is out of range", f"give a distance from 0 to {MAX_DISTANCE}")
+        raise SettingsError(f"the distance is {distance}", f"give a distance from 0 to {MAX_DISTANCE}")
     twice = nested(4, 4)
     flips = distance // 4 + (distance - distance // 4) // 4
     return [
@@ -103,28 +103,28 @@ def paper_designs(distance: int) -> list[TableDesign]:
 
 
 def blocks(name: str, cut: int, leading: int, distance: int) -> TableDesign:
-    """A table for each choice of `leading` of `cut` blocks; complete for `distance` with the fewest flips."""
+    """Return a table for each choice of `leading` of `cut` blocks, with the fewest flips for `distance`."""
     masks = tuple(sum(chosen) for chosen in combinations(cut_into(cut, ALL), leading))
     return TableDesign(name, masks, (least_flips(cut, leading, distance),) * len(masks))
 
 
 def least_flips(cut: int, leading: int, distance: int) -> int:
-    """The flips that a table for each choice of `leading` of `cut` blocks needs for `distance`.
+    """Return the flips that a table for each choice of `leading` of `cut` blocks needs for `distance`.
 
-    However the differing bits fall, the blocks that have the fewest have no more than this together: with
-    k = q m + s it is r q + max(0, s - (m - r)).
+    Wherever the differing bits are, the r blocks with the fewest have no more than this together:
+    r q + max(0, s - (m - r)) with k = q m + s.
     """
     share, rest = divmod(distance, cut)
     return leading * share + max(0, rest - (cut - leading))
 
 
 def nested(first: int, second: int) -> tuple[int, ...]:
-    """Prefixes of one of `first` blocks and one of `second` blocks of all other bits."""
+    """Return prefixes of one of `first` blocks and one of `second` blocks of all other bits."""
     return tuple(block | part for block in cut_into(first, ALL) for part in cut_into(second, ALL & ~block))
 
 
 def cut_into(count: int, mask: int) -> list[int]:
-    """The bits of a mask in `count` runs as even as can be, the longer first, from the highest bit on."""
+    """Cut the bits of a mask into `count` runs, as even as possible, the longer first, from the highest bit on."""
     places = [place for place in reversed(range(64)) if mask >> place & 1]
     share, rest = divmod(len(places), count)
     ends = list(accumulate(share + (number < rest) for number in range(count)))
@@ -132,7 +132,7 @@ def cut_into(count: int, mask: int) -> list[int]:
 
 
 def _of_plan(plan: Plan, distance: int) -> TableDesign:
-    """What the index builds: without tables that the distance does not need."""
+    """Return the design of the index's plan, without tables that the distance does not need."""
     masks = []
     for start, bits in zip(plan.rotations, plan.prefix_bits, strict=True):
         masks.append(((1 << bits) - 1) << (64 - start - bits))
@@ -146,16 +146,16 @@ def _mask(places: Sequence[int]) -> int:
 
 
 def _within(bits: int, flips: int) -> int:
-    """How many values differ from one in at most `flips` of `bits` bits."""
+    """Return how many values differ from a value in at most `flips` of `bits` bits."""
     return sum(comb(bits, number) for number in range(flips + 1))
 
 
 def _directory_bits(bits: int, entries: int) -> int:
-    """A directory is never much larger than what it leads to."""
+    """Return the bits of a directory: it is never much larger than its entries."""
     return min(bits, MAX_DIRECTORY_BITS, max(1, 4 * entries).bit_length() - 1)
 
 
 def _steps(bits: int, entries: int) -> int:
-    """Halvings of what lies under one place of the directory, until one prefix of `bits` bits is left."""
+    """Return the halvings under one place of the directory, until one prefix of `bits` bits is left."""
     led = _directory_bits(bits, entries)
     return 0 if led == bits else max(0, (entries >> led).bit_length())

@@ -22,40 +22,40 @@ from simstream.kernels.index.packed import locate_packed, probe_packed
 from simstream.model import U64
 
 SCANNED: Final = 1 << 18
-"""Values of the scan: 2 MB, as the index scans no more than that at a time."""
+"""The number of values in the scan: 2 MB, as much as the index scans at a time."""
 SIZES: Final = (1 << 18, 1 << 21, 1 << 24)
-"""Fingerprints of the tables that are probed: 2 MB, 16 MB and 128 MB."""
+"""The numbers of fingerprints in the probed tables: 2 MB, 16 MB and 128 MB."""
 FEW, MANY = 1, 7
-"""Tables whose probes meet 2^FEW and 2^MANY candidates each: two equations for a probe and a candidate."""
+"""Probes of these tables find 2^FEW and 2^MANY candidates each: two equations for a probe and a candidate."""
 TABLES: Final = 2
-"""Tables of one probe each, whose cache lines nothing asks for in time: a third equation, for a table."""
+"""The number of tables of one probe each. Nothing prefetches their cache lines: a third equation, for a table."""
 TURN_S: Final = 0.05
 ENTRY_BYTES: Final = 6
 ROOM: Final = 1 << 18
-"""Hits for which there is room."""
+"""The room for hits."""
 
 
 class SizeCosts(msgspec.Struct, frozen=True):
-    """Costs in tables of so many bytes, in ns."""
+    """The costs in tables of so many bytes, in ns."""
 
     nbytes: int
     table_ns: float
-    """Of a table, before its probes."""
+    """The cost of a table before its probes."""
     probe_ns: float
     candidate_ns: float
 
 
 class MachineSpeed(msgspec.Struct, frozen=True):
-    """Costs on this machine, in ns. `sizes` by ascending bytes."""
+    """The costs on this machine, in ns. `sizes` are by ascending bytes."""
 
     scanned_ns: float
     halving_ns: float
     sizes: tuple[SizeCosts, ...]
 
     def at(self, nbytes: int) -> SizeCosts:
-        """The costs in tables of `nbytes`, in proportion between the two sizes next to it on a scale of doublings.
+        """Return the costs in tables of `nbytes`, interpolated between the two nearest sizes on a log scale.
 
-        Outside the sizes that were measured those of the nearest hold.
+        Beyond the measured sizes the nearest size holds.
         """
         doublings = [np.log2(size.nbytes) for size in self.sizes]
         place = np.log2(max(nbytes, 1))
@@ -65,7 +65,7 @@ class MachineSpeed(msgspec.Struct, frozen=True):
 
 
 class _Tables(NamedTuple):
-    """The first so many entries of random columns, which stand for packed tables."""
+    """Return the first so many entries of random columns, which stand for packed tables."""
 
     entries: int
     high: NDArray[np.uint32]
@@ -73,11 +73,11 @@ class _Tables(NamedTuple):
 
 
 def measure(distance: int, flips: int = 0) -> MachineSpeed:
-    """All costs at a distance from 0 to 16, on one thread. Takes about a second, and 250 MB of memory.
+    """Measure all costs at a distance from 0 to 16, on one thread. Takes about a second, and 250 MB of memory.
 
-    `flips`: of those `distance` bits so many differ in the prefix, so that fewer may differ behind it.
+    `flips`: so many of the `distance` bits differ in the prefix; fewer may then differ after it.
     """
-    within = max(distance - flips, 0) + 1  # nearly all probes that are timed flip one bit of their own
+    within = max(distance - flips, 0) + 1  # nearly all timed probes flip one bit of their own
     rng = np.random.default_rng(20070508)
     sizes = []
     high = frozen(rng.integers(0, 1 << 32, SIZES[-1], np.uint32), np.uint32)
@@ -97,13 +97,13 @@ def measure(distance: int, flips: int = 0) -> MachineSpeed:
 
 
 def _plan(entries: int, tables: int, each: int, flips: int) -> Plan:
-    """Of so many entries, a power of two, in all tables: 2^`each` under every prefix."""
+    """Return a plan for so many entries, a power of two, with 2^`each` entries under every prefix of all tables."""
     bits = (entries // tables).bit_length() - 1 - each
     return Plan(tables, (bits,) * tables, flips)
 
 
 def _probe(tables: _Tables, plan: Plan, within: int, queries: U64) -> float:
-    """ns a probe of the tables of this plan, with as many flips as it has."""
+    """Return ns a probe of the tables of this plan, with its flips."""
     layout, masks = plan.layout(plan.complete_for)
     each = tables.entries // plan.tables
     parts = [_directory(bits, each) + np.uint32(t * each) for t, bits in enumerate(plan.prefix_bits)]
@@ -132,7 +132,7 @@ def _probe(tables: _Tables, plan: Plan, within: int, queries: U64) -> float:
 
 
 def _scan(distance: int, queries: U64, column: U64) -> float:
-    """ns a value of a plain scan."""
+    """Return ns a value of a plain scan."""
     hits = HitBuffers()
     hits.make(ROOM)
 
@@ -144,7 +144,7 @@ def _scan(distance: int, queries: U64, column: U64) -> float:
 
 
 def _halving(queries: U64, high: NDArray[np.uint32], low: NDArray[np.uint16]) -> float:
-    """ns a step of a binary search through the largest table."""
+    """Return ns a step of a binary search through the largest table."""
     bits = 8
     entries = len(high)
     directory = frozen(_directory(bits, entries), np.uint32)
@@ -158,13 +158,16 @@ def _halving(queries: U64, high: NDArray[np.uint32], low: NDArray[np.uint16]) ->
 
 
 def _directory(bits: int, entries: int) -> NDArray[np.uint32]:
-    """Where each prefix begins, with as many entries under each."""
+    """Return where each prefix begins, with equally many entries under each."""
     starts = np.arange((1 << bits) + 1, dtype=np.int64) * (entries >> bits)
     return starts.astype(np.uint32)
 
 
 def _each(step: Callable[[int], int], count: int) -> float:
-    """ns a query, of `step`, which takes queries from a place on and returns the next; the best of two turns."""
+    """Return ns a query of `step`, the best of two turns.
+
+    `step` takes queries from a place on and returns the next.
+    """
     step(0)  # loads or compiles the kernel
     best = float("inf")
     for _ in range(2):

@@ -19,7 +19,7 @@ A_POLL = 10_000
 
 
 class ComparedVerdict(msgspec.Struct, frozen=True):
-    """What one judge said of a page, as far as it is compared."""
+    """The compared parts of one judge's verdict."""
 
     verdict: str
     near_duplicate_of: str | None
@@ -37,21 +37,24 @@ class DifferenceExample(msgspec.Struct, frozen=True, order=True):
 
 
 class VerdictPair(msgspec.Struct):
-    """Pages of which the old judge said `old` and the new one `new`; `share` is of all pages compared."""
+    """The pages with the verdict `old` by the old judge and `new` by the new one.
+
+    `share` is of all compared pages.
+    """
 
     old: str
     new: str
     pages: int = 0
     share: float = 0.0
     other_page: int = 0
-    """Both say near_duplicate, of different pages."""
+    """Both verdicts are near_duplicate, and name different pages."""
     other_cluster: int = 0
-    """The same verdict, in different clusters."""
+    """Both verdicts are the same, in different clusters."""
     examples: list[DifferenceExample] = []
 
 
 class ReplayComparison(msgspec.Struct):
-    """How the verdicts of two prefixes differ. `compared` pages have a verdict under both."""
+    """The differences between the verdicts of two prefixes. `compared` pages have a verdict under both."""
 
     old: str
     new: str
@@ -59,25 +62,25 @@ class ReplayComparison(msgspec.Struct):
     new_policy: str
     compared: int = 0
     same: int = 0
-    """The same verdict, of the same page, in the same cluster."""
+    """Both verdicts are the same, name the same page, and are in the same cluster."""
     only_old: int = 0
     only_new: int = 0
-    """Verdicts that the other topic does not have: not judged yet, or removed by retention."""
+    """Verdicts that the other topic lacks: not judged yet, or removed by retention."""
     pairs: list[VerdictPair] = []
-    """The most frequent first; those of one kind first among them are the pages of which both say the same."""
+    """The most frequent pair first."""
 
 
 def compare(old: Log, new: Log, examples: int, tick: Callable[[int], None]) -> ReplayComparison:
-    """Read all verdicts of both, and count. `examples`: at most so many for each kind of difference.
+    """Compare all verdicts of two prefixes. `examples`: at most so many for each kind of difference.
 
-    Cost: a pass over both topics; in memory is what one reader is ahead of the other, and what only one topic has.
-    Raises UsageError where one has published nothing, WrongLog where they were made from different logs.
+    Cost: a pass over both topics. Memory: the verdicts by which one reader is ahead of the other, and the verdicts
+    that only one topic has. Raises UsageError if a prefix has no verdicts, WrongLog if their logs differ.
     """
     a, b = _position(old), _position(new)
     if a.log_id != b.log_id:
         raise WrongLog(
             f"{old.topic(VERDICTS).name} and {new.topic(VERDICTS).name} were made from different logs",
-            "only verdicts of one log can be compared page by page",
+            "compare verdicts of one log",
         )
     comparison = ReplayComparison(old.topic(VERDICTS).name, new.topic(VERDICTS).name, a.policy, b.policy)
     counting = _Counting(comparison, examples)
@@ -118,7 +121,7 @@ def _said(verdict: Verdict) -> ComparedVerdict:
 
 
 class _Counting:
-    """Counts pages as soon as both verdicts are there."""
+    """Counts a page as soon as both its verdicts are there."""
 
     def __init__(self, comparison: ReplayComparison, examples: int) -> None:
         self._comparison = comparison

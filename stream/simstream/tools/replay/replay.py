@@ -22,7 +22,7 @@ LOOK_EVERY_S = 0.1
 
 
 class ReplayResult(NamedTuple):
-    """What is published under the new prefix: up to which frame and ordinal, of how many frames there were."""
+    """The frame and ordinal up to which the new prefix has verdicts, and the number of frames of the log."""
 
     topic: str
     frame: int
@@ -31,17 +31,17 @@ class ReplayResult(NamedTuple):
 
 
 def missing_topics(log: Log) -> list[TopicReport]:
-    """Make `verdicts` and `positions` of the new prefix, with as many partitions as `pages` have."""
-    log.topic(FINGERPRINTS)  # a log that is not there must not be made
+    """Create `verdicts` and `positions` of the new prefix, with as many partitions as `pages` has."""
+    log.topic(FINGERPRINTS)  # never create a missing log
     return [report for report in log.create_topics() if report.created]
 
 
 def replay(log: Log, policy: Policy, context: RoleContext, tick: Callable[[int], None]) -> ReplayResult:
-    """Judge the log up to where it ends now, and publish; `tick` hears the next frame.
+    """Judge the log up to its present end, and publish. `tick` hears the next frame.
 
-    `log` publishes under the new prefix. Goes on where an earlier run was broken off, whatever ended it: what is
-    published already is judged silently, or taken from the state. Ends early, with all that was judged committed,
-    where `context.stop` is set. Raises as `JudgeRole.run`.
+    `log` publishes under the new prefix. Goes on after an earlier run, also after a kill: published frames are
+    judged without publishing, or taken from the state. If `context.stop` is set, commits all that was judged, and
+    ends. Raises what `JudgeRole.run` raises.
     """
     frames = log.end_offsets(FINGERPRINTS)[0]
     warm_index(policy)
@@ -58,7 +58,7 @@ def replay(log: Log, policy: Policy, context: RoleContext, tick: Callable[[int],
 
 
 def _until(frames: int, judge: JudgeRole, context: RoleContext, tick: Callable[[int], None]) -> None:
-    """Stop the judge once it has judged so many frames of the log; its end commits all of them."""
+    """Stop the judge once it has judged so many frames of the log; it commits all of them at its end."""
     while not context.stop.is_set() and judge.next_frame < frames:
         tick(judge.next_frame)
         context.stop.wait(LOOK_EVERY_S)

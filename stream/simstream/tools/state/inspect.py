@@ -16,11 +16,11 @@ from simstream.files.file_system import FileSystem
 from simstream.files.manifest import ChangingPart, ManifestFile, Snapshot
 
 TRIES: Final = 20
-"""How often it begins again because a judge has replaced the snapshot meanwhile."""
+"""How often it begins again because a judge replaced the snapshot."""
 
 
 class StatePart(msgspec.Struct, frozen=True):
-    """A part of a snapshot. `file` is None where it lies in block files, `bytes` are those of its arrays."""
+    """A part of a snapshot. `file` is None if it lies in block files. `bytes` are those of its arrays."""
 
     name: str
     kind: str
@@ -30,7 +30,7 @@ class StatePart(msgspec.Struct, frozen=True):
 
 
 class SnapshotDescription(msgspec.Struct, frozen=True):
-    """One snapshot. `disk` has the bytes of the files that it names, by kind."""
+    """One snapshot. `disk` has the bytes of its files, by kind."""
 
     manifest: str
     number: int
@@ -43,7 +43,7 @@ class SnapshotDescription(msgspec.Struct, frozen=True):
 class FolderInspection(msgspec.Struct, frozen=True):
     """A folder: its snapshots, the newest first, and bytes on the disk by kind, each file counted once.
 
-    `rest` is what no snapshot names: of a snapshot that is being written, or left by a crash."""
+    `rest` are the bytes of all other files: of a snapshot that is being written, or left by a crash."""
 
     folder: str
     snapshots: list[SnapshotDescription]
@@ -52,20 +52,21 @@ class FolderInspection(msgspec.Struct, frozen=True):
 
 
 def is_folder(folder: Path) -> None:
-    """Raise InputMissing where there is none."""
+    """Raise InputMissing if the folder does not exist."""
     if not folder.is_dir():
-        raise InputMissing(f"{folder} is no folder", "name the one that `--state` of the service names")
+        raise InputMissing(f"{folder} is not a folder", "name the folder of `simstream serve --state`")
 
 
 def nothing_in(folder: Path) -> InputMissing:
-    """The error for a folder without a snapshot."""
+    """Return the error for a folder without a snapshot."""
     return InputMissing(
-        f"{folder} has no snapshot", "a judge writes one after `snapshot_every` (by default 5m), and when it stops"
+        f"{folder} has no snapshot",
+        "wait: a judge writes one after `snapshot_every` (by default 5m), and when it stops",
     )
 
 
 def inspect(folder: Path, files: FileSystem | None = None) -> FolderInspection:
-    """Raises InputMissing, and StateError where a manifest or a file's footer cannot be read."""
+    """Raises InputMissing, and StateError if a manifest or a file's footer cannot be read."""
     files = files or FileSystem()
     is_folder(folder)
     for left in reversed(range(TRIES)):

@@ -17,9 +17,9 @@ from simstream.tools.state.inspect import is_folder, nothing_in
 
 
 class UpgradeReport(NamedTuple):
-    """What was upgraded: the newest whole snapshot of a folder of format `number`, with its next frame and ordinal.
+    """The upgraded snapshot, the newest whole one of a folder of format `number`: its next frame and ordinal.
 
-    `damage` tells which files of other snapshots were found damaged.
+    `damage` names the damaged files of other snapshots.
     """
 
     number: int
@@ -31,14 +31,14 @@ class UpgradeReport(NamedTuple):
 def upgrade(old: Path, new: Path) -> UpgradeReport:
     """Write the newest whole snapshot of `old` to the folder `new` in the current format.
 
-    Safe to repeat after a failure. Every byte of the snapshot is verified. Cost: about 1 us a page, and as much
-    disk as the snapshot. Raises InputMissing, UsageError where `new` has a state or `old` needs no upgrade,
-    StateLocked while a judge uses one of the folders, StateDamaged, StateFormat, StateUnwritable.
+    Verifies every byte of the snapshot. Safe to repeat after a failure. Cost: about 1 us a page, and as much disk
+    as the snapshot. Raises InputMissing, UsageError if `new` has a state or `old` needs no upgrade, StateLocked
+    while a judge uses one of the folders, StateDamaged, StateFormat, StateUnwritable.
     """
     is_folder(old)
     number = _format_of(old)
     if number == header.FORMAT:
-        raise UsageError(f"{old} is already of format {number}, the current one", "use it as --state")
+        raise UsageError(f"{old} already has the current format {number}", "use it as --state")
     files = FileSystem()
     if header.MIN_FORMAT <= number < header.FORMAT:
         files.reads = number
@@ -54,7 +54,7 @@ def upgrade(old: Path, new: Path) -> UpgradeReport:
 
 
 def _load_newest_whole(source: StateFolder) -> tuple[LoadedSnapshot, tuple[StateDamaged, ...]]:
-    """Load the newest whole snapshot, and tell what is damaged. Raises StateDamaged if no snapshot is whole."""
+    """Load the newest whole snapshot, and report damage. Raises StateDamaged if no snapshot is whole."""
     damage = list(source.damaged.values())
     for snapshot in source.snapshots:
         try:

@@ -21,7 +21,7 @@ Progress = Callable[[int], None]
 
 
 class FileCheck(msgspec.Struct, frozen=True):
-    """A file, or a snapshot as a whole under its manifest's name; `error` is None where it is sound."""
+    """A file, or a whole snapshot under its manifest's name. `error` is None if it is sound."""
 
     name: str
     size: int
@@ -29,9 +29,9 @@ class FileCheck(msgspec.Struct, frozen=True):
 
 
 class FolderCheck(msgspec.Struct, frozen=True):
-    """All that was looked at.
+    """The result for a folder.
 
-    `sound` has the manifests of whole snapshots, the newest first, `unreadable` those that cannot be read at all.
+    `sound` has the manifests of whole snapshots, the newest first; `unreadable` has the unreadable manifests.
     """
 
     folder: str
@@ -41,33 +41,32 @@ class FolderCheck(msgspec.Struct, frozen=True):
 
     @property
     def wrong(self) -> list[FileCheck]:
-        """What is damaged."""
+        """The damaged files and snapshots."""
         return [each for each in self.checked if each.error is not None]
 
     @property
     def todo(self) -> str:
-        """What a person should do where something is damaged."""
+        """What a person should do about the damage."""
         if manifest.NEWEST in self.sound:
             if self.unreadable:
                 gone = " and ".join(f"{self.folder}/{name}" for name in self.unreadable)
-                return f"the newest snapshot is whole: stop the judge, delete {gone}, and start it again"
-            return "the newest snapshot is whole: what is damaged goes when the judge takes the next one"
+                return f"stop the judge, delete {gone}, and start it again: the newest snapshot is whole"
+            return "keep it running: the newest snapshot is whole, and the next one replaces the damaged files"
         if self.sound:
             old, new = f"{self.folder}/{self.sound[0]}", f"{self.folder}/{manifest.NEWEST}"
-            return f"the previous snapshot is whole: stop the judge, `mv {old} {new}`, and start it again"
+            return f"stop the judge, `mv {old} {new}`, and start it again: the previous snapshot is whole"
         return (
-            f"restore {self.folder} from a copy, or stop the judge and delete the folder: a service judges its log "
-            "again from its start, a Deduper begins empty"
+            f"restore {self.folder} from a copy; or stop the judge and delete the folder: then a service judges "
+            "its log from the start, and a Deduper begins empty"
         )
 
 
 def verify(folder: Path, progress: Progress = lambda done: None, files: FileSystem | None = None) -> FolderCheck:
-    """Look at every byte of every file that the snapshots name, and read each snapshot back as a judge does.
+    """Verify every byte of every file of the snapshots, and read each snapshot back as a judge does.
 
-    `progress` hears how many bytes are done. Costs 3 GB/s from the system's cache for the checksums, .5 us a page
-    for the rest, and for each snapshot the memory that a judge would take. Safe beside a judge: where it replaces a
-    snapshot meanwhile, all begins anew. Raises InputMissing, StateFormat, StateUnwritable; what is damaged is in
-    the result.
+    `progress` hears how many bytes are done. Cost: checksums at 3 GB/s from the system's cache, 0.5 us a page for
+    all else, and for each snapshot the memory of a judge. Safe beside a judge: if it replaces a snapshot, the work
+    begins again. Raises InputMissing, StateFormat, StateUnwritable. The result names the damage.
     """
     files = files or FileSystem()
     is_folder(folder)
@@ -82,7 +81,7 @@ def verify(folder: Path, progress: Progress = lambda done: None, files: FileSyst
 
 
 def _manifests(files: FileSystem, folder: Path) -> tuple[list[Snapshot], list[FileCheck]]:
-    """Those that can be read, the newest first, and those that cannot."""
+    """Return the readable manifests, the newest first, and the unreadable ones."""
     found: dict[int, Snapshot] = {}
     damaged = []
     for name in IN_ORDER:
@@ -131,25 +130,23 @@ def _file(files: FileSystem, folder: Path, named: ManifestFile) -> FileCheck:
 
 
 def _snapshot(files: FileSystem, snapshot: Snapshot) -> FileCheck:
-    """Read it back, whose files' checksums agree, and look at every order and count."""
+    """Read a snapshot back, whose checksums are right, and check every order and count."""
     try:
         kinds = {named.kind for named in snapshot.manifest.sealed}
         loaded, _ = load(files, snapshot, trusted=kinds)
         check(loaded)
     except StateDamaged as error:
-        return FileCheck(
-            snapshot.path.name, snapshot.size, f"{snapshot.path} does not hold together ({error.what})"
-        )
+        return FileCheck(snapshot.path.name, snapshot.size, f"{snapshot.path} contradicts itself ({error.what})")
     return FileCheck(snapshot.path.name, snapshot.size)
 
 
 def check(loaded: LoadedSnapshot) -> None:
-    """Whether a judge's parts are in order and agree with one another. Raises StateDamaged."""
+    """Check that a judge's parts are in order and agree with each other. Raises StateDamaged."""
     known = state_facts(loaded.facts)
     distances = [part.facts.get("distance") for part in loaded.parts if part.kind == "memtable"]
     if len(distances) != 1 or not isinstance(distances[0], int):
-        raise StateDamaged("it has no memtable, or one that does not say its distance")
-    # What a page must agree in decides no order and no count: the policy's own limits are not needed.
+        raise StateDamaged("it has no memtable, or the memtable has no distance")
+    # The policy's limits decide no order and no count, so any limits do.
     link: Link = "any" if known.link == "any" else "canonical"
     policy = Policy(known.recipe, known.sketch_bits, distances[0], 0, known.window_ms, link)
     resolver = Resolver(policy, make_index(policy))

@@ -18,7 +18,7 @@ MAX_BYTES = 1 << 20
 
 
 class RoleStatus(msgspec.Struct, frozen=True):
-    """What one role says: `state` is starting, replaying, standby or working."""
+    """The health of one role: `state` is starting, replaying, standby or working."""
 
     state: str
     ready: bool
@@ -27,7 +27,7 @@ class RoleStatus(msgspec.Struct, frozen=True):
 
 
 class ProcessStatus(msgspec.Struct, frozen=True):
-    """What the process at an address says; `error` where it does not answer."""
+    """The health of the process at an address. `error` says why it does not answer."""
 
     address: str
     error: str | None = None
@@ -38,7 +38,7 @@ class ProcessStatus(msgspec.Struct, frozen=True):
 
 
 class SnapshotStatus(msgspec.Struct, frozen=True):
-    """A snapshot of a state folder; `error` where it cannot be read."""
+    """A snapshot of a state folder. `error` says why it cannot be read."""
 
     folder: str
     error: str | None = None
@@ -49,12 +49,12 @@ class SnapshotStatus(msgspec.Struct, frozen=True):
 
 
 def ask_processes(addresses: Sequence[str]) -> list[ProcessStatus]:
-    """What each `HOST:PORT` (or URL) says at /health. At most TIMEOUT_S each."""
+    """Return the answer of each `HOST:PORT` (or URL) at /health. Waits at most TIMEOUT_S for each."""
     return [_ask(address) for address in addresses]
 
 
 def snapshots_in(folder: str) -> list[SnapshotStatus]:
-    """The snapshots of a state folder, the newest first; reads only, beside a judge that uses it."""
+    """Return the snapshots of a state folder, the newest first. Read-only: a judge may use the folder."""
     now = time.time()
     try:
         found = manifest.read_all(FileSystem(), Path(folder))

@@ -32,7 +32,7 @@ class StatusProblem(msgspec.Struct, frozen=True):
 
 
 class TopicStatus(msgspec.Struct, frozen=True):
-    """A topic as it is; offsets are sums over its partitions."""
+    """A topic. Offsets are sums over its partitions."""
 
     name: str
     id: str | None
@@ -42,7 +42,7 @@ class TopicStatus(msgspec.Struct, frozen=True):
 
 
 class PartitionLag(msgspec.Struct, frozen=True):
-    """One partition of `pages`. `read` is None where no fingerprinter has committed; `waiting` counts offsets."""
+    """One partition of `pages`. `read` is None if no fingerprinter has committed. `waiting` counts offsets."""
 
     partition: int
     first: int
@@ -59,48 +59,51 @@ class JudgeStatus(msgspec.Struct, frozen=True):
 
 
 class ServiceStatus(msgspec.Struct):
-    """All of it. What nobody was asked for, or what is not there, is None or empty."""
+    """The status of a service. What is unknown or missing is None or empty."""
 
     log: str
     prefix: str
     reached: bool = True
-    """Whether the log answered; where not, nothing of it is known."""
+    """Whether the log answered. If not, nothing of it is known."""
     topics: list[TopicStatus] = []
     source: list[PartitionLag] = []
     recipe: str | None = None
     published: Position | None = None
     verdicts: int | None = None
-    """Verdicts published so far, also those that retention has removed; from the position, since offsets count
-    markers of transactions, too."""
+    """The number of published verdicts, with those that retention removed. It comes from the position: offsets also
+    count the markers of transactions."""
     unpublished_frames: int | None = None
-    """Frames behind the published position, also those that will be ignored; 0 if none of them holds a page."""
+    """Frames after the published position, also frames that will be ignored; 0 if none of them holds a page."""
     fingerprinters: list[str] = []
     judges: list[JudgeStatus] = []
     last_publisher: str | None = None
     gaps: dict[int, int | None] | None = None
-    """Partitions that wait for missing pages, with the offset where they begin; None where nobody looked."""
+    """Partitions that wait for missing pages, with the offset of the first; None if this was not checked."""
     processes: list[ProcessStatus] = []
     snapshots: list[SnapshotStatus] = []
     wrong: list[StatusProblem] = []
 
 
 class StatusWithoutLog:
-    """Gathers what is known of a service without its log: what processes and the state folder say."""
+    """Collects what processes and the state folder say about a service, without its log."""
 
     def __init__(self, address: str, prefix: str) -> None:
         self.status = ServiceStatus(address, prefix)
 
     def unreached(self, error: BrokerUnreachable) -> None:
-        """Nothing of the log is known, since no broker answered."""
+        """Note that no broker answered, so that nothing of the log is known."""
         self.status.reached = False
         self._wrong(error.what, error.todo)
 
     def add(self, processes: list[ProcessStatus], snapshots: list[SnapshotStatus]) -> None:
-        """What the processes and the state folder said."""
+        """Add what the processes and the state folder say."""
         self.status.processes, self.status.snapshots = processes, snapshots
         for process in processes:
             if process.error is not None:
-                self._wrong(f"nothing answers at {process.address} ({process.error})", "is that process running?")
+                self._wrong(
+                    f"nothing answers at {process.address} ({process.error})",
+                    "start that process, or correct --http",
+                )
             elif not process.live:
                 self._wrong(f"{process.address} is stuck: {process.why}", "look at its log, and start it again")
             for name, role in process.roles.items():
@@ -109,12 +112,12 @@ class StatusWithoutLog:
         published = self.status.published
         for snapshot in snapshots:
             if snapshot.error is not None:
-                self._wrong(snapshot.error, f"simstream state verify {snapshot.folder}")
+                self._wrong(snapshot.error, f"run: simstream state verify {snapshot.folder}")
         frames = [snapshot.frame for snapshot in snapshots if snapshot.frame is not None]
         if published and frames and min(frames) > published.frame:
             self._wrong(
                 f"every snapshot is ahead of the published position (frame {min(frames)}, {published.frame})",
-                "is it the state of this log? remove the folder, and the log is judged again",
+                "check that --state belongs to this log; or delete the folder, and the judge reads the log again",
             )
 
     def _wrong(self, what: str, todo: str) -> None:
@@ -122,9 +125,9 @@ class StatusWithoutLog:
 
 
 class StatusReader(StatusWithoutLog):
-    """Gathers a `ServiceStatus`. `how` completes a command line with the flags that name the log.
+    """Collects a `ServiceStatus`. `how` are the flags that name the log, for commands in advice.
 
-    `judged` is the prefix of verdicts and positions if it is another.
+    `judged` is the prefix of verdicts and positions, if it is another.
     """
 
     def __init__(self, log: Log, address: str, prefix: str, how: str, judged: str | None = None) -> None:
@@ -133,16 +136,16 @@ class StatusReader(StatusWithoutLog):
         self._judged = judged or prefix
         self._how = how
         self._kept = ""
-        """The flag `--state DIR` for advice, if the setting is there."""
+        """The flag `--state DIR` for advice, if the setting is given."""
 
     def look(self, settings: Settings, gaps: bool = False) -> None:
-        """Ask the log. With `gaps` the log is read, if there is a `state` from its newest snapshot on.
+        """Ask the log. With `gaps`, read the log: all of it, or its part after the newest snapshot of `state`.
 
         Raises BrokerUnreachable and other errors of the log, StateError."""
         status = self.status
         missing = self._look_at_topics()
         if missing:
-            self._wrong(f"there is no topic {', '.join(missing)}", f"simstream topics create {self._how}")
+            self._wrong(f"topics are missing: {', '.join(missing)}", f"run: simstream topics create {self._how}")
             return
         if settings.state:
             self._kept = f" --state {shlex.quote(settings.state)}"
@@ -159,7 +162,7 @@ class StatusReader(StatusWithoutLog):
             self._look_for_gaps(settings.state)
 
     def _look_at_topics(self) -> list[str]:
-        """Say which are there; the names of those that are not."""
+        """Add the topics that exist. Returns the names of the missing topics."""
         missing = []
         for topic in TOPICS:
             try:
@@ -194,13 +197,13 @@ class StatusReader(StatusWithoutLog):
             if next_one is not None and next_one < low:
                 self._wrong(
                     f"partition {partition} of pages lost offsets {next_one} to {low - 1} before they were read",
-                    f"simstream source skip {self._how}{self._kept}",
+                    f"run: simstream source skip {self._how}{self._kept}",
                 )
         waiting = sum(lag.waiting for lag in self.status.source)
         if waiting and not self.status.fingerprinters:
             self._wrong(
                 f"{waiting} pages wait, and no fingerprinter runs",
-                f"simstream serve --roles fingerprint {self._how}",
+                f"start one: simstream serve --roles fingerprint {self._how}",
             )
 
     def _look_at_publishing(self) -> None:
@@ -215,28 +218,28 @@ class StatusReader(StatusWithoutLog):
         if published is None and any(committed(self._log, VERDICTS, 1)):
             self._wrong(
                 f"{self._judged}.{VERDICTS} has records, {self._judged}.{POSITIONS} has none",
-                "restore the positions, or publish under another --prefix",
+                "restore the topic `positions`, or publish under another --prefix",
             )
         elif published is not None and published.log_id != log_id:
             self._wrong(
                 f"verdicts were published for the log {published.log_id}, this one is {log_id}",
-                "the topic fingerprints was made anew: choose another --prefix",
+                "choose another --prefix: the topic `fingerprints` was deleted and created again",
             )
         elif published is not None and published.frame > end:
             self._wrong(
                 f"the log ends at frame {end}, verdicts were published up to frame {published.frame}",
-                "restore the topic fingerprints, or choose another --prefix",
+                "restore the topic `fingerprints`, or choose another --prefix",
             )
         if status.unpublished_frames and not status.judges:
             self._wrong(
                 f"{status.unpublished_frames} frames wait for their verdicts, and no judge runs",
-                f"simstream serve --roles judge {self._how}{self._kept}",
+                f"start one: simstream serve --roles judge {self._how}{self._kept}",
             )
 
     def _frames_to_go(self, begin: int, end: int) -> int:
         """Return how many frames wait for a judge. Reads them up to the first one with a page.
 
-        A fingerprinter may leave frames without pages when it stops. They get no verdict, so nobody waits for them.
+        A fingerprinter may leave frames without pages when it stops. They get no verdict, and no judge is needed.
         """
         if begin >= end:
             return 0
@@ -255,7 +258,7 @@ class StatusReader(StatusWithoutLog):
 
 
 def _has_pages(frame: Record) -> bool:
-    """Return whether a judge has work with this frame; a damaged one is passed over, a newer version's is not."""
+    """Return whether a judge has work with this frame: not with a damaged one, but with one of a newer version."""
     try:
         return len(frames.decode(frame.value or b"").columns) > 0
     except FrameFormat:

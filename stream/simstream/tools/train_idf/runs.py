@@ -16,13 +16,13 @@ from simstream.errors import StateError
 from simstream.log.local.lock import cannot_write
 
 Row = tuple[bytes, int]
-"""A word in UTF-8, and in how many pages it occurs."""
+"""A word in UTF-8, and the number of pages in which it occurs."""
 _BUFFER_BYTES = 1 << 20
 _LINES = 1 << 13
 
 
 class CountRun(msgspec.Struct, frozen=True):
-    """One run: the name of its file, its words, and the digest of the file."""
+    """One run: the name of its file, the number of its words, and the digest of the file."""
 
     name: str
     words: int
@@ -30,7 +30,7 @@ class CountRun(msgspec.Struct, frozen=True):
 
 
 def write_run(path: Path, rows: Iterable[Row]) -> CountRun:
-    """Write rows, which are sorted and distinct, to a new file and to the disk. Raises DiskFull, LogError."""
+    """Write sorted, distinct rows to a new file, and sync it to the disk. Raises DiskFull, LogError."""
     digest, words, lines = blake2b(digest_size=16), 0, list[bytes]()
     try:
         with path.open("wb") as file:
@@ -55,7 +55,7 @@ def _append(file: BinaryIO, digest: blake2b, lines: list[bytes]) -> int:
 
 
 def check_run(path: Path, run: CountRun) -> None:
-    """Raise StateError where the file is not the one that was written."""
+    """Raise StateError if the file is not the one that was written."""
     digest = blake2b(digest_size=16)
     try:
         with path.open("rb") as file:
@@ -69,7 +69,7 @@ def check_run(path: Path, run: CountRun) -> None:
 
 
 def merged(paths: Sequence[Path]) -> Iterator[Row]:
-    """The words of all runs in order, with the sum of their pages. Memory: a buffer a run."""
+    """Yield the words of all runs in order, with the sum of their pages. Memory: a buffer a run."""
     with contextlib.ExitStack() as stack:
         files = [stack.enter_context(path.open("rb", buffering=_BUFFER_BYTES >> 2)) for path in paths]
         current, total = b"", 0

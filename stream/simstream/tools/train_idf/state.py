@@ -21,14 +21,14 @@ _LOCK: Final = "lock"
 
 
 class TrainingState(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How far a training has come, and which runs hold what it has counted."""
+    """The progress of a training, and the runs with its counts."""
 
     recipe: str
-    """The recipe's id: another one finds other words."""
+    """The recipe's id: another recipe finds other words."""
     records: int = 0
-    """Records of the input that are counted, whether they gave a page or not."""
+    """The number of counted records of the input, whether they gave a page or not."""
     digest: str = ""
-    """Of those records' bytes, so that no other input is taken for this one."""
+    """A digest of the records' bytes, so that no other input is taken for this one."""
     pages: int = 0
     runs: tuple[CountRun, ...] = ()
     version: int = VERSION
@@ -38,25 +38,27 @@ class TrainingFolder(Closing):
     """The folder `OUTPUT.state`, held by one process: the state, and the runs that it names."""
 
     def __init__(self, output: Path, *, resume: bool) -> None:
-        """Make or open it. Raises UsageError where there is an unfinished training and `resume` is false
-        or it cannot be made, LogLocked where another process works on it."""
+        """Create or open the folder.
+
+        Raises UsageError if it holds an unfinished training and `resume` is false, or if it cannot be created;
+        LogLocked if another process uses it."""
         self.path = output.with_name(output.name + ".state")
         try:
             self.path.mkdir(exist_ok=True)
         except OSError as error:
             raise UsageError(
-                f"{self.path} cannot be made ({error.strerror})", "name another file with -o"
+                f"the folder {self.path} cannot be made ({error.strerror})", "name another file with -o"
             ) from error
         self._lock = FileLock(self.path / _LOCK, f"trains {output}")
         if not resume and (self.path / _STATE).exists():
             self.close()
             raise UsageError(
                 f"{self.path} holds an unfinished training",
-                "add --resume to go on with it, or delete that folder to begin again",
+                f"add --resume to continue it, or delete {self.path} to begin again",
             )
 
     def load(self, recipe: str) -> TrainingState:
-        """The state that was saved last, its runs checked; a fresh one where there is none. Raises StateError."""
+        """Return the last saved state, with its runs checked, or a new state. Raises StateError."""
         path = self.path / _STATE
         again = f"delete {self.path} and begin again"
         try:
@@ -69,23 +71,23 @@ class TrainingFolder(Closing):
             raise StateError(f"{path} has the format {state.version}, not {VERSION}", again)
         if state.recipe != recipe:
             raise StateError(
-                f"{path} was made by the recipe {state.recipe}, not {recipe}", f"name that one, or {again}"
+                f"{path} was made by the recipe {state.recipe}, not {recipe}", f"name that recipe, or {again}"
             )
         for run in state.runs:
             check_run(self.path / run.name, run)
         return state
 
     def save(self, state: TrainingState) -> None:
-        """Put the state in place at once, then remove what it does not name. Raises DiskFull, LogError."""
+        """Replace the state atomically, then remove the files that it does not name. Raises DiskFull, LogError."""
         replace_file(self.path / _STATE, msgspec.json.encode(state))
         kept = {_STATE, _LOCK, *(run.name for run in state.runs)}
         for path in self.path.iterdir():
             if path.name not in kept:
-                with contextlib.suppress(OSError):  # what cannot be removed now is removed next time
+                with contextlib.suppress(OSError):  # a file that cannot be removed now is removed next time
                     path.unlink()
 
     def next_run(self) -> Path:
-        """A file name that no run has had."""
+        """Return a file name that no run has had."""
         numbers = [int(path.stem[4:]) for path in self.path.glob("run-*") if path.stem[4:].isdigit()]
         return self.path / f"run-{max(numbers, default=0) + 1:06}"
 
@@ -94,7 +96,7 @@ class TrainingFolder(Closing):
         shutil.rmtree(self.path, ignore_errors=True)
 
     def close(self) -> None:
-        """Let another process have it; without a state it goes."""
+        """Release the folder for other processes; a folder without a state is removed."""
         if not (self.path / _STATE).exists():
             self.remove()
         self._lock.release()

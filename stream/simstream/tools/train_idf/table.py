@@ -19,7 +19,7 @@ from simstream.kernels.text.frequencies import (
 )
 
 WORD_BYTES: Final = 72
-"""Of a word in memory: 16 for the word itself, as much for its places, 24 for its numbers, 16 to sort it."""
+"""Bytes of a word in memory: 16 for the word itself, 16 for its places, 24 for its numbers, 16 to sort it."""
 MIN_WORDS: Final = 1 << 10
 _FIRST_PLACES: Final = 1 << 14
 _CHUNK: Final = 1 << 16
@@ -28,7 +28,7 @@ _CHUNK: Final = 1 << 16
 class WordTable:
     """Words and the number of pages that have them, in at most `memory_bytes`.
 
-    `secret` places the words, by default that of the process; no row depends on it.
+    `secret` places the words; the default is that of the process. No row depends on it.
     """
 
     def __init__(self, memory_bytes: int, secret: Secret | None = None) -> None:
@@ -40,14 +40,14 @@ class WordTable:
         return int(self._counts.filled[WORDS])
 
     def add(self, batch: WordCounts, first: int) -> int:
-        """Add the words of a batch from number `first` on; returns the first that found no room."""
+        """Add the words of a batch from number `first` on. Returns the first word that found no room."""
         total = int(batch.filled[WORDS])
         while (first := add_counts(self._counts, batch, first)) < total and self._needs_places():
             self._counts = with_more_places(self._counts)
         return first
 
     def rows(self) -> Iterator[tuple[bytes, int]]:
-        """Words with their pages, in the order of their bytes."""
+        """Return words with their pages, in the order of their bytes."""
         counts = self._counts
         keys = beginnings(counts)
         order = np.argsort(keys)

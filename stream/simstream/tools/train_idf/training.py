@@ -22,22 +22,22 @@ from simstream.tools.train_idf.table import WordTable
 from simstream.wire.page import PageLimits, decode
 
 MAX_RUNS: Final = 16
-"""More runs than this become one."""
+"""More runs than this are merged into one."""
 _SHARE: Final = 20
-"""The state is saved no more often than takes a 20th of the time."""
+"""Saving the state takes at most a 20th of the time."""
 
 
 class TrainingOptions(NamedTuple):
-    """How a training goes about it; none of it changes the result."""
+    """The options of a training; none changes the result."""
 
     memory_bytes: int = 512 << 20
-    """For counted words; batches and the dictionary come on top."""
+    """Bytes for counted words; batches and the dictionary take more."""
     threads: int = 1
     save_every_s: float = 20.0
 
 
 class _Batch(NamedTuple):
-    """Records whose words are being counted, and what the input was up to their end."""
+    """Records whose words are being counted, and the digest of the input up to their end."""
 
     records: int
     digest: str
@@ -45,10 +45,10 @@ class _Batch(NamedTuple):
 
 
 class Training:
-    """Counts words, and goes on where the folder's state was saved.
+    """Counts words, and goes on from the folder's saved state.
 
-    An interrupt and damage of the input leave a state from which it goes on, and so does a kill, at most some
-    seconds' work behind. Counts are sums, so nothing depends on batches, threads, memory or interruptions.
+    After an interrupt, damage of the input or a kill it can go on; a kill costs some seconds' work. Counts are
+    sums, so the result does not depend on batches, threads, memory or interruptions.
     """
 
     def __init__(
@@ -70,19 +70,19 @@ class Training:
 
     @property
     def pages(self) -> int:
-        """Pages counted so far."""
+        """The number of counted pages."""
         return self._state.pages
 
     @property
     def records(self) -> int:
-        """Records gone through so far."""
+        """The number of records that were read."""
         return self._state.records
 
     def run(self, records: Iterable[Record]) -> None:
-        """Count the words of all records; those that the state has already are only compared with it.
+        """Count the words of all records. Records that the state already has are only compared with it.
 
-        Raises StateError where they are not those that were counted, InputError where the input is damaged,
-        DiskFull and LogError where a run cannot be written.
+        Raises StateError if these differ, InputError if the input is damaged, DiskFull and LogError if a run cannot
+        be written.
         """
         self._next_save = monotonic() + self._options.save_every_s
         try:
@@ -91,17 +91,17 @@ class Training:
                 if monotonic() >= self._next_save:
                     self._save()
         except (KeyboardInterrupt, InputError):
-            if self._whole:  # else the state that was saved last stands
+            if self._whole:  # else the last saved state holds
                 self._save()
             raise
         self._save()
 
     def rows(self) -> Iterator[Row]:
-        """All words in the order of their bytes, each with its pages. To be called after `run`."""
+        """Yield all words in the order of their bytes, each with its pages. Call it after `run`."""
         return merged([self._folder.path / run.name for run in self._state.runs])
 
     def _batches(self, records: Iterable[Record]) -> Iterator[_Batch]:
-        """Batches in order, of which a few are counted at a time."""
+        """Yield batches in order; a few are counted at a time."""
         digest, waiting = blake2b(digest_size=16), deque[_Batch]()
         iterator = iter(records)
         self._pass_over(iterator, digest)
@@ -115,7 +115,7 @@ class Training:
                     if len(waiting) > self._options.threads:
                         yield waiting.popleft()
             except InputError:
-                yield from waiting  # what was read before the damage counts
+                yield from waiting  # records before the damage count
                 raise
             yield from waiting
 
@@ -123,18 +123,18 @@ class Training:
         for number in range(self._state.records):
             record = next(records, None)
             if record is None:
-                what = f"the input ends after {number:,} pages, and {self._state.records:,} were counted"
+                what = f"the input ends after {number:,} pages, and {self._state.records:,} were counted before"
                 raise StateError(what, f"give the same input, or delete {self._folder.path}")
             _update(digest, record)
         if self._state.records and digest.hexdigest() != self._state.digest:
-            what = f"the input's first {self._state.records:,} pages are not those that were counted"
+            what = f"the input's first {self._state.records:,} pages differ from the counted ones"
             raise StateError(what, f"give the same input, or delete {self._folder.path}")
 
     def _count(self, records: list[Record]) -> WordCounts:
         return self._fingerprinter.count([decode(record, self._limits) for record in records])
 
     def _take(self, batch: _Batch) -> None:
-        """Add a batch up; what is half added when an interrupt comes is never saved."""
+        """Add a batch. If an interrupt comes in between, its half is never saved."""
         counts, first = batch.counts.result(), 0
         self._whole = False
         while (first := self._table.add(counts, first)) < int(counts.filled[WORDS]):
@@ -150,7 +150,7 @@ class Training:
         self._whole = True
 
     def _save(self) -> None:
-        """Write the table as one more run, which the next save replaces, and the state that names all."""
+        """Write the table as one more run, and the state that names all runs. The next save replaces this run."""
         began = monotonic()
         runs = [*self._runs, self._write(self._table.rows())] if len(self._table) else self._runs
         self._state = msgspec.structs.replace(self._state, runs=tuple(runs))

@@ -14,7 +14,7 @@ from simstream.tools.train_idf.runs import Row
 
 
 def lines(rows: Iterable[Row], pages: int, min_pages: int) -> Iterator[bytes]:
-    """A line for each word that at least `min_pages` of all `pages` have."""
+    """Yield a line for each word that at least `min_pages` of all `pages` have."""
 
     @lru_cache(maxsize=1 << 16)
     def ending(count: int) -> bytes:
