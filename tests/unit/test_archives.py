@@ -124,8 +124,7 @@ def test_what_is_no_page_is_passed_over_and_counted(tmp_path: Path) -> None:
         ("7", "text/html"),
     ]
     assert said == [
-        "5 pages in 10 records of a web archive; "
-        "passed over: 1 warcinfo, 1 request, 1 image/gif, 1 metadata, 1 revisit"
+        "5 pages in 10 records of a web archive; skipped: 1 warcinfo, 1 request, 1 image/gif, 1 metadata, 1 revisit"
     ]
 
 

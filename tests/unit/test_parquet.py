@@ -92,7 +92,7 @@ def test_a_damaged_file_is_a_named_error(tmp_path: Path, damage: str) -> None:
     if damage == "flip":
         data[middle : middle + 4_000] = b"\xff" * 4_000
     Path(path).write_bytes({"cut": data[:middle], "flip": data, "other": b"no Parquet"}[damage])
-    with pytest.raises(InputError, match=r"a\.parquet is damaged or no Parquet file; [\d,]+ rows of it were read"):
+    with pytest.raises(InputError, match=r"a\.parquet is damaged or not a Parquet file; [\d,]+ rows were read"):
         pages(path)
 
 

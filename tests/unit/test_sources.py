@@ -269,5 +269,5 @@ def test_the_demo_speaks_of_reserved_names_only_and_in_order_of_time() -> None:
 
 def test_a_folder_without_html_is_missing_and_says_how_to_name_jsonl(tmp_path: Path) -> None:
     (tmp_path / "pages.jsonl").write_text('{"text":"x"}')
-    with pytest.raises(InputMissing, match=r"has no \.html, \.htm, \.xhtml or \.txt file: name files of other"):
+    with pytest.raises(InputMissing, match=r"has no \.html, \.htm, \.xhtml or \.txt file: name the files if"):
         read_pages([str(tmp_path)])

@@ -24,11 +24,10 @@ _NUMBER_DIGITS: Final = 18
 def csv_pages(
     stream: io.BufferedReader, path: str, max_bytes: int, fields: PageFields
 ) -> Iterator[tuple[int, bytes]]:
-    """Number (from 1) of the first line, and the page as JSON, of each row that is not blank.
+    """Yield the number (from 1) of the first line, and the page as JSON, of each row that is not blank.
 
-    A row that is longer than `max_bytes`, no UTF-8 or no CSV comes as it is, for `decode` to refuse. Raises
-    UsageError where a field that was named, or the text, has no column, InputError where the file breaks off or is
-    damaged.
+    A row that is longer than `max_bytes`, not UTF-8 or not CSV comes unchanged: `decode` refuses it. Raises
+    UsageError if the text or a named field has no column, InputError if the file breaks off or is damaged.
     """
     rows = _rows(stream, path, max_bytes)
     number, first = next(rows, (1, b""))
@@ -43,7 +42,7 @@ def csv_pages(
 
 
 def _typed(page: dict[str, Any]) -> dict[str, Any]:
-    """A page whose fields are all text, with the numbers that it should have."""
+    """Return the page with numbers in place of texts where a page has numbers."""
     for name in ("time", "status"):
         value = page.get(name)
         if value is not None and value.isascii() and value.isdigit() and len(value) < _NUMBER_DIGITS:
@@ -56,7 +55,7 @@ def _typed(page: dict[str, Any]) -> dict[str, Any]:
 
 
 def _cells(row: bytes, max_bytes: int) -> list[str] | None:
-    """The fields of one row; none of a blank one, None where it cannot be read."""
+    """Return the fields of one row: none for a blank row, None if it cannot be read."""
     if len(row) > max_bytes:
         return None
     before = csv.field_size_limit(max(max_bytes, 1))
@@ -69,7 +68,7 @@ def _cells(row: bytes, max_bytes: int) -> list[str] | None:
 
 
 def _rows(stream: io.BufferedReader, path: str, max_bytes: int) -> Iterator[tuple[int, bytes]]:
-    """Number of the first line, and bytes, of each row without its end; of a long one `max_bytes` + 1 bytes."""
+    """Yield the number of the first line, and at most `max_bytes` + 1 bytes, of each row without its end."""
     line = number = 1
     row, within = bytearray(), False
     try:
@@ -84,8 +83,8 @@ def _rows(stream: io.BufferedReader, path: str, max_bytes: int) -> Iterator[tupl
     except DAMAGE as error:
         raise cut_off(path, line - 1, error) from error
     if within:
-        what = f"{path} ends within the quotes of a row that begins on line {number}"
-        raise InputError(what, "close them; the pages up to that line were read")
+        what = f"{path} ends within the quotes of the row from line {number}"
+        raise InputError(what, "close these quotes; the pages before that line were read")
     if row:
         yield number, _without_end(row)
 

@@ -23,16 +23,16 @@ Line = tuple[int, bytes]
 
 @dataclass(frozen=True, slots=True)
 class PageFields:
-    """`text` and `id` name the fields that stand for the page's own; None: it is called so."""
+    """`text` and `id` name the fields that hold a page's text and id; None: they have these names."""
 
     text: str | None = None
     id: str | None = None
 
     def mapped(self, line: bytes) -> bytes:
-        """The JSON line as one with the page's own names; a line that is no JSON object comes back as it is.
+        """Return the JSON line with a page's own names. Returns a line that is not a JSON object unchanged.
 
-        A field that was named counts alone: where it is missing, so is the text (`html` does not count either) or
-        the id. Numbers become ids in decimal. About 10 us for a page of 2 KB.
+        Only the named field counts: without it, the page has no text (not even `html`), or no id. Numbers become
+        ids in decimal. About 10 us for a page of 2 KB.
         """
         if self.text is None and self.id is None:
             return line
@@ -40,7 +40,7 @@ class PageFields:
         return line if tree is None else encoded(self.renamed(tree))
 
     def renamed(self, tree: dict[str, Any]) -> dict[str, Any]:
-        """The known fields of a page under their own names."""
+        """Return the known fields of a page under their own names."""
         page: dict[str, Any] = {name: tree[name] for name in KNOWN if name in tree}
         if self.text is not None:
             page.pop("html", None)
@@ -51,17 +51,16 @@ class PageFields:
         return page
 
     def check(self, names: Sequence[str], path: str, header: str) -> None:
-        """Whether these names of columns, which `header` of `path` has, include the text and each field that was
-        named. Raises UsageError."""
+        """Raise UsageError if these columns, which `header` of `path` has, lack the text or a named field."""
         for option, columns in self._wanted().items():
             if not set(columns) & set(names):
                 raise _missing(f"{path} has no column", option, columns, f"{header} has {_shown(names)}")
 
     def present(self, lines: Iterable[Line], path: str) -> Iterator[Line]:
-        """Yield the lines of JSON, once each wanted field was seen: the text, and each field that was named.
+        """Yield the lines of JSON, once each wanted field was seen: the text, and each named field.
 
-        At most the first 1,000 lines (4 MB) are held back until then. Raises UsageError if the file is one array,
-        and at its end if no page has one of the fields. Error pages (`status` other than 2xx) need no text.
+        Holds back at most the first 1,000 lines (4 MB) until then. Raises UsageError if the file is one array, and
+        at its end if no page has one of the fields. Error pages (`status` other than 2xx) need no text.
         """
         wanted, names, held, size = self._wanted(), dict[str, None](), list[Line](), 0
         try:
@@ -116,7 +115,7 @@ def _shown(names: Sequence[str]) -> str:
 
 
 def encoded(page: dict[str, Any]) -> bytes:
-    """A page as JSON, whatever its strings hold."""
+    """Return a page as JSON, also with lone surrogates."""
     try:
         return msgspec.json.encode(page)
     except UnicodeEncodeError:

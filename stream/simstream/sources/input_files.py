@@ -18,7 +18,7 @@ TEXT: Final = ".txt"
 JSONL: Final = (".jsonl", ".ndjson", ".json")
 CSV: Final = ".csv"
 ARCHIVES: Final = (".warc", ".arc")
-"""Also with `.lz4`, besides what other files are packed by."""
+"""Archives may also have `.lz4`, not only the compressions of other files."""
 PARQUET: Final = (".parquet", ".pq")
 _LZ4: Final = ".lz4"
 _LINE_ROOM: Final = 24
@@ -29,7 +29,7 @@ _ACCEPTED: Final = (
 
 
 class FileKind(Enum):
-    """What is read in a file."""
+    """The format of a file."""
 
     HTML = auto()
     TEXT = auto()
@@ -40,7 +40,7 @@ class FileKind(Enum):
 
 
 class InputFile(NamedTuple):
-    """`bytes`: its size as it lies on disk, 0 for stdin."""
+    """`bytes`: its size on disk, 0 for stdin."""
 
     path: str
     kind: FileKind
@@ -48,10 +48,10 @@ class InputFile(NamedTuple):
 
 
 def files_of(inputs: Sequence[str]) -> list[InputFile]:
-    """All files, in order; of a folder its HTML files, or where it has none its text files, in byte order of their
-    relative paths.
+    """Return all files in order. A folder gives its HTML files, or if it has none, its text files.
 
-    Raises InputMissing, and UsageError for a file of no known kind.
+    The files of a folder are in byte order of their relative paths. Raises InputMissing, and UsageError for a file
+    of an unknown kind.
     """
     files: list[InputFile] = []
     for path in inputs:
@@ -70,20 +70,20 @@ def shown_path(path: str) -> str:
 
 
 def path_id(path: str) -> bytes:
-    """Return what names pages without an id of their own: the path, shortened where no line number would fit."""
+    """Return the name for pages without an id: the path, shortened if a line number would not fit."""
     shown = shown_path(path).encode()
     return shown if len(shown) <= MAX_ID_BYTES - _LINE_ROOM else shown_id(shown).encode()
 
 
 def place(path: str, offset: int) -> str:
-    """Where in a file the record of this offset is, in words."""
+    """Return in words where in a file the record of this offset is."""
     words: dict[FileKind | None, str] = {FileKind.ARCHIVE: "record", FileKind.PARQUET: "row"}
     kind = _kind(path.lower())
     return path if kind in (FileKind.HTML, FileKind.TEXT) else f"{path}, {words.get(kind, 'line')} {offset + 1}"
 
 
 def opened(path: str) -> BinaryIO:
-    """The file, unbuffered. Raises InputMissing."""
+    """Open the file, unbuffered. Raises InputMissing."""
     try:
         return open(path, "rb", buffering=0)
     except OSError as error:
@@ -104,7 +104,7 @@ def _named(path: str) -> InputFile:
         raise InputMissing(f"{shown_path(path)} cannot be read", "check its permissions")
     kind = _kind(path.lower())
     if kind is None:
-        raise UsageError(f"{shown_path(path)} is no kind of file that is read", _ACCEPTED)
+        raise UsageError(f"{shown_path(path)} has an ending that is not read", _ACCEPTED)
     return InputFile(path, kind, size)
 
 
@@ -135,5 +135,5 @@ def _folder(folder: str) -> list[InputFile]:
                 found.append(os.path.relpath(path, folder))
     if not pages and not texts:
         what = f"{shown_path(folder)} has no {', '.join(HTML)} or {TEXT} file"
-        raise InputMissing(what, "name files of other kinds themselves")
+        raise InputMissing(what, "name the files if they are of another kind")
     return [_named(os.path.join(folder, path)) for path in sorted(pages or texts, key=os.fsencode)]

@@ -13,20 +13,20 @@ from simstream.errors import InputError
 
 COMPRESSIONS = (".gz", ".xz", ".zst")
 DAMAGE = (EOFError, OSError, zlib.error, lzma.LZMAError)
-"""What reading from a damaged file may raise."""
+"""The errors of reading from a damaged file."""
 _BOM = b"\xef\xbb\xbf"
 _BUFFER_BYTES = 1 << 18
 _ZSTD_STEP_BYTES = 512
 """A block of a few bytes may unpack to 128 KB: in steps of this size a bomb gets no more than 16 MB at once."""
 _XZ_MEMORY_BYTES = 128 << 20
-"""`xz -9` needs half of that; a file may ask for 4 GB in five bytes. Zstandard refuses more than this by itself."""
+"""`xz -9` needs half of it; five bytes of a file may ask for 4 GB. Zstandard itself refuses more than this."""
 
 
 class CountedFile(io.RawIOBase):
-    """A file that counts what was taken from it, and is not closed with whatever reads through this."""
+    """A file that counts the bytes that were read. Closing a reader on top of it does not close the file."""
 
     def __init__(self, handle: IO[bytes]) -> None:
-        # Of a pipe take what is there, so that pages come as they are written.
+        # Take what a pipe has, so that pages come as they are written.
         self._read = handle.read1 if isinstance(handle, io.BufferedReader) else handle.read
         self.taken = 0
 
@@ -41,7 +41,7 @@ class CountedFile(io.RawIOBase):
 
 
 def unpacked(handle: io.RawIOBase, path: str) -> io.BufferedReader:
-    """What `handle` holds, unpacked by the ending of `path`."""
+    """Return the content of `handle`, unpacked as the ending of `path` says."""
     packed: io.BufferedReader = io.BufferedReader(handle, _BUFFER_BYTES)
     path = path.lower()
     if path.endswith(".gz"):
@@ -56,11 +56,11 @@ def unpacked(handle: io.RawIOBase, path: str) -> io.BufferedReader:
 def lines(
     stream: io.BufferedReader, path: str, max_bytes: int, *, ends: bool = False
 ) -> Iterator[tuple[int, bytes]]:
-    """Number (from 1) and bytes of each line that is not blank, without its end, or with it where `ends`.
+    """Yield the number (from 1) and the bytes of each line that is not blank; with `ends`, also its line end.
 
-    Of a line longer than `max_bytes` come its first `max_bytes + 1` bytes or one more, so that its length shows;
-    the rest is passed over. A byte-order mark before the first line is dropped. Raises InputError where the file
-    breaks off or is damaged, naming the last whole line.
+    A line longer than `max_bytes` comes as its first `max_bytes + 1` bytes or one more, so that its length shows.
+    Drops a byte-order mark before the first line. Raises InputError if the file breaks off or is damaged; the
+    error names the last whole line.
     """
     number = 0
     try:
@@ -78,7 +78,7 @@ def lines(
 
 
 def cut_off(path: str, line: int, error: BaseException) -> InputError:
-    """What to say of a file that could not be read beyond a line."""
+    """Return the error for a file that could not be read after a line."""
     what = f"{path} is damaged or cut off after line {line} ({error})"
     return InputError(what, "get the file again; the pages up to that line were read")
 
@@ -89,7 +89,7 @@ def _pass_over(stream: io.BufferedReader, step: int) -> None:
 
 
 class _Xz(io.RawIOBase):
-    """Streams of xz one after another in bounded memory, which the standard library's own file does not offer."""
+    """Streams of xz one after another in bounded memory; the standard library's file has no bound."""
 
     def __init__(self, handle: IO[bytes]) -> None:
         self._handle = handle

@@ -18,7 +18,7 @@ from simstream.sources.repeated_names import hash64
 
 
 class NotedLines:
-    """Remembers the lines of records, so that the second reading yields the same lines or raises.
+    """Remembers the lines of records, so that a second reading yields the same lines or raises.
 
     `limit` and `fields`: as in the first reading, see `read_pages`. Memory: 8 bytes a line.
     """
@@ -27,7 +27,7 @@ class NotedLines:
         self._limit, self._fields = limit, fields
         self._hashes = array("Q")
         self._files: list[tuple[str, int]] = []
-        """Of each file with records: its topic, and the number of its first record."""
+        """The topic of each file with records, and the number of its first record."""
 
     def noted(self, records: Iterable[Record]) -> Iterator[Record]:
         """Yield the records of JSONL files unchanged."""
@@ -74,13 +74,13 @@ class NotedLines:
 
 
 def refuse_unlined(inputs: Sequence[str]) -> None:
-    """Raise UsageError for an input whose pages are no lines that can be read twice; as `read_pages` for others."""
+    """Raise UsageError for an input that is not JSONL, or cannot be read twice; else what `read_pages` raises."""
     for file in files_of(inputs):
         if file.kind is not FileKind.JSONL or not os.path.isfile(file.path):
-            what = f"the pages of {shown_path(file.path)} are no lines that can be read twice"
-            raise UsageError(what, f"name files that end in {', '.join(JSONL)}, also packed")
+            what = f"the pages of {shown_path(file.path)} are not lines that can be read twice"
+            raise UsageError(what, f"name files that end in {', '.join(JSONL)}; they may be compressed")
 
 
 def _changed(path: str) -> InputError:
     what = f"{shown_path(path)} changed while it was judged"
-    return InputError(what, "judge it again while no program writes it")
+    return InputError(what, "judge it again while no other program writes to it")

@@ -14,17 +14,17 @@ from simstream.sources.lines import CountedFile
 from simstream.wire.page import NO_TIME, own_name
 
 _ROWS: Final = 64
-"""Rows are few at once: a file of some KB may say that each of its rows has the same MB."""
+"""Rows come few at a time: a file of some KB may hold the same MB in each of its rows."""
 _BUFFER_BYTES: Final = 1 << 20
 
 
 def parquet_pages(handle: CountedFile, path: str, limit: int, fields: PageFields) -> Iterator[Record]:
-    """The rows in order, as records like those of JSONL: offset and name are the row's number.
+    """Yield the rows in order, as records like those of JSONL: offset and name are the row's number.
 
-    Columns are a page's fields (see `PageFields`), others are not read. An `id` that is a number counts in decimal;
-    timestamps and dates are times; where `html` (or else `text`) is binary, it is raw bytes as fetched, whose
-    character set is found. Memory: a page of each column that is read, and 64 rows. Raises Unavailable without
-    pyarrow, UsageError where the text or a field that was named has no column, InputError where it is damaged.
+    Reads only the columns of a page's fields (see `PageFields`). A number as `id` counts in decimal. Timestamps and
+    dates are times. A binary `html`, or else `text`, is raw bytes as fetched; their character set is found. Memory:
+    a page of each read column, and 64 rows. Raises Unavailable without pyarrow, UsageError if the text or a named
+    field has no column, InputError if the file is damaged.
     """
     arrow, parquet = _pyarrow()
     row, prefix, topic = 0, path_id(path) + b":", shown_path(path)
@@ -41,7 +41,7 @@ def parquet_pages(handle: CountedFile, path: str, limit: int, fields: PageFields
                     yield _record(fields.renamed(tree), Record(topic, 0, row - 1, prefix + b"%d" % row, b""), limit)
                 handle.taken = size * row // total
     except (arrow.ArrowException, OSError) as error:
-        what = f"{shown_path(path)} is damaged or no Parquet file; {row:,} rows of it were read ({_first(error)})"
+        what = f"{shown_path(path)} is damaged or not a Parquet file; {row:,} rows were read ({_first(error)})"
         raise InputError(what, "get the file again") from error
     handle.taken = size
 
@@ -51,7 +51,9 @@ def _pyarrow() -> tuple[Any, Any]:
         import pyarrow
         import pyarrow.parquet
     except ImportError as error:
-        raise Unavailable("Parquet is read with pyarrow", "pip install 'simstream[parquet]'") from error
+        raise Unavailable(
+            "reading Parquet needs pyarrow, which is not installed", "run pip install 'simstream[parquet]'"
+        ) from error
     return pyarrow, pyarrow.parquet
 
 
@@ -62,7 +64,7 @@ def _columns(names: list[str], fields: PageFields, path: str) -> list[str]:
 
 
 def _plain(batch: Any, arrow: Any) -> Any:
-    """The batch with times as ms since 1970, which come as objects otherwise."""
+    """Return the batch with times as ms since 1970 instead of objects."""
     kinds = arrow.types
     for number, column in enumerate(batch.schema):
         if kinds.is_timestamp(column.type) or kinds.is_date(column.type):

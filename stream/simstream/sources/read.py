@@ -52,7 +52,7 @@ class PageReader:
 
     @property
     def consumed(self) -> int:
-        """Bytes of the files (as they lie on disk) that were read so far; compare with `size_of`."""
+        """The number of bytes on disk that were read; compare it with `size_of`."""
         current = self._open
         return self._done + (current.taken if current is not None else 0)
 
@@ -96,32 +96,34 @@ def read_pages(
     *,
     forgiving: bool = False,
 ) -> PageReader:
-    """The pages of files, folders (see `named.files_of`) and `-`.
+    """Yield the pages of files, folders (see `input_files.files_of`) and `-`.
 
-    A line or file longer than `max_record_bytes` comes with a little more than that, enough for `decode` to call
-    it too large. `fields`: what JSONL, CSV and Parquet call a page's fields. Memory does not grow with the
-    inputs, but for the list of a folder's paths. Raises at once InputMissing or UsageError for an input that
-    cannot be read and for a folder without pages. While iterating raises InputError for a damaged input, and
-    UsageError for a file whose pages lack a wanted field.
+    A line or file longer than `max_record_bytes` is cut a little after that: `decode` calls it too large.
+    `fields`: the names of a page's fields in JSONL, CSV and Parquet. Memory: constant, and the list of a folder's
+    paths. Raises at once InputMissing or UsageError for an unreadable input and for a folder without pages. While
+    iterating, raises InputError for a damaged input, and UsageError for a file whose pages lack a wanted field.
 
-    In a damaged web archive only the damaged records are lost, and reading goes on; InputError comes behind the
-    last page of all inputs, unless reading is `forgiving`. `say` hears what archives held, and then of the damage.
+    A damaged web archive loses only its damaged records, and reading goes on. InputError comes after the last page
+    of all inputs, unless `forgiving`. `say` hears what archives held, and then of the damage.
     """
     return PageReader(inputs, max_record_bytes, fields or PageFields(), say, forgiving=forgiving)
 
 
 def size_of(inputs: Sequence[str]) -> int | None:
-    """Bytes of all the files that `read_pages` would read; None where standard input is one of them."""
+    """Return the bytes of all files that `read_pages` would read; None if standard input is one of them."""
     return None if STDIN in inputs else sum(file.bytes for file in files_of(inputs))
 
 
 def jsonl_records(handle: IO[bytes], path: str, max_record_bytes: int) -> Iterator[Record]:
-    """The pages of an open JSONL file, which stays open; `path` names it, and its ending the compression."""
+    """Yield the pages of an open JSONL file, which stays open.
+
+    `path` names it; its ending tells the compression.
+    """
     return _jsonl(CountedFile(handle), path, max_record_bytes, PageFields())
 
 
 def jsonl_value(line: bytes, limit: int, fields: PageFields) -> bytes:
-    """The value of the record that a line without its end becomes."""
+    """Return the value of a line's record."""
     return fields.mapped(line) if len(line) <= limit else line
 
 
@@ -155,7 +157,7 @@ def _file(handle: CountedFile, path: str, limit: int, media: bytes) -> Iterator[
     try:
         value = unpacked(handle, path).read(limit + 1)
     except OSError as error:
-        raise InputError(f"{path} cannot be read on ({error.strerror})", "look after the disk") from error
+        raise InputError(f"reading {path} failed ({error.strerror})", "check the disk") from error
     yield Record(shown_path(path), 0, 0, path_id(path), value, (("content-type", media),), NO_TIME)
 
 

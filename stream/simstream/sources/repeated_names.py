@@ -15,9 +15,9 @@ from simstream.wire.identity import shown_id
 
 _MIN_RECENT: Final = 1 << 16
 _SHARE: Final = 8
-"""The dictionary holds at most one name in so many; the sorted columns hold the others."""
+"""The dictionary holds at most one name in so many; sorted columns hold the others."""
 _MAX_PART_BYTES: Final = 900
-"""Of key and path in a name that would be too long; two such parts, their hashes and a line number are an id."""
+"""The length of key and path in a long name; two such parts, their hashes and a line number fit into an id."""
 
 
 class _Content(msgspec.Struct, gc=False):
@@ -39,13 +39,13 @@ class PageNames:
     def __init__(self) -> None:
         self.again = 0
         self.known = 0
-        """How many names are known."""
+        """The number of known names."""
         self._recent: dict[int, int] = {}
         self._names: U64 = np.empty(0, np.uint64)
         self._origins: U64 = np.empty(0, np.uint64)
 
     def separate(self, records: Iterable[Record]) -> Iterator[Record]:
-        """Yield the records in their order; another page of a known name gets the name `NAME@PLACE`."""
+        """Yield the records in order. Another page of a known name gets the name `NAME@PLACE`."""
         for record in records:
             if self.is_free(record):
                 yield record
@@ -62,7 +62,7 @@ class PageNames:
             yield record
 
     def is_free(self, record: Record) -> bool:
-        """Whether no other page has the record's name; a free name belongs to this page from now on."""
+        """Return whether no other page has the record's name. From now on the name belongs to this page."""
         name, origin = hash64(record.key or b""), _origin(record)
         first = self._recent.get(name)
         if first is None:
@@ -88,7 +88,7 @@ class PageNames:
 def _new_names(record: Record) -> Iterator[bytes]:
     """Yield the names `KEY@PATH:LINE`, `KEY@PATH:LINE+` and so on.
 
-    Key and path are shortened where the name would be too long for an id; a key that is no id itself stays whole.
+    Key and path are shortened if the name is too long for an id. A key that is itself no id stays whole.
     """
     key, path = record.key or b"", record.topic.encode()
     is_id = len(key) <= MAX_ID_BYTES and _is_utf8(key)
@@ -121,7 +121,7 @@ def _origin(record: Record) -> int:
             text = found.html if found.text is None else found.text
             value = value if text is None else text.encode()
         except (ValueError, RecursionError):
-            pass  # a value that is no page in JSON is hashed as it is
+            pass  # a value that is not a page in JSON is hashed unchanged
     return hash64(record.topic.encode("utf-8", "replace") + b"\0" + value)
 
 

@@ -14,11 +14,11 @@ from simstream.sources.archives.unpacking import ArchiveBreak, MemberBegin
 _PIECE_BYTES: Final = 1 << 16
 _LINE_ENDS: Final = re.compile(rb"[\r\n]*")
 MAX_BEGINS: Final = 100_000
-"""Places at which members begin that are remembered ahead; empty members at one place count once."""
+"""The number of places ahead that are remembered as beginnings of members."""
 
 
 class ArchiveBrokenOff(Exception):
-    """More bytes were asked for than there are before a break. Nothing of them was taken."""
+    """A break comes before the end of the requested bytes. No byte was taken."""
 
     def __init__(self, where: ArchiveBreak) -> None:
         super().__init__(where)
@@ -26,7 +26,7 @@ class ArchiveBrokenOff(Exception):
 
 
 class ArchiveFlow:
-    """Memory is what is asked for at once, and a piece."""
+    """Memory: the bytes of one request, and a piece."""
 
     def __init__(self, pieces: Iterator[bytes | ArchiveBreak | MemberBegin]) -> None:
         self._pieces: Iterator[bytes | ArchiveBreak | MemberBegin] = pieces
@@ -37,23 +37,23 @@ class ArchiveFlow:
 
     @property
     def waiting(self) -> int:
-        """How many bytes were read and not taken."""
+        """The number of bytes that were read and not taken."""
         return len(self._held)
 
     def peek(self, count: int) -> bytes:
-        """The next bytes, which stay; fewer than `count` only at the end. Raises BrokenOff."""
+        """Return the next bytes without taking them; fewer than `count` only at the end. Raises BrokenOff."""
         while len(self._held) < count and self._more():
             pass
         return bytes(self._held[:count])
 
     def take(self, count: int) -> bytes:
-        """The next bytes; fewer than `count` only at the end. Raises BrokenOff."""
+        """Take the next bytes; fewer than `count` only at the end. Raises BrokenOff."""
         data = self.peek(count)
         self._remove(len(data))
         return data
 
     def peek_line(self, limit: int) -> bytes:
-        """The next line with its end, which stays; of a long one `limit` bytes. Raises BrokenOff."""
+        """Return the next line with its end without taking it; at most `limit` bytes. Raises BrokenOff."""
         seen = 0
         while (end := self._held.find(b"\n", seen, limit)) < 0:
             seen = len(self._held)
@@ -62,13 +62,13 @@ class ArchiveFlow:
         return bytes(self._held[: end + 1])
 
     def line(self, limit: int) -> bytes:
-        """The next line as `peek_line` shows it. Raises BrokenOff."""
+        """Take the next line, as `peek_line` returns it. Raises BrokenOff."""
         line = self.peek_line(limit)
         self._remove(len(line))
         return line
 
     def pass_line_ends(self) -> None:
-        """Take all line ends that come next. Raises BrokenOff behind the last of them."""
+        """Take all line ends that come next. Raises BrokenOff after the last one."""
         while self._held or self._more():
             found = _LINE_ENDS.match(self._held)
             self._remove(found.end() if found else 0)
@@ -76,12 +76,12 @@ class ArchiveFlow:
                 return
 
     def put_back(self, data: bytes) -> None:
-        """These bytes, the last that were taken, come next."""
+        """Put the last taken bytes back: they come next again."""
         self._held[:0] = data
         self.at -= len(data)
 
     def replay(self, data: IO[bytes]) -> None:
-        """Let the content of this file, the last bytes that were taken, come next."""
+        """Put the last taken bytes back, which are the content of this file."""
         begin = self.at - data.tell()
         data.seek(0)
         again = iter(partial(data.read, _PIECE_BYTES), b"")

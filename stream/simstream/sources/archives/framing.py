@@ -25,23 +25,23 @@ _PATIENCE: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class ArchiveRecord:
-    """One record as it stands. `fields` have names in lower case; an ARC's are called as a WARC's would be."""
+    """One record. `fields` have names in lower case; a field of an ARC has the name of a WARC's."""
 
     number: int
-    """From 1, among all records of the file."""
+    """Number among all records of the file, from 1."""
     fields: Mapping[str, bytes]
     block: bytes
-    """What follows the header; of a long block only its beginning."""
+    """The bytes after the header; only the beginning of a long block."""
     length: int
-    """How long the block is said to be."""
+    """The length of the block that the header names."""
     arc: bool
     damage: str = ""
-    """What is wrong with it; empty where it is whole."""
+    """What is wrong with the record; empty if it is whole."""
 
 
 @dataclass(slots=True)
 class ArchiveDamage:
-    """What was found: how often, and the first place in words."""
+    """The damage: how often it was found, and the first place in words."""
 
     places: int = 0
     first: str = ""
@@ -53,16 +53,16 @@ class ArchiveDamage:
 
 @dataclass(slots=True)
 class RecordFramer:
-    """Iterates over the records of `flow`. `where` says how far in the file reading has come.
+    """Iterates over the records of `flow`. `where` returns the place in the file.
 
-    Blocks are held up to `most` bytes, twice for a moment. A record with a wrong length is `damage`d, but the
-    records around it are found whole: the next header is looked for within its block, or behind it. A length counts
-    as wrong only if no record follows the block, since a page may hold bytes that look like a record. Until that is
-    known, the bytes behind such a place, beyond `most`, wait in a temporary file. After _PATIENCE wrong lengths of
-    this kind the next header counts at once: else each wrong length might cost the rest of the file.
+    Memory: blocks of up to `most` bytes, twice for a moment. A record with a wrong length has `damage`, but the
+    records around it are found: the next header is looked for within its block, or after it. A length counts as
+    wrong only if no record follows the block, since a page may hold bytes that look like a record. Until that is
+    known, further bytes wait in a temporary file. After _PATIENCE wrong lengths of this kind the next header counts
+    at once: else each wrong length might cost the rest of the file.
 
-    A block that the file's end cuts off may be such a page, too. So no header is looked for in it, but if each
-    record is a compressed member of its own, the members behind the block's first one are records.
+    A block that the file's end cuts off may be such a page, too. So no header is looked for in it. But if each
+    record is a compressed member of its own, the members after the block's first member are records.
     """
 
     flow: ArchiveFlow
@@ -71,7 +71,7 @@ class RecordFramer:
     damage: ArchiveDamage = field(default_factory=ArchiveDamage)
     _number: int = 0
     _lost: bool = False
-    """What comes next is known to be damaged."""
+    """Whether the next bytes are known to be damaged."""
     _alone: bool = False
     """Whether the last header began a compressed member. Then records probably have members of their own."""
     _patience: int = _PATIENCE
@@ -100,7 +100,7 @@ class RecordFramer:
         self._lost = True
 
     def _head(self) -> tuple[dict[str, bytes], bool] | None:
-        """The next header, and whether it is an ARC's; None at the end. Raises BrokenOff."""
+        """Take the next header, and tell whether it is an ARC's. Returns None at the end. Raises BrokenOff."""
         while True:
             self.flow.pass_line_ends()
             self._alone = self.flow.begins_member()
@@ -121,7 +121,7 @@ class RecordFramer:
                 self._note("bytes that belong to no record")
 
     def _warc_fields(self) -> dict[str, bytes] | None:
-        """The lines up to the blank one; None where they do not end as they should."""
+        """Take the lines up to a blank one. Returns None if they do not end with a blank line."""
         fields: dict[str, bytes] = {}
         name, room = "", _HEAD_BYTES
         while room > 0:
@@ -178,7 +178,7 @@ class RecordFramer:
         return ArchiveRecord(self._number, fields, block, length, arc, damage)
 
     def _resume(self, passed: _PassedBytes, block: bytes) -> bytes:
-        """Go on with the first place that looks like a record; return what comes before it of the block."""
+        """Go on at the first place that looks like a record. Returns the block's bytes before it."""
         seen = block if passed.count else block + self.flow.peek_line(_HEAD_BYTES)
         within = passed.pattern.search(seen)
         self._go_back(passed)
@@ -189,9 +189,9 @@ class RecordFramer:
         return block[: within.start()]
 
     def _resume_with_member(self, passed: _PassedBytes, block: bytes, begin: int) -> int:
-        """Go on with the first member behind `begin`, where the block began; return its place.
+        """Go on at the first member after `begin`, where the block began. Returns its place.
 
-        Without such a member go on behind all that was read: what looks like a record there may be a page's.
+        Without such a member, go on after all bytes that were read: a record there may be a part of a page.
         """
         end = self.flow.at
         if not self._alone or self.flow.next_member(begin) is None:
@@ -204,13 +204,13 @@ class RecordFramer:
         return self.flow.at
 
     def _go_back(self, passed: _PassedBytes) -> None:
-        """Let the passed bytes come again, from the first place on that looks like a record."""
+        """Read the passed bytes again, from the first place on that looks like a record."""
         if passed.kept is not None:
             self._patience -= 1
             self.flow.replay(passed.kept)
 
     def _pass(self, passed: _PassedBytes, block: bytes, count: int) -> bool:
-        """Pass over `count` bytes behind a block's beginning; return False if they end early.
+        """Pass over `count` bytes after a block's beginning. Returns False if they end early.
 
         Once the patience is used up, stops before the first place that looks like a record, and returns False.
         """
@@ -239,9 +239,9 @@ class RecordFramer:
         return True
 
     def _ends_well(self, arc: bool) -> bool:
-        """Whether what follows shows that the block ended as it should. Raises BrokenOff."""
+        """Return whether the next bytes show that the block ended as it should. Raises BrokenOff."""
         if not arc and self.flow.peek(4) == b"\r\n\r\n":
-            return True  # what comes next may be damaged itself
+            return True  # the next bytes may be damaged, too
         self.flow.pass_line_ends()
         line = self.flow.peek_line(_HEAD_BYTES)
         return not line or _WARC.match(line) is not None or _arc_fields(line) is not None
@@ -249,7 +249,7 @@ class RecordFramer:
 
 @dataclass(slots=True)
 class _PassedBytes:
-    """The bytes that follow a block's beginning: how many, and those behind the first place like a record."""
+    """The bytes after a block's beginning: their number, and the bytes from the first place like a record on."""
 
     pattern: re.Pattern[bytes]
     count: int = 0

@@ -13,7 +13,7 @@ _CHUNK: Final = re.compile(rb"[ \t]*([0-9A-Fa-f]{1,15})[ \t]*(?:;[^\n]{0,1000})?
 _HEAD_BYTES: Final = 1 << 16
 _STEP_BYTES: Final = 1 << 12
 _ENCODINGS: Final = 4
-"""More than so many encodings of one body are not undone."""
+"""At most so many encodings of one body are decoded."""
 
 
 class _Readable(Protocol):
@@ -21,7 +21,7 @@ class _Readable(Protocol):
 
 
 class HttpResponse(NamedTuple):
-    """`status` is None where there was no status line, `media` as the header has it, empty where it has none."""
+    """An answer. `status` is None without a status line. `media` is the header's content type, or empty."""
 
     status: int | None
     media: bytes
@@ -29,11 +29,11 @@ class HttpResponse(NamedTuple):
 
 
 def response(block: bytes, limit: int) -> HttpResponse:
-    """The answer in a block, chunks and encodings undone; of a long body its first `limit` + 1 bytes.
+    """Return the answer in a block, with chunks and encodings decoded; at most `limit` + 1 bytes of its body.
 
-    Many archives keep a body decoded under the header that it came with: where it does not look encoded, it is
-    taken as it is. Of one that breaks off counts what there is. Never raises; memory is bounded by `limit` and the
-    windows of the encodings.
+    Many archives keep a decoded body under its original header: a body that does not look encoded is left
+    unchanged. A body that breaks off counts up to there. Never raises. Memory: `limit`, and the windows of the
+    encodings.
     """
     at, status = 0, _STATUS.match(block)
     if status is None:
@@ -94,7 +94,7 @@ def _inflated(body: bytes, limit: int, window: int) -> bytes:
     rest, at = memoryview(body), 0
     try:
         while not unpacker.eof and len(out) <= limit:
-            # In steps, so that what stands before damage is had.
+            # In steps, to get the bytes before damage.
             packed: bytes | memoryview = unpacker.unconsumed_tail
             if not packed:
                 packed = rest[at : at + _STEP_BYTES]

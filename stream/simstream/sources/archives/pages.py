@@ -30,7 +30,7 @@ _SHOWN: Final = 60
 
 @dataclass(slots=True)
 class ArchiveCounts:
-    """What archives held: all records, and those that are no pages, by what they are."""
+    """The numbers of all records in archives, and of records that are not pages, by type."""
 
     files: int = 0
     records: int = 0
@@ -46,17 +46,17 @@ class ArchiveCounts:
         shown = ", ".join(f"{count:,} {name}" for name, count in kinds[:8])
         more = sum(count for _, count in kinds[8:])
         rest = f" and {more:,} others" if more else ""
-        over = f"; passed over: {shown}{rest}" if kinds else ""
+        over = f"; skipped: {shown}{rest}" if kinds else ""
         files = "a web archive" if self.files == 1 else f"{self.files:,} web archives"
         return f"{self.pages:,} pages in {self.records:,} records of {files}{over}"
 
 
 class ArchivePages:
-    """The pages of one archive, WARC or ARC, packed or not: answers over HTTP, `resource` and `conversion` records.
+    """Yields the pages of a WARC or ARC, compressed or not: HTTP answers, `resource` and `conversion` records.
 
-    A record's offset is its number among all records of the file, from 0; its key the URL, else `PATH:NUMBER`; its
-    value the HTML or text as it was fetched, with the headers of such a page. One that is damaged says so in the
-    header `damaged`. Memory: some 2 * `limit`, whatever the file holds.
+    A record's offset is its number among all records of the file, from 0. Its key is the URL, else `PATH:NUMBER`.
+    Its value is the HTML or text as it was fetched, with the headers of such a page. A damaged record has the
+    header `damaged`. Memory: about 2 * `limit` for any file.
     """
 
     def __init__(self, handle: CountedFile, path: str, limit: int, tally: ArchiveCounts) -> None:
@@ -103,14 +103,14 @@ class ArchivePages:
         return None if as_page is None else self._made(record, url, as_page, answer)
 
     def _media(self, answer: HttpResponse, record: ArchiveRecord) -> bytes | None:
-        """The page's content type; None where it is no page."""
+        """Return the page's content type; None if the record is not a page."""
         kind = _type(answer.media) or _type(record.fields.get("warc-identified-payload-type", b""))
         if kind == _PLAIN:
             return answer.media or _PLAIN
         if kind in _HTML:
             return _HTML[0] + answer.media[len(_type(answer.media)) :]
         untold = not kind or (kind == b"no-type" and record.arc)
-        if untold and (_LOOKS_HTML.match(answer.body, 0, 1024) or record.damage):  # of a cut head the type is lost
+        if untold and (_LOOKS_HTML.match(answer.body, 0, 1024) or record.damage):  # a cut header has lost its type
             return _HTML[0]
         self._tally.passed_over(kind)
         return None
@@ -125,11 +125,11 @@ class ArchivePages:
         if answer.status is not None:
             headers.append(("status", b"%d" % answer.status))
             if not body and not 200 <= answer.status < 300:
-                body = b"\n"  # an error page is one without a body too
+                body = b"\n"  # an error page may have no body
         if record.damage:
             headers.append(("damaged", record.damage.encode()))
         elif record.length > len(record.block):
-            body = record.block[: self._limit + 1]  # too large, whatever it would unpack to
+            body = record.block[: self._limit + 1]  # too large, even before it is unpacked
         key = url or self._path + b":%d" % record.number
         return Record(self._topic, 0, record.number - 1, key, body, tuple(headers), NO_TIME)
 

@@ -17,19 +17,19 @@ _PIECE_BYTES: Final = 1 << 16
 _ZSTD_STEP_BYTES: Final = 512
 """See `lines`: in steps of this size a bomb gets no more than 16 MB at once."""
 _BACK_BYTES: Final = 1 << 15
-"""Damage is noticed late, so the next member is looked for from so many bytes before the place. More would let a
-file made for it cost much more time than it has bytes."""
+"""Damage is noticed late: the search for the next member begins so many bytes before it. With more, a hostile file
+could cost far more time than its size."""
 _DICTIONARY_BYTES: Final = 16 << 20
 _GZIP: Final = b"\x1f\x8b\x08"
 _ZSTD: Final = b"\x28\xb5\x2f\xfd"
 _LZ4: Final = b"\x04\x22\x4d\x18"
 _XZ: Final = b"\xfd7zXZ\0"
 _SKIPPABLE: Final = b"\x5d\x2a\x4d\x18"
-"""The frame with which a `.warc.zst` begins whose frames share a dictionary."""
+"""The first frame of a `.warc.zst` whose frames share a dictionary."""
 
 
 class ArchiveBreak(NamedTuple):
-    """Here bytes are missing or wrong: about where in the file, why, and whether its member had given none yet."""
+    """A place with missing or wrong bytes: where about, why, and whether its member gave no bytes yet."""
 
     at: int
     why: str
@@ -45,13 +45,13 @@ class _Member(Protocol):
     def eof(self) -> bool: ...
 
     def step(self, packed: bytes) -> tuple[bytes, int]:
-        """What comes of these bytes, bounded, and how many of them were taken."""
+        """Return the unpacked bytes, bounded, and how many of these bytes were taken."""
 
 
 def pieces(handle: io.RawIOBase, path: str) -> Iterator[bytes | ArchiveBreak | MemberBegin]:
-    """The file's bytes unpacked, by what it begins with, else by the ending of `path`; never raises for damage.
+    """Yield the file's unpacked bytes. Its first bytes tell the format, else the ending of `path`.
 
-    Pieces are of 64 KB at most (Zstandard: 16 MB), and memory is bounded by that.
+    Never raises for damage. Pieces have at most 64 KB (Zstandard: 16 MB), which bounds memory.
     """
     held = _Held(handle)
     kind = _kind(held.slice(0, _PIECE_BYTES), path.lower())
@@ -80,7 +80,7 @@ def _kind(head: bytes, path: str) -> str:
 
 
 class _Held(io.RawIOBase):
-    """A window on a file that only moves forward: what was read and may still be asked for."""
+    """A window on a file that only moves forward. It holds the bytes that may be asked for again."""
 
     def __init__(self, handle: io.RawIOBase) -> None:
         self._handle = handle
@@ -89,7 +89,7 @@ class _Held(io.RawIOBase):
         self.error: OSError | None = None
 
     def slice(self, at: int, count: int) -> bytes:
-        """Up to `count` bytes from the file's byte `at` on; fewer only at its end, or where the disk fails."""
+        """Return `count` bytes from the file's byte `at` on; fewer only at its end, or if the disk fails."""
         while self._base + len(self._data) < at + count:
             try:
                 more = self._handle.read(_PIECE_BYTES)
@@ -101,13 +101,13 @@ class _Held(io.RawIOBase):
         return bytes(self._data[at - self._base : at - self._base + count])
 
     def forget(self, before: int) -> None:
-        """Nothing before this place will be asked for."""
+        """Forget the bytes before this place."""
         if before > self._base:
             del self._data[: before - self._base]
             self._base = before
 
     def find(self, what: bytes, at: int) -> tuple[int | None, bool]:
-        """Where `what` comes next, and whether there are only zeros before it (or before the end)."""
+        """Return where `what` comes next, and whether only zeros come before it (or before the end)."""
         zeros = True
         while part := self.slice(at, _PIECE_BYTES):
             found = part.find(what)
@@ -145,7 +145,7 @@ def _plain(held: _Held) -> Iterator[bytes | ArchiveBreak]:
 
 
 def _whole(held: _Held, kind: str, path: str) -> Iterator[bytes | ArchiveBreak]:
-    """Formats in which nothing can be found again behind damage."""
+    """Unpacks formats in which nothing can be found again after damage."""
     try:
         if kind == "lz4":
             from fastwarc.stream_io import Lz4Reader
@@ -162,7 +162,7 @@ def _whole(held: _Held, kind: str, path: str) -> Iterator[bytes | ArchiveBreak]:
 def _members(
     held: _Held, at: int, magic: bytes, make: Callable[[], _Member]
 ) -> Iterator[bytes | ArchiveBreak | MemberBegin]:
-    """Members one after another; one that fails is left, and the next one looked for."""
+    """Unpacks members one after another. After a damaged member it looks for the next one."""
     while held.slice(at, 1):
         if held.slice(at, len(magic)) != magic:
             found, zeros = held.find(magic, at)
@@ -198,7 +198,7 @@ def _members(
 
 
 class _Gzip:
-    """One member of gzip; its checksum is looked at with its last bytes."""
+    """Unpacks one member of gzip. Its checksum is verified with its last bytes."""
 
     def __init__(self) -> None:
         self._unpacker = zlib.decompressobj(31)
@@ -209,13 +209,13 @@ class _Gzip:
 
     def step(self, packed: bytes) -> tuple[bytes, int]:
         data = self._unpacker.decompress(packed, _PIECE_BYTES)
-        # Behind the end `unconsumed_tail` still holds what the last step but one left.
+        # At the end `unconsumed_tail` still holds the rest of the step before the last.
         rest = self._unpacker.unused_data if self._unpacker.eof else self._unpacker.unconsumed_tail
         return data, len(packed) - len(rest)
 
 
 def _zstd(held: _Held) -> Iterator[bytes | ArchiveBreak | MemberBegin]:
-    """Frames of Zstandard; where the first is one to skip, it holds the dictionary of all others."""
+    """Unpacks frames of Zstandard. If the first frame is a skippable one, it holds the dictionary of all others."""
     import zstandard
 
     at, unpacker = 0, zstandard.ZstdDecompressor()
