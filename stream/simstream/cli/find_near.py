@@ -75,7 +75,7 @@ def command(queries: str, corpus: str, distance: int, output: str) -> None:
             out.write(part)
             matched += number
         out.flush()
-    say(f"{matched:,} queries have a match among {found.compared:,} fingerprints")
+    say(f"{matched:,} of them have a match among {found.compared:,} fingerprints")
 
 
 def _check(output: str, inputs: Sequence[str]) -> None:
