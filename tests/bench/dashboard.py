@@ -86,7 +86,7 @@ def run(minutes: float, each: int, file: Path) -> None:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         broker = stack.enter_context(Broker())
         where = ["--log", broker.address, "--window", f"{minutes * 40:.0f}s"]
-        environment = {**os.environ, "SIMSTREAM_SNAPSHOT_EVERY": "60s", "PYTHONPATH": str(Path.cwd())}
+        environment = {**os.environ, "SIMSTREAM_SNAPSHOT_EVERY": "60s", "PYTHONPATH": str(Path.cwd() / "stream")}
         environment.pop("SIMSTREAM_CORPORA", None)
         subprocess.run([*COMMAND, "topics", "create", "--partitions", "4", *where[:2]], env=environment, check=True)
         ports = [free_port(), free_port()]

@@ -30,6 +30,8 @@ from tests.kafka_fixtures import Place
 from tests.naive import judge_log
 
 ROOT = Path(__file__).parents[2]
+PYTHONPATH = os.pathsep.join((str(ROOT / "stream"), str(ROOT)))
+"""This checkout's own sources come first, also if another checkout is installed."""
 Done = subprocess.CompletedProcess[bytes]
 PATIENCE = 120.0
 """Seconds that anything is waited for; far more than it should need, as the machine may be busy."""
@@ -39,7 +41,7 @@ COMMAND_S = 120.0
 def environment(cache: Path, **more: str) -> dict[str, str]:
     """An environment without settings of its own, but for those given."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith("SIMSTREAM_")}
-    return clean | {"SIMSTREAM_CACHE": str(cache), "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"} | more
+    return clean | {"SIMSTREAM_CACHE": str(cache), "PYTHONPATH": PYTHONPATH, "PYTHONUNBUFFERED": "1"} | more
 
 
 def command_line(*arguments: object) -> list[str]:

@@ -72,7 +72,7 @@ def test_what_unpacks_to_too_much_or_asks_for_too_much_is_refused_within_little_
     done = subprocess.run(
         [sys.executable, "-c", CHILD, str(ROOM_BYTES), *files],
         cwd=tmp_path,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        env=os.environ | {"PYTHONPATH": os.pathsep.join((str(ROOT / "stream"), str(ROOT)))},
         capture_output=True,
         text=True,
         check=False,

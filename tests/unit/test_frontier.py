@@ -152,7 +152,7 @@ class Small(scrapy.Spider):
 def test_a_wrong_setting_ends_a_crawl_with_one_line(tmp_path: Path) -> None:
     (tmp_path / "small.py").write_text(SPIDER)
     line = [sys.executable, "-m", "scrapy", "runspider", "small.py", "-s", "SIMSTREAM_LINKS=no"]
-    environ = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
+    environ = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2] / "stream")}
     done = subprocess.run(line, cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 1
     assert "Traceback" not in done.stderr
