@@ -32,7 +32,7 @@ def connect(log: Log, seconds: float) -> ServiceConnection:
         made.add_done_callback(_close)
         raise BrokerUnreachable(
             f"the log did not answer within {seconds:g} s",
-            "check that the broker runs and that its address is right",
+            "check that the broker runs, and that its address is right",
         ) from None
 
 

@@ -54,11 +54,15 @@ def sendable(page: Submitted) -> Sendable:
     if isinstance(page, RawPage):
         return _made(page.id or page.url, page.body, _headers(page))
     if not isinstance(page, Mapping):
-        raise UsageError(f"a page is no mapping but {type(page).__name__}", "give its fields, or a RawPage")
+        raise UsageError(
+            f"a page is a {type(page).__name__}, not a mapping", "give a mapping of its fields, or a RawPage"
+        )
     try:
         value = _encode(page)
     except (TypeError, ValueError, RecursionError) as error:
-        raise UsageError(f"a page cannot be written as JSON ({error})", "give text, numbers and lists") from None
+        raise UsageError(
+            f"a page cannot be written as JSON ({error})", "give only text, numbers and lists"
+        ) from None
     own = page.get("id")
     if isinstance(own, int) and not isinstance(own, bool):
         own = str(own)
@@ -69,7 +73,7 @@ def _made(name: Any, value: bytes, headers: Headers) -> Sendable:
     if not name:
         raise UsageError("a page has neither id nor URL", _ADVICE)
     if not isinstance(name, str):
-        raise UsageError(f"a page's id is no text but {type(name).__name__}", _ADVICE)
+        raise UsageError(f"a page's id is a {type(name).__name__}, not a str", _ADVICE)
     key = name.encode("utf-8", "surrogatepass")
     shown = decode(Record("", 0, 0, key, None), _LIMITS).id  # an id that cannot be written is shown otherwise
     return Sendable(key, value, headers, shown.encode())

@@ -69,8 +69,8 @@ class PendingPages:
     def placed(self, entry: PendingPage, partition: int, offset: int) -> None:
         """A page was written; its verdict may be there already."""
         if offset < 0:
-            unknown = "its record was written, but Kafka did not say where"
-            self.failed(entry, DeliveryFailed(unknown, "submit it again: a double does no harm"))
+            unknown = "the page was written, but Kafka did not say where"
+            self.failed(entry, DeliveryFailed(unknown, "submit it again: a page that arrives twice does no harm"))
             return
         with self._lock:
             if not entry.unsent:
@@ -125,7 +125,9 @@ class PendingPages:
             late = [entry for entry in waiting if entry.deadline <= now and self._over(entry)]
             done = sum(not entry.unsent for entry in late)
             rest = min((entry.deadline for entry in waiting if entry.waits), default=now + 60.0) - now
-        self._finish(late, VerdictLate("no verdict came in time", "is the service running? see: simstream status"))
+        self._finish(
+            late, VerdictLate("no verdict came in time", "check with `simstream status` that the service runs")
+        )
         for _ in range(done):
             self._leave()
         return rest

@@ -63,7 +63,7 @@ class Traffic(Closing):
         Raises UsageError, TopicMissing, BrokerUnreachable, NotAdmitted, NotPermitted. On a local log raises
         LogLocked where another process writes to `pages`."""
         if in_flight < 1 or not timeout > 0:
-            raise UsageError(f"in_flight is {in_flight}, timeout is {timeout:g}", "give more than 0 of each")
+            raise UsageError(f"in_flight is {in_flight}, timeout is {timeout:g}", "give more than 0 for both")
         self._log = log
         self._timeout = timeout
         self._in_flight = in_flight
@@ -92,7 +92,7 @@ class Traffic(Closing):
         """The error for a place that was not to be had."""
         return ClientFull(
             f"{self._in_flight} pages are on their way, and none made room within {seconds:g} s",
-            "wait for verdicts before more is submitted; is the service running? see: simstream status",
+            "wait for verdicts before you submit more, and check with `simstream status` that the service runs",
         )
 
     def send(self, page: Submitted, timeout: float | None) -> Future[Verdict]:
@@ -119,7 +119,7 @@ class Traffic(Closing):
         """
         end = time.monotonic() + MAX_CLOSE_S
         atexit.unregister(self.close)
-        error = ClientClosed("the client was closed", "wait for the verdicts before closing it")
+        error = ClientClosed("the client was closed", "wait for the verdicts before you close it")
         self._room.close(error)
         self._sender.stop(MAX_FLUSH_S)
         self._join(self._threads[0], end - 1.0)
@@ -171,7 +171,12 @@ class Traffic(Closing):
             self._end(error)
         except Exception as error:
             logger.exception("the client failed")
-            self._end(ClientClosed(f"the client failed ({type(error).__name__}: {error})", "report it"))
+            self._end(
+                ClientClosed(
+                    f"the client failed ({type(error).__name__}: {error})",
+                    "make a new client, and report this error",
+                )
+            )
 
     def _end(self, error: SimstreamError) -> None:
         self._room.close(error)

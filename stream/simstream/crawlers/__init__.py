@@ -14,7 +14,7 @@ try:
     import scrapy as scrapy
 except ImportError as error:
     raise Unavailable(
-        "the crawler's part needs Scrapy, which is not installed", "pip install 'simstream[scrapy]'"
+        "simstream.crawlers needs Scrapy, which is not installed", "run pip install 'simstream[scrapy]'"
     ) from error
 
 from simstream.crawlers.middleware import Addon, FrontierMiddleware, LateVerdictMiddleware

@@ -23,9 +23,9 @@ from simstream.model import Verdict
 logger = logging.getLogger("simstream.crawlers")
 PREFIX = "simstream/"
 MAX_LATE_S = 60.0
-"""Seconds after which a verdict is not even counted as late any more, and its page makes room."""
+"""Seconds after which a late verdict no longer counts, and its page makes room."""
 AGAIN = 30.0
-"""Seconds after which a log that was not to be had is tried again."""
+"""Seconds until the next attempt to connect."""
 Later = Callable[[Verdict], None]
 _channels: WeakKeyDictionary[Any, Channel] = WeakKeyDictionary()
 
@@ -35,7 +35,7 @@ def _nothing(verdict: Verdict) -> None:
 
 
 def channel_of(crawler: Any) -> Channel:
-    """The one channel of a crawler, whoever asks first. Raises SettingsError."""
+    """Return the channel of a crawler; the first call makes it. Raises SettingsError."""
     channel = _channels.get(crawler)
     if channel is None:
         for name in ("asyncio", "twisted"):
@@ -47,7 +47,7 @@ def channel_of(crawler: Any) -> Channel:
 
 
 def _in_one_line(record: logging.LogRecord) -> bool:
-    """Log a crawl that wrong settings ended as one line, without a traceback; a filter for loggers."""
+    """Log wrong settings that end a crawl as one line, without a traceback. A filter for loggers."""
     error = record.exc_info[1] if record.exc_info else None
     if isinstance(error, SettingsError):
         record.msg, record.args, record.exc_info = str(error), (), None
@@ -55,18 +55,18 @@ def _in_one_line(record: logging.LogRecord) -> bool:
 
 
 class Channel:
-    """Sends pages and waits, for a bounded time, for their verdicts. Nothing that fails here ends a crawl."""
+    """Sends pages, and waits a bounded time for their verdicts. No failure here ends a crawl."""
 
     def __init__(self, options: CrawlOptions, stats: Any) -> None:
-        """Raises SettingsError."""
+        """Read the settings of the crawler. Raises SettingsError."""
         self.options = options
         self._stats = stats
         self._client: AsyncClient | None = None
         self._missed = 0
-        """Pages in a row that had no verdict in time."""
+        """The number of pages in a row without a verdict in time."""
         self._missing_since = 0.0
         self._told: set[str] = set()
-        """Kinds of errors that the log has named."""
+        """The kinds of errors that were logged."""
         self._again_at = math.inf
         self._opening: asyncio.Future[None] | None = None
         self._made = AsyncClient(
@@ -74,13 +74,13 @@ class Channel:
         )
 
     async def open(self) -> None:
-        """Connect. Where that fails, it is said, and every page is kept; it is tried again while pages come."""
+        """Connect. A failure is logged: then every page is kept, and later pages try again."""
         try:
             _check_loop()
             await self._made.open()
             self._client = self._made
             if self._opening is not None:
-                logger.warning("simstream's log can be reached now: pages are judged from now on")
+                logger.warning("simstream's log answers: pages are judged from now on")
         except SimstreamError as error:
             if isinstance(error, LogError):
                 self._again_at = time.monotonic() + AGAIN
@@ -88,7 +88,7 @@ class Channel:
             logger.error("every page is kept, for %s", error)
 
     async def close(self) -> None:
-        """Write what was sent, and wait no longer."""
+        """Write all sent pages, and stop waiting for verdicts."""
         self._again_at = math.inf
         if self._opening is not None:
             await asyncio.wait({self._opening}, timeout=MAX_CLOSE_S)
@@ -101,9 +101,9 @@ class Channel:
         self._stats.inc_value(PREFIX + what, by)
 
     async def judge(self, page: Submitted, later: Later = _nothing) -> Verdict | None:
-        """Return the page's verdict, or None if there is none in time: then the page is to be kept.
+        """Return the page's verdict, or None if it does not come in time: then keep the page.
 
-        `later` is called with a verdict that comes too late, but within MAX_LATE_S seconds.
+        `later` hears a verdict that comes too late, but within MAX_LATE_S seconds.
         """
         verdict = await self._judge(page, later)
         self.count(f"verdict/{verdict.verdict}" if verdict is not None else "no_verdict")
@@ -139,7 +139,7 @@ class Channel:
         return None
 
     def _outcome(self, future: asyncio.Future[Verdict]) -> Verdict | None:
-        """What a future that is over brought."""
+        """Return the result or the error of a completed future."""
         try:
             verdict = future.result()
         except SimstreamError as error:
@@ -149,7 +149,7 @@ class Channel:
         return verdict
 
     def _later(self, later: Later, future: asyncio.Future[Verdict]) -> None:
-        """The end of a page that nothing waits for."""
+        """End a page that nothing waits for."""
         if future.cancelled():
             return
         error = future.exception()
@@ -162,7 +162,7 @@ class Channel:
             self._failed(error)
 
     def _answered(self) -> None:
-        """Note that a verdict came. After an outage log this, and let pages wait for their verdicts again."""
+        """Note that a verdict came. After an outage, log it, and let pages wait for their verdicts again."""
         if self._missed >= self.options.give_up_after:
             logger.warning(
                 "verdicts come again, after %.0f s without any: pages wait for their verdicts from now on",
@@ -184,8 +184,8 @@ class Channel:
             self._missing_since = time.monotonic()
         if self._missed == self.options.give_up_after:
             logger.warning(
-                "%d pages in a row had no verdict in time: nothing waits until one comes. Is the service running? "
-                "see: simstream status",
+                "%d pages in a row had no verdict in time: pages do not wait until one comes. Check with `simstream "
+                "status` that the service runs",
                 self._missed,
             )
 
@@ -195,6 +195,6 @@ def _check_loop() -> None:
         asyncio.get_running_loop()
     except RuntimeError:
         raise Unavailable(
-            "simstream needs asyncio, which Scrapy's reactor does not run here",
-            "leave TWISTED_REACTOR at its default, the asyncio reactor",
+            "simstream needs asyncio, and this Scrapy reactor does not run it",
+            "set TWISTED_REACTOR to its default, the asyncio reactor",
         ) from None

@@ -1,8 +1,8 @@
 """Finds links to other forms of the same page, such as its print page. Knows nothing of Scrapy.
 
-A kind of address is given up for new pages, too, once its pages have nothing of their own: their text is a near
-duplicate, and every link on them is also on the page that leads to them. The second half matters. The next page of
-an archive may repeat the introduction of the page before it, but has links of its own.
+A kind of address is given up for new pages, too, if its pages have nothing of their own: their text is a near
+duplicate, and the page that leads to them has all their links. The second half matters. The next page of an archive
+may repeat the introduction of the page before it, but it has links of its own.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from collections import OrderedDict
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 MAX_PAGES = 2_000
-"""New pages whose links are remembered, the last ones."""
+"""The links of so many last new pages are remembered."""
 MAX_LINKS = 300
-"""Links that are remembered of a page. If a page has more, it counts as a page with links of its own."""
+"""At most so many links of a page are remembered. A page with more counts as a page with links of its own."""
 _NUMBER = re.compile(r"\d+")
 
 
 def is_named_after(link: str, page: str) -> bool:
-    """Whether a link's address has the number or the name of a page: `/print/17` has that of `/article/17`.
+    """Return whether a link's address has the number or name of a page: `/print/17` has that of `/article/17`.
 
     False for a page whose address ends without a name, such as a front page.
     """
@@ -38,7 +38,7 @@ def is_named_after(link: str, page: str) -> bool:
 
 
 def _own_names(url: str) -> list[str]:
-    """Return what tells a page from its like: the values in its address's query, or else its path's last part."""
+    """Return what tells a page from its siblings: the values in its address's query, or its path's last part."""
     values = [value for _, value in parse_qsl(urlsplit(url).query)]
     return values or _names(url)[-1:]
 

@@ -11,9 +11,9 @@ from scrapy import Request, signals
 
 logger = logging.getLogger("simstream.crawlers")
 MAX_ADDRESSES = 100_000
-"""Dropped addresses that are remembered. Each further link counts, also if its address is fetched later."""
+"""At most so many dropped addresses are remembered. Further links count even if their address is fetched later."""
 MAX_SHOWN = 3
-"""Kinds of addresses that the log names at the end, at most."""
+"""At most so many kinds of addresses are named in the log at the end."""
 OTHERS = "others"
 _PLACE_BITS = 26
 
@@ -21,7 +21,8 @@ _PLACE_BITS = 26
 class FetchedAddresses:
     """Remembers which addresses were fetched: a Bloom filter of 8 MB.
 
-    After a million fetches it takes about one other address in 1,000 for a fetched one; after ten million 7 in 100.
+    It mistakes some other addresses for fetched ones: 1 in 1,000 after a million fetches, 7 in 100 after ten
+    million.
     """
 
     def __init__(self) -> None:
@@ -49,7 +50,7 @@ class DroppedLinks:
         self._fetched = FetchedAddresses()
         self._kind_of: dict[bytes, str] = {}
         self._further = 0
-        """Links that were dropped when MAX_ADDRESSES were remembered."""
+        """The number of links that were dropped when MAX_ADDRESSES were remembered."""
         for signal in (signals.request_reached_downloader, signals.response_received):
             crawler.signals.connect(self.forget, signal=signal)
 
@@ -70,7 +71,7 @@ class DroppedLinks:
         self._kind_of.pop(name, None)
 
     def tell(self) -> None:
-        """Write the count to Scrapy's stats, and with the largest kinds to the log."""
+        """Write the count to Scrapy's stats, and the count with the largest kinds to the log."""
         kinds = Counter(self._kind_of.values())
         kinds[OTHERS] += self._further
         if not kinds.total():

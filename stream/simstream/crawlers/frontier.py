@@ -9,34 +9,37 @@ from simstream.model import Verdict
 
 
 class LinkDecision(NamedTuple):
-    """What becomes of one page's links and items."""
+    """The decision about one page's links and items."""
 
     duplicate: bool
-    """Whether the page is another's near duplicate."""
+    """Whether the page is a near duplicate of another page."""
     chain: int
-    """How many near duplicates in a row lead to its links, itself included."""
+    """The number of near duplicates in a row that lead to its links, with itself."""
     drop: bool = False
-    """Its links are dropped."""
+    """Whether its links are dropped."""
     priority: int = 0
-    """Added to the priority of its links; below 0 they wait, or are tried."""
+    """The number that is added to the priority of its links; if it is below 0, they wait or are tried."""
 
 
 def is_duplicate(verdict: Verdict) -> bool:
-    """Whether a page is much the same as an older one; if it is as it was, whether its cluster has an older one."""
+    """Return whether a page is much the same as an older page.
+
+    For `unchanged`: whether its cluster has an older page.
+    """
     if verdict.verdict == "unchanged":
         return verdict.canonical != verdict.id
     return verdict.verdict == "near_duplicate"
 
 
 def is_comparable(verdict: Verdict) -> bool:
-    """Whether a page has enough text to be compared."""
+    """Return whether a page has enough text to be compared."""
     return verdict.verdict not in ("too_short", "unreadable")
 
 
 def decide(verdict: Verdict | None, chain: int, options: CrawlOptions) -> LinkDecision:
-    """`chain`: how many near duplicates in a row led to the page. Without a verdict the page is kept.
+    """Decide about a page. `chain`: the near duplicates in a row that led to it. Without a verdict, keep the page.
 
-    A page with nothing to compare (a bare list of links) neither counts nor ends a chain; any other ends it.
+    A page with nothing to compare, such as a list of links, neither counts nor ends a chain. Another page ends it.
     """
     if verdict is None or not is_comparable(verdict):
         return LinkDecision(False, chain)

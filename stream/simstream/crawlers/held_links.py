@@ -1,7 +1,7 @@
 """Keeps the links of near duplicates back until the spider has nothing else to fetch.
 
-A lower priority alone would do harm: Scrapy takes up an address once, so a link that stands first on a near
-duplicate and then on a page worth following would stay behind all others.
+A lower priority alone would do harm, since Scrapy queues an address once: a link that stands first on a near
+duplicate, and then on a page worth following, would stay behind all others.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from scrapy import Request, signals
 from scrapy.exceptions import DontCloseSpider
 
 AT_ONCE = 100
-"""Links that are given to the scheduler when the spider is idle: few, since what they lead to may be worth more."""
+"""So many links go to the scheduler when the spider is idle: few, since they may lead to better links."""
 
 
 class WaitingLink(NamedTuple):
-    """A waiting link; `chain` counts the near duplicates in a row that lead to it."""
+    """A waiting link. `chain` counts the near duplicates in a row that lead to it."""
 
     chain: int
     request: Request
@@ -27,8 +27,8 @@ class WaitingLink(NamedTuple):
 class WaitingLinks:
     """Keeps a bounded number of links by kind of address.
 
-    Links after few near duplicates in a row leave first within their kind. One address counts once. Links of a kind
-    without trials stay until the end.
+    Within a kind, links after the fewest near duplicates in a row leave first. One address counts once. Links of a
+    kind without trials stay until the end.
     """
 
     def __init__(self, crawler: Any, most: int, trials: Callable[[str], int]) -> None:
@@ -44,7 +44,7 @@ class WaitingLinks:
         return len(self._kind_of)
 
     def hold(self, request: Request, chain: int, kind: str = "") -> bool:
-        """Hold a link back; return False where there is no room."""
+        """Hold a link back. Return False if there is no room."""
         name = self._name(request)
         known = self._kind_of.get(name)
         if known is None and len(self._kind_of) >= self._most:
@@ -59,7 +59,7 @@ class WaitingLinks:
         return True
 
     def forget(self, request: Request) -> Request | None:
-        """Return the held link with this address, if any, and hold it no longer."""
+        """Remove and return the held link with this address, if any."""
         if not self._kind_of:
             return None
         name = self._name(request)
@@ -87,11 +87,11 @@ class WaitingLinks:
                 taken.append(links.pop(name).request)
                 del self._kind_of[name]
             if links:
-                self._by_kind[kind] = links  # behind the other kinds, so that each kind has its turn
+                self._by_kind[kind] = links  # after the other kinds, so that each kind has its turn
         return taken
 
     def _idle(self) -> None:
-        """Nothing else is left. What Scrapy has fetched in the meantime it filters out itself."""
+        """Give links to the idle spider. Scrapy filters out addresses that it has fetched meanwhile."""
         taken = self.take(AT_ONCE)
         for request in taken:
             self._crawler.engine.crawl(request)

@@ -19,30 +19,30 @@ _UNREADABLE = (OSError, ValueError, TypeError, AttributeError, ImportError, EOFE
 
 
 class KeptLinks(NamedTuple):
-    """What a stopped crawl has left."""
+    """The saved state of a stopped crawl."""
 
     requests: list[Request]
     """The waiting links, in the order in which they were held back."""
     kinds: list[tuple[str, tuple[int, ...]]]
-    """What kinds of addresses had brought, see KindYields.records."""
+    """The results of each kind of address, see KindYields.records."""
 
 
 class JobFolder:
-    """The file with the waiting links in the JOBDIR; without a JOBDIR nothing is kept.
+    """The file with the waiting links in the JOBDIR. Without a JOBDIR nothing is kept.
 
-    Requests are written as Scrapy writes its own queue: callbacks by their names, and the whole by pickle.
+    Requests are written like Scrapy's own queue: callbacks by name, and all by pickle.
     """
 
     def __init__(self, crawler: Any) -> None:
         self._crawler = crawler
 
     def load(self) -> KeptLinks:
-        """Return what the crawl before has left; nothing if it cannot be read. The file stays until `save`."""
+        """Return the state of the earlier crawl; nothing if it cannot be read. The file stays until `save`."""
         path = self._path()
         if path is None or not path.exists():
             return KeptLinks([], [])
         try:
-            links, kinds = pickle.loads(path.read_bytes())  # as trusted as Scrapy's own queue beside it
+            links, kinds = pickle.loads(path.read_bytes())  # trusted like Scrapy's own queue beside it
         except _UNREADABLE as error:
             logger.error("the waiting links in %s cannot be read and are lost (%s)", path, error)
             return KeptLinks([], [])
@@ -57,12 +57,12 @@ class JobFolder:
 
     @property
     def has_links(self) -> bool:
-        """Whether a stopped crawl has left links."""
+        """Return whether a stopped crawl has left links."""
         path = self._path()
         return path is not None and path.exists()
 
     def save(self, requests: Iterable[Request], kinds: list[tuple[str, tuple[int, ...]]]) -> int:
-        """Save the waiting links; return how many could not be saved: all of them without a JOBDIR."""
+        """Save the waiting links. Returns how many could not be saved: without a JOBDIR, all."""
         path, waiting = self._path(), list(requests)
         if path is None:
             return len(waiting)

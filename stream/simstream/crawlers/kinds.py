@@ -9,14 +9,14 @@ from dataclasses import astuple, dataclass
 from urllib.parse import parse_qsl, urlsplit
 
 MAX_KINDS = 10_000
-"""Kinds and families that are remembered. The longest unused one is forgotten first; if it comes again, it is tried
-anew."""
+"""At most so many kinds and families are remembered. The longest unused one is forgotten first; later it is
+tried again."""
 FAMILY_TRIALS = 8
-"""A family has so many times the trials of a kind: some sites make a new kind with every page."""
+"""A family has so many times the trials of a kind, since on some sites every page has a kind of its own."""
 PAGES_A_TRIAL = 4
-"""New pages divided by this are the trials of a kind, if that is more than its least number of trials."""
+"""A kind has one trial for so many new pages, but never less than its least number."""
 PROBE_EVERY = 8
-"""On new pages, one in this many links of a given-up kind is fetched all the same."""
+"""One in so many links of a given-up kind on new pages is fetched nevertheless."""
 MAX_KIND_CHARS = 300
 UNREADABLE = "? ?"
 """The kind of an address that cannot be parsed."""
@@ -51,7 +51,7 @@ def _mask(segment: str, last: bool) -> str:
 @dataclass(slots=True)
 class _KindRecord:
     new: int = 0
-    """New pages of this kind, or found by way of it."""
+    """New pages of this kind, and new pages that links of this kind led to."""
     wasted: int = 0
     """Near duplicates in a row since the last new page."""
     copies: int = 0
@@ -63,13 +63,13 @@ class _KindRecord:
 class KindYields:
     """Counts new pages and near duplicates by kind of address, and says how many more of a kind are worth a fetch.
 
-    An index page of an archive may be a near duplicate of the index page before it. It is still worth its fetch if
-    it leads to a new page. So a new page counts for every kind on the way to it, back to the last page that was no
+    An index page of an archive may be a near duplicate of the index page before it. It is still worth a fetch if it
+    leads to a new page. So a new page counts for every kind on the way to it, back to the last page that was not a
     near duplicate. Memory: at most MAX_KINDS records.
     """
 
     def __init__(self, least: int) -> None:
-        """`least`: near duplicates in a row after which a kind without any new page is given up."""
+        """`least`: a kind without a new page is given up after so many near duplicates in a row."""
         self._least = least
         self._records: OrderedDict[str, _KindRecord] = OrderedDict()
 
@@ -89,17 +89,20 @@ class KindYields:
             self._record(name).wasted += 1
 
     def count_links(self, kind: str, has_own: bool) -> None:
-        """Count a near duplicate that a new page led to; `has_own`: it has a link that the new page has not."""
+        """Count a near duplicate that a new page led to. `has_own`: it has a link that the new page lacks."""
         record = self._record(kind)
         record.copies = 0 if has_own else record.copies + 1
 
     def is_copied(self, kind: str) -> bool:
-        """Whether the kind is given up for new pages, too: its pages have had nothing of their own for long."""
+        """Return whether the kind is given up on new pages, too: its last pages had nothing of their own."""
         record = self._records.get(kind)
         return record is not None and record.copies >= self._most_wasted(record)
 
     def holds_back(self, kind: str) -> bool:
-        """Whether a link of this kind on a new page has to wait; every PROBE_EVERYth link is tried at once."""
+        """Return whether a link of this kind on a new page has to wait.
+
+        Every PROBE_EVERYth link is tried at once.
+        """
         if not self.is_copied(kind):
             return False
         record = self._record(kind)
@@ -107,12 +110,12 @@ class KindYields:
         return record.held_back % PROBE_EVERY != 0
 
     def is_proven(self, kind: str) -> bool:
-        """Whether the last page of the kind was new, or led to a new page."""
+        """Return whether the last page of the kind was new, or led to a new page."""
         record = self._records.get(kind)
         return record is not None and record.new > 0 and record.wasted == 0
 
     def trials(self, kind: str) -> int:
-        """Return how many more near duplicates in a row the kind may bring; 0: it is given up."""
+        """Return how many more near duplicates in a row the kind may have; 0: it is given up."""
         record = self._records.get(kind, _KindRecord())
         left = self._most_wasted(record) - record.wasted
         if not record.new:
@@ -120,11 +123,11 @@ class KindYields:
         return max(0, left)
 
     def records(self) -> list[tuple[str, tuple[int, ...]]]:
-        """Return what is known, for `restore`."""
+        """Return the counts, for `restore`."""
         return [(name, astuple(record)) for name, record in self._records.items()]
 
     def restore(self, records: Iterable[tuple[str, tuple[int, ...]]]) -> None:
-        """Begin with what an earlier process knew."""
+        """Begin with the counts of an earlier process."""
         for name, counts in records:
             self._records[name] = _KindRecord(*counts)
 

@@ -1,4 +1,4 @@
-"""The spider middleware: a response's verdict decides what becomes of its links."""
+"""The spider middleware: a response's verdict decides what happens to its links."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from simstream.model import Verdict
 SKIP = "simstream_skip"
 """In a request's meta: its response is not sent."""
 VERDICT = "simstream"
-"""In a response's meta: its Verdict, or None. A callback that is a generator finds it there."""
+"""In a response's meta: its Verdict, or None. A callback that is a generator can read it there."""
 TYPES = {"text/html": "text/html", "application/xhtml+xml": "text/html", "text/plain": "text/plain"}
 
 
 class FrontierMiddleware:
-    """Sends each HTML or text response to the service and waits for its verdict, up to SIMSTREAM_WAIT seconds.
+    """Sends each HTML or text response to the service, and waits up to SIMSTREAM_WAIT seconds for its verdict.
 
-    The links of a near duplicate are tried, dropped, fetched last or followed (SIMSTREAM_LINKS). A response is
-    kept, as if simstream were not there, if it has no verdict in time or is neither HTML nor text. A waiting
+    SIMSTREAM_LINKS decides whether the links of a near duplicate are tried, dropped, fetched last or followed. A
+    response without a verdict in time, or of another type, is kept as if simstream were not there. A waiting
     response counts toward SCRAPER_SLOT_MAX_ACTIVE_SIZE, so a slow service slows the downloads. This middleware
-    stands outside the middlewares that count and check links (Scrapy's own stand from 700 on): held links pass
-    them only once.
+    stands outside the middlewares that count and check links (Scrapy's own begin at 700): held links pass them
+    only once.
     """
 
     def __init__(self, router: LinkRouter) -> None:
@@ -45,7 +45,7 @@ class FrontierMiddleware:
     async def process_spider_output(
         self, response: Response, result: AsyncIterator[Any], spider: Any = None
     ) -> AsyncIterator[Any]:
-        """The callback's output without what the verdict takes away; the callback's generator has not begun."""
+        """Yield the callback's output without what the verdict removes. The callback's generator has not begun."""
         number = self._router.number()
         verdict, is_awaited = await self._judge(response, number)
         page = self._router.begin(response, verdict, number, is_awaited)
@@ -59,7 +59,7 @@ class FrontierMiddleware:
         self._router.end(page)
 
     async def _judge(self, response: Response, number: int) -> tuple[Verdict | None, bool]:
-        """Return a response's verdict, and whether it may come later: its links are then found by the number."""
+        """Return a response's verdict, and whether it may still come. Then the number finds its links."""
         page = None if response.meta.get(SKIP) else page_of(response)
         if page is None:
             self._channel.count("not_sent")
@@ -77,9 +77,9 @@ class FrontierMiddleware:
 
 
 class LateVerdictMiddleware:
-    """Takes links out of the queue: a late verdict calls their page a near duplicate, or their kind is given up.
+    """Takes links out of the queue if a late verdict calls their page a near duplicate, or their kind is given up.
 
-    A downloader middleware. The links then wait or are dropped, exactly as with a verdict in time.
+    A downloader middleware. The links then wait or are dropped, as after a verdict in time.
     """
 
     def __init__(self, router: LinkRouter) -> None:
@@ -91,7 +91,7 @@ class LateVerdictMiddleware:
         return cls(router_of(crawler))
 
     def process_request(self, request: Request, spider: Any = None) -> None:
-        """Let a request pass. Raises IgnoreRequest for a request that is not to be fetched now."""
+        """Let a request pass. Raises IgnoreRequest for a request that must not be fetched now."""
         if self._router.is_pruned(request):
             raise IgnoreRequest("its page is a near duplicate, or its kind of address brings only copies")
 
@@ -111,7 +111,7 @@ class Addon:
 
 
 def page_of(response: Response) -> RawPage | None:
-    """The page that a response is; None for an empty one, or one that is neither HTML nor plain text."""
+    """Return the page of a response; None if it is empty, or neither HTML nor plain text."""
     given = (response.headers.get("Content-Type") or b"text/html").decode("latin-1")
     media, _, rest = given.partition(";")
     known = TYPES.get(media.strip().lower())

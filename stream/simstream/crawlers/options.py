@@ -12,37 +12,38 @@ Links = Literal["probe", "drop", "deprioritize", "follow"]
 
 @dataclass(frozen=True, slots=True)
 class CrawlOptions:
-    """What a project may set, each as SIMSTREAM_ and the name in capitals."""
+    """The settings of a project: each name in capitals, after SIMSTREAM_."""
 
     log: str | None = None
-    """`kafka://HOST:PORT,…` or a directory; without it, as every command finds it (variables, `simstream.toml`)."""
+    """`kafka://HOST:PORT,…` or a directory (default: from variables or `simstream.toml`, as for every command)."""
     prefix: str | None = None
-    """The topics' prefix; likewise."""
+    """The topics' prefix (default: as for `log`)."""
     config: str | None = None
-    """The settings file, for TLS and SASL too."""
+    """The settings file, also with settings for TLS and SASL."""
     links: Links = "probe"
-    """What becomes of the links of a near duplicate. `probe`: a few links of each kind of address are tried when
-    nothing else is left, and more as long as they bring new pages. `drop`, `deprioritize` (fetch last) and `follow`
-    treat all links alike."""
+    """What happens to the links of a near duplicate. `probe`: when nothing else is left, a few links of each kind
+    of address are tried, and more while they bring new pages. `drop`, `deprioritize` (fetch last) and `follow`
+    treat
+    all links alike."""
     trials: int = 8
-    """Under `probe`: near duplicates in a row after which a kind of address is given up."""
+    """Under `probe`, a kind of address is given up after so many near duplicates in a row."""
     priority: int = -100
-    """Added to the priority of a near duplicate's link for each near duplicate in a row that leads to it."""
+    """The number that is added to a link's priority for each near duplicate in a row that leads to it."""
     held: int = 20_000
-    """Links that are held back until nothing else is left, at most. A further link is queued with its low priority,
-    or dropped if its kind has been given up."""
+    """At most so many links are held back until nothing else is left. Further links are queued with their low
+    priority, or dropped if their kind has been given up."""
     duplicate_depth: int = 0
-    """So many near duplicates in a row are followed all the same."""
+    """So many near duplicates in a row are followed like other pages."""
     drop_items: bool = False
     """Whether items of near duplicates are dropped."""
     wait: float = 5.0
-    """Seconds that a response waits for its verdict; 0: pages are sent, and nothing waits or is dropped."""
+    """Seconds that a response waits for its verdict. 0: pages are sent, and no link waits or is dropped."""
     room_wait: float = 10.0
-    """Seconds that a response waits while too many pages are on their way."""
+    """Seconds that a response waits while too many pages wait for verdicts."""
     in_flight: int = 256
-    """Pages on their way at once."""
+    """At most so many pages wait for verdicts at once."""
     give_up_after: int = 8
-    """So many pages in a row without a verdict, and nothing waits any more until a verdict comes."""
+    """After so many pages in a row without a verdict, no page waits until a verdict comes."""
 
 
 def options_of(settings: Any) -> CrawlOptions:
@@ -75,7 +76,9 @@ def _number(get: Any, name: str, default: Any, least: float | None = None) -> An
     try:
         value = get(full, default)
     except (TypeError, ValueError) as error:
-        raise SettingsError(f"{full} cannot be read ({error})", f"its default is {default!r}") from None
+        raise SettingsError(
+            f"{full} cannot be read ({error})", f"give a value such as its default, {default!r}"
+        ) from None
     if least is not None and not value >= least:
         raise SettingsError(f"{full} is {value!r}", f"give {least:g} or more")
     return value

@@ -10,7 +10,7 @@ from simstream.crawlers.frontier import LinkDecision
 from simstream.crawlers.kinds import kind_of
 
 CHAIN = "simstream_duplicates"
-"""In a request's meta: how many near duplicates in a row lead to it."""
+"""In a request's meta: the number of near duplicates in a row that lead to it."""
 THROUGH = "simstream_through"
 """In a request's meta: the kinds of these near duplicates' addresses."""
 UNJUDGED = "simstream_unjudged"
@@ -18,16 +18,16 @@ UNJUDGED = "simstream_unjudged"
 FORM_OF = "simstream_form_of"
 """In a request's meta: the number of the new page with this link, if the link is named after that page."""
 TRIED = "simstream_tried"
-"""In a request's meta: the link is one of those that are followed to see what its kind brings."""
+"""In a request's meta: the link is followed to try its kind."""
 KEEP = "simstream_keep"
-"""In a request's meta: the link is followed whatever page it stands on."""
+"""In a request's meta: the link is followed from any page."""
 
 
 class LinkOrigin(NamedTuple):
-    """What led to a page."""
+    """The pages that led to a page."""
 
     chain: int
-    """How many near duplicates in a row led to it."""
+    """The number of near duplicates in a row that led to it."""
     kinds: tuple[str, ...]
     """The kind of its own address, then the kinds of these near duplicates, the nearest first."""
     form_of: int | None = None
@@ -35,7 +35,7 @@ class LinkOrigin(NamedTuple):
 
 
 def origin_of(response: Response) -> LinkOrigin:
-    """Return what led to a response, as its request says."""
+    """Return the origin of a response, as its request says."""
     meta = response.meta
     own = kind_of(meta.get("redirect_urls", [response.url])[0])
     kinds = tuple(dict.fromkeys((own, *meta.get(THROUGH, ()))))
@@ -52,7 +52,7 @@ class LinkingPage(NamedTuple):
     through: tuple[str, ...]
     """The kinds that lead to its links."""
     callback: Any
-    """What the spider does with it; None for the spider's `parse`."""
+    """The spider's callback; None for `parse`."""
     is_awaited: bool
     """Whether its verdict may still come."""
     links: set[int]

@@ -16,9 +16,9 @@ FIELDS = ("id", "url", "title", "text", "html", "time", "status")
 class VerdictPipeline:
     """Sends items that have `text` or `html`, and `id` or `url`, to the service.
 
-    An item that is a dict, or has a field `verdict`, gets the verdict's kind there. Near duplicates are dropped
-    under SIMSTREAM_DROP_ITEMS. An item without a verdict in time is kept as it is. Where the middleware sends the
-    same pages, this is not needed, and would ask about each a second time.
+    An item that is a dict, or has a field `verdict`, gets the verdict's kind there. SIMSTREAM_DROP_ITEMS drops near
+    duplicates. An item without a verdict in time is kept unchanged. Do not use it if the middleware sends the same
+    pages: it would ask about each page again.
     """
 
     def __init__(self, channel: Channel) -> None:
@@ -30,7 +30,7 @@ class VerdictPipeline:
         return cls(channel_of(crawler))
 
     async def process_item(self, item: Any, spider: Any = None) -> Any:
-        """The item; DropItem for a near duplicate, where that is asked for."""
+        """Return the item. Raises DropItem for a near duplicate if that is set."""
         fields = ItemAdapter(item)
         page = {name: fields[name] for name in FIELDS if fields.get(name) is not None}
         if not ({"text", "html"} & page.keys() and {"id", "url"} & page.keys()):

@@ -33,12 +33,12 @@ from simstream.crawlers.origin import (
 from simstream.model import Verdict
 
 COPIES = "copies of pages: "
-"""Begins the kind of links that wait although they stand on new pages."""
+"""The first part of the kind of links that wait although they stand on new pages."""
 logger = logging.getLogger("simstream.crawlers")
 MAX_THROUGH = 8
-"""Kinds that are kept of a chain, at most: the nearest ones."""
+"""At most so many kinds of a chain are kept, the nearest ones."""
 MAX_LATE = 20_000
-"""Pages with a late verdict `near_duplicate` that are remembered until their links come, at most."""
+"""At most so many pages with a late verdict `near_duplicate` are remembered until their links come."""
 _routers: WeakKeyDictionary[Any, LinkRouter] = WeakKeyDictionary()
 
 
@@ -62,20 +62,20 @@ class LinkRouter:
         trials = self._trials if self._probes else lambda _: AT_ONCE
         waits = options.links in ("probe", "deprioritize")
         self.held = WaitingLinks(crawler, options.held, trials) if waits else None
-        """The waiting links; None where no link ever waits."""
+        """The waiting links; None if no link ever waits."""
         self._dropped = DroppedLinks(crawler)
         self._job = JobFolder(crawler)
         crawler.signals.connect(self._opened, signal=signals.spider_opened)
         crawler.signals.connect(self._closed, signal=signals.spider_closed)
         self._numbers = itertools.count(secrets.randbits(60))
-        """Begins at a random number: a resumed crawl may still have requests of the process before."""
+        """The first number is random: a resumed crawl may still have requests of the earlier process."""
         self._told = False
         self._has_loaded = False
-        """Whether the links that a stopped crawl has left are taken over: until then its file stays."""
+        """Whether the links of a stopped crawl were taken over. Until then its file stays."""
         self._late: OrderedDict[int, tuple[LinkDecision, tuple[str, ...]]] = OrderedDict()
 
     def judged(self, origin: LinkOrigin, verdict: Verdict | None) -> tuple[LinkDecision, tuple[str, ...]]:
-        """Learn from a page's verdict; return what becomes of its links, and the kinds that lead to them."""
+        """Learn from a page's verdict. Returns the decision about its links, and the kinds that lead to them."""
         if verdict is not None and is_comparable(verdict):
             if is_duplicate(verdict):
                 self._yields.count_duplicate(origin.kinds[0])
@@ -89,7 +89,7 @@ class LinkRouter:
         return next(self._numbers)
 
     def begin(self, response: Response, verdict: Verdict | None, number: int, is_awaited: bool) -> LinkingPage:
-        """Learn from a page's verdict; return the page, whose links are then routed."""
+        """Learn from a page's verdict. Returns the page, to route its links."""
         origin = origin_of(response)
         decision, through = self.judged(origin, verdict)
         callback = response.request.callback if response.request is not None else None
@@ -97,7 +97,7 @@ class LinkRouter:
         return LinkingPage(response.url, number, origin, decision, through, callback, is_awaited, own)
 
     def end(self, page: LinkingPage) -> None:
-        """Learn from the links of a page, once all are routed."""
+        """Learn from the links of a page after all are routed."""
         if not page.decision.duplicate:
             self._page_links.add(page.number, page.links)
         elif page.origin.form_of is not None:
@@ -115,7 +115,7 @@ class LinkRouter:
                 self._late.popitem(last=False)
 
     def route(self, request: Request, page: LinkingPage) -> Request | None:
-        """Return the page's link for the scheduler, or None where the link waits or is dropped."""
+        """Return the page's link for the scheduler, or None if the link waits or is dropped."""
         decision = page.decision
         self._mark(request, decision, page.through, page.number if page.is_awaited else None)
         self._relate(request, page)
@@ -131,7 +131,7 @@ class LinkRouter:
         return None if self._is_held_back(request) else self._follow(request)
 
     def _mark(self, request: Request, decision: LinkDecision, through: tuple[str, ...], number: int | None) -> None:
-        """Note in a link's meta what leads to it. A spider may have copied the meta of the page: replace that."""
+        """Note in a link's meta what leads to it. A spider may have copied the page's meta: replace that."""
         for name, value in ((CHAIN, decision.chain), (THROUGH, through), (UNJUDGED, number)):
             if value or name in request.meta:
                 request.meta[name] = value
@@ -147,7 +147,7 @@ class LinkRouter:
                 request.meta[name] = value
 
     def _is_held_back(self, request: Request, again: bool = False) -> bool:
-        """Whether a link on a new page waits, since its kind brings nothing but copies of such pages."""
+        """Return whether a link on a new page waits, since its kind only brings copies of such pages."""
         meta = request.meta
         if not self._probes or meta.get(FORM_OF) is None or meta.get(TRIED) or meta.get(KEEP) or self.held is None:
             return False
@@ -163,10 +163,10 @@ class LinkRouter:
         return True
 
     def is_pruned(self, request: Request) -> bool:
-        """Whether a queued request must not be fetched now.
+        """Return whether a queued request must not be fetched now.
 
-        Either a late verdict calls its page a near duplicate, or its kind has been given up since. The request then
-        waits, as other links of near duplicates do, or is dropped.
+        Either a late verdict calls its page a near duplicate, or its kind was given up since. Then the request
+        waits, like other links of near duplicates, or is dropped.
         """
         known = self._late.get(request.meta.get(UNJUDGED, 0))
         if known is None or request.meta.get(KEEP):
@@ -203,7 +203,7 @@ class LinkRouter:
         return late
 
     def _holds(self, request: Request, decision: LinkDecision, kind: str, again: bool = False) -> bool:
-        """Hold a link back, where there is room. `again`: Scrapy has seen its address, and would filter it out."""
+        """Hold a link back, if there is room. `again`: Scrapy has seen its address, and would filter it out."""
         late = request.replace(priority=request.priority + decision.priority, dont_filter=again)
         return self.held is not None and self.held.hold(late, decision.chain, kind)
 
@@ -214,7 +214,7 @@ class LinkRouter:
         return self._yields.trials(kind)
 
     def _opened(self) -> None:
-        """Go on with the links that a stopped crawl has left in its JOBDIR."""
+        """Go on with the links of a stopped crawl in its JOBDIR."""
         if self.held is None:
             if self._job.has_links:
                 logger.warning(
@@ -233,7 +233,7 @@ class LinkRouter:
                 self._dropped.add(request, kind)
 
     def _closed(self, reason: str = "") -> None:
-        """Keep the waiting links of a crawl that was stopped; report those that were dropped, or are lost."""
+        """Save the waiting links of a stopped crawl, and report links that were dropped or are lost."""
         waiting = list(self.held.links()) if self.held is not None else []
         if reason == "finished":
             if self._has_loaded:
@@ -258,10 +258,10 @@ class LinkRouter:
         return self._probes and self._yields.is_proven(kind)
 
     def _kind(self, request: Request) -> str:
-        """Return the kind of a link's address; where no kinds are tried, all links are of one kind."""
+        """Return the kind of a link's address. If no kinds are tried, all links have one kind."""
         return kind_of(request.url) if self._probes else ""
 
     def _follow(self, request: Request) -> Request:
-        """Return a link for the scheduler, and hold it no longer."""
+        """Return a link for the scheduler, and forget it."""
         held = self.held.forget(request) if self.held is not None else None
         return request.replace(dont_filter=True) if held is not None and held.dont_filter else request
