@@ -39,7 +39,7 @@ def test_stories_that_still_load_are_called_incomplete(stage: Stage, browser: Br
     stage.now = 100.0
     stage.hear(1234)
     browser.sees(
-        "#notice.loading p", "Stories still load: about 1,234 records are to be read. What you see is not complete."
+        "#notice.loading p", "Stories still load: about 1,234 records have to be read. The list is not complete."
     )
     assert len(browser.texts(".card")) == 30
     stage.feed.condition.take(PAGES, 1234)
@@ -53,7 +53,7 @@ def test_while_the_feed_reads_its_table_there_are_placeholders_and_no_empty_list
     sign, stage.feed.sign = stage.feed.sign, ""
     stage.feed.condition.has_read_table = False
     browser.open(stage.url)
-    browser.sees("#notice.loading p", "The feed starts: it reads what it knew before.")
+    browser.sees("#notice.loading p", "The feed starts: it reads its earlier records.")
     assert browser.run("return document.querySelectorAll('#stories .skeleton').length") == 5
     assert browser.texts("#nothing") == []
     stage.feed.sign, stage.feed.condition.has_read_table = sign, True
@@ -194,7 +194,7 @@ def test_passages_of_both_texts_stand_at_one_height(stage: Stage, browser: Brows
 def test_a_long_timeline_is_folded_until_the_reader_unfolds_it(browser: Browser) -> None:
     with on_stage(30, lambda number: 0) as stage:
         browser.open(f"{stage.url}#story/0")
-        browser.sees(".fold button", "Show 50 pages in between")
+        browser.sees(".fold button", "Show 50 more pages")
         titles = browser.texts(".step .title")
         assert titles == [f"title {number}" for number in (0, 1, 2, 3, 54, 55, 56, 57, 58, 59)]
         browser.click(".fold button")
@@ -221,5 +221,5 @@ def test_pages_whose_records_are_gone_are_shown_by_their_addresses_and_counted(
     browser.sees(".card h2", "(no title yet)")
     stage.feed.fold.give_up_title(place(0, 1000))
     browser.sees(".card h2", "https://s1.example/1000")
-    wanted = "1 page was no longer in Kafka when the feed wanted the title: the address stands for it."
+    wanted = "1 page has its address as title: Kafka no longer had the text."
     browser.sees("#not-shown", wanted)

@@ -129,7 +129,7 @@ def test_the_page_says_every_reason_in_chinese() -> None:
 def test_a_reason_has_the_code_of_its_sentence_or_else_of_its_kind() -> None:
     assert code_of(LogError(*REASONS["late_texts"])) == "late_texts"
     assert code_of(BrokerUnreachable("no broker of 127.0.0.1:1 answers")) == "log"
-    assert code_of(UsageError("sort is no known order")) == "bad_question"
+    assert code_of(UsageError("sort is 'loudest'")) == "bad_question"
     assert code_of(ExtractionNotStarted("no process starts")) == FAILED
     assert [code_of_status(status) for status in (401, 403, 404, 421, 503)] == [
         "token",
@@ -144,5 +144,5 @@ def test_a_reason_has_the_code_of_its_sentence_or_else_of_its_kind() -> None:
     "entry", [("va", b"{"), ("x1", b"{}"), ("mx", b'{"into":1,"time":1}'), ("sa", b'{"title":1}')]
 )
 def test_a_table_with_something_else_in_it_is_refused_by_name(entry: tuple[str, bytes]) -> None:
-    with pytest.raises(StateDamaged, match="reads all again"):
+    with pytest.raises(StateDamaged, match="start the feed again"):
         Feed(FoldLimits()).begin(dict([entry]))

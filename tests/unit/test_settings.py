@@ -207,7 +207,7 @@ def test_variables_win_over_the_table_one_setting_of_the_client_at_a_time(file: 
         ("", "is empty"),
         ("\n", "is empty"),
         ("x" * 70_000, "has more than"),
-        (b"\xff", "no text"),
+        (b"\xff", "not UTF-8 text"),
     ],
 )
 def test_a_file_that_holds_no_secret_is_named_and_not_shown(

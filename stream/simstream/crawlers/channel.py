@@ -184,8 +184,8 @@ class Channel:
             self._missing_since = time.monotonic()
         if self._missed == self.options.give_up_after:
             logger.warning(
-                "%d pages in a row had no verdict in time: pages do not wait until one comes. Check with `simstream "
-                "status` that the service runs",
+                "%d pages in a row had no verdict in time: pages do not wait until one comes. Check with `simstream"
+                " status` that the service runs",
                 self._missed,
             )
 

@@ -14,9 +14,9 @@ _MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 
 
 def credentials(client: Mapping[str, Any]) -> Any:
-    """What Faust calls credentials; None for brokers without TLS and SASL.
+    """Return Faust's credentials; None for brokers without TLS and SASL.
 
-    Raises SettingsError where a file cannot be used, Unavailable for ways in that Faust does not know.
+    Raises SettingsError if a file cannot be used, Unavailable for mechanisms that Faust does not know.
     """
     protocol = str(client.get("security.protocol", "plaintext")).upper()
     context = _context(client) if protocol in ("SSL", "SASL_SSL") else None
@@ -46,7 +46,7 @@ def _context(client: Mapping[str, Any]) -> ssl.SSLContext:
             context.load_cert_chain(certificate, client.get("ssl.key.location"), client.get("ssl.key.password"))
     except (OSError, ssl.SSLError) as error:
         raise SettingsError(
-            f"a certificate or key of [kafka] cannot be used ({error})", "name readable files"
+            f"a certificate or key of [kafka] cannot be used ({error})", "name readable PEM files"
         ) from None
     if str(client.get("ssl.endpoint.identification.algorithm", "https")) == "none":
         context.check_hostname = False

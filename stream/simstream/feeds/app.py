@@ -70,8 +70,8 @@ class Feed:
             self.fold = Fold(table, self.limits)
         except (msgspec.MsgspecError, KeyError, ValueError) as error:
             raise StateDamaged(
-                f"the feed's table has an entry that is none ({error})",
-                "delete the group and the topics whose names begin with the app's; the feed reads all again",
+                f"the feed's table holds an entry that cannot be read ({error})",
+                f"delete the consumer group and the topics PREFIX.news{FORMAT}.*, and start the feed again",
             ) from error
         self.cards, self.sign = Cards(self.fold), ""
         self.condition.has_read_table = False

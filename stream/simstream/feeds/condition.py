@@ -87,8 +87,8 @@ class FeedCondition:
     def __str__(self) -> str:
         return {
             "reading": "the feed reads its table: ask again in a moment",
-            "loading": f"the feed is behind the topics by about {self.behind:,} records",
-            "away": f"no broker has answered for {self.silent_s:.0f} s: the stories stay as they are",
+            "loading": f"the feed still has to read about {self.behind:,} records",
+            "away": f"no broker has answered for {self.silent_s:.0f} s: the stories do not change",
             "ready": "ready",
         }[self.state]
 

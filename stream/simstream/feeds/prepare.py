@@ -67,7 +67,9 @@ def wait_alone(cluster: KafkaCluster, group: str, patience: float) -> None:
     while members := group_state(cluster, group).members:
         if time.monotonic() > end:
             hosts = ", ".join(sorted({member.host.lstrip("/") for member in members}))
-            raise LogLocked(f"another process shows the stories of this log (on {hosts})", "stop it first")
+            raise LogLocked(
+                f"another process shows the stories of this log (on {hosts})", "stop that process first"
+            )
         time.sleep(PAUSE_S)
 
 

@@ -7,15 +7,18 @@ from typing import Final
 from simstream.errors import LogError, PageUnknown, SimstreamError, UsageError
 
 REASONS: Final = {
-    "story_gone": ("this story is not in the feed", "it may have left the window"),
-    "page_gone": ("one of these pages is not in the feed", "it may have left the window"),
-    "record_gone": ("the page is no longer in the topic", "keep the topic pages longer"),
-    "record_replaced": ("another page is in its place now", "was the topic pages made anew?"),
+    "story_gone": ("this story is not in the feed", "search for it: it may have left the window"),
+    "page_gone": (
+        "one of these pages is not in the feed",
+        "load the story again: the page may have left the window",
+    ),
+    "record_gone": ("the topic `pages` no longer has the page", "keep the topic `pages` longer"),
+    "record_replaced": ("another page is in its place now", "check whether the topic `pages` was created again"),
     "no_broker": ("no broker answers, so no text can be read", "ask again in a moment"),
     "late_texts": ("the texts could not be read in time", "ask again in a moment"),
     "many_comparisons": ("too many comparisons are under way", "ask again in a moment"),
     "many_searches": ("too many searches are under way", "ask again in a moment"),
-    "crashed": ("the feed has crashed and is about to end", "its log names the cause"),
+    "crashed": ("the feed has crashed and is about to end", "see its log for the cause"),
 }
 """What happened and what to do, by the reason's code."""
 NO_ANSWER: Final = "no_answer"

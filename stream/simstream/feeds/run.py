@@ -130,7 +130,8 @@ def _port(host: str, port: int) -> int:
         except OSError as error:
             where = f"{host} port {port}"
             raise UsageError(
-                f"the page cannot listen on {where} ({error.strerror})", "choose another with --http-port"
+                f"the page cannot listen on {where} ({error.strerror})",
+                "choose another port with --http-port, or another address with --http-host",
             ) from None
         return int(probe.getsockname()[1])
 
@@ -148,7 +149,7 @@ def _named(error: BaseException) -> SimstreamError:
     if isinstance(error, SimstreamError):
         return error
     return LogError(
-        f"the news feed ended ({type(error).__name__}: {error})", "look at the broker, and start it again"
+        f"the news feed ended ({type(error).__name__}: {error})", "check the broker, and start the feed again"
     )
 
 

@@ -51,7 +51,7 @@ class TitleDeadline:
                     return  # the feed has begun anew
         if given_up:
             _log.warning(
-                "the records of %d pages are not in the topic pages: these pages are shown by their addresses; "
-                "was the topic made anew, or is its retention short?",
+                "the topic `pages` has no records of %d pages: their addresses are shown as titles; check whether "
+                "the topic was deleted and created again, or has a short retention",
                 len(given_up),
             )

@@ -28,7 +28,7 @@ def asked_of(query: Mapping[str, str], most: int, now: int = 0) -> tuple[CardQue
     """
     order = query.get("sort", "newest")
     if order not in ORDERS:
-        raise UsageError("sort is no known order", f"use one of {', '.join(ORDERS)}")
+        raise UsageError(f"sort is {order[:40]!r}", f"use one of {', '.join(ORDERS)}")
     asked = CardQuery(
         order=order,
         since=_latest(_time(query, "since"), _hours_before(now, query)),
@@ -105,7 +105,7 @@ def _number(query: Mapping[str, str], name: str, default: int, most: int) -> int
     if text is None:
         return default
     if not (text.isascii() and text.isdigit() and len(text) < 12 and 1 <= int(text) <= most):
-        raise UsageError(f"{name} is out of range or no whole number", f"give a whole number from 1 to {most}")
+        raise UsageError(f"{name} is {text[:40]!r}", f"give a whole number from 1 to {most}")
     return int(text)
 
 
@@ -115,5 +115,8 @@ def _time(query: Mapping[str, str], name: str) -> int | None:
         return None
     found = time_ms(int(text) if text.isascii() and text.isdigit() and len(text) < 18 else text)
     if found is None:
-        raise UsageError(f"{name} is no time", "give a time as 2026-03-02T08:00:00Z, or in ms since 1970")
+        raise UsageError(
+            f"{name} is {text[:40]!r}, which is not a time",
+            "give a time as 2026-03-02T08:00:00Z, or in ms since 1970",
+        )
     return found

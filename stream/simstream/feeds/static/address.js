@@ -16,7 +16,7 @@ export function readAddress() {
   for (const [name, first] of Object.entries(FIRST)) {
     const field = controls.elements[name];
     field.value = query.get(name) ?? first;
-    if (field.value === "" && name !== "words") field.value = first;  // the address asks for what there is not
+    if (field.value === "" && name !== "words") field.value = first;  // the address has an unknown value
   }
 }
 

@@ -1,4 +1,4 @@
-// Asks the feed for JSON. No question stays without an end: what has no answer in time counts as none.
+// Asks the feed for JSON. Every question ends: without an answer in time it counts as unanswered.
 const PATIENCE_MS = 12_000;
 
 export async function ask(path, tag) {

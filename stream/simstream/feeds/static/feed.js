@@ -90,7 +90,7 @@ function showStoryOf({ data, tag }, path) {
   const isNew = shown.path !== path;
   Object.assign(shown, { path, tag });
   if (!isNew && byId("timeline").contains(document.activeElement)) {
-    shown.tag = "";  // not under the reader's fingers: again, once the focus has gone on
+    shown.tag = "";  // do not change a focused element: draw it again once the focus has moved
     return;
   }
   showStory(data);

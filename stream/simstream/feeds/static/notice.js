@@ -1,4 +1,4 @@
-// What the reader has to know before reading: that stories still load, that no broker answers, that something failed.
+// What a reader must know first: stories still load, no broker answers, or the feed failed.
 import { byId, number, reasonOf, setText, speech } from "./nodes.js";
 
 let answered = Date.now();

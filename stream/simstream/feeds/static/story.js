@@ -1,4 +1,4 @@
-// One story: its timeline, folded where it is long, and the way to two of its versions side by side.
+// One story: its timeline, folded if it is long, and links to two of its versions side by side.
 import { closeComparison, compareWith, fillChoices } from "./compare.js";
 import { byId, make, moment, setText, span, speech } from "./nodes.js";
 
