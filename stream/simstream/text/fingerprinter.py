@@ -1,4 +1,4 @@
-"""The fingerprinter: pages or texts in, fingerprints and sketches out. Decides whether a page has too few words."""
+"""The fingerprinter: pages or texts in, fingerprints and sketches out."""
 
 from __future__ import annotations
 
@@ -51,6 +51,7 @@ from simstream.text.extraction.pool import MEMORY_BYTES, TIMEOUT_S, ExtractionPo
 from simstream.text.extraction.prose import prose
 from simstream.text.recipe import Recipe, recipe_id
 from simstream.text.tags import heaviest_tags
+from simstream.text.too_short import mark_too_short
 from simstream.text.user_words import WordChange, read_changes
 
 _REASON_NUMBER: Final = {reason: number for number, reason in enumerate(REASONS)}
@@ -113,9 +114,7 @@ class Fingerprinter(Closing):
         """
         utf8, offsets = self._encoded(pages)
         result = self._fingerprint_pages(pages, utf8, offsets)
-        for i in np.flatnonzero(result.words < self.recipe.min_words).tolist():
-            if pages[i].kind == PageKind.READABLE:
-                pages[i].kind, pages[i].reason = PageKind.TOO_SHORT, "few_words"
+        mark_too_short(pages, result.words, self.recipe.min_words)
         return _to_columns(pages, result)
 
     def count(self, pages: Sequence[Page]) -> WordCounts:
