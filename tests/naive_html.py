@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 
 from simstream.kernels.html import element_names as names
-from simstream.text.extraction.markup import MarkupCounts
+from simstream.text.extraction.refused_html import MarkupCounts
 
 WS = r"[\t\n\f\r ]"
 NAME = re.compile(r"[A-Za-z][^\t\n\f\r />]*")

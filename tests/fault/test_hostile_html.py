@@ -9,8 +9,8 @@ import pytest
 
 from simstream.text.decode import charset_of, decode
 from simstream.text.extraction.extract import extract_one
-from simstream.text.extraction.markup import LIMITS, count, refusal
 from simstream.text.extraction.pool import ExtractionPool
+from simstream.text.extraction.refused_html import LIMITS, count, refusal
 from tests import corpora
 from tests.hostile_html import LINEAR, QUADRATIC, ordinary
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from resiliparse.parse.html import HTMLTree
 
 from simstream.kernels.html.element_names import traits_by_name
-from simstream.text.extraction.markup import MarkupCounts, count
+from simstream.text.extraction.refused_html import MarkupCounts, count
 from tests import naive_html
 
 NAMES = sorted(traits_by_name())

@@ -18,8 +18,8 @@ from simstream.errors import ExtractionNotStarted
 from simstream.settings import ExtractSettings, Settings
 from simstream.text.extraction import process as extraction_process
 from simstream.text.extraction.extract import ExtractedText, extract_one
-from simstream.text.extraction.markup import refusal
 from simstream.text.extraction.pool import ExtractionPool
+from simstream.text.extraction.refused_html import refusal
 
 STORY = "The river rose in the night and carried the old ferry as far as the mill, where it stayed. " * 3
 PAGE = (

@@ -19,8 +19,8 @@ from simstream.errors import (
     Unavailable,
     UsageError,
 )
-from simstream.feeds.access import credentials
 from simstream.feeds.app import Feed
+from simstream.feeds.broker_settings import credentials
 from simstream.feeds.cards import CardQuery
 from simstream.feeds.fold import FoldLimits
 from simstream.feeds.reasons import CODES, FAILED, REASONS, code_of, code_of_status

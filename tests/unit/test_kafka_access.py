@@ -6,7 +6,7 @@ import pytest
 from confluent_kafka import KafkaError
 
 from simstream.errors import NotAdmitted
-from simstream.log.kafka.access import Admission, not_permitted
+from simstream.log.kafka.access_errors import Admission, not_permitted
 
 PASSWORD = KafkaError(KafkaError._AUTHENTICATION, "sasl_ssl://h:1/bootstrap: SASL error: no (after 3ms in state X)")
 UNTRUSTED = KafkaError(KafkaError._SSL, "ssl://h:1/1: SSL handshake failed: certificate verify failed: (after 1ms)")

@@ -8,7 +8,7 @@ from collections.abc import MutableMapping
 from typing import Any
 
 from simstream.queries.limits import BodyLimiter, QueryLimits
-from simstream.roles.turns import TurnLock
+from simstream.roles.turn_lock import TurnLock
 
 
 def test_turns_exclude_each_other() -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from simstream.judge.cluster_sizes import GrownCluster, SizeAlert
 from simstream.judge.policy import Policy
 from simstream.judge.resolver import Resolver
-from simstream.judge.sizes import GrownCluster, SizeAlert
 from simstream.judge.state import make_index
 from simstream.model import PageSource
 from tests.unit.test_candidates import columns

@@ -9,7 +9,7 @@ import pytest
 
 AT_A_BAD_MOMENT = """
 import os, signal, threading
-from simstream.cli.stopping import stop_on_signals
+from simstream.cli.signals import stop_on_signals
 stop = threading.Event()
 stop_on_signals(stop)
 with stop._cond:  # where stop.wait() is for a moment

@@ -12,7 +12,7 @@ import msgspec
 
 from simstream.cli.options import settle
 from simstream.errors import SimstreamError, UsageError
-from simstream.tools.page_questions import PageQuestion, asked, batches
+from simstream.tools.match_questions import PageQuestion, asked, batches
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

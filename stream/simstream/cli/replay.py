@@ -11,7 +11,7 @@ import click
 
 from simstream.cli.options import judging_options, log_options, make_fingerprinter, open_log, policy_of, settle
 from simstream.cli.progress import counting, say
-from simstream.cli.stopping import stop_on_signals
+from simstream.cli.signals import stop_on_signals
 from simstream.errors import UsageError
 from simstream.terminal import printable
 
@@ -65,7 +65,7 @@ def command(
 
 
 def _replay(settings: Settings, policy_flags: Mapping[str, object]) -> int:
-    from simstream.log.hints import where
+    from simstream.log.command_hints import where
     from simstream.roles.context import RoleContext
     from simstream.tools.replay.replay import missing_topics, replay
 

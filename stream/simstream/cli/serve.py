@@ -24,7 +24,7 @@ from simstream.cli.options import (
     settle,
 )
 from simstream.cli.progress import say
-from simstream.cli.stopping import stop_on_signals
+from simstream.cli.signals import stop_on_signals
 from simstream.errors import SimstreamError, Unavailable, UsageError
 from simstream.telemetry.logging import log_to_stderr
 

@@ -39,7 +39,7 @@ def command(
     import msgspec
 
     from simstream.errors import BrokerUnreachable
-    from simstream.log.hints import where
+    from simstream.log.command_hints import where
     from simstream.tools.status.processes import ask_processes, snapshots_in
     from simstream.tools.status.status import StatusReader, StatusWithoutLog
 

@@ -11,7 +11,7 @@ from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Response
 
 from simstream.client import RawPage
-from simstream.crawlers.frontier import LinkDecision
+from simstream.crawlers.link_decision import LinkDecision
 from simstream.crawlers.origin import origin_of
 from simstream.crawlers.router import LinkRouter, router_of
 from simstream.model import Verdict

@@ -17,8 +17,8 @@ import faust
 import msgspec
 
 from simstream.errors import LogDamaged, StateDamaged
-from simstream.feeds.access import credentials
 from simstream.feeds.acks import Acks
+from simstream.feeds.broker_settings import credentials
 from simstream.feeds.cards import Cards
 from simstream.feeds.condition import FeedCondition, FeedPartition
 from simstream.feeds.fold import Fold, FoldLimits

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simstream.judge.changes import BatchChanges
+from simstream.judge.cluster_sizes import ClusterSizes
 from simstream.judge.clusters import Clusters
 from simstream.judge.rows import INDEXED, Rows
-from simstream.judge.sizes import ClusterSizes
 
 
 class PageDepartures:

@@ -15,6 +15,7 @@ from simstream.index.index import Index
 from simstream.judge.batch import PageBatch
 from simstream.judge.candidates import LivePage
 from simstream.judge.changes import BatchChanges
+from simstream.judge.cluster_sizes import ClusterSizes, GrownCluster, SizeAlert
 from simstream.judge.clusters import Cluster, Clusters
 from simstream.judge.departures import PageDepartures
 from simstream.judge.directory import Directory
@@ -22,7 +23,6 @@ from simstream.judge.earlier_versions import EarlierVersion, versions
 from simstream.judge.expiry import FEW, Beat, Expiry, Leaving
 from simstream.judge.pages.store import PageRecord, PageStore
 from simstream.judge.rows import FOUNDER, INDEXED, LIVE, Rows
-from simstream.judge.sizes import ClusterSizes, GrownCluster, SizeAlert
 from simstream.kernels.judge.best_match import LiveColumns
 from simstream.model import U64
 

@@ -21,13 +21,13 @@ from simstream.judge.arrivals import Arrival, arrivals, ids_of
 from simstream.judge.batch import PageBatch
 from simstream.judge.best_match import BestMatch, ClosestFinder
 from simstream.judge.candidates import WIDE, LivePage, compare
+from simstream.judge.cluster_sizes import GrownCluster, SizeAlert
 from simstream.judge.earlier_versions import EarlierVersion
 from simstream.judge.expiry import Beat
 from simstream.judge.live_pages import LivePages
 from simstream.judge.lookups import KnownCluster, KnownPage, Match
 from simstream.judge.nearby import NearbyPages, nearby
 from simstream.judge.policy import Policy
-from simstream.judge.sizes import GrownCluster, SizeAlert
 from simstream.judge.verdicts import VerdictMaker
 from simstream.model import U64, FingerprintColumns, PageKind, PageSource, Verdict
 from simstream.wire.frame import take
@@ -78,7 +78,7 @@ class Resolver:
         return self._store.span_ms
 
     def outgrown(self) -> list[GrownCluster]:
-        """Clusters out of proportion, each once when it becomes so and at each doubling; see `judge/sizes`."""
+        """Clusters out of proportion, each once when it becomes so and at each doubling."""
         return self._store.outgrown()
 
     def nbytes(self) -> dict[str, int]:

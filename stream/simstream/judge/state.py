@@ -19,10 +19,10 @@ from simstream.files.part import Fact
 from simstream.files.sealed import SealedFile
 from simstream.index.index import Index
 from simstream.judge.acceptor import AcceptedPages, Acceptor, IgnoreReason
+from simstream.judge.cluster_sizes import SizeAlert
 from simstream.judge.expiry import Beat
 from simstream.judge.policy import Policy
 from simstream.judge.resolver import Resolver
-from simstream.judge.sizes import SizeAlert
 from simstream.model import PageSource, Record, Verdict
 from simstream.wire import frame as frames
 

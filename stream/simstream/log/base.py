@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Literal, NamedTuple
 
 from simstream.closing import Closing
-from simstream.log.running import LogMembers
+from simstream.log.participants import LogMembers
 from simstream.model import Record
 
 PAGES = "pages"

@@ -19,7 +19,7 @@ from simstream.roles.judge.following import FollowerRole, LogFollower, Published
 from simstream.roles.judge.log_judge import LogJudge
 from simstream.roles.judge.retention import RetentionWatch
 from simstream.roles.judge.role import finish, keeper_of
-from simstream.roles.turns import TurnLock
+from simstream.roles.turn_lock import TurnLock
 from simstream.text.fingerprinter import Fingerprinter
 from simstream.wire.identity import identity_of
 

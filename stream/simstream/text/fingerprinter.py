@@ -46,11 +46,11 @@ from simstream.text import dictionary, probes, weights
 from simstream.text import unicode_tables as tables
 from simstream.text.dictionary import Mode
 from simstream.text.extraction.extract import extract_one
-from simstream.text.extraction.markup import refusal
 from simstream.text.extraction.pool import MEMORY_BYTES, TIMEOUT_S, ExtractionPool
 from simstream.text.extraction.prose import prose
+from simstream.text.extraction.refused_html import refusal
+from simstream.text.keywords import heaviest_tags
 from simstream.text.recipe import Recipe, recipe_id
-from simstream.text.tags import heaviest_tags
 from simstream.text.too_short import mark_too_short
 from simstream.text.user_words import WordChange, read_changes
 

@@ -12,7 +12,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 
 from simstream.errors import DeliveryFailed, LogError, RecordTooLarge
 from simstream.log.base import FINGERPRINTS, PAGES, Appender, Placed
-from simstream.log.kafka.access import LASTING, MISSING
+from simstream.log.kafka.access_errors import LASTING, MISSING
 from simstream.log.kafka.cluster import AWAY, KafkaCluster, logger, make
 from simstream.log.kafka.topics import admitted_bytes, producer_bytes
 

@@ -25,8 +25,8 @@ from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-d
 from simstream.errors import BrokerUnreachable, LogError, SettingsError, TopicMissing
 from simstream.kafka_settings import without_secrets
 from simstream.log.base import LogOptions, TopicInfo
-from simstream.log.hints import how_to_create
-from simstream.log.kafka.access import MISSING, Admission, not_permitted
+from simstream.log.command_hints import how_to_create
+from simstream.log.kafka.access_errors import MISSING, Admission, not_permitted
 
 
 class RareMessages(logging.Filter):

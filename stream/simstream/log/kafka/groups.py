@@ -9,11 +9,11 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaException
 
 from simstream.log.base import POSITIONS
-from simstream.log.kafka.access import MISSING
+from simstream.log.kafka.access_errors import MISSING
 from simstream.log.kafka.cluster import AWAY, KafkaCluster, make, note_error
 from simstream.log.kafka.election import group_of as judges_of
 from simstream.log.kafka.topics import group_state
-from simstream.log.running import GroupMember
+from simstream.log.participants import GroupMember
 
 PAUSE = 0.1
 STEP = 5.0

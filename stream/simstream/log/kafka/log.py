@@ -32,7 +32,7 @@ from simstream.log.kafka.page_consumer import KafkaPageConsumer, group_of, set_g
 from simstream.log.kafka.publisher import KafkaPublisher
 from simstream.log.kafka.reader import KafkaReader
 from simstream.log.kafka.topics import create_topics, differences, topic_settings
-from simstream.log.running import LogMembers
+from simstream.log.participants import LogMembers
 
 
 class KafkaLog(Log):

@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient
 
 from simstream.errors import LogError, LogLocked, SimstreamError
 from simstream.log.base import FINGERPRINTS, PAGES, PageConsumer, PartitionStart, PollResult
-from simstream.log.kafka.access import MISSING
+from simstream.log.kafka.access_errors import MISSING
 from simstream.log.kafka.cluster import KafkaCluster, logger, make, member_name, note_error
 from simstream.log.kafka.groups import ask_group
 from simstream.log.kafka.reader import DEFAULTS, FIXED, OUT_OF_RANGE, STEP, consume, damaged, to_record

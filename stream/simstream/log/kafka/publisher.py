@@ -12,7 +12,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 
 from simstream.errors import LogError, PositionMissing, TransactionOutlived
 from simstream.log.base import POSITION_KEY, POSITIONS, VERDICTS, Outgoing, Publisher
-from simstream.log.kafka.access import LASTING, MISSING
+from simstream.log.kafka.access_errors import LASTING, MISSING
 from simstream.log.kafka.claim import PublisherClaim, taken_over
 from simstream.log.kafka.cluster import AWAY, SOCKET_MS, KafkaCluster, make, note_error
 from simstream.log.kafka.reader import has_records, last_record

@@ -9,7 +9,7 @@ from pathlib import Path
 from simstream.errors import LogDamaged, TopicMissing
 from simstream.files.file_system import FileSystem
 from simstream.log.base import POSITIONS, VERDICTS, LogOptions, TopicInfo
-from simstream.log.hints import how_to_create
+from simstream.log.command_hints import how_to_create
 from simstream.log.local.lock import FileLock, cannot_use
 from simstream.log.local.record_groups import FILE_MAGIC
 from simstream.log.local.topic_file import GroupFile, LogFiles, TopicWriter, replace_file

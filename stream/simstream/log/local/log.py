@@ -56,7 +56,7 @@ from simstream.log.local.reading import LocalReader
 from simstream.log.local.record_groups import POSITION
 from simstream.log.local.topic_file import RecordCounts
 from simstream.log.local.writing import LocalAppender, LocalPublisher
-from simstream.log.running import GroupMember, LogMembers
+from simstream.log.participants import GroupMember, LogMembers
 
 
 class LocalLog(Log):

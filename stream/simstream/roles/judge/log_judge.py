@@ -11,8 +11,8 @@ from typing import NamedTuple
 from simstream.closing import Closing
 from simstream.errors import WrongLog
 from simstream.judge.acceptor import AcceptedPages, IgnoreReason
+from simstream.judge.cluster_sizes import SizeAlert
 from simstream.judge.policy import Policy
-from simstream.judge.sizes import SizeAlert
 from simstream.judge.state import JudgeState
 from simstream.model import Record, Verdict
 from simstream.roles.context import RoleContext

@@ -212,7 +212,7 @@ def _batches(items: Sequence[Item], workers: int) -> Iterator[tuple[int, int]]:
 def _request(raw: bytes | str, content_type: str) -> ExtractionRequest | ExtractedText:
     """What to ask of a process about this HTML, or why it is not worth asking."""
     from simstream.text.decode import charset_of, decode, is_ascii_based
-    from simstream.text.extraction.markup import refusal
+    from simstream.text.extraction.refused_html import refusal
 
     if isinstance(raw, bytes) and not is_ascii_based(raw, charset_of(content_type)):
         if what := binary_kind(raw):
