@@ -11,10 +11,10 @@ from scrapy.http import HtmlResponse
 from scrapy.statscollectors import MemoryStatsCollector
 from scrapy.utils.request import RequestFingerprinter
 
-from simstream.crawlers import kinds
+from simstream.crawlers import address_kinds
 from simstream.crawlers import router as router_module
+from simstream.crawlers.address_kinds import FAMILY_TRIALS, KindYields, kind_of
 from simstream.crawlers.copies import is_named_after
-from simstream.crawlers.kinds import FAMILY_TRIALS, KindYields, kind_of
 from simstream.crawlers.options import CrawlOptions
 from simstream.crawlers.origin import UNJUDGED, origin_of
 from simstream.crawlers.router import LinkRouter
@@ -34,7 +34,7 @@ TRIALS = 3
         ("https://a.example/tag/harbour/page/2", "a.example/tag harbour/page/#?"),
         ("https://a.example/page-12.html", "a.example/page-#.html ?"),
         ("https://a.example/x/9f8e7d6c5b4a/view", "a.example/x */*?"),
-        ("http://[broken", kinds.UNREADABLE),
+        ("http://[broken", address_kinds.UNREADABLE),
     ],
 )
 def test_addresses_that_differ_in_numbers_and_names_are_of_one_kind(url: str, kind: str) -> None:
@@ -79,7 +79,7 @@ def test_a_site_that_makes_a_new_kind_with_every_page_comes_to_an_end() -> None:
 
 
 def test_the_number_of_known_kinds_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kinds, "MAX_KINDS", 10)
+    monkeypatch.setattr(address_kinds, "MAX_KINDS", 10)
     yields = KindYields(TRIALS)
     for number in range(100):
         yields.count_duplicate(f"h/{number} x")

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from scrapy.http import Response
 
-from simstream.crawlers.kinds import kind_of
+from simstream.crawlers.address_kinds import kind_of
 from simstream.crawlers.link_decision import LinkDecision
 
 CHAIN = "simstream_duplicates"

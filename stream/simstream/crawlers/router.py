@@ -12,12 +12,12 @@ from weakref import WeakKeyDictionary
 from scrapy import Request, signals
 from scrapy.http import Response
 
+from simstream.crawlers.address_kinds import KindYields, kind_of
 from simstream.crawlers.channel import Channel, channel_of
 from simstream.crawlers.copies import MAX_LINKS, PageLinks, address_of, is_named_after
 from simstream.crawlers.dropped_links import DroppedLinks
 from simstream.crawlers.held_links import AT_ONCE, WaitingLinks
 from simstream.crawlers.jobdir import JobFolder
-from simstream.crawlers.kinds import KindYields, kind_of
 from simstream.crawlers.link_decision import LinkDecision, decide, is_comparable, is_duplicate
 from simstream.crawlers.origin import (
     CHAIN,

@@ -1,4 +1,4 @@
-"""Reads a record of `pages`: id, URL, time, text or HTML, and why a page is unreadable or failed.
+"""Reads a record of `pages`: id, URL, time, text or HTML; decides which page is unreadable, failed or gone.
 
 The plain path is one msgspec decode. Whatever that does not take goes through the standard library's slower
 decoder once more, which tells a wrong type from broken JSON, and still finds the page's id.
