@@ -11,11 +11,14 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import jieba
 import pytest
 import zstandard
 
 from simstream import fingerprint
 from simstream.log.base import Outgoing
+from simstream.sources.demo import demo_records
+from simstream.wire.page import PageLimits, decode
 from tests.e2e import pages
 from tests.e2e.harness import PATIENCE, Program, all_verdicts, bare, command_line, environment, watching
 
@@ -159,6 +162,29 @@ def test_tokens_come_in_jiebas_three_modes(alone: Program) -> None:
     full = alone.run("tokens", text, "--mode", "full").stdout.decode().strip()
     assert search == "中国 / 科学 / 学院 / 科学院 / 中国科学院"
     assert full == "中国 / 中国科学院 / 科学 / 科学院 / 学院"
+
+
+@pytest.mark.parametrize("mode", ["accurate", "search", "full"])
+def test_tokens_of_real_text_are_those_of_jieba_for_the_text_as_it_is_written(
+    alone: Program, oracle: jieba.Tokenizer, mode: str
+) -> None:
+    """Marks, full-width letters and traditional characters included: nothing is folded."""
+    decoded = [decode(record, PageLimits()) for record in demo_records()]
+    texts = ["ＡＢＣ，１２３。臺灣、㈱ ﬁ\u3000é\r\n", *(page.text for page in decoded if page.text)]
+    written = "".join(json.dumps({"id": str(i), "text": text}) + "\n" for i, text in enumerate(texts))
+    (alone.folder / "texts.jsonl").write_text(written)
+    cut = {
+        "accurate": oracle.lcut,
+        "search": oracle.lcut_for_search,
+        "full": lambda text: oracle.lcut(text, cut_all=True),
+    }[mode]
+    printed = alone.run("tokens", "--mode", mode, "--json", "-i", "texts.jsonl").stdout.splitlines()
+    assert [json.loads(line) for line in printed] == [cut(text) for text in texts]
+    assert any("，" in json.loads(line) for line in printed)
+
+
+def test_tokens_show_a_lone_surrogate_as_a_replacement_character(alone: Program) -> None:
+    assert alone.run("tokens", "a\udcffb", "--json").stdout == '["a","\ufffd","b"]\n'.encode()
 
 
 def test_the_top_tokens_without_a_recipe_are_jiebas_tags(alone: Program) -> None:

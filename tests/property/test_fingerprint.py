@@ -21,6 +21,7 @@ from simstream.kernels.text.fold import fold_utf8
 from simstream.kernels.text.words import Lexicon
 from simstream.text import probes
 from simstream.text import unicode_tables as tables
+from simstream.text.dictionary import Mode
 from simstream.text.fingerprinter import Fingerprinter, _join
 from simstream.text.recipe import PRESETS, Recipe
 from simstream.text.weights import Weights
@@ -248,6 +249,20 @@ def test_tokens_are_those_of_jieba_on_the_folded_text(both: tuple[Fingerprinter,
         "full": naive.tokenizer.lcut(folded, cut_all=True),
     }
     assert fast.tokens(text) == expected[fast.recipe.mode]
+
+
+@settings(max_examples=examples(60), deadline=None)
+@given(text=MIXED, mode=st.sampled_from(["accurate", "search", "full"]), hmm=st.booleans())
+def test_jieba_tokens_are_those_of_jieba_on_the_text_as_it_is_written(
+    both: tuple[Fingerprinter, Naive], text: str, mode: Mode, hmm: bool
+) -> None:
+    fast, naive = both
+    expected = {
+        "accurate": naive.tokenizer.lcut(text, HMM=hmm),
+        "search": naive.tokenizer.lcut_for_search(text, HMM=hmm),
+        "full": naive.tokenizer.lcut(text, cut_all=True),
+    }
+    assert fast.jieba_tokens(text, mode, hmm) == expected[mode]
 
 
 BYTES = st.one_of(

@@ -41,9 +41,11 @@ def command(
     as_json: bool,
     **flags: Any,
 ) -> None:
-    """Show the tokens of TEXT as jieba cuts them. With --recipe, show the words that count, heaviest first.
+    """Show the tokens that jieba gives for TEXT as it is written. With --recipe, show the recipe's words.
 
     With --top and without --recipe, shows what jieba's extract_tags returns.
+
+    With --recipe the text is folded first, as for a fingerprint, and the heaviest words come first.
 
     Without TEXT and -i, reads the text from stdin.
     """
@@ -63,7 +65,7 @@ def command(
     recipe = load_recipe(settings.recipe)
     recipe = replace(recipe, hmm=recipe.hmm and not no_hmm, mode=mode or recipe.mode)
     with Fingerprinter(recipe, settings.cache_folder, workers=0, say=say) as fingerprinter:
-        for page_text in _texts(text, source, settings):
+        for page_text in map(_printable, _texts(text, source, settings)):
             rows: list[Any]
             if weighted:
                 rows = [
@@ -75,9 +77,14 @@ def command(
                 rows = fingerprinter.tags(page_text, top)
                 plain = "\n".join(rows)
             else:
-                rows = fingerprinter.tokens(page_text)
+                rows = fingerprinter.jieba_tokens(page_text)
                 plain = " / ".join(rows)
             click.echo(msgspec.json.encode(rows) if as_json else plain)
+
+
+def _printable(text: str) -> str:
+    """Return the text with U+FFFD for each lone surrogate, which no encoding can print."""
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def _texts(text: str | None, source: str | None, settings: Settings) -> Iterator[str]:

@@ -40,7 +40,7 @@ def words_of(fingerprinter: Fingerprinter, asked: TokensQuestion) -> list[list[A
 
 
 def _cut(fingerprinter: Fingerprinter, asked: TokensQuestion, text: str) -> list[str]:
-    return fingerprinter.tokens(text, None if asked.mode == "weights" else asked.mode, asked.hmm)
+    return fingerprinter.jieba_tokens(text, None if asked.mode == "weights" else asked.mode, asked.hmm)
 
 
 def _weighted(fingerprinter: Fingerprinter, asked: TokensQuestion, text: str) -> list[dict[str, Any]]:

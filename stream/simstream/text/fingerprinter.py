@@ -145,19 +145,27 @@ class Fingerprinter(Closing):
         parts = [self._encode(text)[0] for text in texts]
         return self._run(*_join(parts), self._rules)
 
-    def tokens(self, text: str, mode: Mode | None = None, hmm: bool | None = None) -> list[str]:
-        """jieba's tokens of the folded text, by the recipe's mode and HMM or others; in accurate mode they are that
-        text again when joined."""
+    def tokens(self, text: str) -> list[str]:
+        """Return jieba's tokens of the folded text, which is what the recipe's words are made of.
+
+        In accurate mode the tokens, joined, are the folded text.
+        """
         utf8 = np.frombuffer(text.encode("utf-8", "surrogatepass"), np.uint8)
         points = np.empty(len(utf8), np.uint32)
         n = fold_utf8(utf8, 0, len(utf8), self._weights.lexicon.fold, points)
-        folded = points[:n].tobytes().decode("utf-32-le")
+        return self.jieba_tokens(points[:n].tobytes().decode("utf-32-le"))
+
+    def jieba_tokens(self, text: str, mode: Mode | None = None, hmm: bool | None = None) -> list[str]:
+        """Return exactly what jieba gives for the text as it is written, which is not folded first.
+
+        Mode and HMM are the recipe's unless given; the recipe's own words count as in jieba's dictionary.
+        """
         use_hmm = self.recipe.hmm if hmm is None else hmm
-        return dictionary.tokens(folded, self._dictionary, use_hmm, mode or self.recipe.mode)
+        return dictionary.tokens(text, self._dictionary, use_hmm, mode or self.recipe.mode)
 
     def tags(self, text: str, top: int) -> list[str]:
         """The `top` words that jieba's `extract_tags` takes for what the text is about, the heaviest first."""
-        return heaviest_tags(dictionary.tokens(text, self._dictionary, self.recipe.hmm), top)
+        return heaviest_tags(self.jieba_tokens(text, "accurate"), top)
 
     def weighted(self, text: str) -> list[tuple[str, int, float]]:
         """The distinct words, casefolded, each with its occurrences and its weight in this text.
