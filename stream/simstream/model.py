@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import IntEnum
-from typing import NamedTuple
+from enum import IntEnum, StrEnum
+from typing import Final, NamedTuple
 
 import msgspec
 import numpy as np
@@ -25,6 +25,38 @@ class PageKind(IntEnum):
     """`too_short` for any other status: a failed fetch is no edit, the earlier version stays."""
     UNREADABLE = 3
     WITHDRAWN = 4
+
+
+ENDING_KINDS: Final = (PageKind.TOO_SHORT, PageKind.WITHDRAWN)
+"""Kinds that end a page's earlier version and bring no new one."""
+VERSION_KINDS: Final = (PageKind.READABLE, *ENDING_KINDS)
+"""Kinds that replace or end a page's earlier version. The other kinds are failed fetches, which do neither."""
+
+
+class VerdictKind(StrEnum):
+    """What the judge says of a page. The text stands in records, metrics and tables."""
+
+    NEW = "new"
+    NEAR_DUPLICATE = "near_duplicate"
+    UNCHANGED = "unchanged"
+    TOO_SHORT = "too_short"
+    UNREADABLE = "unreadable"
+    WITHDRAWN = "withdrawn"
+
+    __repr__ = str.__repr__
+
+
+COMPARED_VERDICTS: Final = (VerdictKind.NEW, VerdictKind.NEAR_DUPLICATE, VerdictKind.UNCHANGED)
+"""Verdicts of readable pages, the only ones with a fingerprint and a cluster."""
+INCOMPARABLE_VERDICTS: Final = (VerdictKind.TOO_SHORT, VerdictKind.UNREADABLE)
+"""Verdicts of pages that came with nothing to compare. A withdrawn page did not come."""
+VERDICT_OF_KIND: Final = {
+    PageKind.TOO_SHORT: VerdictKind.TOO_SHORT,
+    PageKind.FAILED: VerdictKind.TOO_SHORT,
+    PageKind.UNREADABLE: VerdictKind.UNREADABLE,
+    PageKind.WITHDRAWN: VerdictKind.WITHDRAWN,
+}
+"""The verdict of each kind of page that is not compared."""
 
 
 REASONS = (
@@ -157,7 +189,7 @@ class Verdict(msgspec.Struct, frozen=True):
 
     id: str
     url: str | None
-    verdict: str
+    verdict: VerdictKind
     reason: str | None
     near_duplicate_of: str | None
     distance: int | None

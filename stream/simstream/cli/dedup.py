@@ -156,9 +156,11 @@ def _sum_up(output: str, kinds: Counter[str], seconds: float) -> None:
 
 def _compare_with(corpus: Iterable[Record], deduper: Deduper, extras: Extras, threads: int) -> None:
     """Make the pages of a corpus live."""
+    from simstream.model import INCOMPARABLE_VERDICTS
+
     kinds: Counter[str] = Counter()
     for verdict in deduper.stream(corpus, threads, extras.seen):
         kinds[verdict.verdict] += 1
         extras.take(verdict)
-    left_out = kinds["too_short"] + kinds["unreadable"]
+    left_out = sum(kinds[kind] for kind in INCOMPARABLE_VERDICTS)
     say(f"{kinds.total():,} pages to compare with, {left_out:,} of them are too short or unreadable")

@@ -12,7 +12,7 @@ import msgspec
 from simstream.cli.output import places_of, refuse_input
 from simstream.cli.progress import counting, say
 from simstream.errors import UsageError
-from simstream.model import PageKind, Verdict
+from simstream.model import ENDING_KINDS, Verdict
 from simstream.sources.input_files import files_of
 from simstream.sources.noted_lines import NotedLines, refuse_unlined
 from simstream.tools.dedup.groups import DuplicateGroups
@@ -74,7 +74,7 @@ class Extras:
         """Take the next verdict. Until `begin` is called, it belongs to a page of the corpus."""
         self._pages += 1
         if self._groups is not None:
-            self._groups.take(verdict, self._kinds.popleft() in (PageKind.TOO_SHORT, PageKind.WITHDRAWN))
+            self._groups.take(verdict, self._kinds.popleft() in ENDING_KINDS)
         if self._keeping is not None:
             self._keeping.take(verdict)
         line, out = None, self._files.get(PAIRS)

@@ -15,6 +15,7 @@ from simstream.cli.options import judging_options, settle
 from simstream.cli.progress import say
 from simstream.cli.repeated_names import MAX_WATCHED_NAMES, report_merged
 from simstream.errors import SimstreamError
+from simstream.model import COMPARED_VERDICTS, VerdictKind
 from simstream.terminal import printable
 
 if TYPE_CHECKING:
@@ -121,19 +122,18 @@ def _summary(verdicts: list[Verdict], seconds: float) -> None:
 
 
 MEANINGS = {
-    "new": "nothing like it before: founds a cluster",
-    "near_duplicate": "much the same as an earlier page, which is named",
-    "unchanged": "fetched again, and still the same",
-    "too_short": "too few words to compare, or an error page",
-    "unreadable": "broken; its record is kept as a dead letter",
-    "withdrawn": "taken back by its producer",
+    VerdictKind.NEW: "nothing like it before: founds a cluster",
+    VerdictKind.NEAR_DUPLICATE: "much the same as an earlier page, which is named",
+    VerdictKind.UNCHANGED: "fetched again, and still the same",
+    VerdictKind.TOO_SHORT: "too few words to compare, or an error page",
+    VerdictKind.UNREADABLE: "broken; its record is kept as a dead letter",
+    VerdictKind.WITHDRAWN: "taken back by its producer",
 }
 
 
-def _kept(kinds: Counter[str]) -> str:
-    spared = kinds["near_duplicate"] + kinds["unchanged"]
-    judged = spared + kinds["new"]
-    return f"A crawler would keep {kinds['new']:,} of {judged:,} readable pages." if judged else ""
+def _kept(kinds: Counter[VerdictKind]) -> str:
+    readable = sum(kinds[kind] for kind in COMPARED_VERDICTS)
+    return f"A crawler would keep {kinds[VerdictKind.NEW]:,} of {readable:,} readable pages." if readable else ""
 
 
 def _largest(verdicts: list[Verdict], console: Any) -> None:

@@ -8,16 +8,16 @@ import sys
 import click
 from rich.cells import cell_len, set_cell_size
 
-from simstream.model import Verdict
+from simstream.model import Verdict, VerdictKind
 from simstream.terminal import printable
 
 COLOURS = {
-    "new": "green",
-    "near_duplicate": "yellow",
-    "unchanged": "cyan",
-    "too_short": "bright_black",
-    "unreadable": "red",
-    "withdrawn": "magenta",
+    VerdictKind.NEW: "green",
+    VerdictKind.NEAR_DUPLICATE: "yellow",
+    VerdictKind.UNCHANGED: "cyan",
+    VerdictKind.TOO_SHORT: "bright_black",
+    VerdictKind.UNREADABLE: "red",
+    VerdictKind.WITHDRAWN: "magenta",
 }
 HEAD = f"{'ordinal':>8}  {'verdict':<14}  {'similar':>7}  {'bits':>4}  {'cluster':>8}  "
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from simstream.crawlers.options import CrawlOptions
-from simstream.model import Verdict
+from simstream.model import INCOMPARABLE_VERDICTS, Verdict, VerdictKind
 
 
 class LinkDecision(NamedTuple):
@@ -26,14 +26,14 @@ def is_duplicate(verdict: Verdict) -> bool:
 
     For `unchanged`: whether its cluster has an older page.
     """
-    if verdict.verdict == "unchanged":
+    if verdict.verdict == VerdictKind.UNCHANGED:
         return verdict.canonical != verdict.id
-    return verdict.verdict == "near_duplicate"
+    return verdict.verdict == VerdictKind.NEAR_DUPLICATE
 
 
 def is_comparable(verdict: Verdict) -> bool:
     """Return whether a page has enough text to be compared."""
-    return verdict.verdict not in ("too_short", "unreadable")
+    return verdict.verdict not in INCOMPARABLE_VERDICTS
 
 
 def decide(verdict: Verdict | None, chain: int, options: CrawlOptions) -> LinkDecision:

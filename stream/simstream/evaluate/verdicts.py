@@ -13,10 +13,9 @@ from simstream.evaluate.fingerprints import CorpusPrints, columns
 from simstream.judge.policy import Policy
 from simstream.judge.resolver import Resolver
 from simstream.judge.state import make_index
-from simstream.model import PageSource, Verdict
+from simstream.model import COMPARED_VERDICTS, PageSource, Verdict
 
 _BATCH: Final = 512
-_STORED: Final = ("new", "near_duplicate", "unchanged")
 
 
 class CorpusVerdicts(NamedTuple):
@@ -37,7 +36,7 @@ def judge(corpus: Corpus, prints: CorpusPrints, policy: Policy) -> CorpusVerdict
         if verdict.near_duplicate_of is not None:
             page.append(number)
             named.append(latest[verdict.near_duplicate_of])
-        if verdict.verdict in _STORED and verdict.cluster_id is not None:
+        if verdict.verdict in COMPARED_VERDICTS and verdict.cluster_id is not None:
             latest[verdict.id] = number
             cluster[number] = int(verdict.cluster_id)
             parent.update((int(merged), int(verdict.cluster_id)) for merged in verdict.merged_clusters)

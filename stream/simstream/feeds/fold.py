@@ -31,12 +31,11 @@ from simstream.feeds.records import (
     version_key,
 )
 from simstream.feeds.titles import tidy
-from simstream.model import Verdict
+from simstream.model import COMPARED_VERDICTS, Verdict, VerdictKind
 
 MAX_DOUBTS = 16
 MAX_AGED = 256
 """So many entries of a kind leave at once: when stream time jumps, `age` is to be called again."""
-_JUDGED = ("new", "near_duplicate", "unchanged")
 
 
 Table = MutableMapping[str, bytes]
@@ -91,11 +90,11 @@ class Fold:
         sheet = self._sheets.get(source)
         before = self.versions.get(verdict.id)
         if before is None or verdict.ordinal > before.ordinal:
-            if verdict.verdict in _JUDGED:
+            if verdict.verdict in COMPARED_VERDICTS:
                 self.stream_time = max(self.stream_time, verdict.time)
             for cluster in verdict.merged_clusters:
                 self._merge(int(cluster), int(verdict.cluster_id or cluster))
-            if verdict.verdict in _JUDGED and self._is_late(verdict.time):
+            if verdict.verdict in COMPARED_VERDICTS and self._is_late(verdict.time):
                 self._count_late(verdict.ordinal, partition)
             after = self._after(verdict, source, sheet, before)
             if after is not None:
@@ -152,9 +151,9 @@ class Fold:
         self, verdict: Verdict, source: str, sheet: PageSheet | None, before: PageVersion | None
     ) -> PageVersion | None:
         """What the page is after a verdict; None where that is what it was."""
-        if verdict.verdict in _JUDGED:
+        if verdict.verdict in COMPARED_VERDICTS:
             return self._came(verdict, source, sheet, before)
-        if before is None or not before.is_live or verdict.verdict == "unreadable":
+        if before is None or not before.is_live or verdict.verdict == VerdictKind.UNREADABLE:
             return None
         now = msgspec.structs.replace(before, ordinal=verdict.ordinal)
         if verdict.reason != "http_status":
@@ -181,7 +180,7 @@ class Fold:
             awaits_title=True,
         )
         now = now if sheet is None else _titled(now, sheet)
-        if verdict.verdict != "unchanged":
+        if verdict.verdict != VerdictKind.UNCHANGED:
             return now
         if before is None or not before.is_live or self._is_late(before.time):
             return msgspec.structs.replace(now, similarity=None)

@@ -29,7 +29,16 @@ from simstream.judge.lookups import KnownCluster, KnownPage, Match
 from simstream.judge.nearby import NearbyPages, nearby
 from simstream.judge.policy import Policy
 from simstream.judge.verdicts import VerdictMaker
-from simstream.model import U64, FingerprintColumns, PageKind, PageSource, Verdict
+from simstream.model import (
+    ENDING_KINDS,
+    U64,
+    VERDICT_OF_KIND,
+    FingerprintColumns,
+    PageKind,
+    PageSource,
+    Verdict,
+    VerdictKind,
+)
 from simstream.wire.frame import take
 
 MAX_PAGES = 4096
@@ -204,14 +213,11 @@ class Resolver:
 
     def _other(self, page: Arrival, known: Sequence[EarlierVersion]) -> Verdict:
         """A page with nothing to compare: it may end its earlier version, and matches nothing."""
-        if page.kind in (PageKind.TOO_SHORT, PageKind.WITHDRAWN):
+        if page.kind in ENDING_KINDS:
             earlier = self._store.live_version(page.identity, known)
             if earlier:
                 self._store.leave(earlier.row, page.identity)
-        word = {PageKind.UNREADABLE: "unreadable", PageKind.WITHDRAWN: "withdrawn"}.get(
-            PageKind(page.kind), "too_short"
-        )
-        return self._verdicts.of(page, word)
+        return self._verdicts.of(page, VERDICT_OF_KIND[PageKind(page.kind)])
 
     def _readable(self, page: Arrival, known: Sequence[EarlierVersion], number: int) -> Verdict:
         """A page that is compared; `number` is its place in the batch."""
@@ -226,12 +232,12 @@ class Resolver:
         entry = closest.twin(number) if self._any else 0
         tied, merged = store.tie(ties) if ties else (None, [])
         if earlier and pair and tied is not None:
-            age, best, word = earlier.age, BestMatch(0, pair.distance, pair.agreement), "unchanged"
+            age, best, kind = earlier.age, BestMatch(0, pair.distance, pair.agreement), VerdictKind.UNCHANGED
             cluster = store.renew(number, entry, earlier.row, age, tied)
         else:
-            age, word = page.ordinal, "near_duplicate" if best else "new"
+            age, kind = page.ordinal, VerdictKind.NEAR_DUPLICATE if best else VerdictKind.NEW
             cluster = store.add(number, entry, tied)
-        verdict = self._verdicts.of(page, word, cluster, age, merged, best)
+        verdict = self._verdicts.of(page, kind, cluster, age, merged, best)
         if store.is_late(page.time):
             store.leave_at_once(number)
         else:

@@ -9,7 +9,7 @@ from simstream.judge.best_match import BestMatch
 from simstream.judge.clusters import Cluster
 from simstream.judge.live_pages import LivePages
 from simstream.judge.policy import Policy
-from simstream.model import Verdict
+from simstream.model import Verdict, VerdictKind
 from simstream.wire.verdict import similarity
 
 
@@ -25,17 +25,17 @@ class VerdictMaker:
     def of(
         self,
         page: Arrival,
-        word: str,
+        kind: VerdictKind,
         cluster: Cluster = 0,
         age: int = 0,
         merged: Sequence[int] = (),
         match: BestMatch | None = None,
     ) -> Verdict:
-        """The verdict `word`; `cluster` is the page's own now, 0 for none, which it joined at the ordinal `age`.
+        """The verdict `kind`; `cluster` is the page's own now, 0 for none, which it joined at the ordinal `age`.
 
         `merged` are the ids of the clusters that this one took in.
 
-        `match` is named where the word is near_duplicate, and gives distance and similarity where there is one.
+        `match` is named where the kind is NEAR_DUPLICATE, and gives distance and similarity where there is one.
         """
         store = self._store
         cluster_id = canonical = named = None
@@ -43,12 +43,12 @@ class VerdictMaker:
             cluster_id, canonical = str(age), page.id
         elif cluster:
             cluster_id, canonical = str(store.clusters.id(cluster)), store.id_of(store.clusters.oldest(cluster))
-        if match and word == "near_duplicate":
+        if match and kind == VerdictKind.NEAR_DUPLICATE:
             named = store.id_of(match.row)
         return Verdict(
             id=page.id,
             url=page.url,
-            verdict=word,
+            verdict=kind,
             reason=page.reason or None,
             near_duplicate_of=named,
             distance=match.distance if match else None,

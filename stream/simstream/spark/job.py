@@ -12,13 +12,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  # its name everywhere
 
 from simstream.judge.policy import Policy
-from simstream.model import PageKind
+from simstream.model import VERSION_KINDS, PageKind
 from simstream.sources.input_files import files_of
 from simstream.spark import fingerprints, pairs
 from simstream.spark.fingerprints import FILE_BITS, FingerprintTask
 from simstream.spark.forest import TIES, forest
 from simstream.spark.pairs import Entry, FingerprintBlocks, Match
-from simstream.spark.versions import COUNTED, ENTRIES, newest
+from simstream.spark.versions import ENTRIES, newest
 
 PAGES: Final = "pages"
 MATCHES: Final = "matches"
@@ -95,7 +95,7 @@ class SparkComparison:
 
     def _last(self, pages: DataFrame) -> DataFrame:
         """The pages that are compared, each once, by the number under which it came to what it is."""
-        known = pages.filter(pages.kind.isin([int(kind) for kind in COUNTED]))
+        known = pages.filter(pages.kind.isin([int(kind) for kind in VERSION_KINDS]))
         whose = ["identity"] if self.printing.versions else ["identity", F.shiftright("number", FILE_BITS)]
         versions = F.sort_array(F.collect_list(F.struct("number", "kind", *_ENTRY))).alias("versions")
         rows = known.groupBy(*whose).agg(versions).select("versions").rdd

@@ -9,8 +9,6 @@ from simstream.judge.policy import Policy
 from simstream.model import PageKind
 from simstream.spark.pairs import Entry
 
-COUNTED: Final = (PageKind.READABLE, PageKind.TOO_SHORT, PageKind.WITHDRAWN)
-"""A page that could not be read, or not be fetched, leaves its earlier version as it was."""
 ENTRIES: Final = "number long, fingerprint long, sketch binary, short boolean"
 Version = tuple[int, int, int, bytes, bool]
 """Number, kind, fingerprint, sketch, and whether it is short."""
@@ -18,7 +16,7 @@ _BITS: Final = (1 << 64) - 1
 
 
 def newest(versions: Sequence[Version], policy: Policy) -> Iterator[Entry]:
-    """The last version, nothing where that is none to compare; `versions` are of the kinds COUNTED, by number.
+    """The last version, nothing where that is none to compare; `versions` are of VERSION_KINDS, by number.
 
     It has the number of the first of those before it that differ by no more than an unchanged page does.
     """

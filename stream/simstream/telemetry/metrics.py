@@ -14,14 +14,13 @@ from prometheus_client import Counter, ProcessCollector, generate_latest
 from simstream.index.packed import SCANNED
 from simstream.index.plan import MAX_TABLES
 from simstream.judge.acceptor import IgnoreReason
-from simstream.model import REASONS
+from simstream.model import REASONS, VerdictKind
 from simstream.telemetry import memory
 from simstream.telemetry.registry import LabellingRegistry, MetricDescription, MetricLabel, Registry
 
 PREFIX_LABEL = "prefix"
 """The label on every series of a service."""
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-VERDICTS = ("new", "near_duplicate", "unchanged", "too_short", "unreadable", "withdrawn")
 NO_DEAD_LETTER = ("few_words", "http_status")
 """Reasons of pages that are too short, which are no dead letters."""
 SIZES = {1: "1", 2: "2", 4: "3-4", 9: "5-9", 99: "10-99", 999: "100-999"}
@@ -31,7 +30,7 @@ ROLE = MetricLabel("role", ("fingerprint", "judge", "query"))
 ELECTED = MetricLabel("role", ("judge",))
 TOPIC = MetricLabel("topic", ("fingerprints", "verdicts", "positions"))
 PARTITION = MetricLabel("partition", bound="one a partition of `pages`")
-VERDICT = MetricLabel("verdict", VERDICTS)
+VERDICT = MetricLabel("verdict", tuple(kind.value for kind in VerdictKind))
 DEAD_REASON = MetricLabel("reason", tuple(reason for reason in REASONS[1:] if reason not in NO_DEAD_LETTER))
 IGNORED_REASON = MetricLabel("reason", tuple(reason.value for reason in IgnoreReason))
 RESULT = MetricLabel("result", ("committed", "found", "aborted", "fenced"))

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from simstream.index.packed import SCANNED
 from simstream.judge.state import JudgeState
-from simstream.model import Verdict
+from simstream.model import Verdict, VerdictKind
 from simstream.telemetry.metrics import INDEX_PART, Metrics, cluster_sizes
 
 EVERY_S = 1.0
@@ -42,7 +42,7 @@ class JudgeMetrics:
 
     def judged(self, verdicts: Sequence[Verdict]) -> None:
         """Count how near the near duplicates are. About 0.1 us a verdict."""
-        near = [verdict for verdict in verdicts if verdict.verdict == "near_duplicate"]
+        near = [verdict for verdict in verdicts if verdict.verdict == VerdictKind.NEAR_DUPLICATE]
         metrics = self._metrics
         metrics.distance.observe_all(Counter(verdict.distance or 0 for verdict in near))
         metrics.similarity.observe_all(Counter(each.similarity for each in near if each.similarity is not None))

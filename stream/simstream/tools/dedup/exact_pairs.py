@@ -21,10 +21,9 @@ from numpy.typing import NDArray
 from simstream.closing import Closing
 from simstream.errors import SimstreamError
 from simstream.evaluate.truth import jaccard, shingle_sets
-from simstream.model import Page, PageKind, Verdict
+from simstream.model import COMPARED_VERDICTS, Page, PageKind, Verdict
 from simstream.wire.identity import identity_of
 
-_READABLE: Final = ("new", "near_duplicate", "unchanged")
 PAIRS: Final = 1024
 TEXT_BYTES: Final = 8 << 20
 """The number of pairs that are compared together; fewer if their texts are long."""
@@ -90,7 +89,7 @@ class ExactPairs(Closing):
             self._named += identity_of(verdict.near_duplicate_of.encode())
             self._own.append(verdict.ordinal)
             self._lines.add(line)
-        if verdict.verdict in _READABLE:
+        if verdict.verdict in COMPARED_VERDICTS:
             self._identities += identity_of(verdict.id.encode())
             self._ordinals.append(verdict.ordinal)
 

@@ -14,14 +14,13 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from simstream.model import Verdict
+from simstream.model import COMPARED_VERDICTS, Verdict, VerdictKind
 from simstream.tools.find.clusters import UnionFind
 from simstream.tools.find.pairs import FingerprintPairs
 from simstream.wire.identity import identity_of
 
 GONE = -1
 """Stands for a cluster: the page is in none."""
-_READABLE = ("new", "near_duplicate", "unchanged")
 
 
 class DuplicateGroup(msgspec.Struct):
@@ -58,7 +57,7 @@ class DuplicateGroups:
     def take(self, verdict: Verdict, gone: bool) -> None:
         """Add the next verdict. `gone`: the page's record says that the page no longer exists."""
         self._following = verdict.ordinal + 1
-        readable = verdict.verdict in _READABLE
+        readable = verdict.verdict in COMPARED_VERDICTS
         if not readable and not gone:
             return
         page_id = verdict.id.encode()
@@ -66,7 +65,7 @@ class DuplicateGroups:
         self._ids += page_id
         self._id_ends.append(len(self._ids))
         self._ordinal.append(verdict.ordinal)
-        self._fresh.append(verdict.verdict != "unchanged")
+        self._fresh.append(verdict.verdict != VerdictKind.UNCHANGED)
         self._cluster.append(int(verdict.cluster_id) if verdict.cluster_id is not None else GONE)
         for merged in verdict.merged_clusters:
             self._into.append(self._cluster[-1])

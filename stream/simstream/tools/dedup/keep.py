@@ -15,11 +15,9 @@ from numpy.typing import NDArray
 from simstream.index.keys import KeyColumns
 from simstream.judge.policy import Policy
 from simstream.judge.state import make_index
-from simstream.model import U64, FingerprintColumns, PageKind, Verdict
+from simstream.model import U64, VERSION_KINDS, FingerprintColumns, PageKind, Verdict, VerdictKind
 
 _BATCH: Final = 512
-_COUNTED: Final = (PageKind.READABLE, PageKind.TOO_SHORT, PageKind.WITHDRAWN)
-"""Kinds that replace or remove a page's earlier version. A page that could not be read or fetched does neither."""
 
 
 class KeepSelection(NamedTuple):
@@ -65,7 +63,7 @@ class KeepSelector:
 
     def take(self, verdict: Verdict) -> None:
         """Add the next verdict."""
-        self._unchanged.append(verdict.verdict == "unchanged")
+        self._unchanged.append(verdict.verdict == VerdictKind.UNCHANGED)
 
     def choose(self, first: int, heard: Callable[[int], None] = lambda pages: None) -> KeepSelection:
         """Return which pages are kept from ordinal `first` on; all earlier pages are the corpus to compare with.
@@ -95,7 +93,7 @@ class KeepSelector:
 
 
 def _last_versions(events: _RunPages, unchanged: NDArray[np.bool_]) -> _LastVersions:
-    told = np.flatnonzero(np.isin(events.kind, _COUNTED))
+    told = np.flatnonzero(np.isin(events.kind, VERSION_KINDS))
     identity = events.identity[told]
     order = np.lexsort((told, identity[:, 1], identity[:, 0]))
     event, identity = told[order], identity[order]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from simstream.model import Verdict
+from simstream.model import Verdict, VerdictKind
 from simstream.sources.input_files import place
 
 _MAX_SHOWN = 8
@@ -19,7 +19,7 @@ class UnreadPages:
     def take(self, verdict: Verdict) -> None:
         """Count the next verdict."""
         self._pages += 1
-        if verdict.verdict == "unreadable":
+        if verdict.verdict == VerdictKind.UNREADABLE:
             reason = verdict.reason or ""
             self._counts[reason] = self._counts.get(reason, 0) + 1
             if reason not in self._first:

@@ -10,7 +10,7 @@ import msgspec
 
 from simstream.judge.candidates import RejectionRule
 from simstream.judge.policy import Policy
-from simstream.model import PageKind
+from simstream.model import PageKind, VerdictKind
 from simstream.text.fingerprinter import Fingerprinter
 from simstream.text.recipe import Recipe
 from simstream.tools.explain import difference as diffs
@@ -71,7 +71,7 @@ def counterpart(case: VerdictCase) -> Counterpart | None:
         return Counterpart(case.beside.id, case.beside.ordinal)
     earlier = case.before.earlier
     own = Counterpart(case.verdict.id, earlier.ordinal) if earlier and case.kind == PageKind.READABLE else None
-    if case.verdict.verdict == "unchanged":
+    if case.verdict.verdict == VerdictKind.UNCHANGED:
         return own
     others = [one for one in case.candidates if one.rejected_by != RejectionRule.OWN]
     return Counterpart(others[0].id, others[0].ordinal) if others else own

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from simstream.judge.candidates import WIDE, RejectionRule
-from simstream.model import PageKind
+from simstream.model import VERSION_KINDS, PageKind, VerdictKind
 from simstream.tools.explain.explanation import AppliedRules, CandidateView, EarlierPage
 from simstream.tools.explain.rejudge import VerdictCase
 
@@ -35,8 +35,12 @@ def sentences(case: VerdictCase, rules: AppliedRules, beside: str | None = None)
 
 
 def _decided(case: VerdictCase, rules: AppliedRules) -> str:
-    verdict = case.verdict.verdict
-    what = {"new": _new, "near_duplicate": _near_duplicate, "unchanged": _unchanged}[verdict](case, rules)
+    by_kind = {
+        VerdictKind.NEW: _new,
+        VerdictKind.NEAR_DUPLICATE: _near_duplicate,
+        VerdictKind.UNCHANGED: _unchanged,
+    }
+    what = by_kind[case.verdict.verdict](case, rules)
     late = " It is older than the window, so it was judged but not kept." if case.before.late else ""
     return f"{what} {_ties(case, rules)}{late}"
 
@@ -120,7 +124,7 @@ def _not_compared(case: VerdictCase, rules: AppliedRules) -> str:
             f"It is too short: it has {_number(case.words, 'distinct word')}, and pages are compared from "
             f"{rules.min_words} on."
         )
-    word = "too short" if case.kind in (PageKind.TOO_SHORT, PageKind.FAILED) else "unreadable"
+    word = "unreadable" if case.verdict.verdict == VerdictKind.UNREADABLE else "too short"
     return f"It is {word} and was not compared: {MEANINGS.get(reason or '', reason)}."
 
 
@@ -139,7 +143,7 @@ def _left_behind(case: VerdictCase) -> str:
     if earlier is None:
         return "No earlier version of it was live."
     which = f"Its earlier version (ordinal {earlier.ordinal}, cluster {earlier.cluster_id})"
-    if case.kind in (PageKind.FAILED, PageKind.UNREADABLE):
+    if case.kind not in VERSION_KINDS:
         return f"{which} stays live: a failed fetch is no edit."
     return f"{which} leaves."
 
@@ -147,15 +151,15 @@ def _left_behind(case: VerdictCase) -> str:
 def _ties(case: VerdictCase, rules: AppliedRules) -> str:
     """Return what happened to clusters."""
     verdict, earlier = case.verdict, case.before.earlier
-    gone = f" {_replaced(earlier, rules)}" if earlier and verdict.verdict != "unchanged" else ""
-    if verdict.verdict == "new":
+    gone = f" {_replaced(earlier, rules)}" if earlier and verdict.verdict != VerdictKind.UNCHANGED else ""
+    if verdict.verdict == VerdictKind.NEW:
         return f"It founds cluster {verdict.cluster_id}.{gone}"
     merged = verdict.merged_clusters
     tie = ""
     if merged:
         which = f"cluster {merged[0]}" if len(merged) == 1 else f"clusters {', '.join(merged)}"
         tie = f", and ties {which} into it"
-    word = "stays in" if verdict.verdict == "unchanged" else "joins"
+    word = "stays in" if verdict.verdict == VerdictKind.UNCHANGED else "joins"
     return f"It {word} cluster {verdict.cluster_id}{tie}; the oldest page there is {verdict.canonical}.{gone}"
 
 
