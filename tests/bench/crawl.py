@@ -22,7 +22,7 @@ from tests.bench.crawl_site import Served, Size
 from tests.bench.crawl_text import article
 from tests.bench.service import Space, serving, space
 
-PATIENCE = 600.0
+PATIENCE_S = 600.0
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ def crawl(served: Served, *settings: str) -> Crawled:
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "stats.json"
         command = [sys.executable, "-m", "tests.bench.crawl_spider", served.start, str(out), *settings]
-        subprocess.run(command, check=True, timeout=PATIENCE)
+        subprocess.run(command, check=True, timeout=PATIENCE_S)
         stats = json.loads(out.read_text())
     site = served.site
     return Crawled(
@@ -94,7 +94,7 @@ def run(size: Size, budget: int) -> None:
 
 def _warm(where: Space) -> None:
     """Judge pages that the site has not: what serves and judges has compiled its code then."""
-    with Client(f"kafka://{where.servers}", where.prefix, timeout=PATIENCE) as client:
+    with Client(f"kafka://{where.servers}", where.prefix, timeout=PATIENCE_S) as client:
         texts = ["".join(f"<p>{text}</p>" for text in article(10_000 + number)[1]) for number in range(50)]
         for future in [client.submit({"id": f"warm {i}", "html": text}) for i, text in enumerate(texts)]:
             future.result()

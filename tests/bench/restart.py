@@ -26,7 +26,7 @@ RARELY = {
     "SIMSTREAM_SNAPSHOT_PAGES": "1000000000",
     "SIMSTREAM_STOP_TIMEOUT": "10m",
 }
-PATIENCE = 3600.0
+PATIENCE_S = 3600.0
 
 
 def write(log: Log, made: Made, pages: int, recipe: str) -> int:
@@ -53,13 +53,13 @@ def write(log: Log, made: Made, pages: int, recipe: str) -> int:
 
 def judged(service: Service, to: int) -> None:
     """Wait until so many frames are judged and published."""
-    service.until(lambda: service.metric("simstream_log_position") == to, f"frame {to} is judged", PATIENCE)
-    service.until(lambda: "ready" in service.get("/health/ready")[1], "it is ready", PATIENCE)
+    service.until(lambda: service.metric("simstream_log_position") == to, f"frame {to} is judged", PATIENCE_S)
+    service.until(lambda: "ready" in service.get("/health/ready")[1], "it is ready", PATIENCE_S)
 
 
 def until_ready(service: Service, began: float) -> str:
     """The seconds since `began`, once it is ready, and what it says that it took up."""
-    service.until(lambda: service.get("/health/ready")[0] == 200, "it is ready", PATIENCE)
+    service.until(lambda: service.get("/health/ready")[0] == 200, "it is ready", PATIENCE_S)
     took = time.perf_counter() - began
     lines = [
         line.split(": ", 1)[1] for line in service.output.splitlines() if "loaded in" in line or "replaying" in line
@@ -94,7 +94,7 @@ def run(pages: int, tail: int, folder: Path) -> None:
         with program.serve(*arguments, **RARELY) as service:
             print(f"ready after a clean stop: {until_ready(service, began)}")
             judged(service, write(log, made, tail, recipe))
-            service.until(lambda: log_has(log, made.count), "all is published", PATIENCE)
+            service.until(lambda: log_has(log, made.count), "all is published", PATIENCE_S)
             service.kill()
         began = time.perf_counter()
         with program.serve(*arguments, **RARELY) as service:

@@ -24,7 +24,7 @@ from simstream.log.base import LogOptions
 from simstream.model import Verdict
 from simstream.wire import verdict as wire
 
-PATIENCE = 300.0
+PATIENCE_S = 300.0
 
 
 class Read(msgspec.Struct):
@@ -83,7 +83,9 @@ class Space:
         consumer, found = self.consumer("verdicts"), []
         while True:
             left = count - len(found)  # for more than there are it would wait
-            messages = consumer.consume(min(1000, left), PATIENCE / 10) if left > 0 else consumer.consume(1000, 1.0)
+            messages = (
+                consumer.consume(min(1000, left), PATIENCE_S / 10) if left > 0 else consumer.consume(1000, 1.0)
+            )
             if not messages:
                 break
             found += [wire.decode(message.value()) for message in messages]
@@ -127,18 +129,18 @@ class Serving:
 
     def wait(self, metric: str, least: float) -> float:
         """The moment (`perf_counter`) at which a metric reached a value. Raises where the service ended first."""
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + PATIENCE_S
         while self.count(metric) < least:
             if self._process.poll() is not None:
                 raise RuntimeError(f"serve ended with {self._process.returncode}")
             if time.monotonic() > end:
-                raise TimeoutError(f"{metric} is still below {least:g} after {PATIENCE:g} s")
+                raise TimeoutError(f"{metric} is still below {least:g} after {PATIENCE_S:g} s")
             time.sleep(0.05)
         return time.perf_counter()
 
     def wait_ready(self) -> None:
         """Until every role says that it is ready. Raises TimeoutError."""
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + PATIENCE_S
         while self._get("/health/ready") != "ready\n":
             if time.monotonic() > end:
                 raise TimeoutError("serve is not ready")

@@ -25,9 +25,9 @@ from tests.contract.helpers import cluster_of
 from tests.e2e.harness import Program, Service, Watcher, read_topic, watching
 from tests.kafka_fixtures import Place
 
-PATIENCE = 90.0
+PATIENCE_S = 90.0
 """Seconds that anything is waited for, whatever has been done to the service."""
-STOP_S = PATIENCE - 10.0
+STOP_S = PATIENCE_S - 10.0
 """Seconds that a process may take to end: a group that never rests lets members go late."""
 QUICK_GROUPS = {"session.timeout.ms": 1_500, "heartbeat.interval.ms": 400}
 """So that a killed member is missed at once; the broker for tests admits it."""
@@ -66,7 +66,7 @@ class Arena:
 
     def open(self, partitions: int, transactions: bool = True) -> None:
         """Make the topics, and begin to watch the verdicts."""
-        self.log: Log = self._stack.enter_context(self.place.open(patience=PATIENCE))
+        self.log: Log = self._stack.enter_context(self.place.open(patience=PATIENCE_S))
         self.log.create_topics(partitions)
         self.feed = self._stack.enter_context(Feed(self.place, self.rng, transactions))
         self.watcher: Watcher = self._stack.enter_context(watching(self.log))
@@ -86,7 +86,7 @@ class Arena:
         ]
         resource = ConfigResource(ResourceType.TOPIC, f"{self.place.prefix}.{topic}", incremental_configs=entries)
         for future in self.admin().incremental_alter_configs([resource]).values():
-            future.result(PATIENCE)
+            future.result(PATIENCE_S)
 
     def client(self, **settings: Any) -> None:
         """Settings that all of the service's Kafka clients get from now on; dots are written as `__`."""
@@ -112,7 +112,7 @@ class Arena:
         """Ask a process to end, which it must do well."""
         self.running.remove(service)
         assert service.port  # it listens to signals by then
-        assert service.end(timeout=PATIENCE) == 0, service.output[-3000:]
+        assert service.end(timeout=PATIENCE_S) == 0, service.output[-3000:]
         assert "Traceback" not in service.output, service.output[-3000:]
 
     def failed(self, service: Service) -> str:
@@ -122,7 +122,7 @@ class Arena:
         assert "Traceback" not in service.output, service.output[-3000:]
         return next(line for line in reversed(service.output.splitlines()) if line.startswith("simstream: "))
 
-    def until(self, condition: Callable[[], bool], what: str, timeout: float = PATIENCE) -> None:
+    def until(self, condition: Callable[[], bool], what: str, timeout: float = PATIENCE_S) -> None:
         """Wait for it; fails where a process that should run has ended."""
         end = time.monotonic() + timeout
         while not condition():
@@ -155,7 +155,7 @@ class Arena:
     def judged(self) -> list[Record]:
         """Wait until every committed page has its verdict; the pages."""
         source = self.source()
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + PATIENCE_S
         self.until(lambda: self.watcher.look() >= len(source), f"{len(source)} verdicts are there")
         assert time.monotonic() < end
         return source
@@ -166,7 +166,7 @@ class Arena:
         self._removed += [record for record in there if self.cut_at <= record.offset < frame]
         where = TopicPartition(f"{self.place.prefix}.{FINGERPRINTS}", 0, frame)
         for future in self.admin().delete_records([where]).values():
-            future.result(PATIENCE)
+            future.result(PATIENCE_S)
         self.cut_at = frame
 
     def uncommitted(self, topic: str) -> int:
@@ -183,7 +183,7 @@ class Arena:
         )
         consumer.assign([TopicPartition(name, partition, 0) for partition in range(partitions)])
         ended: set[int] = set()
-        count, end = 0, time.monotonic() + PATIENCE
+        count, end = 0, time.monotonic() + PATIENCE_S
         while len(ended) < partitions:
             assert time.monotonic() < end
             for message in consumer.consume(1_000, 0.2):

@@ -40,7 +40,7 @@ def set_limit(place: Place, topic: str, limit: int) -> None:
 def test_a_broker_that_stays_silent_is_said_once_while_it_is_waited_for(
     use: Callable[[Log], object], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kafka_cluster, "SILENT_AFTER", 0.2)
+    monkeypatch.setattr(kafka_cluster, "MAX_SILENCE_S", 0.2)
     log = open_log(NOWHERE, LogOptions(patience=0.5))
     for _ in range(2):
         with pytest.raises(BrokerUnreachable):

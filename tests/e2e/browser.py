@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from selenium import webdriver
 
-from tests.e2e.harness import PATIENCE
+from tests.e2e.harness import PATIENCE_S
 
 CHROMIUM, DRIVER = "chromium", "chromedriver"
 QUIET = (
@@ -44,7 +44,7 @@ def chromium(folder: Path) -> Iterator[Browser]:
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(str(paths[1])))
     try:
-        driver.set_script_timeout(PATIENCE)
+        driver.set_script_timeout(PATIENCE_S)
         yield Browser(driver)
     finally:
         driver.quit()
@@ -89,7 +89,7 @@ class Browser:
 
         says = "document.body.innerText"
         try:
-            WebDriverWait(self.driver, PATIENCE, poll_frequency=0.1).until(said)
+            WebDriverWait(self.driver, PATIENCE_S, poll_frequency=0.1).until(said)
         except Exception as error:
             raise AssertionError(f"it never came that {what}:\n{self.run(f'return {says}')[:3000]}") from error
 

@@ -33,7 +33,7 @@ ROOT = Path(__file__).parents[2]
 PYTHONPATH = os.pathsep.join((str(ROOT / "stream"), str(ROOT)))
 """This checkout's own sources come first, also if another checkout is installed."""
 Done = subprocess.CompletedProcess[bytes]
-PATIENCE = 120.0
+PATIENCE_S = 120.0
 """Seconds that anything is waited for; far more than it should need, as the machine may be busy."""
 COMMAND_S = 120.0
 
@@ -179,7 +179,7 @@ class Service:
         found = re.search(rf"^{re.escape(name)} (\S+)$", text, re.MULTILINE)
         return float(found[1]) if found else 0.0
 
-    def until(self, condition: Callable[[], bool], what: str, timeout: float = PATIENCE) -> None:
+    def until(self, condition: Callable[[], bool], what: str, timeout: float = PATIENCE_S) -> None:
         """Wait; fail with the service's output where it ends before, or time is over."""
         end = time.monotonic() + timeout
         while not condition():
@@ -196,12 +196,12 @@ class Service:
         self.process.kill()
         self.process.wait()
 
-    def end(self, how: signal.Signals = signal.SIGTERM, timeout: float = PATIENCE) -> int:
+    def end(self, how: signal.Signals = signal.SIGTERM, timeout: float = PATIENCE_S) -> int:
         """Ask it to end, and wait; the exit code."""
         self.process.send_signal(how)
         return self.process.wait(timeout)
 
-    def wait(self, timeout: float = PATIENCE) -> int:
+    def wait(self, timeout: float = PATIENCE_S) -> int:
         """Wait until it ends by itself; the exit code."""
         return self.process.wait(timeout)
 

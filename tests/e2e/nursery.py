@@ -28,7 +28,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-BIGGEST = 1 << 20
+MAX_FILE_BYTES = 1 << 20
 """Bytes of a request."""
 LEFT_OUT = (
     "simstream.feeds",
@@ -192,7 +192,7 @@ def _fork_on_request(control: socket.socket) -> None:
     """Serve requests until the other side is gone; returns in each command's process."""
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     while True:
-        message, descriptors, _, _ = socket.recv_fds(control, BIGGEST, 4)
+        message, descriptors, _, _ = socket.recv_fds(control, MAX_FILE_BYTES, 4)
         if not message:
             os._exit(0)
         if os.fork() == 0:

@@ -14,7 +14,7 @@ import pytest
 from simstream import fingerprint
 from simstream.client import AsyncClient, Client, RawPage
 from simstream.errors import ClientClosed, ClientFull, RecordTooLarge, VerdictLate
-from tests.e2e.harness import PATIENCE, Program
+from tests.e2e.harness import PATIENCE_S, Program
 from tests.e2e.test_readme import example
 from tests.kafka_fixtures import Place
 
@@ -53,7 +53,7 @@ def name() -> str:
 
 
 def client(place: Place, **more: float) -> Client:
-    return Client(place.address, place.prefix, timeout=PATIENCE, **more)  # type: ignore[arg-type]
+    return Client(place.address, place.prefix, timeout=PATIENCE_S, **more)  # type: ignore[arg-type]
 
 
 def test_each_kind_of_page_gets_its_verdict(served: Place) -> None:
@@ -110,7 +110,7 @@ def test_a_callback_hears_the_verdict_and_may_submit(served: Place) -> None:
 
         own = name()
         pages.submit({"id": own, "text": STORY}).add_done_callback(again)
-        assert done.wait(PATIENCE)
+        assert done.wait(PATIENCE_S)
     assert heard[1:] == ["unchanged", "unchanged"]
 
 
@@ -129,15 +129,15 @@ def test_the_readmes_example_prints_a_verdict_for_each_page(
 
 def test_as_many_pages_as_there_are_pass_through_little_room(served: Place) -> None:
     with client(served, in_flight=3) as pages:
-        futures = [pages.submit({"id": f"{name()}", "text": f"{STORY} {i}"}, wait=PATIENCE) for i in range(50)]
+        futures = [pages.submit({"id": f"{name()}", "text": f"{STORY} {i}"}, wait=PATIENCE_S) for i in range(50)]
         assert len({future.result().source for future in futures}) == 50
 
 
 def test_asyncio_submits_and_awaits(served: Place) -> None:
     async def run() -> list[str | None]:
         address, prefix = served.address, served.prefix
-        async with AsyncClient(address, prefix, in_flight=2, timeout=PATIENCE) as pages:
-            judged = [pages.judge({"id": name(), "text": text}, wait=PATIENCE) for text in [STORY, OTHER] * 10]
+        async with AsyncClient(address, prefix, in_flight=2, timeout=PATIENCE_S) as pages:
+            judged = [pages.judge({"id": name(), "text": text}, wait=PATIENCE_S) for text in [STORY, OTHER] * 10]
             return [verdict.fingerprint for verdict in await asyncio.gather(*judged)]
 
     assert asyncio.run(run()) == [f"{value:016x}" for value in fingerprint([STORY, OTHER]).tolist()] * 10
@@ -159,7 +159,7 @@ def test_without_a_service_room_and_time_are_bounded_and_closing_ends_all(place:
         late = [pages.submit({"id": "a", "text": STORY}, timeout=0.5), pages.submit({"id": "b", "text": STORY})]
         with pytest.raises(ClientFull):
             pages.submit({"id": "c", "text": STORY}, wait=0)
-        third = pages.submit({"id": "c", "text": STORY}, wait=PATIENCE)  # there is room once the first is over
+        third = pages.submit({"id": "c", "text": STORY}, wait=PATIENCE_S)  # there is room once the first is over
         with pytest.raises(VerdictLate):
             late[0].result()
         assert not late[1].done()

@@ -20,7 +20,7 @@ from simstream.log.base import Outgoing
 from simstream.sources.demo import demo_records
 from simstream.wire.page import PageLimits, decode
 from tests.e2e import pages
-from tests.e2e.harness import PATIENCE, Program, all_verdicts, bare, command_line, environment, watching
+from tests.e2e.harness import PATIENCE_S, Program, all_verdicts, bare, command_line, environment, watching
 
 TEXT = "the quiet harbour lantern maker sold twelve brass lamps before the winter storm closed the old market road"
 
@@ -73,7 +73,7 @@ def test_only_verdicts_from_now_on_are_shown(on_folder: Program, cache: Path, tm
             env=environment(cache),
         )
         try:
-            end = time.monotonic() + PATIENCE
+            end = time.monotonic() + PATIENCE_S
             while not out.stat().st_size and time.monotonic() < end:
                 publisher.publish([new], b"0")
                 time.sleep(0.1)

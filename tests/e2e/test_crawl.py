@@ -27,7 +27,7 @@ from simstream.crawlers.router import LinkRouter
 from tests.bench.crawl import Crawled, crawl, saved, told
 from tests.bench.crawl_site import Served, Size
 from tests.bench.crawl_text import article
-from tests.e2e.harness import PATIENCE, Program
+from tests.e2e.harness import PATIENCE_S, Program
 from tests.kafka_fixtures import Place
 
 pytestmark = pytest.mark.kafka
@@ -111,7 +111,7 @@ def links(*meta: dict[str, Any]) -> Links:
 
 def test_a_request_may_be_kept_or_its_page_not_sent_and_chains_are_counted(place: Place) -> None:
     text = " ".join(article(7_077)[1])  # no site of this file has so many articles
-    options = CrawlOptions(place.address, place.prefix, links="drop", duplicate_depth=1, wait=PATIENCE)
+    options = CrawlOptions(place.address, place.prefix, links="drop", duplicate_depth=1, wait=PATIENCE_S)
 
     async def run() -> list[tuple[str | None, Links]]:
         crawler = Crawler(Spider)
@@ -176,7 +176,7 @@ def test_without_a_service_every_page_is_kept_and_the_crawl_ends(
 def test_without_its_topics_every_page_is_kept_until_they_are_there(
     broker: Broker, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(channel_module, "AGAIN", 0.0)
+    monkeypatch.setattr(channel_module, "RETRY_S", 0.0)
     stats = MemoryStatsCollector(Crawler(Spider))
     place = Place(broker.address, f"s{secrets.token_hex(4)}")
 
@@ -186,7 +186,7 @@ def test_without_its_topics_every_page_is_kept_until_they_are_there(
         assert await channel.judge({"id": "a", "text": "…"}) is None
         with place.open() as log:
             await asyncio.to_thread(log.create_topics, 1)
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(PATIENCE_S):
             while not stats.get_value("simstream/pages"):
                 await channel.judge({"id": "a", "text": "…"})
                 await asyncio.sleep(0.05)

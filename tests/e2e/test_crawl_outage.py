@@ -17,7 +17,7 @@ from simstream.client.traffic import MAX_CLOSE_S
 from simstream.log.base import PAGES, VERDICTS
 from tests.bench.crawl import crawl
 from tests.bench.crawl_site import Served, Size
-from tests.e2e.harness import PATIENCE, Program, read_topic
+from tests.e2e.harness import PATIENCE_S, Program, read_topic
 from tests.e2e.test_crawl import through, topics
 from tests.kafka_fixtures import Place
 
@@ -53,7 +53,7 @@ def once_fetched(site: Served, steps: dict[int, Callable[[], None]]) -> Iterator
 
 def until_judged(place: Place) -> None:
     """Wait until every page in the log has its verdict."""
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + PATIENCE_S
     with place.open() as log:
         while len(read_topic(log, VERDICTS)) < len(read_topic(log, PAGES)):
             assert time.monotonic() < end, "not every page was judged"

@@ -14,7 +14,7 @@ from tests.e2e.test_crawl import through, topics
 
 pytestmark = pytest.mark.kafka
 SIZE = Size(articles=16, archived=32, mirrors=1, sessions=1, months=10, days=1, tags=4, per_archive=4)
-MOST_RUNS = 40
+MAX_RUNS = 40
 
 
 @pytest.mark.long
@@ -25,7 +25,7 @@ def test_a_crawl_that_is_stopped_again_and_again_finds_every_article(
     settings = through(place, f"JOBDIR={tmp_path / 'job'}", "CLOSESPIDER_PAGECOUNT=25")
     with Served(SIZE) as site, Program(tmp_path, cache, place).serve() as service:
         service.ready()
-        for _ in range(MOST_RUNS):
+        for _ in range(MAX_RUNS):
             run = crawl(site, *settings)
             found |= site.site.articles_found()
             kept += run.count("simstream/links/kept")

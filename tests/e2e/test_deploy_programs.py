@@ -18,7 +18,7 @@ import pytest
 
 from deploy.kafka.broker import free_port
 from simstream.sources.demo import demo_records
-from tests.e2e.harness import PATIENCE, ROOT
+from tests.e2e.harness import PATIENCE_S, ROOT
 from tests.kafka_fixtures import need_broker
 
 
@@ -45,7 +45,7 @@ def test_the_feed_to_look_at_shows_replayed_pages_and_ends_when_it_is_asked_to(c
     with (tmp_path / "said").open("wb") as said:
         process = subprocess.Popen(command, cwd=ROOT, env=environment(cache), stderr=said)
     try:
-        end, least = time.monotonic() + 2 * PATIENCE, len(list(demo_records())) // 4
+        end, least = time.monotonic() + 2 * PATIENCE_S, len(list(demo_records())) // 4
         while stories(port).get("total", 0) < least:
             assert process.poll() is None, (tmp_path / "said").read_text()
             assert time.monotonic() < end, (tmp_path / "said").read_text()

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from simstream.log.base import PAGES
-from tests.e2e.harness import PATIENCE, Program, command_line, environment
+from tests.e2e.harness import PATIENCE_S, Program, command_line, environment
 
 PAGE_COUNT = 4_000
 
@@ -76,13 +76,13 @@ def stop_and_resume(program: Program, cache: Path, tmp_path: Path, stop: signal.
 
     writer = threading.Thread(target=write)
     writer.start()
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + PATIENCE_S
     while position(place) < 500:
         assert process.poll() is None
         assert time.monotonic() < end
         time.sleep(0.02)
     process.send_signal(stop)
-    code = process.wait(timeout=PATIENCE)
+    code = process.wait(timeout=PATIENCE_S)
     ended.set()
     writer.join()
     assert process.stderr is not None

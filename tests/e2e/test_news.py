@@ -25,7 +25,7 @@ from simstream.feeds.prepare import cluster_of, wait_alone
 from simstream.log.base import PAGES, VERDICTS, Log
 from simstream.settings import Settings
 from tests.e2e.browser import Browser, chromium
-from tests.e2e.harness import PATIENCE, Program, read_topic
+from tests.e2e.harness import PATIENCE_S, Program, read_topic
 from tests.e2e.pages import ENGLISH
 from tests.kafka_fixtures import Place
 
@@ -57,7 +57,7 @@ class Newsroom:
     def until_judged(self) -> None:
         """Wait until every page that was told has its verdict."""
         pages = len(read_topic(self._log, PAGES))
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + PATIENCE_S
         while len(read_topic(self._log, VERDICTS)) < pages:
             assert time.monotonic() < end, "not every page was judged"
 

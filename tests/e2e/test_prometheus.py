@@ -29,7 +29,7 @@ from simstream.log.base import FINGERPRINTS, PAGES, Log
 from simstream.telemetry.metrics import Metrics
 from simstream.wire import frame as frames
 from tests.e2e import pages
-from tests.e2e.harness import PATIENCE, ROOT, Program, Service, read_topic
+from tests.e2e.harness import PATIENCE_S, ROOT, Program, Service, read_topic
 from tests.kafka_fixtures import Place
 from tests.unit.test_deploy import check_command
 
@@ -172,18 +172,18 @@ class Scene:
                 page = json.dumps({"id": f"page {self.sent}", kind: text}).encode()
                 came = int(1000 * (time.time() - age_s))
                 appender.append(page, f"page {self.sent}".encode(), timestamp=came)
-            appender.flush(PATIENCE)
+            appender.flush(PATIENCE_S)
 
     def fires(self, *names: str) -> None:
         """Wait until each of these has fired at least once."""
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + PATIENCE_S
         while not set(names) <= self.fired():
             assert time.monotonic() < end, f"{set(names) - self.fired()} did not fire; firing: {self.fired()}"
             time.sleep(0.2)
 
     def ends(self, *names: str) -> None:
         """Wait until none of these fires any more."""
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + PATIENCE_S
         while found := self.prometheus.firing() & set(names):
             assert time.monotonic() < end, f"{found} did not end with the cause"
             time.sleep(0.2)
@@ -300,7 +300,7 @@ class TestScene:
         with scene.log.appender(PAGES) as appender:
             for _ in range(200):
                 appender.append(b'{"text": ')
-            appender.flush(PATIENCE)
+            appender.flush(PATIENCE_S)
         scene.fires("SimstreamDeadLetters")
         rival = Producer(
             {
@@ -348,7 +348,7 @@ def test_a_prometheus_without_a_target_of_the_service_says_so(tmp_path: Path) ->
     installed()
     rules = re.sub(r"for: \w+", "for: 0s", (RULES / "alerts.yml").read_text(encoding="utf-8"))
     with Prometheus(tmp_path, {"simstream": []}, rules) as prometheus:
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + PATIENCE_S
         while prometheus.firing() != BLIND:
             assert time.monotonic() < end, prometheus.firing()
             time.sleep(0.2)
@@ -356,7 +356,7 @@ def test_a_prometheus_without_a_target_of_the_service_says_so(tmp_path: Path) ->
 
 def throttle(service: Service, until: Callable[[], bool], stopped_s: float = 0.35, running_s: float = 0.05) -> None:
     """Let a process run only a part of the time, as a container whose CPU is used up."""
-    end = time.monotonic() + 3 * PATIENCE
+    end = time.monotonic() + 3 * PATIENCE_S
     while not until():
         assert time.monotonic() < end, service.output
         service.process.send_signal(signal.SIGSTOP)

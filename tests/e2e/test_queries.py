@@ -23,7 +23,7 @@ from simstream.sources.read import read_pages
 from simstream.wire.page import PageLimits, decode
 from tests.e2e import pages
 from tests.e2e.browser import chromium
-from tests.e2e.harness import PATIENCE, Program, Service, all_verdicts
+from tests.e2e.harness import PATIENCE_S, Program, Service, all_verdicts
 from tests.kafka_fixtures import Place
 
 COUNT = 300
@@ -47,7 +47,7 @@ class Scene:
             f"http://127.0.0.1:{self.port}{path}", data, {"Content-Type": "application/json"}
         )
         try:
-            with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
+            with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
                 return int(answer.status), json.loads(answer.read())
         except urllib.error.HTTPError as error:
             return error.code, json.loads(error.read())
@@ -232,13 +232,13 @@ def test_what_clients_may_not_do_is_refused_and_the_page_of_the_api_loads_nothin
 ) -> None:
     assert scene.ask("/match", {"texts": ["x"], "more": 1})[0] == 422
     assert scene.ask("/match", {"texts": ["x"] * 300})[0] == 422
-    large = http.client.HTTPConnection("127.0.0.1", scene.port, timeout=PATIENCE)
+    large = http.client.HTTPConnection("127.0.0.1", scene.port, timeout=PATIENCE_S)
     large.request(
         "POST", "/match", body=iter([b" " * (1 << 20)] * 17), headers={"Content-Type": "application/json"}
     )
     assert large.getresponse().status == 413
     large.close()
-    with urllib.request.urlopen(f"http://127.0.0.1:{scene.port}/docs", timeout=PATIENCE) as answer:
+    with urllib.request.urlopen(f"http://127.0.0.1:{scene.port}/docs", timeout=PATIENCE_S) as answer:
         assert not re.findall(r"(?:src|href)=\"(?!/|data:,)", answer.read().decode())
     paths = scene.good("/openapi.json")["paths"]
     assert {"/match", "/match/fingerprints", "/page", "/cluster/{cluster_id}", "/tokens", "/judge"} <= paths.keys()

@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient
 
 from tests import corpora
 from tests.e2e import pages
-from tests.e2e.harness import PATIENCE, Program, all_verdicts, bare, by_ordinal, naive_verdicts, shares, watching
+from tests.e2e.harness import PATIENCE_S, Program, all_verdicts, bare, by_ordinal, naive_verdicts, shares, watching
 
 PAGES = 2_500
 
@@ -49,7 +49,7 @@ def killed_on_the_way(program: Program, count: int, kills: int, seed: int) -> li
         for _ in range(kills):
             with program.serve(**small) as service:
                 wanted = min(count, seen + rng.randrange(1, count // (2 * kills)))
-                end = time.monotonic() + PATIENCE
+                end = time.monotonic() + PATIENCE_S
                 while watcher.look(0.01) < wanted:
                     assert service.process.poll() is None, service.output
                     assert time.monotonic() < end, service.output

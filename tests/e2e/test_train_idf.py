@@ -17,7 +17,7 @@ import jieba.analyse
 import pytest
 
 from tests.e2e import pages
-from tests.e2e.harness import PATIENCE, Program, command_line, environment
+from tests.e2e.harness import PATIENCE_S, Program, command_line, environment
 
 PAGES = 4_000
 
@@ -94,7 +94,7 @@ def start(program: Program, cache: Path, *arguments: object) -> subprocess.Popen
 
 
 def wait_for_state(path: Path, process: subprocess.Popen[bytes]) -> None:
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + PATIENCE_S
     while not path.exists() or not json.loads(path.read_bytes())["records"]:
         assert process.poll() is None, process.stderr and process.stderr.read().decode()
         assert time.monotonic() < end, "no state was ever saved"

@@ -109,7 +109,7 @@ def run_page(record: Record) -> None:
         found = page.decode(record, limits)
         found.id.encode()
         assert found.reason in REASONS
-        assert min(0, record.timestamp) <= found.time <= max(record.timestamp, page.LATEST_MS)
+        assert min(0, record.timestamp) <= found.time <= max(record.timestamp, page.MAX_TIME_MS)
     if record.value:
         page.own_name(record.value)
 
@@ -401,7 +401,7 @@ def sealed_footers() -> st.SearchStrategy[bytes]:
 def run_sealed(footer: bytes) -> None:
     data, start = sealed_file()
     length = len(footer).to_bytes(8, "little")
-    digest = checksum.of_block(data[: header.SIZE] + footer + length)
+    digest = checksum.of_block(data[: header.SIZE_BYTES] + footer + length)
     path = folder() / "forged"
     path.write_bytes(data[:start] + footer + sealed._TRAILER.pack(len(footer), digest, header.SEALED))
     with contextlib.suppress(StateError):

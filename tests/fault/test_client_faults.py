@@ -17,7 +17,7 @@ from simstream.model import PageSource, Record, Verdict
 from simstream.wire import verdict as wire
 from tests.contract.helpers import add_partitions
 from tests.disks import run_limited
-from tests.e2e.harness import PATIENCE, ROOT
+from tests.e2e.harness import PATIENCE_S, ROOT
 from tests.kafka_fixtures import Place
 
 
@@ -45,7 +45,7 @@ def test_what_is_submitted_while_the_broker_is_away_is_bounded_and_written_when_
         with pytest.raises(ClientFull):  # nobody waits for them any more, but their records are still held
             client.submit({"id": "d", "text": "…"}, wait=0.2)
         own_broker.start()
-        client.submit({"id": "d", "text": "…"}, wait=PATIENCE)
+        client.submit({"id": "d", "text": "…"}, wait=PATIENCE_S)
     with place.open() as log:
         assert log.end_offsets(PAGES) == {0: 4}
 
@@ -54,7 +54,7 @@ def test_what_is_submitted_while_the_broker_is_away_is_bounded_and_written_when_
 def test_verdicts_in_partitions_that_are_added_are_heard(kafka_place: Place) -> None:
     log = kafka_place.open()
     log.create_topics(1)
-    with Client(kafka_place.address, kafka_place.prefix, timeout=PATIENCE) as client, log.reader(PAGES) as reader:
+    with Client(kafka_place.address, kafka_place.prefix, timeout=PATIENCE_S) as client, log.reader(PAGES) as reader:
         add_partitions(kafka_place, VERDICTS, 8)
         futures = [client.submit({"id": str(number), "text": "…"}) for number in range(20)]
         pages: list[Record] = []
@@ -106,7 +106,7 @@ def test_a_topic_made_anew_ends_the_client_by_name(local_place: Place) -> None:
     with local_place.open() as log:
         log.create_topics(1)
         with Client(local_place.address) as client:
-            future = client.submit({"id": "a", "text": "…"}, timeout=PATIENCE)
+            future = client.submit({"id": "a", "text": "…"}, timeout=PATIENCE_S)
             local_place.delete(VERDICTS)
             log.create_topics(1)
             with pytest.raises(TopicRecreated):
@@ -127,7 +127,7 @@ def test_a_program_that_forgets_to_close_ends_and_its_pages_are_written(place: P
     with place.open() as log:
         log.create_topics(1)
     command = [sys.executable, "-c", FORGETS, place.address, place.prefix]
-    done = subprocess.run(command, capture_output=True, cwd=ROOT, timeout=PATIENCE, check=False)
+    done = subprocess.run(command, capture_output=True, cwd=ROOT, timeout=PATIENCE_S, check=False)
     assert (done.returncode, done.stderr) == (0, b"")
     with place.open() as log:
         assert log.end_offsets(PAGES) == {0: 1}

@@ -20,7 +20,7 @@ from simstream.closing import Closing
 from simstream.errors import BrokerUnreachable, LogError, SimstreamError
 from simstream.log.base import FINGERPRINTS, PAGES, VERDICTS, Log
 from simstream.log.kafka.cluster import GRACE_S
-from simstream.log.kafka.election import LEAVE
+from simstream.log.kafka.election import MAX_LEAVE_S
 from tests.chaos.proxy import Fate, Proxy, Request
 from tests.e2e.harness import ROOT
 from tests.kafka_fixtures import Place
@@ -191,5 +191,5 @@ def test_whatever_is_open_on_the_log_closes(line: Line) -> None:
         line.silence()
         appender.append(b"frame")
         for one in opened:
-            with within(LEAVE), contextlib.suppress(BrokerUnreachable):
+            with within(MAX_LEAVE_S), contextlib.suppress(BrokerUnreachable):
                 one.close()

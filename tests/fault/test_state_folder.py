@@ -24,7 +24,7 @@ OLD, NEW = 5, 6
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(blocks, "BLOCK", 256)
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", 256)
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +32,7 @@ def before(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the snapshots 4 and 5."""
     path = tmp_path_factory.mktemp("before") / "state"
     with pytest.MonkeyPatch.context() as patch, StateFolder(path) as folder:
-        patch.setattr(blocks, "BLOCK", 256)
+        patch.setattr(blocks, "BLOCK_BYTES", 256)
         for number in range(1, OLD + 1):
             take(folder, number)
     return path

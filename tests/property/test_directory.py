@@ -65,11 +65,11 @@ class Twins(RuleBasedStateMachine):
 
     @initialize(split=st.sampled_from([64, 700, 1 << 17]))
     def small_partitions(self, split: int) -> None:
-        self.before = module.SPLIT
-        module.SPLIT = split
+        self.before = module.MAX_PARTITION_SLOTS
+        module.MAX_PARTITION_SLOTS = split
 
     def teardown(self) -> None:
-        module.SPLIT = self.before
+        module.MAX_PARTITION_SLOTS = self.before
         self.directory.check()
 
     @rule(first=st.integers(0, 3000), count=st.integers(0, 1500), twin=st.booleans())

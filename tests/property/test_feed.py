@@ -167,7 +167,10 @@ def test_cards_kept_as_pages_come_and_go_are_those_made_from_all_pages_anew(
     world, fold = world_of(steps), Fold({}, FoldLimits(window_ms))
     cards = Cards(fold)
     few = data.draw(st.sampled_from([0, 2, 32]))
-    with patch.multiple(cards_module, A_SLICE=a_slice, FEW=few), patch.object(fold_module, "MAX_AGED", a_slice):
+    with (
+        patch.multiple(cards_module, SLICE_PAGES=a_slice, MAX_JOINED_PAGES=few),
+        patch.object(fold_module, "MAX_AGED", a_slice),
+    ):
         for number, verdict in enumerate(world.verdicts, 1):
             fold.read(*sheet(world, verdict))
             fold.apply(verdict)

@@ -99,16 +99,16 @@ class JudgeMachine(RuleBasedStateMachine):
     """One log, two source partitions with holes in their offsets, two judges."""
 
     policy = Policy(RECIPE, 128, 3, 100, None, "any")
-    few, step = best_match.FEW, best_match.STEP
-    leaving = expiry.FEW
-    crowded = crowds.CROWDED
+    few, step = best_match.MAX_SINGLE_MATCHES, best_match.STEP_PAGES
+    leaving = expiry.MAX_SINGLE_PAGES
+    crowded = crowds.MAX_UNCROWDED_CANDIDATES
 
     def __init__(self) -> None:
         super().__init__()
         self.patch = pytest.MonkeyPatch()
-        self.patch.setattr(best_match, "FEW", self.few)
-        self.patch.setattr(best_match, "STEP", self.step)
-        self.patch.setattr(crowds, "CROWDED", self.crowded)
+        self.patch.setattr(best_match, "MAX_SINGLE_MATCHES", self.few)
+        self.patch.setattr(best_match, "STEP_PAGES", self.step)
+        self.patch.setattr(crowds, "MAX_UNCROWDED_CANDIDATES", self.crowded)
         self.patch.setattr(crowds, "WORTH", 10**9)
         for module in (expiry, live_pages):
             self.patch.setattr(module, "FEW", self.leaving)
@@ -365,8 +365,8 @@ def naive_verdicts(policy: Policy) -> list[wire.Verdict]:
 def test_a_long_log_is_judged_as_the_quadratic_judge_does_whatever_the_batches(
     link, window, short_words, batch, few, crowded, monkeypatch
 ) -> None:
-    monkeypatch.setattr(best_match, "FEW", few)
-    monkeypatch.setattr(crowds, "CROWDED", crowded)
+    monkeypatch.setattr(best_match, "MAX_SINGLE_MATCHES", few)
+    monkeypatch.setattr(crowds, "MAX_UNCROWDED_CANDIDATES", crowded)
     monkeypatch.setattr(crowds, "MAX_CROWDS", 5)
     policy = Policy(RECIPE, 128, 4, 100, window, link, short_words, 2, 115)
     resolver = Resolver(policy, index_for(policy, memtable_limit=64))

@@ -58,12 +58,12 @@ WAYS = (
 @contextmanager
 def taking(way: Way) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(expiry, "FEW", way.few)
-        patch.setattr(live_pages, "FEW", way.few)
-        patch.setattr(expiry, "MAX_AHEAD", way.most_ahead)
-        patch.setattr(expiry, "AT_ONCE", way.at_once)
+        patch.setattr(expiry, "MAX_SINGLE_PAGES", way.few)
+        patch.setattr(live_pages, "MAX_SINGLE_PAGES", way.few)
+        patch.setattr(expiry, "MAX_AHEAD_PAGES", way.most_ahead)
+        patch.setattr(expiry, "MAX_PAGES_AT_ONCE", way.at_once)
         patch.setattr(changes, "KEEP_SHARE", way.keep_share)
-        patch.setattr(changes, "MAX_APART", way.most_apart)
+        patch.setattr(changes, "MAX_APART_HEIRS", way.most_apart)
         patch.setattr(live_pages, "PageStore", partial(PageStore, capacity=way.chunk))
         yield
 

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 from simstream.hash_secret import Secret
 from simstream.kernels.hashing import place_bytes
-from simstream.kernels.text.frequencies import BYTES, LONGEST_WORD, WORDS, WordCounts, make_counts
+from simstream.kernels.text.frequencies import BYTES, MAX_WORD_BYTES, WORDS, WordCounts, make_counts
 from simstream.model import Record
 from simstream.text.fingerprinter import Fingerprinter
 from simstream.text.recipe import PRESETS
@@ -65,7 +65,7 @@ def expected(naive: Naive, texts: Iterable[str]) -> tuple[int, dict[str, int]]:
         words = set(naive.words(text.encode()))
         if len(words) >= naive.recipe.min_words:
             pages += 1
-            counts.update(word for word in words if len(word.encode()) <= LONGEST_WORD)
+            counts.update(word for word in words if len(word.encode()) <= MAX_WORD_BYTES)
     return pages, dict(counts)
 
 

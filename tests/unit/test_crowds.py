@@ -25,7 +25,7 @@ def alike(rng: np.random.Generator, count: int) -> np.ndarray:
 
 @pytest.mark.parametrize("limit", [64, 1024])
 def test_a_crowd_has_all_live_entries_about_its_middle(limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(crowds, "CROWDED", 32)
+    monkeypatch.setattr(crowds, "MAX_UNCROWDED_CANDIDATES", 32)
     rng = np.random.default_rng(limit)
     index = Index(None, 2, 8, 100, limit)
     live: dict[int, int] = {}
@@ -77,7 +77,7 @@ def test_crowds_are_bounded_and_those_asked_for_last_stay(monkeypatch: pytest.Mo
 
 
 def test_crowded_queries_say_nothing_and_all_others_what_they_always_say(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(crowds, "CROWDED", 32)
+    monkeypatch.setattr(crowds, "MAX_UNCROWDED_CANDIDATES", 32)
     rng = np.random.default_rng(2)
     index = Index(None, 1, 8, 0, 512)
     stored = np.concatenate([alike(rng, 700), rng.integers(0, 2**64, 700, np.uint64)])
@@ -100,7 +100,7 @@ def test_crowded_queries_say_nothing_and_all_others_what_they_always_say(monkeyp
 
 
 def test_copies_within_a_crowd_share_an_entry(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(crowds, "CROWDED", 16)
+    monkeypatch.setattr(crowds, "MAX_UNCROWDED_CANDIDATES", 16)
     rng, state = np.random.default_rng(3), JudgeState(policy(), memtable_limit=64)
     fingerprints = np.unique(alike(rng, 400))
     sketches = np.zeros((len(fingerprints), 3), np.uint64)

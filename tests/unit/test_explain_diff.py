@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simstream.tools.explain.difference import (
-    CONTEXT,
-    MAX_SHOWN,
+    CONTEXT_WORDS,
+    MAX_SHOWN_WORDS,
     MAX_WORDS,
     TextUnit,
     counts,
@@ -73,7 +73,7 @@ def test_one_word_changed_is_one_passage_with_words_around_it() -> None:
     [(other, page)] = shown(before, before.replace("word25", "kettle"))
     assert [piece.text.strip() for piece in other if piece.changed] == ["word25"]
     assert [piece.text.strip() for piece in page if piece.changed] == ["kettle"]
-    assert len("".join(piece.text for piece in page).split()) == 2 * CONTEXT + 1
+    assert len("".join(piece.text for piece in page).split()) == 2 * CONTEXT_WORDS + 1
 
 
 def test_two_changes_near_each_other_are_one_passage_and_two_far_apart_are_two() -> None:
@@ -111,7 +111,7 @@ def test_a_long_passage_that_differs_is_cut_in_its_middle() -> None:
     long = " ".join(f"new{i}" for i in range(500))
     [(_, page)] = shown("start end", f"start {long} end")
     [changed] = [piece.text for piece in page if piece.changed]
-    assert f"({500 - MAX_SHOWN} more)" in changed
+    assert f"({500 - MAX_SHOWN_WORDS} more)" in changed
     assert changed.startswith("new0 ")
     assert changed.split()[-1] == "new499"
 

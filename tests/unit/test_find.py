@@ -88,7 +88,7 @@ def test_blocks_change_no_result(tmp_path: Path) -> None:
 def test_a_crowd_is_found_whole_in_parts_and_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
     """With more pairs than one part may have, and more fingerprints than one thread looks up at a time."""
     monkeypatch.setattr(find_pairs, "MAX_PAIRS", 1000)
-    monkeypatch.setattr(find_pairs, "QUERIES", 64)
+    monkeypatch.setattr(find_pairs, "BATCH_QUERIES", 64)
     column = distinct(np.array([1 << a | 1 << b for a in range(40) for b in range(a)], np.uint64))
     heard: list[int] = []
     parts = list(near_pairs(column, 4, heard.append))

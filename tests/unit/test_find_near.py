@@ -77,7 +77,7 @@ def test_tables_say_the_same_as_a_scan() -> None:
 
 
 def test_a_crowd_of_hits_is_reduced_to_the_nearest(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(find_near, "CHUNK", 50)
+    monkeypatch.setattr(find_near, "CHUNK_FINGERPRINTS", 50)
     values = [1 << a | 1 << b for a in range(40) for b in range(a)]
     queries, corpus = values[::2], [value ^ 1 << 50 for value in values]
     found = nearest(distinct(np.array(queries, np.uint64)), [np.array(corpus, np.uint64)], 5)

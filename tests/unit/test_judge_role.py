@@ -16,7 +16,7 @@ from simstream.log import open_log
 from simstream.log.base import FINGERPRINTS, PAGES, VERDICTS, Election, Log
 from simstream.model import FingerprintColumns
 from simstream.roles.context import RoleContext
-from simstream.roles.judge.following import CLOSE_BY, LogFollower
+from simstream.roles.judge.following import MAX_READY_FRAMES, LogFollower
 from simstream.roles.judge.role import Candidacy, JudgeRole
 from simstream.roles.judge.snapshots import SnapshotKeeper
 from simstream.settings import Settings
@@ -25,7 +25,7 @@ from simstream.wire import frame as frames
 from simstream.wire.position import Position
 
 RECIPE = "0badcafe"
-PATIENCE = 30.0
+PATIENCE_S = 30.0
 
 
 @pytest.fixture
@@ -77,12 +77,12 @@ def judging(log: Log, policy: Policy, state: Path | None = None) -> Iterator[Rol
         yield context
     finally:
         context.stop.set()
-        thread.join(PATIENCE)
+        thread.join(PATIENCE_S)
         assert not thread.is_alive()
 
 
 def until(condition: Callable[[], bool], what: str) -> None:
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + PATIENCE_S
     while not condition():
         assert time.monotonic() < end, f"it never came that {what}"
         time.sleep(0.01)
@@ -96,7 +96,7 @@ def why(context: RoleContext) -> str:
 def test_a_judge_that_is_far_behind_leaves_the_election_to_one_that_is_close(
     log: Log, policy: Policy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    count = 3 * CLOSE_BY
+    count = 3 * MAX_READY_FRAMES
     append_frames(log, policy, 0, count)
     with judging(log, policy, tmp_path / "close"):
         until(lambda: sum(log.end_offsets(VERDICTS).values()) == count, "all is published")
@@ -124,10 +124,10 @@ def test_a_judge_that_is_far_behind_leaves_the_election_to_one_that_is_close(
 def test_a_judge_stands_once_it_is_close_and_goes_on_standing(log: Log) -> None:
     context = RoleContext(Settings())
     with Candidacy(log, context) as candidacy:
-        assert not candidacy.is_elected(CLOSE_BY + 1)
+        assert not candidacy.is_elected(MAX_READY_FRAMES + 1)
         assert log.running().judges == ()
-        assert candidacy.is_elected(CLOSE_BY)
-        assert candidacy.is_elected(CLOSE_BY + 1)
+        assert candidacy.is_elected(MAX_READY_FRAMES)
+        assert candidacy.is_elected(MAX_READY_FRAMES + 1)
 
 
 def test_the_last_snapshot_does_not_hold_the_election_and_is_named_in_health(
@@ -137,13 +137,13 @@ def test_the_last_snapshot_does_not_hold_the_election_and_is_named_in_health(
 
     def slow(self: SnapshotKeeper, frame: int, ordinal: int, published: int) -> None:
         begun.set()
-        assert may.wait(PATIENCE)
+        assert may.wait(PATIENCE_S)
 
     monkeypatch.setattr(SnapshotKeeper, "finish", slow)
     with judging(log, policy, tmp_path / "state") as context:
         until(lambda: bool(log.running().judges), "it is elected")
         context.stop.set()
-        assert begun.wait(PATIENCE)
+        assert begun.wait(PATIENCE_S)
         try:
             next_one: Election
             with log.election() as next_one:

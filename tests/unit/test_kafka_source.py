@@ -10,7 +10,7 @@ import pytest
 from simstream.log.base import LogOptions, TopicInfo
 from simstream.log.kafka import page_consumer as kafka_source
 from simstream.log.kafka.cluster import KafkaCluster
-from simstream.log.kafka.page_consumer import GATHERED_BYTES, KafkaPageConsumer
+from simstream.log.kafka.page_consumer import MIN_GATHERED_BYTES, KafkaPageConsumer
 from simstream.log.kafka.reader import DEFAULTS
 
 LINGER_MS = 15
@@ -40,7 +40,7 @@ def fetches(client: Mapping[str, int], monkeypatch: pytest.MonkeyPatch) -> tuple
 @pytest.mark.parametrize(
     ("chosen", "used"),
     [
-        ({}, (GATHERED_BYTES, LINGER_MS)),
+        ({}, (MIN_GATHERED_BYTES, LINGER_MS)),
         ({"fetch.wait.max.ms": 300}, (None, 300)),
         ({"fetch.min.bytes": 7}, (7, DEFAULTS["fetch.wait.max.ms"])),
         ({"fetch.min.bytes": 7, "fetch.wait.max.ms": 300}, (7, 300)),

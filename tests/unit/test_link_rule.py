@@ -10,7 +10,7 @@ import pytest
 from scrapy import Request
 from scrapy.http import HtmlResponse
 
-from simstream.crawlers.held_links import AT_ONCE
+from simstream.crawlers.held_links import MAX_LINKS_AT_ONCE
 from simstream.crawlers.options import CrawlOptions
 from simstream.crawlers.router import LinkRouter
 from tests.bench.crawl_site import Page, Site, Size
@@ -61,7 +61,7 @@ def walk(site: Site, links: LinkRouter | None, seed: int) -> Walked:
 def give(links: LinkRouter, taken_up: set[str]) -> list[Request]:
     """Return the requests that an idle spider gets, until one is new or none is left."""
     assert links.held is not None
-    while given := links.held.take(AT_ONCE):
+    while given := links.held.take(MAX_LINKS_AT_ONCE):
         if fresh := take_up(given, taken_up):
             return fresh
     return []

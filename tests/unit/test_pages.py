@@ -15,7 +15,7 @@ from simstream.files.file_system import FileSystem
 from simstream.files.sealed import SealedFile
 from simstream.files.sealed import write as write_sealed
 from simstream.judge.pages.record import PageRecord
-from simstream.judge.pages.store import CHUNK, PageStore
+from simstream.judge.pages.store import CHUNK_RECORDS, PageStore
 
 
 class Filler:
@@ -444,10 +444,10 @@ def test_columns_that_do_not_fit_are_refused_before_anything_changes(small: Fill
 
 def test_memory_is_let_go_when_a_chunk_is_on_disk(tmp_path: Path):
     pages = PageStore(3)
-    Filler(pages).append(CHUNK + 1)
+    Filler(pages).append(CHUNK_RECORDS + 1)
     before = pages.nbytes()
     [file] = store(pages, tmp_path)
-    assert before > CHUNK * 100
+    assert before > CHUNK_RECORDS * 100
     assert pages.nbytes() < 1000
     assert pages.disk_bytes() == file.size == file.path.stat().st_size
     pages.close()

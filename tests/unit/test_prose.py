@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simstream.model import Page, PageKind
-from simstream.text.extraction.prose import MIN_PROSE, prose
+from simstream.text.extraction.prose import MIN_PROSE_WIDTH, prose
 from simstream.text.fingerprinter import Fingerprinter
 from simstream.text.recipe import preset
 
@@ -51,7 +51,7 @@ def test_what_counts_is_the_text_itself_or_some_of_its_lines_of_enough_width(lin
     found = prose(text)
     rest = iter(text.splitlines())
     assert found == text or all(line in rest for line in found.splitlines())
-    assert found == text or sum(2 * len(line) for line in found.splitlines()) >= MIN_PROSE
+    assert found == text or sum(2 * len(line) for line in found.splitlines()) >= MIN_PROSE_WIDTH
 
 
 def test_the_recipe_decides_and_plain_text_is_left_alone(cache: Path) -> None:

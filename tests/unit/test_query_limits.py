@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from simstream.judge.lookups import Match
 from simstream.queries import json_values, words
 from simstream.queries.app import make_app
-from simstream.queries.connection import FREE_PIECES, MIN_PIECE_BYTES
+from simstream.queries.connection import MAX_FREE_PIECES, MIN_PIECE_BYTES
 from simstream.queries.json_values import has_few_values
 from simstream.queries.limits import MAX_TOKEN_BYTES, BodyLimiter, QueryLimits
 from simstream.queries.server import QueryServer
@@ -184,9 +184,9 @@ def _received(client: socket.socket) -> bytes:
 
 def test_a_body_in_very_many_small_pieces_is_refused_before_it_is_whole(port: int) -> None:
     """Every piece costs the event loop as much as some kilobytes do."""
-    assert b"too many small pieces" in sent_in_chunks(port, b" ", FREE_PIECES + 1)
-    assert sent_in_chunks(port, b" ", FREE_PIECES - 2).startswith(b"HTTP/1.1 422")
-    large = sent_in_chunks(port, b" " * (MIN_PIECE_BYTES + 8), 20 * FREE_PIECES)
+    assert b"too many small pieces" in sent_in_chunks(port, b" ", MAX_FREE_PIECES + 1)
+    assert sent_in_chunks(port, b" ", MAX_FREE_PIECES - 2).startswith(b"HTTP/1.1 422")
+    large = sent_in_chunks(port, b" " * (MIN_PIECE_BYTES + 8), 20 * MAX_FREE_PIECES)
     assert b"too many bytes outside of strings" in large  # it was read
 
 

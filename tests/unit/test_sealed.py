@@ -138,10 +138,10 @@ def test_another_format_is_refused_with_the_version_that_reads_it(tmp_path: Path
 
 
 def test_a_large_array_is_verified_piece_by_piece(tmp_path: Path) -> None:
-    array = np.random.default_rng(1).integers(0, 256, 9 * checksum.BLOCK + 5, np.uint8)
-    path = write(tmp_path / "a", part(a=array, b=array[: checksum.BLOCK]))
-    assert same([sealed.open(FileSystem(), path)], [part(a=array, b=array[: checksum.BLOCK])])
-    for at in (64, 64 + 8 * checksum.BLOCK, 64 + len(array) - 1):
+    array = np.random.default_rng(1).integers(0, 256, 9 * checksum.BLOCK_BYTES + 5, np.uint8)
+    path = write(tmp_path / "a", part(a=array, b=array[: checksum.BLOCK_BYTES]))
+    assert same([sealed.open(FileSystem(), path)], [part(a=array, b=array[: checksum.BLOCK_BYTES])])
+    for at in (64, 64 + 8 * checksum.BLOCK_BYTES, 64 + len(array) - 1):
         with path.open("r+b") as file:
             file.seek(at)
             byte = file.read(1)
@@ -152,4 +152,4 @@ def test_a_large_array_is_verified_piece_by_piece(tmp_path: Path) -> None:
         with path.open("r+b") as file:
             file.seek(at)
             file.write(byte)
-    assert same([sealed.open(FileSystem(), path)], [part(a=array, b=array[: checksum.BLOCK])])
+    assert same([sealed.open(FileSystem(), path)], [part(a=array, b=array[: checksum.BLOCK_BYTES])])

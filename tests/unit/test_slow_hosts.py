@@ -10,7 +10,7 @@ import pytest
 from simstream.text.extraction import slow_hosts
 from simstream.text.extraction.extract import extract_one
 from simstream.text.extraction.pool import ExtractionPool
-from simstream.text.extraction.slow_hosts import FAILURES, REST_S, WITHIN_S, SlowHosts, host_of
+from simstream.text.extraction.slow_hosts import MAX_FAILURES, REST_S, WITHIN_S, SlowHosts, host_of
 from tests.unit.test_extract import HTML, PAGE, SLOW
 
 
@@ -36,7 +36,7 @@ def failed(slow: SlowHosts, host: str, times: int) -> None:
 
 def test_a_host_rests_after_some_failures_and_is_tried_again_later(clock: Clock) -> None:
     slow = SlowHosts(clock)
-    failed(slow, "a.example", FAILURES - 1)
+    failed(slow, "a.example", MAX_FAILURES - 1)
     assert not slow.rests("http://a.example/")
     failed(slow, "a.example", 1)
     assert slow.rests("https://A.example:8080/other?x")
@@ -49,10 +49,10 @@ def test_a_host_rests_after_some_failures_and_is_tried_again_later(clock: Clock)
 
 def test_failures_that_lie_far_apart_do_not_count_together(clock: Clock) -> None:
     slow = SlowHosts(clock)
-    for _ in range(5 * FAILURES):
+    for _ in range(5 * MAX_FAILURES):
         failed(slow, "a.example", 1)
         assert not slow.rests("http://a.example/")
-        clock.now += WITHIN_S / (FAILURES - 1)
+        clock.now += WITHIN_S / (MAX_FAILURES - 1)
 
 
 def test_the_number_of_hosts_is_bounded_and_the_latest_are_kept(
@@ -60,7 +60,7 @@ def test_the_number_of_hosts_is_bounded_and_the_latest_are_kept(
 ) -> None:
     monkeypatch.setattr(slow_hosts, "MAX_HOSTS", 10)
     slow = SlowHosts(clock)
-    failed(slow, "old.example", FAILURES)
+    failed(slow, "old.example", MAX_FAILURES)
     for number in range(100):
         failed(slow, f"{number}.example", 1)
     assert len(slow) == 10
@@ -88,7 +88,7 @@ def test_the_host_of_a_url(url: str, host: str) -> None:
 def test_pages_without_a_host_are_always_tried(clock: Clock) -> None:
     slow = SlowHosts(clock)
     for url in (None, "", "no url"):
-        for _ in range(FAILURES):
+        for _ in range(MAX_FAILURES):
             slow.failed(url)
         assert not slow.rests(url)
 
@@ -96,26 +96,28 @@ def test_pages_without_a_host_are_always_tried(clock: Clock) -> None:
 def test_pages_of_a_slow_host_are_set_aside_and_counted_and_others_are_not(clock: Clock) -> None:
     bad, good = "http://bad.example/1", "http://good.example/1"
     with ExtractionPool(1, timeout=0.1, clock=clock) as pool:
-        found = pool.extract([(SLOW, HTML)] * FAILURES + [(PAGE, HTML)] * 2, [bad] * (FAILURES + 1) + [good])
-        assert [one.reason for one in found] == ["extract_failed"] * (FAILURES + 1) + [""]
+        found = pool.extract(
+            [(SLOW, HTML)] * MAX_FAILURES + [(PAGE, HTML)] * 2, [bad] * (MAX_FAILURES + 1) + [good]
+        )
+        assert [one.reason for one in found] == ["extract_failed"] * (MAX_FAILURES + 1) + [""]
         assert pool.set_aside == 1
-        assert "again and again" in found[FAILURES].detail
+        assert "again and again" in found[MAX_FAILURES].detail
         assert pool.extract([(PAGE, HTML)] * 2, [bad, good])[1] == extract_one(PAGE, HTML)
         assert pool.set_aside == 2
         clock.now += REST_S
         assert pool.extract([(PAGE, HTML)], [bad]) == [extract_one(PAGE, HTML)]
-        assert (pool.set_aside, pool.extracted) == (2, FAILURES + 5)
+        assert (pool.set_aside, pool.extracted) == (2, MAX_FAILURES + 5)
 
 
 def test_without_a_clock_no_page_is_set_aside() -> None:
     with ExtractionPool(1, timeout=0.1) as pool:
-        pool.extract([(SLOW, HTML)] * FAILURES, ["http://bad.example/1"] * FAILURES)
+        pool.extract([(SLOW, HTML)] * MAX_FAILURES, ["http://bad.example/1"] * MAX_FAILURES)
         assert pool.extract([(PAGE, HTML)], ["http://bad.example/1"]) == [extract_one(PAGE, HTML)]
 
 
 def test_a_process_that_somebody_kills_is_not_held_against_a_host(clock: Clock) -> None:
     with ExtractionPool(1, clock=clock) as pool:
-        for _ in range(FAILURES):
+        for _ in range(MAX_FAILURES):
             pool.extract([(PAGE, HTML)], ["http://a.example/"])
             os.kill(pool.pids()[0], signal.SIGKILL)
         assert pool.extract([(PAGE, HTML)], ["http://a.example/"]) == [extract_one(PAGE, HTML)]

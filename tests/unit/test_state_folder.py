@@ -15,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from simstream.errors import StateDamaged, StateFormat, StateLocked, UsageError
 from simstream.files import blocks, checksum, header, manifest
-from simstream.files.blocks import BLOCK
+from simstream.files.blocks import BLOCK_BYTES
 from simstream.files.file_system import FileSystem
 from simstream.files.folder import StateFolder
 from simstream.files.part import SnapshotPart
@@ -120,22 +120,22 @@ def test_an_immutable_part_is_written_once(tmp_path: Path) -> None:
 
 
 def test_what_changes_is_written_by_blocks(tmp_path: Path) -> None:
-    array = np.zeros(10 * BLOCK // 8, np.uint64)
+    array = np.zeros(10 * BLOCK_BYTES // 8, np.uint64)
     with StateFolder(tmp_path) as folder:
-        assert save(folder, changing("rows", a=array)) == 10 * BLOCK
+        assert save(folder, changing("rows", a=array)) == 10 * BLOCK_BYTES
         assert save(folder, changing("rows", a=array)) == 0
         array[5] = 1
-        assert save(folder, changing("rows", a=array)) == BLOCK
+        assert save(folder, changing("rows", a=array)) == BLOCK_BYTES
         longer = np.append(array, np.uint64(7))
         assert save(folder, changing("rows", a=longer)) == 8
-        shorter = longer[: 3 * BLOCK // 8 + 1]
-        assert save(folder, changing("rows", a=shorter)) == 8 + 2 * BLOCK  # two of ten are left: they move
+        shorter = longer[: 3 * BLOCK_BYTES // 8 + 1]
+        assert save(folder, changing("rows", a=shorter)) == 8 + 2 * BLOCK_BYTES  # two of ten are left: they move
     with StateFolder(tmp_path) as folder:
         loaded = folder.load()
         assert loaded is not None
         assert same(loaded.parts, [changing("rows", a=shorter)])
         loaded.parts[0].arrays["a"][5] += 1
-        assert save(folder, *loaded.parts) == BLOCK
+        assert save(folder, *loaded.parts) == BLOCK_BYTES
 
 
 def test_a_prepared_snapshot_is_of_the_moment_when_it_was_prepared(tmp_path: Path) -> None:
@@ -250,7 +250,7 @@ def flipped(path: Path) -> Any:
 def test_every_byte_of_every_file_is_noticed_or_changes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(blocks, "BLOCK", 256)
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", 256)
     with StateFolder(tmp_path) as folder:
         for number in range(1, 5):
             take(folder, number)
@@ -292,7 +292,10 @@ def test_a_manifest_of_another_format_is_refused_by_name(tmp_path: Path, version
     with StateFolder(tmp_path) as folder:
         take(folder, 1)
     path = tmp_path / "manifest"
-    data = header.encode(header.MANIFEST, version, "9.8.7") + path.read_bytes()[header.SIZE : -checksum.SIZE]
+    data = (
+        header.encode(header.MANIFEST, version, "9.8.7")
+        + path.read_bytes()[header.SIZE_BYTES : -checksum.SIZE_BYTES]
+    )
     path.write_bytes(data + checksum.of_bytes(data))
     with pytest.raises(StateFormat, match=rf"simstream 9\.8\.7 in format {version}"):
         StateFolder(tmp_path)
@@ -336,7 +339,7 @@ class Folders(RuleBasedStateMachine):
 
         self.place = tempfile.TemporaryDirectory()
         self.patch = pytest.MonkeyPatch()
-        self.patch.setattr(blocks, "BLOCK", 64)
+        self.patch.setattr(blocks, "BLOCK_BYTES", 64)
         self.folder = StateFolder(Path(self.place.name))
         self.arrays = {"a": np.zeros(100, np.uint8), "b": np.zeros((5, 3), np.uint32)}
         self.segments: list[int] = []

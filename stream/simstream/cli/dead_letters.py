@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from simstream.tools.dead_letters.letters import DeadLetter, LetterFilter
     from simstream.tools.dead_letters.replay import LetterReplay
 
-SHOWN_BYTES = 2000
+MAX_SHOWN_BYTES = 2000
 
 
 @click.group("dead-letters")
@@ -179,7 +179,7 @@ def _fields(letter: DeadLetter, show: bool) -> dict[str, object]:
 
 
 def _content(letter: DeadLetter) -> str:
-    return (letter.record.value or b"")[:SHOWN_BYTES].decode("utf-8", "replace")
+    return (letter.record.value or b"")[:MAX_SHOWN_BYTES].decode("utf-8", "replace")
 
 
 def _say(report: LetterReplay, dry: bool) -> None:

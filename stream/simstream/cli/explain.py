@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from simstream.tools.explain.from_files import Records
     from simstream.tools.explain.request import ExplainAnswer, ExplainRequest
 
-SHOWN = 20
+MAX_SHOWN = 20
 """The number of words and of candidates that are printed by default."""
 _COUNT = click.IntRange(min=0)
 _STDIN = "-"
@@ -53,10 +53,13 @@ class FileInputs(NamedTuple):
 @click.option("--diff", is_flag=True, help="Show the texts of the page and of its nearest page side by side.")
 @click.option("--with", "beside", metavar="ID", help="Compare with the page ID, near or not; also for --diff.")
 @click.option(
-    "--words", type=_COUNT, metavar="N", help=f"Show the N heaviest words (default: {SHOWN}; in JSON all)."
+    "--words", type=_COUNT, metavar="N", help=f"Show the N heaviest words (default: {MAX_SHOWN}; in JSON all)."
 )
 @click.option(
-    "--candidates", type=_COUNT, metavar="N", help=f"Show the N closest candidates (default: {SHOWN}; in JSON all)."
+    "--candidates",
+    type=_COUNT,
+    metavar="N",
+    help=f"Show the N closest candidates (default: {MAX_SHOWN}; in JSON all).",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object a page.")
 @click.option("--threads", metavar="N", help="Fingerprint files in N threads (default: one for each core).")
@@ -78,7 +81,7 @@ def command(
     from simstream.tools.explain.explainer import ExplainOptions
     from simstream.tools.explain.request import ExplainRequest
 
-    words, candidates = (SHOWN if count is None and not as_json else count for count in counts)
+    words, candidates = (MAX_SHOWN if count is None and not as_json else count for count in counts)
     wishes = ExplainOptions(words, candidates, diff, beside)
     files = FileInputs(inputs, settings.max_record_bytes, versions)
     answer = _answer(settings, files, ExplainRequest(tuple(dict.fromkeys(ids)), ordinal, beside), wishes)

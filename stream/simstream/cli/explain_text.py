@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from simstream.cli.verdict_table import COLOURS
-from simstream.judge.candidates import WIDE
+from simstream.judge.candidates import WIDE_DISTANCE
 from simstream.model import PageSource, Verdict
 from simstream.sources.input_files import place
 from simstream.terminal import printable
@@ -32,7 +32,7 @@ from simstream.tools.explain.reasons import rejection
 _SPACE = re.compile(r"\s+")
 MAX_COLUMNS = 10_000
 """Nothing is wrapped in a pipe: a program there reads whole lines."""
-PASSAGES = 30
+MAX_PASSAGES = 30
 """At most so many differences are printed."""
 
 
@@ -145,7 +145,7 @@ def _candidates(console: Console, explanation: Explanation) -> None:
     if not explanation.candidate_count:
         return
     shown, total = len(explanation.candidates), explanation.candidate_count
-    bits = max(WIDE, explanation.rules.distance)
+    bits = max(WIDE_DISTANCE, explanation.rules.distance)
     heading = f"Candidates: {total:,} within {bits} bits, {explanation.matches:,} matched"
     console.print(Text(f"\n{heading}{_more(shown, total, 'further')}", "bold"))
     sketch = explanation.rules.sketch_bits > 0
@@ -185,7 +185,7 @@ def _difference(console: Console, difference: TextDifference, explanation: Expla
     alone = f"{difference.only_other:,} only there, {difference.only_page:,} only here"
     words = f"{difference.same:,} words in common, {alone}"
     console.print(Text(f"\nText beside {name}: {words}", "bold"))
-    shown = difference.passages[:PASSAGES]
+    shown = difference.passages[:MAX_PASSAGES]
     if console.is_terminal:
         _side_by_side(console, difference, shown, explanation)
     else:

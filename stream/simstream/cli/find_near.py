@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from simstream.model import U64
     from simstream.tools.find.near import Nearest
 
-_LINES: Final = 1 << 16
+_BATCH_LINES: Final = 1 << 16
 """The number of lines in one write."""
 
 
@@ -94,8 +94,8 @@ def _lines(column: U64, found: Nearest) -> Iterator[tuple[int, bytes]]:
     from simstream.tools.find.near import NO_MATCH
 
     matched = np.flatnonzero(found.distance != NO_MATCH)
-    for first in range(0, len(matched), _LINES):
-        places = matched[first : first + _LINES]
+    for first in range(0, len(matched), _BATCH_LINES):
+        places = matched[first : first + _BATCH_LINES]
         columns = (column[places].tolist(), found.fingerprint[places].tolist(), found.distance[places].tolist())
         lines = [f"[{query}, {near}, {bits}]\n" for query, near, bits in zip(*columns, strict=True)]
         yield len(lines), "".join(lines).encode()

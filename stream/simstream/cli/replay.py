@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from simstream.settings import Settings
     from simstream.tools.replay.compare import ComparedVerdict, ReplayComparison
 
-EXAMPLES = 3
+MAX_EXAMPLES = 3
 POLICY = ("recipe", "distance", "similarity", "window", "link", "config")
 """Flags that `serve` must repeat: without them it would judge under another policy."""
 
@@ -32,7 +32,7 @@ POLICY = ("recipe", "distance", "similarity", "window", "link", "config")
 @click.option(
     "--examples",
     type=click.IntRange(min=0),
-    default=EXAMPLES,
+    default=MAX_EXAMPLES,
     show_default=True,
     metavar="N",
     help="Show N pages of each kind of difference.",

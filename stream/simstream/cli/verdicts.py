@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from simstream.log.base import Log
     from simstream.model import Record
 
-A_POLL = 1000
+MAX_POLL_RECORDS = 1000
 
 
 @click.command("verdicts")
@@ -33,7 +33,7 @@ def command(follow: bool, new: bool, as_json: bool, config: str | None, **flags:
         log.topic(VERDICTS)  # without the topic, end before the header
         if not as_json:
             click.echo(verdict_table.header())
-        for records in _endless(log, new) if follow or new else committed(log, VERDICTS, A_POLL):
+        for records in _endless(log, new) if follow or new else committed(log, VERDICTS, MAX_POLL_RECORDS):
             _show(records, as_json)
 
 
@@ -55,4 +55,4 @@ def _endless(log: Log, new: bool) -> Iterator[list[Record]]:
 
     with log.reader(VERDICTS, "end" if new else 0) as reader:
         while True:
-            yield reader.poll(A_POLL, 0.5)
+            yield reader.poll(MAX_POLL_RECORDS, 0.5)

@@ -24,7 +24,7 @@ logger = logging.getLogger("simstream.crawlers")
 PREFIX = "simstream/"
 MAX_LATE_S = 60.0
 """Seconds after which a late verdict no longer counts, and its page makes room."""
-AGAIN = 30.0
+RETRY_S = 30.0
 """Seconds until the next attempt to connect."""
 Later = Callable[[Verdict], None]
 _channels: WeakKeyDictionary[Any, Channel] = WeakKeyDictionary()
@@ -83,7 +83,7 @@ class Channel:
                 logger.warning("simstream's log answers: pages are judged from now on")
         except SimstreamError as error:
             if isinstance(error, LogError):
-                self._again_at = time.monotonic() + AGAIN
+                self._again_at = time.monotonic() + RETRY_S
             self.count(f"unavailable/{type(error).__name__}")
             logger.error("every page is kept, for %s", error)
 

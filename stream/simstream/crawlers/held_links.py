@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from scrapy import Request, signals
 from scrapy.exceptions import DontCloseSpider
 
-AT_ONCE = 100
+MAX_LINKS_AT_ONCE = 100
 """So many links go to the scheduler when the spider is idle: few, since they may lead to better links."""
 
 
@@ -92,7 +92,7 @@ class WaitingLinks:
 
     def _idle(self) -> None:
         """Give links to the idle spider. Scrapy filters out addresses that it has fetched meanwhile."""
-        taken = self.take(AT_ONCE)
+        taken = self.take(MAX_LINKS_AT_ONCE)
         for request in taken:
             self._crawler.engine.crawl(request)
         if taken:

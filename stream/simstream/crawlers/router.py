@@ -16,7 +16,7 @@ from simstream.crawlers.address_kinds import KindYields, kind_of
 from simstream.crawlers.channel import Channel, channel_of
 from simstream.crawlers.copies import MAX_LINKS, PageLinks, address_of, is_named_after
 from simstream.crawlers.dropped_links import DroppedLinks
-from simstream.crawlers.held_links import AT_ONCE, WaitingLinks
+from simstream.crawlers.held_links import MAX_LINKS_AT_ONCE, WaitingLinks
 from simstream.crawlers.jobdir import JobFolder
 from simstream.crawlers.link_decision import LinkDecision, decide, is_comparable, is_duplicate
 from simstream.crawlers.origin import (
@@ -59,7 +59,7 @@ class LinkRouter:
         self._probes = options.links == "probe"
         self._yields = KindYields(options.trials)
         self._page_links = PageLinks()
-        trials = self._trials if self._probes else lambda _: AT_ONCE
+        trials = self._trials if self._probes else lambda _: MAX_LINKS_AT_ONCE
         waits = options.links in ("probe", "deprioritize")
         self.held = WaitingLinks(crawler, options.held, trials) if waits else None
         """The waiting links; None if no link ever waits."""
@@ -210,7 +210,7 @@ class LinkRouter:
     def _trials(self, kind: str) -> int:
         """Return how many waiting links of a kind may be fetched now."""
         if kind.startswith(COPIES):
-            return 0 if self._yields.is_copied(kind.removeprefix(COPIES)) else AT_ONCE
+            return 0 if self._yields.is_copied(kind.removeprefix(COPIES)) else MAX_LINKS_AT_ONCE
         return self._yields.trials(kind)
 
     def _opened(self) -> None:

@@ -21,7 +21,7 @@ from simstream.wire.page import NO_TIME, PageLimits, decode
 
 NO_GROUP: Final = -1
 _FRONT_MATTER: Final = re.compile(r"\A---\n.*?\n---\n", re.DOTALL)
-_EXTRACTED: Final = 256
+_BATCH_PAGES: Final = 256
 """Pages with HTML that are handed to the extraction processes together."""
 _VAGUE: Final = ("docs", "pages")
 """Names of files that say nothing: their folder names the corpus."""
@@ -139,8 +139,8 @@ def _extract(pages: Sequence[Page], reading: InputReading) -> None:
     if not waiting:
         return
     with ExtractionPool(reading.workers, reading.timeout_s, reading.memory_bytes) as pool:
-        for at in range(0, len(waiting), _EXTRACTED):
-            batch = waiting[at : at + _EXTRACTED]
+        for at in range(0, len(waiting), _BATCH_PAGES):
+            batch = waiting[at : at + _BATCH_PAGES]
             raws = [(page.raw if page.raw is not None else "", page.content_type) for page in batch]
             for page, extracted in zip(batch, pool.extract(raws), strict=True):
                 page.text, page.raw = extracted.text, None

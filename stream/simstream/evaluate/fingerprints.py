@@ -18,7 +18,7 @@ from simstream.evaluate.store import write_atomically
 from simstream.model import U64, FingerprintColumns, Page, PageKind
 from simstream.text.fingerprinter import Fingerprinter
 
-BATCH: Final = 256
+BATCH_PAGES: Final = 256
 _FORMAT: Final = 1
 Done = Callable[[int], None]
 """Hears how many pages were done since it was called last."""
@@ -59,7 +59,7 @@ def make(fingerprinter: Fingerprinter, corpus: Corpus, threads: int, done: Done)
     """Fingerprint all pages of a corpus, by `threads` threads; linear in their text."""
 
     def one(at: int) -> FingerprintColumns:
-        pages = [msgspec.structs.replace(page) for page in corpus.pages[at : at + BATCH]]
+        pages = [msgspec.structs.replace(page) for page in corpus.pages[at : at + BATCH_PAGES]]
         for page in pages:
             if page.content_type:  # it was extracted once for all recipes
                 page.text = fingerprinter.counting(page.text, page.content_type)
@@ -68,7 +68,7 @@ def make(fingerprinter: Fingerprinter, corpus: Corpus, threads: int, done: Done)
         return found
 
     with ThreadPoolExecutor(threads, thread_name_prefix="fingerprint") as pool:
-        parts = list(pool.map(one, range(0, len(corpus.pages), BATCH)))
+        parts = list(pool.map(one, range(0, len(corpus.pages), BATCH_PAGES)))
     return CorpusPrints(*(np.concatenate([getattr(part, name) for part in parts]) for name in CorpusPrints._fields))
 
 

@@ -29,7 +29,7 @@ LENGTHS: Final = (8, 16, 32, 64, 128, 256)
 """Where the bins of distinct words end; the last has no end."""
 LENGTH_NAMES: Final = ("< 8", "8-16", "16-32", "32-64", "64-128", "128-256", ">= 256")
 RANDOM_PAIRS: Final = 1_000_000
-LARGEST: Final = 5
+MAX_LARGEST_CLUSTERS: Final = 5
 
 
 class LinkRuleVerdicts(msgspec.Struct, frozen=True):
@@ -260,6 +260,6 @@ def _verdicts(truth: CorpusTruth, judged: CorpusVerdicts) -> LinkRuleVerdicts:
         wrong=int(classes[WRONG]),
         loose=int(classes[LOOSE]),
         clusters=len(sizes),
-        largest=sizes[:LARGEST].tolist(),
+        largest=sizes[:MAX_LARGEST_CLUSTERS].tolist(),
         agreement=None if agreement is None else list(agreement),
     )

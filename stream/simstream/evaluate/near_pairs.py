@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from simstream.kernels.index.hamming import scan
 from simstream.model import U64
 
-_QUERIES: Final = 256
-_ROOM: Final = 1 << 16
-SAMPLE: Final = 20_000
+_BATCH_QUERIES: Final = 256
+_ROOM_HITS: Final = 1 << 16
+MAX_SAMPLE_PAIRS: Final = 20_000
 """Pairs of each kind of which J is computed; of more, these are chosen by a hash."""
 
 
@@ -51,7 +51,7 @@ def within(left: U64, right: U64 | None, distance: int, threads: int) -> Iterato
 
     def part(at: int) -> NearPlaces:
         column = left[at:] if right is None else right
-        a, b, d = _scan(left[at : at + _QUERIES], column, distance)
+        a, b, d = _scan(left[at : at + _BATCH_QUERIES], column, distance)
         if right is None:
             later = b > a
             a, b, d = a[later] + at, b[later] + at, d[later]
@@ -59,10 +59,10 @@ def within(left: U64, right: U64 | None, distance: int, threads: int) -> Iterato
         return NearPlaces(a + at, b, d)
 
     with ThreadPoolExecutor(threads, thread_name_prefix="scan") as pool:
-        yield from pool.map(part, range(0, len(left), _QUERIES))
+        yield from pool.map(part, range(0, len(left), _BATCH_QUERIES))
 
 
-def sample(parts: Iterator[NearPlaces], kinds: int, kind_of: KindOf, most: int = SAMPLE) -> SampledPairs:
+def sample(parts: Iterator[NearPlaces], kinds: int, kind_of: KindOf, most: int = MAX_SAMPLE_PAIRS) -> SampledPairs:
     """Count the pairs of each kind and keep at most `most` of each, chosen by a hash of their places.
 
     So the choice depends on the pairs alone, and memory on `kinds` and `most`.
@@ -85,7 +85,7 @@ def sample(parts: Iterator[NearPlaces], kinds: int, kind_of: KindOf, most: int =
 def _scan(
     queries: U64, column: U64, distance: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    room = _ROOM
+    room = _ROOM_HITS
     places, tags = np.empty(room, np.uint64), np.empty(room, np.uint64)
     found: list[tuple[U64, U64]] = []
     first = 0

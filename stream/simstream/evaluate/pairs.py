@@ -20,7 +20,7 @@ from simstream.sources.lines import CountedFile, lines, unpacked
 SAME: Final = 1
 DIFFERENT: Final = 0
 _MAX_LINE_BYTES: Final = 1 << 20
-_FAR: Final = 0.02
+_MAX_J_DIFFERENCE: Final = 0.02
 """A given J that differs from the texts' own by more than this was measured on other texts."""
 
 
@@ -144,7 +144,7 @@ def complete(pairs: Sequence[LabelledPair], corpus: Corpus, sets: ShingleSets, t
     given = np.array([np.nan if pair.jaccard5 is None else pair.jaccard5 for pair in pairs], np.float64)
     true = jaccard(sets, a, b, threads)
     missing = np.isnan(given)
-    off = float((np.abs(given - true)[~missing] > _FAR).mean()) if not missing.all() else 0.0
+    off = float((np.abs(given - true)[~missing] > _MAX_J_DIFFERENCE).mean()) if not missing.all() else 0.0
     return CompletedPairs(np.where(missing, true, given).tolist(), off)
 
 

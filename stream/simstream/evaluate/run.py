@@ -131,7 +131,7 @@ def _label(
     for truth, named, path in zip(truths, given.pairs, request.inputs, strict=True):
         pairs = named or of_groups(truth.corpus)
         infos.append(_label_one(truth, pairs, path, store))
-        if infos[-1].wrong_jaccard > _SUSPICIOUS:
+        if infos[-1].wrong_jaccard > _MAX_UNSUSPICIOUS_SHARE:
             watcher.say(
                 f"{infos[-1].wrong_jaccard:.0%} of the given J of {truth.corpus.name} are not those of its texts: "
                 "if these begin with a YAML front matter, add --strip-front-matter"
@@ -141,7 +141,7 @@ def _label(
 
 _MINHASH_SEEDS: Final = 3
 """MinHash differs little from seed to seed, and takes long."""
-_SUSPICIOUS: Final = 0.02
+_MAX_UNSUSPICIOUS_SHARE: Final = 0.02
 
 
 def _label_one(truth: CorpusTruth, pairs: list[LabelledPair], path: str, store: ResultStore) -> CorpusInfo:

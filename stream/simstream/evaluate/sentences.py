@@ -11,14 +11,14 @@ from simstream.evaluate.results import Contender, ContenderOnCorpus, EvaluationR
 Tone = Literal["good", "fair", "bad", "plain"]
 RECALL: Final = (0.99, 0.97, 0.90)
 """From these shares of the pairs with J >= .9, .8-.9 and .7-.8 on recall is good."""
-_FAIR: Final = 0.03
+_MAX_FAIR_LOSS: Final = 0.03
 """Recall that misses by less is fair."""
 BELOW_5: Final = (0.04, 0.1)
 """Up to the first share of verdicts that name a page with J < .5 it is good, up to the second fair."""
 BELOW_3: Final = 0.002
 _OUT_OF_PROPORTION: Final = (0.01, 0.05)
 """Shares of all pages in the largest cluster, as above."""
-_DEAD: Final = 0.01
+_MIN_BIT_SHARE: Final = 0.01
 """A bit that fewer pages have, or lack, says nothing."""
 _MIN_BIT, _MAX_BIT = 0.3, 0.7
 
@@ -75,7 +75,7 @@ def _recall(one: ContenderOnCorpus) -> Iterator[ReportSentence]:
         if share.value is not None
     )
     short = max(goal - (share.value or 0.0) for share, goal in bins)
-    tone: Tone = "good" if short <= 0 else "fair" if short <= _FAIR else "bad"
+    tone: Tone = "good" if short <= 0 else "fair" if short <= _MAX_FAIR_LOSS else "bad"
     yield ReportSentence(tone, f"Of the labelled pairs it finds {found}.")
 
 
@@ -127,7 +127,7 @@ def _spread(share: ShareInterval) -> str:
 def _bits(one: ContenderOnCorpus) -> Iterator[ReportSentence]:
     ones = [share.by_seed[0] for share in one.bits if share.by_seed]  # the mean over seeds would level them
     worst = max(ones, key=lambda value: abs(value - 0.5), default=0.5)
-    if not _DEAD <= worst <= 1 - _DEAD:
+    if not _MIN_BIT_SHARE <= worst <= 1 - _MIN_BIT_SHARE:
         yield ReportSentence(
             "bad",
             f"Bit {ones.index(worst)} of the fingerprint is 1 in {percent(worst)} of the pages: it "

@@ -22,9 +22,9 @@ from simstream.kernels.text.jaccard import common, keep, shingle
 from simstream.model import U64
 
 POINTS: Final = 0x110000
-_BATCH: Final = 512
+_BATCH_TEXTS: Final = 512
 """Texts that are shingled together."""
-_PAIRS: Final = 1 << 14
+_BATCH_PAIRS: Final = 1 << 14
 """Pairs that one thread takes at once."""
 
 
@@ -51,7 +51,7 @@ class PairSimilarity(NamedTuple):
 
 def shingle_sets(texts: Sequence[str], threads: int = 1) -> ShingleSets:
     """The shingle sets of n texts. Cost: about 60 ns a character on a core, 8 bytes a distinct shingle."""
-    batches = [texts[at : at + _BATCH] for at in range(0, len(texts), _BATCH)]
+    batches = [texts[at : at + _BATCH_TEXTS] for at in range(0, len(texts), _BATCH_TEXTS)]
     with ThreadPoolExecutor(threads, thread_name_prefix="shingle") as pool:
         parts = list(pool.map(_shingled, batches))
     starts = np.zeros(len(texts) + 1, np.int64)
@@ -74,11 +74,11 @@ def similarity(
     shared = np.empty(len(a), np.int64)
 
     def count(at: int) -> None:
-        here = slice(at, at + _PAIRS)
+        here = slice(at, at + _BATCH_PAIRS)
         common(sets.values, sets.starts, a[here], b[here], shared[here])
 
     with ThreadPoolExecutor(threads, thread_name_prefix="jaccard") as pool:
-        list(pool.map(count, range(0, len(a), _PAIRS)))
+        list(pool.map(count, range(0, len(a), _BATCH_PAIRS)))
     sizes = sets.sizes()
     least, both = np.minimum(sizes[a], sizes[b]), sizes[a] + sizes[b] - shared
     return PairSimilarity(shared / np.maximum(both, 1), shared / np.maximum(least, 1))

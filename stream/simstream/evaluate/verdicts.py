@@ -15,7 +15,7 @@ from simstream.judge.resolver import Resolver
 from simstream.judge.state import make_index
 from simstream.model import COMPARED_VERDICTS, PageSource, Verdict
 
-_BATCH: Final = 512
+_BATCH_PAGES: Final = 512
 
 
 class CorpusVerdicts(NamedTuple):
@@ -49,7 +49,7 @@ def judge(corpus: Corpus, prints: CorpusPrints, policy: Policy) -> CorpusVerdict
 
 def _verdicts(corpus: Corpus, prints: CorpusPrints, policy: Policy) -> Iterator[Verdict]:
     resolver = Resolver(policy, make_index(policy))
-    for start in range(0, len(corpus.pages), _BATCH):
-        batch = columns(prints, corpus.pages[start : start + _BATCH], start)
+    for start in range(0, len(corpus.pages), _BATCH_PAGES):
+        batch = columns(prints, corpus.pages[start : start + _BATCH_PAGES], start)
         sources = [PageSource(corpus.name, 0, start + i) for i in range(len(batch))]
         yield from resolver.judge(batch, batch.time, start, sources)

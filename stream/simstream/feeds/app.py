@@ -34,7 +34,7 @@ from simstream.wire.page import PageLimits
 FORMAT = 2
 """Of the table's entries; another one begins with a table of its own."""
 TABLE = "news"
-WAITING = 500
+MAX_WAITING_RECORDS = 500
 """Records of a topic that are read ahead."""
 MAX_BEHIND = 128
 """Pages that may have changed before the cards are made anew without anybody asking."""
@@ -112,7 +112,7 @@ def make_app(settings: Settings, topics: FeedTopics, feed: Feed, data: str) -> f
         topic_disable_leader=True,
         topic_replication_factor=topics.replicas,
         table_standby_replicas=0,
-        stream_buffer_maxsize=WAITING,
+        stream_buffer_maxsize=MAX_WAITING_RECORDS,
         stream_wait_empty=False,  # what is not yet acknowledged is read again
         consumer_auto_offset_reset="earliest",
         broker_session_timeout=SESSION_S,

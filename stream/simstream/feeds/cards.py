@@ -19,9 +19,9 @@ from simstream.feeds.shelves import Card, Shelves
 
 GROWTH_MS = 6 * 3_600_000
 """A card's growth is how many of its sites have a page younger than this, or than a quarter of the window."""
-A_SLICE = 256
+SLICE_PAGES = 256
 """Pages or cards that are worked on at once."""
-FEW = 32
+MAX_JOINED_PAGES = 32
 """The texts of a story with at most so many pages are kept in one piece for searches."""
 Order = Literal["newest", "growing", "largest"]
 ORDERS: tuple[Order, ...] = ("newest", "growing", "largest")
@@ -77,11 +77,11 @@ class Cards:
         return len(self._cards)
 
     def refresh(self) -> bool:
-        """Take in at most A_SLICE pages that changed; True where more have."""
+        """Take in at most SLICE_PAGES pages that changed; True where more have."""
         changes = self._fold.groups.changes
         shelves = set(changes.renamed)
         changes.renamed.clear()
-        left = A_SLICE
+        left = SLICE_PAGES
         while changes.pages and left:
             shelves.update(self._place(changes.pages.popitem()[0]))
             left -= 1
@@ -121,7 +121,7 @@ class Cards:
         found: list[Card] = []
         fitting: set[int] = set()
         last: tuple[int, ...] = ()
-        while keys := order.after(last, A_SLICE):
+        while keys := order.after(last, SLICE_PAGES):
             last = keys[-1]
             for cluster in (-key[-1] for key in keys):
                 card = self._cards.get(cluster)
@@ -164,14 +164,14 @@ class Cards:
 
     def _says(self, card: Card, wanted: Sequence[str]) -> Generator[None, None, bool]:
         """Whether each word stands in one of the card's titles and sites."""
-        if card.pages <= FEW:
+        if card.pages <= MAX_JOINED_PAGES:
             text = self._texts.get(card.shelf)
             if text is None:
-                text = self._texts[card.shelf] = " ".join(self._shelves.words(card.shelf, -1, FEW)[0])
+                text = self._texts[card.shelf] = " ".join(self._shelves.words(card.shelf, -1, MAX_JOINED_PAGES)[0])
             return all(word in text for word in wanted)
         missing, last = list(wanted), -1
         while missing:
-            texts, last = self._shelves.words(card.shelf, last, A_SLICE)
+            texts, last = self._shelves.words(card.shelf, last, SLICE_PAGES)
             if not texts:
                 return False
             missing = [word for word in missing if not any(word in text for text in texts)]

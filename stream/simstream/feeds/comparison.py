@@ -19,7 +19,7 @@ from simstream.wire.page import PageLimits, decode
 
 MAX_CHARACTERS = 40_000
 """Of a longer text the beginning is compared."""
-A_POLL = 100
+MAX_POLL_RECORDS = 100
 _ENDS = frozenset(".!?…;")
 """Marks that end a sentence where space follows: a dot may stand in a number."""
 _WIDE_ENDS = frozenset("。！？；")
@@ -57,7 +57,7 @@ class PageTexts:
     def _record(self, partition: int, offset: int) -> Record | None:
         """The record at this place, None where it is gone."""
         end = time.monotonic() + READ_S
-        for records in committed(self._log, PAGES, A_POLL, offset):
+        for records in committed(self._log, PAGES, MAX_POLL_RECORDS, offset):
             if time.monotonic() > end:
                 raise LogError(*REASONS["late_texts"])
             for record in records:

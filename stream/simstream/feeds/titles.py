@@ -16,7 +16,7 @@ from simstream.wire.page import PageLimits, decode
 
 MAX_CHARACTERS = 200
 """A longer title is cut."""
-HEAD = 64 << 10
+HEAD_CHARACTERS = 64 << 10
 """So much of an HTML page, bytes or characters, is looked through for its title."""
 _TITLE = re.compile(r"<title(?:\s[^<>]{0,500})?>([^<]{0,2000})", re.IGNORECASE)
 _META = re.compile(r"<meta\s([^<>]{0,3000})>", re.IGNORECASE)
@@ -94,10 +94,10 @@ def _first_line(page: Page) -> str:
     text = page.text if page.text is not None else _head(page)
     if page.content_type.startswith("text/html"):
         text = _unescaped(_TAGS.sub("\n", text))
-    return next(filter(None, (tidy(line) for line in text[:HEAD].lstrip().splitlines()[:1000])), "")
+    return next(filter(None, (tidy(line) for line in text[:HEAD_CHARACTERS].lstrip().splitlines()[:1000])), "")
 
 
-def _head(page: Page, most: int = HEAD) -> str:
+def _head(page: Page, most: int = HEAD_CHARACTERS) -> str:
     """Return the beginning of the page's raw bytes or HTML as text; at most `most` bytes or characters."""
     if isinstance(page.raw, str):
         return page.raw[:most]

@@ -17,7 +17,7 @@ from simstream.feeds.app import Feed
 from simstream.feeds.condition import FeedCondition
 
 _log = logging.getLogger("simstream.news")
-A_SLICE = 256
+SLICE_TITLES = 256
 """Titles that are given up before other tasks have their turn."""
 
 
@@ -45,7 +45,7 @@ class TitleDeadline:
         self._before, self._began = awaited, self._clock()
         for number, source in enumerate(given_up, 1):
             fold.give_up_title(source)
-            if number % A_SLICE == 0:
+            if number % SLICE_TITLES == 0:
                 await asyncio.sleep(0)
                 if self._feed.fold is not fold:
                     return  # the feed has begun anew

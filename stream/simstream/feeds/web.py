@@ -35,7 +35,7 @@ HEADERS = {
     "Cache-Control": "no-cache",
     "Server": "simstream",
 }
-MAX_A_PAGE = 200
+MAX_CARDS_A_PAGE = 200
 CRASHED = ": ".join(REASONS["crashed"])
 ANSWER_S = 8.0
 """Seconds after which a question is given up; the page in the browser waits a little longer."""
@@ -96,7 +96,7 @@ class FeedWeb:
     async def _stories(self, request: web.Request) -> web.Response:
         cards, revision = self._now()
         assert self._feed.fold is not None
-        asked, number, size = asked_of(request.query, MAX_A_PAGE, self._feed.fold.stream_time)
+        asked, number, size = asked_of(request.query, MAX_CARDS_A_PAGE, self._feed.fold.stream_time)
         if request.headers.get("If-None-Match") == revision:
             return web.Response(status=304, headers={"ETag": revision})
         work = cards.find(asked, (number - 1) * size, number * size)

@@ -13,7 +13,7 @@ from simstream.feeds.shelves import Card
 from simstream.feeds.sites import site_of
 from simstream.wire.page import time_ms
 
-A_PAGE = 30
+CARDS_A_PAGE = 30
 MAX_WORDS = 200
 MAX_VERSIONS = 500
 """Of a story's pages the founder and the newest are listed, so many at most."""
@@ -37,7 +37,7 @@ def asked_of(query: Mapping[str, str], most: int, now: int = 0) -> tuple[CardQue
         sites=_number(query, "sites", 1, 1 << 31),
         words=query.get("words", "")[:MAX_WORDS],
     )
-    return asked, _number(query, "page", 1, 1 << 31), _number(query, "per_page", A_PAGE, most)
+    return asked, _number(query, "page", 1, 1 << 31), _number(query, "per_page", CARDS_A_PAGE, most)
 
 
 def story(card: Card) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from simstream.files.file_system import FileSystem
 from simstream.files.manifest import ChangingArray, ChangingPart
 from simstream.files.part import SnapshotPart
 
-BLOCK: Final = 256 << 10
+BLOCK_BYTES: Final = 256 << 10
 """Bytes: 32 us to compare, and a table of 36 bytes for each."""
 ROW: Final = np.dtype([("file", "<u8"), ("offset", "<u8"), ("length", "<u4"), ("digest", "V16")])
 """A block: the number of the snapshot whose file has it, where in that file's array, how long, its checksum."""
@@ -75,8 +75,8 @@ def cut(parts: Sequence[SnapshotPart], number: int, last: Tables, sizes: Mapping
             data = sealed.as_bytes(array)
             old = last.get((part.name, name), np.zeros(0, ROW)).tolist()
             rows = []
-            for i, start in enumerate(range(0, len(data), BLOCK)):
-                block = data[start : start + BLOCK]
+            for i, start in enumerate(range(0, len(data), BLOCK_BYTES)):
+                block = data[start : start + BLOCK_BYTES]
                 digest = checksum.of_block(block)
                 if i < len(old) and old[i][2:] == (len(block), digest):
                     rows.append(old[i])

@@ -11,8 +11,8 @@ from typing import Final
 
 from mmh3 import mmh3_x64_128_digest
 
-BLOCK: Final = 1 << 20
-SIZE: Final = 16
+BLOCK_BYTES: Final = 1 << 20
+SIZE_BYTES: Final = 16
 
 
 def of_block(block: memoryview | bytes) -> bytes:
@@ -21,14 +21,14 @@ def of_block(block: memoryview | bytes) -> bytes:
 
 
 class Checksum:
-    """The checksum of bytes that come in pieces; each but the last has a multiple of `BLOCK` bytes."""
+    """The checksum of bytes that come in pieces; each but the last has a multiple of `BLOCK_BYTES` bytes."""
 
     def __init__(self) -> None:
         self._blocks = bytearray()
 
     def update(self, piece: memoryview) -> None:
-        for start in range(0, len(piece), BLOCK):
-            self._blocks += of_block(piece[start : start + BLOCK])
+        for start in range(0, len(piece), BLOCK_BYTES):
+            self._blocks += of_block(piece[start : start + BLOCK_BYTES])
 
     def digest(self) -> bytes:
         return of_block(bytes(self._blocks))
@@ -42,7 +42,7 @@ def of_bytes(data: memoryview | bytes) -> bytes:
     return checksum.digest()
 
 
-def pieces(data: memoryview, size: int = 8 * BLOCK) -> Iterator[memoryview]:
+def pieces(data: memoryview, size: int = 8 * BLOCK_BYTES) -> Iterator[memoryview]:
     """`data` cut in pieces that a `Checksum` takes."""
     for start in range(0, len(data), size):
         yield data[start : start + size]

@@ -19,7 +19,7 @@ FORMAT: Final = 2
 """In format 1 identities of pages are MurmurHash3; in format 2 BLAKE2b."""
 MIN_FORMAT: Final = 1
 """The earliest format that can be upgraded (`judge/upgrade`)."""
-SIZE: Final = 64
+SIZE_BYTES: Final = 64
 _LAYOUT: Final = struct.Struct("<8sI52s")
 
 
@@ -30,18 +30,18 @@ def encode(magic: bytes, version: int = FORMAT, writer: str = __version__) -> by
 
 def is_of(data: bytes, magic: bytes) -> bool:
     """Whether a file that begins with `data` is of that sort."""
-    return len(data) >= SIZE and data[: len(magic)] == magic
+    return len(data) >= SIZE_BYTES and data[: len(magic)] == magic
 
 
 def format_of(data: bytes) -> int:
     """Return the format of a file that begins with `data`, at least 64 bytes."""
-    _, number, _ = _LAYOUT.unpack(data[:SIZE])
+    _, number, _ = _LAYOUT.unpack(data[:SIZE_BYTES])
     return int(number)
 
 
 def check_format(path: Path, data: bytes, reads: int = FORMAT) -> None:
     """Raise StateFormat unless the file is of the format `reads`. Call it once the checksum has agreed."""
-    _, number, writer = _LAYOUT.unpack(data[:SIZE])
+    _, number, writer = _LAYOUT.unpack(data[:SIZE_BYTES])
     if number == reads:
         return
     name = "simstream " + (writer.rstrip(b"\0").decode("ascii", "replace") or "of another version")

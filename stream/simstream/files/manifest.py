@@ -28,7 +28,7 @@ PREVIOUS: Final = "manifest.previous"
 OLDEST: Final = "manifest.oldest"
 NEXT: Final = "manifest.next"
 IN_ORDER: Final = (NEWEST, PREVIOUS, OLDEST)
-KEPT: Final = 2
+MAX_SNAPSHOTS: Final = 2
 """Snapshots that a folder keeps."""
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 """What a part, hence a file, may be called."""
@@ -96,14 +96,14 @@ def encode(manifest: Manifest) -> bytes:
 
 def decode(path: Path, data: bytes, reads: int = header.FORMAT) -> Manifest:
     """Return the manifest in `data`. Raises StateDamaged, and StateFormat unless it is of the format `reads`."""
-    body, digest = data[: -checksum.SIZE], data[-checksum.SIZE :]
+    body, digest = data[: -checksum.SIZE_BYTES], data[-checksum.SIZE_BYTES :]
     if not header.is_of(body, header.MANIFEST):
         raise damaged(path, "it does not begin as a manifest does")
     if checksum.of_bytes(body) != digest:
         raise damaged(path, "its checksum does not agree")
     header.check_format(path, body, reads)
     try:
-        manifest = msgspec.msgpack.decode(memoryview(body)[header.SIZE :], type=Manifest)
+        manifest = msgspec.msgpack.decode(memoryview(body)[header.SIZE_BYTES :], type=Manifest)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise damaged(path, f"it cannot be read: {str(error)[:100]}") from error
     if not all(NAME.fullmatch(each.file) for each in manifest.files()):
@@ -127,7 +127,9 @@ def read(files: FileSystem, path: Path) -> Snapshot | None:
 
 
 def read_all(files: FileSystem, folder: Path) -> tuple[Snapshot, ...]:
-    """The folder's snapshots, the newest first, at most `KEPT`. Raises StateDamaged, StateFormat, StateUnwritable.
+    """The folder's snapshots, the newest first, at most `MAX_SNAPSHOTS`.
+
+    Raises StateDamaged, StateFormat, StateUnwritable.
 
     Safe beside a process that replaces them: it reads until it has twice found the same.
     """
@@ -135,7 +137,7 @@ def read_all(files: FileSystem, folder: Path) -> tuple[Snapshot, ...]:
     while True:
         all_of_them = [read(files, folder / name) for name in IN_ORDER]
         found = {each.manifest.number: each for each in all_of_them if each is not None}
-        numbers = sorted(found, reverse=True)[:KEPT]
+        numbers = sorted(found, reverse=True)[:MAX_SNAPSHOTS]
         if numbers == before:
             return tuple(found[number] for number in numbers)
         before = numbers
@@ -155,7 +157,7 @@ def read_each(files: FileSystem, folder: Path) -> tuple[tuple[Snapshot, ...], di
             bad[folder / name] = error
         else:
             found.update({snapshot.manifest.number: snapshot} if snapshot else {})
-    return tuple(found[number] for number in sorted(found, reverse=True)[:KEPT]), bad
+    return tuple(found[number] for number in sorted(found, reverse=True)[:MAX_SNAPSHOTS]), bad
 
 
 def nbytes(array: ChangingArray) -> int:

@@ -28,10 +28,10 @@ from simstream.files.failures import damaged, reading
 from simstream.files.file_system import FileSystem
 from simstream.files.part import SnapshotPart
 
-ALIGN: Final = 64
+ALIGN_BYTES: Final = 64
 _TRAILER: Final = struct.Struct("<Q16s8s")
-_PADDING: Final = bytes(ALIGN)
-_WINDOW: Final = 8 * checksum.BLOCK
+_PADDING: Final = bytes(ALIGN_BYTES)
+_WINDOW_BYTES: Final = 8 * checksum.BLOCK_BYTES
 """Bytes that verifying reads at a time."""
 
 
@@ -177,20 +177,20 @@ def as_bytes(array: NDArray[Any]) -> memoryview:
 
 
 def _aligned(at: int) -> int:
-    return -(-at // ALIGN) * ALIGN
+    return -(-at // ALIGN_BYTES) * ALIGN_BYTES
 
 
 def _describe(files: FileSystem, descriptor: int, path: Path) -> SealedFile:
     size = files.size(descriptor)
-    head = files.pread(descriptor, header.SIZE, 0)
-    if size < header.SIZE + _TRAILER.size or not header.is_of(head, header.SEALED):
+    head = files.pread(descriptor, header.SIZE_BYTES, 0)
+    if size < header.SIZE_BYTES + _TRAILER.size or not header.is_of(head, header.SEALED):
         raise damaged(path, "it does not begin as a sealed file does")
     tail = files.pread(descriptor, _TRAILER.size, size - _TRAILER.size)
     if len(tail) < _TRAILER.size:
         raise damaged(path, "it is cut off")
     length, digest, magic = _TRAILER.unpack(tail)
     start = size - _TRAILER.size - length
-    if magic != header.SEALED or start < header.SIZE:
+    if magic != header.SEALED or start < header.SIZE_BYTES:
         raise damaged(path, "it is cut off")
     encoded = files.pread(descriptor, length, start)
     if checksum.of_block(head + encoded + tail[:8]) != digest:
@@ -201,7 +201,7 @@ def _describe(files: FileSystem, descriptor: int, path: Path) -> SealedFile:
         extents = {each.name: _extent(each) for each in footer.arrays}
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise damaged(path, f"its footer cannot be read: {str(error)[:100]}") from error
-    at = header.SIZE
+    at = header.SIZE_BYTES
     for extent in extents.values():
         if extent.offset != at:
             raise damaged(path, "its arrays are not where they should be")
@@ -221,7 +221,7 @@ def _extent(array: _Array) -> ArrayExtent:
 
 def _verify(files: FileSystem, descriptor: int, sealed: SealedFile, pace: Pace) -> None:
     """Read all arrays through a small window, so that no lock is held while the disk works. Raises StateDamaged."""
-    window = memoryview(bytearray(min(_WINDOW, max(sealed.size, 1))))
+    window = memoryview(bytearray(min(_WINDOW_BYTES, max(sealed.size, 1))))
     for name, extent in sealed.layout.items():
         total, end = Checksum(), extent.offset + extent.nbytes
         for at in range(extent.offset, end, len(window)):

@@ -15,11 +15,11 @@ from simstream.kernels.index.confirm import MatchQueries, confirm_rows
 from simstream.kernels.index.gather import GatheredMatches, count, gather
 from simstream.model import U64
 
-FIRST_ROOM = 4096
-MAX_ROOM = 1 << 18
+FIRST_ROOM_HITS = 4096
+MAX_ROOM_HITS = 1 << 18
 """Hits for which there is room, unless one query alone has more."""
 FEW_QUERIES = 4
-BLOCK = 512
+BLOCK_QUERIES = 512
 """Queries that go through all sources together."""
 UNLIMITED = 2**62
 
@@ -27,7 +27,7 @@ UNLIMITED = 2**62
 class HitBuffers:
     """Room for what a source finds: places, one past the last place of each run, and tags query << 8 | distance."""
 
-    def __init__(self, room: int = FIRST_ROOM, *, capped: bool = False) -> None:
+    def __init__(self, room: int = FIRST_ROOM_HITS, *, capped: bool = False) -> None:
         self.capped = capped
         """Whether the room stays as it is."""
         self.make(room)
@@ -41,7 +41,7 @@ class HitBuffers:
     def fit(self, queries: int) -> None:
         """Make four times the room where it held so few queries that the next was looked up in vain, or none."""
         room = len(self.places)
-        if queries == 0 or (queries < FEW_QUERIES and room < MAX_ROOM):
+        if queries == 0 or (queries < FEW_QUERIES and room < MAX_ROOM_HITS):
             self.make(4 * room)
 
 
@@ -71,7 +71,7 @@ class MatchBuffers:
     def __init__(self, queries: int, limit: int) -> None:
         self.limit = limit
         self.count = 0
-        self.keys: U64 = np.empty(min(FIRST_ROOM, limit), np.uint64)
+        self.keys: U64 = np.empty(min(FIRST_ROOM_HITS, limit), np.uint64)
         self.facts: NDArray[np.uint32] = np.empty(len(self.keys), np.uint32)
         self.buckets: NDArray[np.int64] = np.empty(len(self.keys), np.int64)
         self.candidates: NDArray[np.int64] = np.zeros(queries, np.int64)
@@ -113,7 +113,7 @@ class MatchBuffers:
         self.candidates[crowded] = 0
 
     def _grow(self) -> None:
-        room = min(max(4 * len(self.keys), FIRST_ROOM), self.limit)
+        room = min(max(4 * len(self.keys), FIRST_ROOM_HITS), self.limit)
         self.keys = np.concatenate([self.keys[: self.count], np.empty(room - self.count, np.uint64)])
         self.facts = np.concatenate([self.facts[: self.count], np.empty(room - self.count, np.uint32)])
         self.buckets = np.concatenate([self.buckets[: self.count], np.empty(room - self.count, np.int64)])
@@ -214,7 +214,7 @@ def answer(
     parts: list[BlockAnswer] = []
     done, room, asked = 0, max(limit, 0), len(queries.fingerprints)
     while done < asked:
-        end = min(done + BLOCK, asked)
+        end = min(done + BLOCK_QUERIES, asked)
         part = answer_block(sources, released, rule, queries, slice(done, end), room, hits)
         if done == len(part.counts) == 0:
             end = 1

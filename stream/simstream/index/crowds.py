@@ -18,14 +18,14 @@ from simstream.kernels.index.entry_numbers import NUMBER_MASK
 from simstream.kernels.judge.crowd import CrowdColumns
 from simstream.model import U64
 
-CROWDED: Final = 512
+MAX_UNCROWDED_CANDIDATES: Final = 512
 """A query with more candidates than this in one part of the index is crowded."""
 MAX_CROWDS: Final = 64
 MAX_ENTRIES: Final = 1 << 20
 """Entries of all crowds together: 44 bytes each with a sketch of 192 bits."""
 WORTH: Final = 32
 """A crowd is made when crowded queries have met one candidate for every 32 entries of the index: then it pays."""
-FIRST_ROOM: Final = 4096
+FIRST_ROOM_ENTRIES: Final = 4096
 
 
 class CrowdPart(Protocol):
@@ -43,7 +43,7 @@ class Crowd:
         self.count = 0
         self.used = 0
         """When it was asked for the last time."""
-        self.columns = _columns(FIRST_ROOM, entries.sketches.shape[1])
+        self.columns = _columns(FIRST_ROOM_ENTRIES, entries.sketches.shape[1])
         self.append(entries)
 
     def append(self, entries: FreshEntries) -> None:
@@ -111,7 +111,7 @@ class Crowds:
         Return None if a crowd would not pay yet, or would be too large. `entries` is the number of entries in all
         parts. Cost: .1 to .3 ns for each entry, if a crowd is made.
         """
-        self._owed += CROWDED
+        self._owed += MAX_UNCROWDED_CANDIDATES
         if WORTH * self._owed < entries:
             return None
         self._owed = 0

@@ -12,7 +12,7 @@ from simstream.model import U64
 
 FIRST_WORDS = 64
 MAX_WORDS = (NUMBER_MASK + 1) // 64
-AT_ONCE = 1 << 16
+MAX_NUMBERS_AT_ONCE = 1 << 16
 """Numbers that are given back at once."""
 
 
@@ -76,8 +76,8 @@ class EntryNumbers:
         """What `dropped` tells of, some at a time and in no particular order; free from then on."""
         while self._dropped:
             numbers = self._dropped.pop()
-            for at in range(0, len(numbers), AT_ONCE):
-                some = numbers[at : at + AT_ONCE]
+            for at in range(0, len(numbers), MAX_NUMBERS_AT_ONCE):
+                some = numbers[at : at + MAX_NUMBERS_AT_ONCE]
                 forget(some, self.held, self.released)
                 yield some
 

@@ -34,9 +34,9 @@ from simstream.kernels.index.entry_numbers import NUMBER_MASK
 from simstream.kernels.judge.crowd import CrowdPage
 from simstream.model import U64, MatchLimits
 
-MEMTABLE_LIMIT = 4096
+DEFAULT_MEMTABLE_ENTRIES = 4096
 MAX_MATCHES = 1_000_000
-MAX_MEMTABLE = 1 << 24
+MAX_MEMTABLE_ENTRIES = 1 << 24
 
 
 class Index(Closing):
@@ -62,14 +62,16 @@ class Index(Closing):
         sketch_words: int,
         distance: int,
         agreement: int,
-        memtable_limit: int = MEMTABLE_LIMIT,
+        memtable_limit: int = DEFAULT_MEMTABLE_ENTRIES,
         short: MatchLimits | None = None,
         *,
         background: bool = False,
     ) -> None:
         self._rule = MatchRule(sketch_words, MatchLimits(distance, agreement), short)
-        if not 1 <= memtable_limit <= MAX_MEMTABLE:
-            raise SettingsError(f"a memtable of {memtable_limit} is out of range", f"give 1 to {MAX_MEMTABLE}")
+        if not 1 <= memtable_limit <= MAX_MEMTABLE_ENTRIES:
+            raise SettingsError(
+                f"a memtable of {memtable_limit} is out of range", f"give 1 to {MAX_MEMTABLE_ENTRIES}"
+            )
         if plan is not None:
             plan.flips_for(distance)
         self.sketch_words = sketch_words
@@ -166,7 +168,7 @@ class Index(Closing):
                 *(frozen(c, c.dtype) for c in (asked.fingerprints[others], asked.sketches[others], own))
             )
         parts = self._sources(), self._held.released, self._rule, asked
-        matches, candidates = answer(*parts, MAX_MATCHES, False, crowds.CROWDED)
+        matches, candidates = answer(*parts, MAX_MATCHES, False, crowds.MAX_UNCROWDED_CANDIDATES)
         self.count(candidates, len(matches.entry))
         return spread(matches, others, crowded)
 

@@ -33,7 +33,7 @@ SCANNED_NS = 0.1
 """A value compared in a plain scan."""
 CACHED_NS, FETCHED_NS = 0.3, 0.6
 """A candidate in tables that stay in the processor's caches, and in larger ones."""
-CACHED_BYTES = 1 << 25
+MAX_CACHED_BYTES = 1 << 25
 TABLE_NS = 20.0
 """What a table costs a query before its probes."""
 NARROW_BITS = 16
@@ -116,7 +116,7 @@ class Plan:
             return SCANNED_NS * entries
         used, size = sum(f >= 0 for f in self.flips_for(distance)), self.nbytes(entries, distance)
         compared = self.expected_candidates(entries, distance)
-        each = CACHED_NS if size < CACHED_BYTES else FETCHED_NS
+        each = CACHED_NS if size < MAX_CACHED_BYTES else FETCHED_NS
         return used * TABLE_NS + self.probes(distance) * _probe_ns(size) + compared * each
 
     def layout(self, distance: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-LARGE_BYTES = 1 << 17
+MIN_MAPPED_BYTES = 1 << 17
 
 
 def room(shape: int | tuple[int, ...], dtype: Any) -> NDArray[Any]:
@@ -21,7 +21,7 @@ def room(shape: int | tuple[int, ...], dtype: Any) -> NDArray[Any]:
     sizes = (shape,) if isinstance(shape, int) else shape
     count = prod(sizes)
     size = count * np.dtype(dtype).itemsize
-    if size < LARGE_BYTES:
+    if size < MIN_MAPPED_BYTES:
         return np.empty(sizes, dtype)
     pages = mmap(-1, size, flags=MAP_PRIVATE | MAP_ANONYMOUS)
     return np.frombuffer(pages, dtype, count).reshape(sizes)

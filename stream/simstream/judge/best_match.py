@@ -26,17 +26,17 @@ from simstream.kernels.judge.best_match import (
     AGREEMENT,
     DISTANCE,
     ROW,
-    SEEN,
+    SEEN_CLUSTERS,
     FoundedEntries,
     choose,
     choose_founded,
 )
 from simstream.model import U64
 
-STEP = 256
+STEP_PAGES = 256
 """Pages of a batch that are compared at once with one another and those before them: with all of these under `any`,
 but under `canonical` only with canonical ones, so that pages alike cost the same however many they are."""
-FEW = 8
+MAX_SINGLE_MATCHES = 8
 """Up to so many matches of a page are looked at one by one: calling the kernel costs as much."""
 NONE: Final = np.empty(0, np.int64)
 
@@ -140,12 +140,16 @@ class ClosestFinder:
             return self._of_crowd(number)
         fellows, first, last = self._near_fellows(number)
         start, end = near.span(number)
-        if not self._any and last - first > FEW and not self._any_founded(fellows.found, first, last):
+        if (
+            not self._any
+            and last - first > MAX_SINGLE_MATCHES
+            and not self._any_founded(fellows.found, first, last)
+        ):
             last = first
         size = end - start + last - first
         if not size or (size == 1 and same and end > start and self._is_own(near.found, start, same)):
             return None, set()
-        if size > FEW:
+        if size > MAX_SINGLE_MATCHES:
             return self._of_many(near.found, (start, end), fellows.found, (first, last))
         found = near.triples(start, end) if end > start else ()
         founded = self._founded(fellows.triples(first, last)) if last > first else ()
@@ -188,7 +192,7 @@ class ClosestFinder:
     def _of_many(self, found: Matches, span: tuple[int, int], fellows: Matches, others: tuple[int, int]) -> Chosen:
         live, chosen = self._store.columns(), np.full(3, -1, np.int64)
         size = span[1] - span[0] + others[1] - others[0]
-        seen, ties = np.zeros(SEEN, np.int64), np.empty(size, np.int64) if self._any else NONE
+        seen, ties = np.zeros(SEEN_CLUSTERS, np.int64), np.empty(size, np.int64) if self._any else NONE
         count = choose(found.entry, found.distance, found.agreement, *span, live, chosen, seen, ties, 0)
         if others[1] > others[0]:
             founded = FoundedEntries(self._groups, self._batch.heads, self._batch.following, self._batch.rows)
@@ -256,7 +260,7 @@ class ClosestFinder:
         if len(batch) == 1:
             return self._fellows, 0, 0
         if number >= self._fellows.end or self._fellows.is_crowded(number):
-            self._fellows = self._join(number, min(number + STEP, len(batch)))
+            self._fellows = self._join(number, min(number + STEP_PAGES, len(batch)))
         start, end = self._fellows.span(number)
         alone = end - start == 1 and not batch.entry_of(batch.groups[number])  # its own key is always there
         return self._fellows, start, start if alone else end

@@ -14,7 +14,7 @@ import msgspec
 from simstream.judge.pages.store import PageRecord
 from simstream.judge.policy import Policy
 
-WIDE = 16
+WIDE_DISTANCE = 16
 """Bits within which pages are worth showing, whether they match or not."""
 
 

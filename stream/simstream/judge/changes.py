@@ -18,9 +18,9 @@ Buckets = Callable[[NDArray[np.int64]], NDArray[np.int64]]
 """The bucket (n,) of each time (n,)."""
 KEEP_SHARE = 1024
 """If at least one page in 1,024 leaves in a batch, the whole directory is gone over once."""
-MAX_APART = 1 << 14
+MAX_APART_HEIRS = 1 << 14
 """Heirs that are compared with each page of a batch; more of them are handed to the index at once."""
-AT_ONCE = 1 << 16
+MAX_RECORDS_AT_ONCE = 1 << 16
 """Records that are read at once."""
 
 
@@ -74,14 +74,14 @@ class BatchChanges:
             self.promote(heir)
         others = heirs[~mine]
         self._rows.table.column("state")[others] |= FOUNDER | INDEXED
-        if len(self.promoted) + len(others) <= MAX_APART:
+        if len(self.promoted) + len(others) <= MAX_APART_HEIRS:
             self.batch.founders.update(dict.fromkeys(others.tolist(), -1))
             self.promoted += others.tolist()
             return
         self.reindexed += 1
         others = others[np.argsort(self._rows.table.column("cold")[others])]  # neighbours are read together
-        for at in range(0, len(others), AT_ONCE):
-            self._add_heirs(others[at : at + AT_ONCE])
+        for at in range(0, len(others), MAX_RECORDS_AT_ONCE):
+            self._add_heirs(others[at : at + MAX_RECORDS_AT_ONCE])
             self._beat()
 
     def replace(self, cold: int) -> None:

@@ -9,14 +9,14 @@ from simstream.index.matches import Matches
 from simstream.judge.batch import PageBatch
 from simstream.judge.clusters import Cluster
 from simstream.judge.live_pages import LivePages
-from simstream.kernels.judge.best_match import SEEN, choose
+from simstream.kernels.judge.best_match import SEEN_CLUSTERS, choose
 from simstream.kernels.judge.crowd import (
     CANDIDATES,
     MATCHES,
     NEXT,
     SIZE,
     TIES,
-    TILE,
+    TILE_ENTRIES,
     TWIN,
     CrowdColumns,
     CrowdPage,
@@ -42,7 +42,9 @@ class CrowdedFinder:
         self._store = store
         self._index = store.index
         self._room = np.empty(MAX_TIES if ties else 0, np.int64)
-        self._scratch = CrowdScratch(np.empty(TILE, np.uint64), np.empty(TILE, np.uint64), np.empty(TILE, np.int64))
+        self._scratch = CrowdScratch(
+            np.empty(TILE_ENTRIES, np.uint64), np.empty(TILE_ENTRIES, np.uint64), np.empty(TILE_ENTRIES, np.int64)
+        )
 
     def begin(self, batch: PageBatch) -> None:
         """From now on it is this batch's pages that are asked for."""
@@ -77,7 +79,9 @@ class CrowdedFinder:
         return to.chosen, clusters, 0
 
     def _to(self) -> CrowdSearch:
-        return CrowdSearch(np.full(3, -1, np.int64), np.zeros(SEEN, np.int64), self._room, np.zeros(SIZE, np.int64))
+        return CrowdSearch(
+            np.full(3, -1, np.int64), np.zeros(SEEN_CLUSTERS, np.int64), self._room, np.zeros(SIZE, np.int64)
+        )
 
     def _page(self, number: int) -> CrowdPage:
         batch = self._batch

@@ -19,11 +19,11 @@ from simstream.kernels.judge.directory import ADDRESS, COUNT, DEPTH, HOMES, LIMI
 from simstream.model import U64
 
 MAX_ROW: Final = (1 << kernels.ROW_BITS) - 2
-FULLEST = 0.85
+MAX_LOAD = 0.85
 GROWTH = 1.25
-EMPTIEST = 0.4
+MIN_LOAD = 0.4
 """Below this share of its homes a partition is made smaller."""
-SPLIT = 1 << 17
+MAX_PARTITION_SLOTS = 1 << 17
 """A partition is cut in two at some number of slots between half of this and this."""
 MAX_DEPTH = 16
 MIN_HOMES = 384
@@ -31,7 +31,7 @@ SLOT = np.dtype(np.uint64)
 PLACED: Final = "partitions by secret"
 """The array of a part that lists the partitions. It was `partitions` as long as there was no secret: so a version
 that knows none refuses a part that has one."""
-TAIL = 128
+TAIL_SLOTS = 128
 """Slots behind the last home: at a load of .85 one partition in some hundred would need more, and gets it."""
 SLOTS_A_PAGE = 512
 """Memory comes in pages of 4,096 bytes; what is left of the last one lengthens the tail."""
@@ -93,7 +93,7 @@ class Directory:
         self._remove(identities, rows, len(rows))
         self._count -= len(rows)
         table = self._partitions
-        wide = (table[:, COUNT] < table[:, HOMES] * EMPTIEST) & (table[:, HOMES] > MIN_HOMES)
+        wide = (table[:, COUNT] < table[:, HOMES] * MIN_LOAD) & (table[:, HOMES] > MIN_HOMES)
         for which in np.flatnonzero(wide).tolist():
             self._replace(which, self._homes(which, int(table[which, COUNT])))
 
@@ -107,7 +107,7 @@ class Directory:
             removed = int(kernels.clear_others(slots, state, wanted))
             if removed:
                 _, homes, _, count, *_ = self._partitions[which].tolist()
-                narrow = count - removed < homes * EMPTIEST and homes > MIN_HOMES
+                narrow = count - removed < homes * MIN_LOAD and homes > MIN_HOMES
                 self._replace(which, self._homes(which, count - removed) if narrow else homes)
                 self._count -= removed
             beat()
@@ -181,7 +181,7 @@ class Directory:
         else:
             self._split(which)
 
-    def _replace(self, which: int, homes: int, tail: int = TAIL) -> None:
+    def _replace(self, which: int, homes: int, tail: int = TAIL_SLOTS) -> None:
         prefix, depth = self._prefixes[which], int(self._partitions[which, DEPTH])
         self._put(which, homes, *_laid_out(self._slots[which], prefix, depth, homes, tail))
 
@@ -193,9 +193,9 @@ class Directory:
         self._partitions[which, DEPTH] = depth
         half = int(self._partitions[which, COUNT]) // 2
         homes = self._homes(which, half)
-        self._put(which, homes, *_laid_out(whole, first, depth, homes, TAIL))
+        self._put(which, homes, *_laid_out(whole, first, depth, homes, TAIL_SLOTS))
         homes = _first_homes(first + 1, half)
-        self._append(first + 1, depth, homes, *_laid_out(whole, first + 1, depth, homes, TAIL))
+        self._append(first + 1, depth, homes, *_laid_out(whole, first + 1, depth, homes, TAIL_SLOTS))
         self._map()
 
     def _homes(self, which: int, count: int) -> int:
@@ -205,7 +205,7 @@ class Directory:
         self._slots[which] = slots
         row = self._partitions[which]
         row[ADDRESS], row[HOMES], row[SLOTS] = slots.ctypes.data, homes, slots.size
-        row[COUNT], row[LIMIT] = count, int(homes * FULLEST)
+        row[COUNT], row[LIMIT] = count, int(homes * MAX_LOAD)
 
     def _append(self, prefix: int, depth: int, homes: int, slots: U64, count: int = 0) -> None:
         self._partitions = np.concatenate([self._partitions, np.zeros((1, 6), np.int64)])
@@ -256,7 +256,7 @@ def _rows(identities: U64, rows: NDArray[np.uint32]) -> NDArray[np.uint32]:
     return np.ascontiguousarray(rows, np.uint32)
 
 
-def _room(homes: int, tail: int = TAIL) -> U64:
+def _room(homes: int, tail: int = TAIL_SLOTS) -> U64:
     return memory.zeros(-(-(homes + tail) // SLOTS_A_PAGE) * SLOTS_A_PAGE, SLOT)
 
 
@@ -276,13 +276,13 @@ def _spread_out(prefix: int, by: float) -> float:
 
 
 def _split_at(prefix: int, depth: int) -> int:
-    return int(SPLIT * pow(2, -_spread_out(prefix + depth, 0.6180339887498949)))
+    return int(MAX_PARTITION_SLOTS * pow(2, -_spread_out(prefix + depth, 0.6180339887498949)))
 
 
 def _first_homes(prefix: int, count: int) -> int:
     """Homes for a partition of so many slots, so that neighbours will not grow at the same time."""
-    load = FULLEST / pow(GROWTH, 1 - _spread_out(prefix, 0.41421356237309515))
-    return max(MIN_HOMES, ceil(count / min(load, FULLEST - 0.01)))
+    load = MAX_LOAD / pow(GROWTH, 1 - _spread_out(prefix, 0.41421356237309515))
+    return max(MIN_HOMES, ceil(count / min(load, MAX_LOAD - 0.01)))
 
 
 def _damaged(what: str) -> StateDamaged:

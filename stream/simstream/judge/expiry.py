@@ -24,11 +24,11 @@ SLICES = 256
 """Times are read ahead in so many parts of the window, so that one reading is short."""
 NARROWER = 4
 """The factor by which the part becomes shorter if it holds too many pages, and longer again if it holds few."""
-MAX_AHEAD = 1 << 18
+MAX_AHEAD_PAGES = 1 << 18
 """Pages of one part: 16 bytes each."""
-FEW = 32
+MAX_SINGLE_PAGES = 32
 """Up to so many pages that are due are looked at one by one: arrays cost as much."""
-AT_ONCE = 1 << 16
+MAX_PAGES_AT_ONCE = 1 << 16
 """Pages that are named together, and leave between two beats."""
 
 Leaving = tuple[NDArray[np.uint32], NDArray[np.uint32]]
@@ -117,10 +117,12 @@ class Expiry:
         """What is due of the pages that are known."""
         at, self._at = self._at, bisect_right(self._times, edge, self._at)
         late, ahead = self._late_ones(edge), self._ahead.cut(at, self._at)
-        if len(ahead.rows) + len(late) > FEW:
+        if len(ahead.rows) + len(late) > MAX_SINGLE_PAGES:
             due = ahead.followed_by(DuePages.of_late(late)) if late else ahead
-            for start in range(0, len(due.rows), AT_ONCE):
-                yield self._live(due.rows[start : start + AT_ONCE], due.colds[start : start + AT_ONCE])
+            for start in range(0, len(due.rows), MAX_PAGES_AT_ONCE):
+                yield self._live(
+                    due.rows[start : start + MAX_PAGES_AT_ONCE], due.colds[start : start + MAX_PAGES_AT_ONCE]
+                )
                 self._beat()
         elif late or self._at > at:
             known = zip(ahead.rows.tolist(), ahead.colds.tolist(), strict=True)
@@ -162,13 +164,13 @@ class Expiry:
             live = self._rows.are_live(rows, colds)
             found.append(DuePages(due["time"][live], rows[live], colds[live]))
             count += len(found[-1].rows)
-            if count > MAX_AHEAD:
+            if count > MAX_AHEAD_PAGES:
                 return False
         every = self._ahead.cut(self._at).followed_by(DuePages.of_late(self._late), *found)
         order = np.argsort(every.times, kind="stable")
         self._take(DuePages(every.times[order], every.rows[order], every.colds[order]))
         self._until = until
-        if count < MAX_AHEAD // (NARROWER * NARROWER):
+        if count < MAX_AHEAD_PAGES // (NARROWER * NARROWER):
             self._part = min(self._widest, self._part * NARROWER)
         return True
 

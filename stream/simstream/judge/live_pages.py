@@ -20,14 +20,14 @@ from simstream.judge.clusters import Cluster, Clusters
 from simstream.judge.departures import PageDepartures
 from simstream.judge.directory import Directory
 from simstream.judge.earlier_versions import EarlierVersion, versions
-from simstream.judge.expiry import FEW, Beat, Expiry, Leaving
+from simstream.judge.expiry import MAX_SINGLE_PAGES, Beat, Expiry, Leaving
 from simstream.judge.pages.store import PageRecord, PageStore
 from simstream.judge.rows import FOUNDER, INDEXED, LIVE, Rows
 from simstream.kernels.judge.best_match import LiveColumns
 from simstream.model import U64
 
 DELETE = "delete the folder: it is made anew from the log"
-BUCKETS = 8
+BUCKETS_A_WINDOW = 8
 """Into so many buckets a window is cut; about one more is held."""
 
 
@@ -60,7 +60,7 @@ class LivePages:
         self.sizes = ClusterSizes(alert)
         self._beat = beat
         self._expiry = Expiry(self.rows, self.pages, window_ms, beat) if window_ms is not None else None
-        self._bucket_ms = max(1, window_ms // BUCKETS) if window_ms is not None else None
+        self._bucket_ms = max(1, window_ms // BUCKETS_A_WINDOW) if window_ms is not None else None
         self._changes = BatchChanges(index, self.rows, self.pages, self.directory, self.buckets, beat)
         self._departures = PageDepartures(self.rows, self.clusters, self.sizes, self._changes, canonical_only)
         self._buckets_dropped = 0
@@ -126,7 +126,7 @@ class LivePages:
 
     def fingerprints(self, rows: Sequence[int]) -> U64:
         """The fingerprints (n,) of stored pages."""
-        if len(rows) <= FEW:
+        if len(rows) <= MAX_SINGLE_PAGES:
             return np.array([self.record(row).fingerprint for row in rows], np.uint64)
         found: U64 = self.pages.records(self.rows.table.column("cold")[np.array(rows, np.uint32)])["fingerprint"]
         return found
@@ -160,7 +160,7 @@ class LivePages:
     def _expire(self, due: Iterable[Leaving]) -> None:
         """Let live pages leave, one by one or many at once: what is live afterwards is the same."""
         for rows, colds in due:
-            if len(rows) > FEW:
+            if len(rows) > MAX_SINGLE_PAGES:
                 self._departures.leave(rows, colds)
                 self.live_pages -= len(rows)
             else:

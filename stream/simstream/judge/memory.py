@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 _OWN: Final = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
 _AT_ONCE: Final = getattr(mmap, "MAP_POPULATE", 0)
-LARGE: Final = 1 << 16
+MIN_MAPPED_BYTES: Final = 1 << 16
 """From so many bytes on; smaller arrays would waste half a page of 4,096 bytes each."""
 
 
@@ -36,4 +36,8 @@ def copied(array: NDArray[Any]) -> NDArray[Any]:
 
 def _array(count: int, dtype: np.dtype[Any], flags: int) -> NDArray[Any]:
     size = count * dtype.itemsize
-    return np.zeros(count, dtype) if size < LARGE else np.frombuffer(mmap.mmap(-1, size, flags=flags), dtype)
+    return (
+        np.zeros(count, dtype)
+        if size < MIN_MAPPED_BYTES
+        else np.frombuffer(mmap.mmap(-1, size, flags=flags), dtype)
+    )

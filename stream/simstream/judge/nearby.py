@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simstream.judge.candidates import (
-    WIDE,
+    WIDE_DISTANCE,
     Candidate,
     IdentifiedPage,
     LivePage,
@@ -41,7 +41,7 @@ class NearbyPages(NamedTuple):
 
 
 def nearby(
-    page: IdentifiedPage, time: int, store: LivePages, policy: Policy, distance: int = WIDE
+    page: IdentifiedPage, time: int, store: LivePages, policy: Policy, distance: int = WIDE_DISTANCE
 ) -> list[Candidate]:
     """All live pages within `distance` of a readable page of this time, or within the policy's where that is more.
 

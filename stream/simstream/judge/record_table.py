@@ -12,7 +12,7 @@ from simstream.errors import StateDamaged
 from simstream.files import SnapshotPart
 from simstream.files.part import Fact
 
-FIRST_ROOM = 1024
+FIRST_ROOM_RECORDS = 1024
 NONE = 0
 """No record: number 0 is never given."""
 
@@ -35,7 +35,7 @@ class RecordTable:
         self._free = NONE
         self._free_count = 0
         self._room = 0
-        self._grow(FIRST_ROOM)
+        self._grow(FIRST_ROOM_RECORDS)
 
     def __getattr__(self, name: str) -> memoryview:  # only for type checkers: columns are set by `_grow`
         raise AttributeError(name)
@@ -141,7 +141,7 @@ class RecordTable:
         return found
 
     def _grow(self, least: int) -> None:
-        room = max(least, FIRST_ROOM, self._room + self._room // 2)
+        room = max(least, FIRST_ROOM_RECORDS, self._room + self._room // 2)
         for name, kind in self._layout.items():
             column: NDArray[Any] = np.empty(room, kind)
             if self._used > 1:

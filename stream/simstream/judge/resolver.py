@@ -20,7 +20,7 @@ from simstream.judge import live_pages_check, live_pages_parts, lookups
 from simstream.judge.arrivals import Arrival, arrivals, ids_of
 from simstream.judge.batch import PageBatch
 from simstream.judge.best_match import BestMatch, ClosestFinder
-from simstream.judge.candidates import WIDE, LivePage, compare
+from simstream.judge.candidates import WIDE_DISTANCE, LivePage, compare
 from simstream.judge.cluster_sizes import GrownCluster, SizeAlert
 from simstream.judge.earlier_versions import EarlierVersion
 from simstream.judge.expiry import Beat
@@ -41,7 +41,7 @@ from simstream.model import (
 )
 from simstream.wire.frame import take
 
-MAX_PAGES = 4096
+MAX_BATCH_PAGES = 4096
 """Pages of one batch: they are compared with one another."""
 
 
@@ -122,8 +122,8 @@ class Resolver:
         Cost: the index's lookups, and some 20 us a page plus what its matches cost.
         """
         verdicts: list[Verdict] = []
-        for at in range(0, len(columns), MAX_PAGES):
-            end = min(at + MAX_PAGES, len(columns))
+        for at in range(0, len(columns), MAX_BATCH_PAGES):
+            end = min(at + MAX_BATCH_PAGES, len(columns))
             part = columns if end - at == len(columns) else take(columns, at, end)
             verdicts += self._judge(part, time[at:end], ordinal + at, sources[at:end])
         return verdicts
@@ -196,7 +196,9 @@ class Resolver:
         """The cluster of this id, if it ever had two pages."""
         return lookups.cluster(self._store, cluster_id, most)
 
-    def meets(self, columns: FingerprintColumns, time: NDArray[np.int64], distance: int = WIDE) -> NearbyPages:
+    def meets(
+        self, columns: FingerprintColumns, time: NDArray[np.int64], distance: int = WIDE_DISTANCE
+    ) -> NearbyPages:
         """What one page (columns of one row, accepted time (1,)) would meet, were it judged now. Nothing changes.
 
         Candidates are all live pages within `distance`, and within the policy's; see `judge/nearby`. Cost: linear

@@ -26,7 +26,7 @@ from simstream.judge.resolver import Resolver
 from simstream.model import PageSource, Record, Verdict
 from simstream.wire import frame as frames
 
-MEMTABLE_LIMIT = 4096
+MAX_MEMTABLE_ENTRIES = 4096
 """Entries that every query scans, until they are sealed."""
 DELETE = "delete the folder: what it holds is made anew from the log"
 
@@ -64,7 +64,7 @@ class JudgeState:
         alert: SizeAlert | None = None,
         *,
         background: bool = False,
-        memtable_limit: int = MEMTABLE_LIMIT,
+        memtable_limit: int = MAX_MEMTABLE_ENTRIES,
         beat: Beat = lambda: None,
     ) -> None:
         self.policy = policy
@@ -185,7 +185,7 @@ def state_facts(facts: Mapping[str, Any]) -> StateFacts:
         raise StateDamaged(f"the state's manifest says things that do not fit ({error})", DELETE) from error
 
 
-def make_index(policy: Policy, *, background: bool = False, memtable_limit: int = MEMTABLE_LIMIT) -> Index:
+def make_index(policy: Policy, *, background: bool = False, memtable_limit: int = MAX_MEMTABLE_ENTRIES) -> Index:
     """An empty index that answers for this policy."""
     sketch_words, short = policy.sketch_bits // 64, policy.short_limits
     return Index(None, sketch_words, *policy.limits, memtable_limit, short, background=background)

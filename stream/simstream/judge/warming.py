@@ -7,13 +7,13 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from simstream.index.crowds import CROWDED
+from simstream.index.crowds import MAX_UNCROWDED_CANDIDATES
 from simstream.judge.expiry import Beat
 from simstream.judge.policy import Policy
 from simstream.judge.state import JudgeState
 from simstream.model import U64, FingerprintColumns, PageKind, PageSource
 
-PAGES = CROWDED + 100
+PAGES = MAX_UNCROWDED_CANDIDATES + 100
 WINDOW_MS = 1000
 
 

@@ -274,9 +274,9 @@ class Publisher(Closing):
         its end was not seen), `aborted`, `fenced`."""
 
 
-FRAME_BYTES = 8 << 20
+MAX_FRAME_BYTES = 8 << 20
 """What `fingerprints` admits: far more than a frame should have."""
-DEAD_LETTER_ROOM = 64 << 10
+DEAD_LETTER_ROOM_BYTES = 64 << 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,7 +310,7 @@ def largest_record(topic: str, options: LogOptions) -> int:
     """
     if topic == PAGES:
         return options.max_record_bytes
-    return max(FRAME_BYTES, options.max_record_bytes + DEAD_LETTER_ROOM)
+    return max(MAX_FRAME_BYTES, options.max_record_bytes + DEAD_LETTER_ROOM_BYTES)
 
 
 class Log(Closing):

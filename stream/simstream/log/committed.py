@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from simstream.log.base import Log
 from simstream.model import Record
 
-WAIT = 0.1
+WAIT_S = 0.1
 """Seconds that one poll waits for records of which some are known to be there, or markers alone."""
 
 
@@ -19,4 +19,4 @@ def committed(log: Log, topic: str, limit: int, start: int = 0) -> Iterator[list
     ends = log.end_offsets(topic)
     with log.reader(topic, start) as reader:
         while not reader.passed(ends):
-            yield [record for record in reader.poll(limit, WAIT) if record.offset < ends.get(record.partition, 0)]
+            yield [record for record in reader.poll(limit, WAIT_S) if record.offset < ends.get(record.partition, 0)]

@@ -13,7 +13,7 @@ import numpy as np
 SEED = 0x9747B28C
 M = 0x5BD1E995
 MASK = 0xFFFFFFFF
-SLICE = 1024
+SLICE_KEYS = 1024
 """Keys hashed at a time: the longest one decides how much memory each takes."""
 
 
@@ -44,8 +44,8 @@ def partitions_of(keys: Sequence[bytes], partitions: int) -> list[int]:
     if partitions <= 1 or len(keys) < 16:
         return [partition_of(key, partitions) for key in keys]
     out: list[int] = []
-    for start in range(0, len(keys), SLICE):
-        out += _partitions_of_slice(keys[start : start + SLICE], partitions)
+    for start in range(0, len(keys), SLICE_KEYS):
+        out += _partitions_of_slice(keys[start : start + SLICE_KEYS], partitions)
     return out
 
 

@@ -33,7 +33,7 @@ from simstream.text.fingerprinter import Fingerprinter
 from simstream.wire.page import PageLimits, decode
 
 SHOWN = "simstream: questions"
-LONGEST_WAIT = 60.0
+MAX_WAIT_S = 60.0
 _JSON = "application/json"
 _LIMITS = PageLimits(max_record_bytes=MAX_BYTES * 6)  # every character may be escaped
 _ERRORS: dict[int | str, dict[str, Any]] = {
@@ -155,7 +155,7 @@ def make_app(
     )
     async def judged(
         asked: models.PageToJudge,
-        timeout: Annotated[float, Query(gt=0, le=LONGEST_WAIT, description="seconds")] = 10.0,
+        timeout: Annotated[float, Query(gt=0, le=MAX_WAIT_S, description="seconds")] = 10.0,
     ) -> models.VerdictAnswer:
         verdict = await judge.judge(asked.model_dump(exclude_none=True), timeout)
         return models.VerdictAnswer(**msgspec.to_builtins(verdict))

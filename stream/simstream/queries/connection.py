@@ -7,7 +7,7 @@ from typing import Any, Final
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-FREE_PIECES: Final = 64
+MAX_FREE_PIECES: Final = 64
 """A body may have so many pieces of any size."""
 MIN_PIECE_BYTES: Final = 256
 """Of more, this is what they have on average: a piece costs the event loop some 5 us, however small it is."""
@@ -33,7 +33,7 @@ class PieceGuard(h11.Connection):
         elif isinstance(event, h11.Data):
             self._pieces += 1
             self._bytes += len(event.data)
-            if self._pieces > FREE_PIECES + self._bytes // MIN_PIECE_BYTES:
+            if self._pieces > MAX_FREE_PIECES + self._bytes // MIN_PIECE_BYTES:
                 raise TooSmallPiecesError(TOO_SMALL)
         return event
 

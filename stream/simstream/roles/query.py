@@ -24,7 +24,7 @@ from simstream.text.fingerprinter import Fingerprinter
 from simstream.wire.identity import identity_of
 
 NAME = "query"
-RECENT = 20_000
+MAX_RECENT = 20_000
 """Verdicts that are remembered; about 1 KB each."""
 _log = logging.getLogger("simstream.query")
 
@@ -122,8 +122,8 @@ class QueryRole:
         return self._resolver.live_pages
 
     def _hear(self, verdicts: Sequence[Verdict]) -> None:
-        for verdict in verdicts[-RECENT:]:
+        for verdict in verdicts[-MAX_RECENT:]:
             self._recent[verdict.id] = verdict
             self._recent.move_to_end(verdict.id)
-        while len(self._recent) > RECENT:
+        while len(self._recent) > MAX_RECENT:
             self._recent.popitem(last=False)

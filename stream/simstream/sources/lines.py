@@ -18,7 +18,7 @@ _BOM = b"\xef\xbb\xbf"
 _BUFFER_BYTES = 1 << 18
 _ZSTD_STEP_BYTES = 512
 """A block of a few bytes may unpack to 128 KB: in steps of this size a bomb gets no more than 16 MB at once."""
-_XZ_MEMORY_BYTES = 128 << 20
+_MAX_XZ_MEMORY_BYTES = 128 << 20
 """`xz -9` needs half of it; five bytes of a file may ask for 4 GB. Zstandard itself refuses more than this."""
 
 
@@ -93,7 +93,7 @@ class _Xz(io.RawIOBase):
 
     def __init__(self, handle: IO[bytes]) -> None:
         self._handle = handle
-        self._unpacker = lzma.LZMADecompressor(memlimit=_XZ_MEMORY_BYTES)
+        self._unpacker = lzma.LZMADecompressor(memlimit=_MAX_XZ_MEMORY_BYTES)
         self._inside = self._begun = False
         self._packed = b""
 
@@ -123,7 +123,7 @@ class _Xz(io.RawIOBase):
         data = self._unpacker.decompress(packed, most)
         if self._unpacker.eof:
             self._packed = self._unpacker.unused_data
-            self._unpacker = lzma.LZMADecompressor(memlimit=_XZ_MEMORY_BYTES)
+            self._unpacker = lzma.LZMADecompressor(memlimit=_MAX_XZ_MEMORY_BYTES)
             self._inside = False
         return data
 

@@ -13,7 +13,7 @@ from simstream.sources.input_files import path_id, shown_path
 from simstream.sources.lines import CountedFile
 from simstream.wire.page import NO_TIME, own_name
 
-_ROWS: Final = 64
+_BATCH_ROWS: Final = 64
 """Rows come few at a time: a file of some KB may hold the same MB in each of its rows."""
 _BUFFER_BYTES: Final = 1 << 20
 
@@ -35,7 +35,7 @@ def parquet_pages(handle: CountedFile, path: str, limit: int, fields: PageFields
         ) as file:
             columns = _columns(file.schema_arrow.names, fields, path)
             total = max(1, file.metadata.num_rows)
-            for batch in file.iter_batches(_ROWS, columns=columns, use_threads=False):
+            for batch in file.iter_batches(_BATCH_ROWS, columns=columns, use_threads=False):
                 for tree in _plain(batch, arrow).to_pylist():
                     row += 1
                     yield _record(fields.renamed(tree), Record(topic, 0, row - 1, prefix + b"%d" % row, b""), limit)

@@ -22,7 +22,7 @@ from simstream.sources.lines import CountedFile, lines, unpacked
 from simstream.sources.parquet import parquet_pages
 from simstream.wire.page import NO_TIME, own_name
 
-_DAMAGED_SHOWN = 20
+_MAX_DAMAGED_SHOWN = 20
 
 Say = Callable[[str], None]
 
@@ -82,7 +82,7 @@ class PageReader:
             said = (
                 f"{shown_path(path)} is damaged {pages.damage.first}{places}; {pages.pages:,} pages of it were read"
             )
-            if len(self._damaged) < _DAMAGED_SHOWN:
+            if len(self._damaged) < _MAX_DAMAGED_SHOWN:
                 self._damaged.append(said)
             if self._forgiving and self._say is not None:
                 self._say(said)

@@ -25,7 +25,7 @@ from simstream.telemetry.health import Health
 from simstream.telemetry.metrics import CONTENT_TYPE, Metrics
 
 PLAIN = "text/plain; charset=utf-8"
-LOOK_EVERY = 0.25
+LOOK_EVERY_S = 0.25
 """Seconds between two looks for connections past their deadline."""
 _log = logging.getLogger("simstream.http")
 
@@ -64,7 +64,7 @@ class HttpServer(Closing):
             ) from error
         self.port = int(self._server.server_address[1])
         self._thread = threading.Thread(
-            target=self._server.serve_forever, args=(LOOK_EVERY,), name="http", daemon=True
+            target=self._server.serve_forever, args=(LOOK_EVERY_S,), name="http", daemon=True
         )
         self._thread.start()
 
@@ -122,7 +122,7 @@ class _Server(ThreadingHTTPServer):
         super().shutdown_request(request)
 
     def service_actions(self) -> None:
-        """Called every LOOK_EVERY seconds: ends what is past its deadline."""
+        """Called every LOOK_EVERY_S seconds: ends what is past its deadline."""
         edge = time.monotonic() - self._limits.seconds
         with self._lock:
             for late in [one for one, began in self._open.items() if began < edge]:

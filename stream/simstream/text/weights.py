@@ -19,7 +19,7 @@ from simstream.hash_secret import Secret, process_secret
 from simstream.kernels.hashing import hash_words
 from simstream.kernels.text.simhash import fill_word_table, known_weights
 from simstream.kernels.text.tokenize import slots_of
-from simstream.kernels.text.words import LONGEST, Lexicon
+from simstream.kernels.text.words import MAX_WEIGHED_CHARACTERS, Lexicon
 from simstream.text import unicode_tables as tables
 from simstream.text import word_lists
 from simstream.text.dictionary import Dictionary
@@ -173,7 +173,7 @@ def _hash_folded(words: list[str], seed: np.uint64, script: Script) -> tuple[NDA
 
 def _unknown(recipe: Recipe, weights: NDArray[np.int32]) -> NDArray[np.int32]:
     """What words weigh that the table does not have, by kind and length: with Han the median of those it has."""
-    characters = np.arange(LONGEST + 1)
+    characters = np.arange(MAX_WEIGHED_CHARACTERS + 1)
     if recipe.weights == "none":
         return np.full(3 * len(characters), ONE, np.int32)
     median = int(np.sort(weights)[len(weights) // 2]) if len(weights) else ONE

@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 from hashlib import blake2b
 
-SHOWN_ID_BYTES = 1024
+MAX_SHOWN_ID_BYTES = 1024
 _Utf8 = codecs.getincrementaldecoder("utf-8")
 
 
@@ -17,7 +17,7 @@ def identity_of(raw_id: bytes) -> bytes:
     return blake2b(raw_id, digest_size=16).digest()
 
 
-def shown_id(raw_id: bytes, most: int = SHOWN_ID_BYTES) -> str:
+def shown_id(raw_id: bytes, most: int = MAX_SHOWN_ID_BYTES) -> str:
     """A stand-in for an id that is too long or is not UTF-8.
 
     Its first `most` bytes (cut at a character, invalid bytes as U+FFFD), `~`, and the identity in 32 hex

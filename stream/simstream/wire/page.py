@@ -20,7 +20,7 @@ JSON_TYPE = "application/json"
 RAW_TYPES = ("text/html", "text/plain")
 NO_TIME = -1
 """The timestamp of a record from a file, which has none: a page that keeps it had no `time` to be read."""
-LATEST_MS = 253_402_300_799_999
+MAX_TIME_MS = 253_402_300_799_999
 """The last millisecond that ISO 8601 can write with four digits; a time beyond it is taken as absent."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -122,7 +122,7 @@ def time_ms(value: int | float | str | None) -> int | None:
             result = int(value)
     except (ValueError, OverflowError):
         return None
-    return result if 0 <= result <= LATEST_MS else None
+    return result if 0 <= result <= MAX_TIME_MS else None
 
 
 def _from_json(record: Record, value: bytes) -> Page:

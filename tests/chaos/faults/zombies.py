@@ -6,7 +6,7 @@ import signal
 import threading
 
 from simstream.log.base import POSITIONS, VERDICTS
-from tests.chaos.arena import PATIENCE, Arena, Scale
+from tests.chaos.arena import PATIENCE_S, Arena, Scale
 from tests.chaos.proxy import END_TRANSACTION, PRODUCE, Fate, Proxy, Request
 from tests.e2e.harness import Service, read_topic, shares
 
@@ -71,7 +71,7 @@ def _outlive(arena: Arena, scale: Scale, asleep: bool) -> str:
             if due.is_set():
                 due.clear()
                 stop(judge) if asleep else free.clear()
-            free.wait(PATIENCE)
+            free.wait(PATIENCE_S)
         return Fate.PASS
 
     with Proxy(arena.broker, rule) as proxy:

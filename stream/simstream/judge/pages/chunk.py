@@ -168,7 +168,7 @@ class SealedChunk(Chunk):
         if (least, greatest, first, last) != (facts.least, facts.greatest, facts.first, facts.last):
             raise self.source.damaged("its records are not those that its footer tells of")
         expected = page_due.arrays(records)
-        found = DueReader(self.source, self.count, facts.due_check).between(page_due.FIRST, greatest)
+        found = DueReader(self.source, self.count, facts.due_check).between(page_due.MIN_TIME_MS, greatest)
         if expected.check != facts.due_check or found.tobytes() != expected.due.tobytes():
             raise self.source.damaged("its times are not those of its records")
 
@@ -225,7 +225,7 @@ def _check_shapes(layout: RecordLayout, facts: ChunkFacts, source: MemoryChunk) 
     expected: dict[str, tuple[np.dtype[Any], tuple[int, ...]]] = {
         "records": (np.dtype(np.uint64), (facts.count, layout.words)),
         "due": (DUE, (facts.count,)),
-        "due_checks": (page_due.CHECK_TYPE, (-(-facts.count // page_due.BLOCK),)),
+        "due_checks": (page_due.CHECK_TYPE, (-(-facts.count // page_due.BLOCK_ENTRIES),)),
     }
     found = {name: (array.dtype, array.shape) for name, array in source.arrays.items()}
     ids = found.pop("ids", None)

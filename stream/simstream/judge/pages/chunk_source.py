@@ -16,7 +16,7 @@ from simstream.files.file_system import FileSystem
 from simstream.files.sealed import SealedFile
 from simstream.judge import memory
 
-OPEN_FILES: Final = 256
+MAX_OPEN_FILES: Final = 256
 
 
 class ChunkSource(Protocol):
@@ -144,7 +144,7 @@ class FileChunk:
 class OpenFiles:
     """Files that are open, at most `limit`: one that was not read for a while gives way."""
 
-    def __init__(self, files: FileSystem | None = None, limit: int = OPEN_FILES) -> None:
+    def __init__(self, files: FileSystem | None = None, limit: int = MAX_OPEN_FILES) -> None:
         self.files = files or FileSystem()
         self._limit = limit
         self._open: deque[FileChunk] = deque()

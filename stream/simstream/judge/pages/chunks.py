@@ -13,7 +13,7 @@ from simstream.judge.pages.chunk_source import FileChunk
 from simstream.judge.pages.open_chunk import OpenChunk
 from simstream.judge.pages.record import RecordLayout
 
-SLOTS: Final = 1 << 16
+MAX_SLOTS: Final = 1 << 16
 
 
 class ChunkList:
@@ -70,7 +70,7 @@ class ChunkList:
         """A slot that no chunk has."""
         if self._free:
             return self._free.pop()
-        if len(self._by_slot) == SLOTS:
+        if len(self._by_slot) == MAX_SLOTS:
             raise OverflowError("the page store has 65,536 chunks already")
         self._by_slot.append(None)
         return len(self._by_slot) - 1

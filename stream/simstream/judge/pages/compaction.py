@@ -16,7 +16,7 @@ from simstream.kernels.judge.page_records import ChosenRecords
 
 IsLive = Callable[[NDArray[np.uint32], NDArray[np.uint32]], NDArray[np.bool_]]
 """Of rows and numbers of records (n,) each: whether a record is that of the live page in its row."""
-UNSAVED: Final = 8
+MAX_UNSAVED_CHUNKS: Final = 8
 """So many chunks that were on disk may be held in memory, rewritten, until a snapshot has them."""
 
 
@@ -34,7 +34,7 @@ def choose(chunks: Sequence[Chunk], live: NDArray[np.int64], capacity: int) -> s
     So afterwards at most half of all records in sealed chunks are dead, and a record is rewritten only after as
     many have died.
     """
-    if sum(isinstance(chunk, SealedChunk) and _unsaved(chunk) for chunk in chunks) >= UNSAVED:
+    if sum(isinstance(chunk, SealedChunk) and _unsaved(chunk) for chunk in chunks) >= MAX_UNSAVED_CHUNKS:
         return None
     for i, chunk in enumerate(chunks):
         if not isinstance(chunk, SealedChunk):

@@ -13,11 +13,11 @@ from simstream.judge.pages.chunk_source import ChunkSource
 from simstream.judge.pages.record import Records
 
 DUE: Final = np.dtype([("time", "<i8"), ("ordinal", "<i8"), ("row", "<u4"), ("place", "<u2")])
-BLOCK: Final = 512
+BLOCK_ENTRIES: Final = 512
 """Entries that are read and verified together: 11 KB."""
 CHECK_TYPE: Final = np.dtype("V16")
 CHECK: Final = CHECK_TYPE.itemsize
-FIRST: Final = -(2**63)
+MIN_TIME_MS: Final = -(2**63)
 """Before all times."""
 
 
@@ -37,7 +37,7 @@ def arrays(records: Records) -> DueArrays:
     for name in ("time", "ordinal", "row"):
         due[name] = records[name][order]
     due["place"] = order
-    raw, step = due.view(np.uint8).data, BLOCK * DUE.itemsize
+    raw, step = due.view(np.uint8).data, BLOCK_ENTRIES * DUE.itemsize
     checks = b"".join(mmh3_x64_128_digest(raw[at : at + step]) for at in range(0, len(raw), step))
     return DueArrays(due, np.frombuffer(checks, CHECK_TYPE), mmh3_x64_128_digest(checks).hex())
 
@@ -59,7 +59,7 @@ class DueReader:
             self._at = self._place(after)
         found: list[NDArray[Any]] = []
         while self._at < self._count:
-            block = self._block(self._at // BLOCK)[self._at % BLOCK :]
+            block = self._block(self._at // BLOCK_ENTRIES)[self._at % BLOCK_ENTRIES :]
             until_here = int(np.searchsorted(block["time"], until, "right"))
             found.append(block[:until_here])
             self._at += until_here
@@ -70,8 +70,8 @@ class DueReader:
 
     def _place(self, after: int) -> int:
         """How many entries have a time of at most `after`."""
-        low, high = 0, -(-self._count // BLOCK)
-        if after == FIRST:
+        low, high = 0, -(-self._count // BLOCK_ENTRIES)
+        if after == MIN_TIME_MS:
             high = 0
         while low < high:  # the first block that ends after it
             middle = (low + high) // 2
@@ -79,20 +79,20 @@ class DueReader:
                 low = middle + 1
             else:
                 high = middle
-        if low * BLOCK >= self._count:
+        if low * BLOCK_ENTRIES >= self._count:
             return self._count
-        return low * BLOCK + int(np.searchsorted(self._block(low)["time"], after, "right"))
+        return low * BLOCK_ENTRIES + int(np.searchsorted(self._block(low)["time"], after, "right"))
 
     def _block(self, number: int) -> NDArray[np.void]:
-        start = number * BLOCK
-        raw = self.source.read("due", start * DUE.itemsize, min(BLOCK, self._count - start) * DUE.itemsize)
+        start = number * BLOCK_ENTRIES
+        raw = self.source.read("due", start * DUE.itemsize, min(BLOCK_ENTRIES, self._count - start) * DUE.itemsize)
         if self.source.verify and mmh3_x64_128_digest(raw) != self._check_of(number):
             raise self.source.damaged("the checksum of its times does not agree")
         return np.frombuffer(raw, DUE)
 
     def _check_of(self, number: int) -> bytes:
         if not self._checks:
-            blocks = -(-self._count // BLOCK)
+            blocks = -(-self._count // BLOCK_ENTRIES)
             self._checks = self.source.read("due_checks", 0, blocks * CHECK)
             if mmh3_x64_128_digest(self._checks).hex() != self._check:
                 raise self.source.damaged("the checksum of its times' checksums does not agree")

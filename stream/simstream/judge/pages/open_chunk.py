@@ -16,7 +16,7 @@ from simstream.kernels.judge import page_records as kernels
 from simstream.kernels.judge.page_records import PageColumns
 from simstream.model import U64
 
-ID_ROOM: Final = 128
+ID_ROOM_BYTES: Final = 128
 """Bytes for each id, to begin with."""
 
 
@@ -31,7 +31,7 @@ class OpenChunk(Chunk):
         self._all: Records = self._words.reshape(-1).view(layout.dtype)
         self._ages = self._all["age"]
         self._rows = self._all["row"]
-        self._ids = memory.zeros(capacity * ID_ROOM, BYTES)
+        self._ids = memory.zeros(capacity * ID_ROOM_BYTES, BYTES)
         self._id_end = 0
         self.settled = 0
         super().__init__(layout, slot, rank, self._held())

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 Records = NDArray[np.void]
 """(n,) records in the type that `RecordLayout.dtype` gives."""
-MAX_ID: Final = 2048
-CHECK: Final = 8
+MAX_ID_BYTES: Final = 2048
+CHECK_BYTES: Final = 8
 
 
 class PageRecord(NamedTuple):
@@ -84,7 +84,7 @@ class RecordLayout:
 
 def agrees(record: bytes) -> bool:
     """Whether a record's bytes and their check agree."""
-    return mmh3_x64_128_digest(record[:-CHECK])[:CHECK] == record[-CHECK:]
+    return mmh3_x64_128_digest(record[:-CHECK_BYTES])[:CHECK_BYTES] == record[-CHECK_BYTES:]
 
 
 def id_agrees(raw_id: bytes, check: int) -> bool:

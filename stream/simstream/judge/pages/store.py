@@ -20,13 +20,13 @@ from simstream.judge.pages.chunk_source import FileChunk, OpenFiles
 from simstream.judge.pages.chunks import ChunkList
 from simstream.judge.pages.compaction import IsLive, RecordMoves
 from simstream.judge.pages.open_chunk import OpenChunk
-from simstream.judge.pages.record import MAX_ID, PageRecord, RecordLayout, Records
+from simstream.judge.pages.record import MAX_ID_BYTES, PageRecord, RecordLayout, Records
 from simstream.kernels.judge.page_records import PageColumns
 from simstream.model import U64
 
-__all__ = ["CHUNK", "PageRecord", "PageStore", "RecordMoves"]
+__all__ = ["CHUNK_RECORDS", "PageRecord", "PageStore", "RecordMoves"]
 
-CHUNK: Final = 1 << 16
+CHUNK_RECORDS: Final = 1 << 16
 """Records of a chunk."""
 
 
@@ -40,7 +40,7 @@ class PageStore:
 
     KINDS = frozenset({SEALED, page_snapshot.OPEN})
 
-    def __init__(self, sketch_words: int, capacity: int = CHUNK, files: FileSystem | None = None) -> None:
+    def __init__(self, sketch_words: int, capacity: int = CHUNK_RECORDS, files: FileSystem | None = None) -> None:
         self._chunks = ChunkList(RecordLayout(sketch_words), capacity)
         self._files = OpenFiles(files)
         self._last = -1
@@ -152,7 +152,7 @@ class PageStore:
 
     def due_by_chunk(self, after: int | None, until: int) -> Iterator[tuple[NDArray[np.uint32], NDArray[np.void]]]:
         """As `due`, chunk by chunk: numbers (n,), and entries (n,) with the fields of `page_due.DUE`, by time."""
-        begin = page_due.FIRST if after is None else after
+        begin = page_due.MIN_TIME_MS if after is None else after
         for chunk in self._chunks.in_order:
             due = chunk.due(begin, until)
             yield due["place"] | np.uint32(chunk.slot << 16), due
@@ -235,5 +235,5 @@ class PageStore:
         if n and (pages.ordinals[0] <= self._last or (np.diff(pages.ordinals) <= 0).any()):
             raise ValueError("records come in the order of their ordinals")
         lengths = np.diff(pages.id_ends.astype(np.int64), prepend=0)
-        if n and (lengths.min() < 0 or lengths.max() > MAX_ID or int(pages.id_ends[-1]) != id_bytes):
-            raise ValueError(f"ids lie one behind the other, of at most {MAX_ID} bytes")
+        if n and (lengths.min() < 0 or lengths.max() > MAX_ID_BYTES or int(pages.id_ends[-1]) != id_bytes):
+            raise ValueError(f"ids lie one behind the other, of at most {MAX_ID_BYTES} bytes")

@@ -28,7 +28,7 @@ CHAINED: Final = 8
 
 AGREEMENT, DISTANCE, ROW = range(3)
 """Places of what is chosen."""
-SEEN: Final = 64
+SEEN_CLUSTERS: Final = 64
 """Clusters that are remembered, so that each is mostly named once."""
 
 
@@ -101,8 +101,8 @@ def _take(live, entry, distance, agreement, chosen, seen, ties, count):  # type:
         chosen[AGREEMENT], chosen[DISTANCE], chosen[ROW] = agreement, distance, row
     if ties.size:
         cluster = cluster_of(live, row)
-        if seen[cluster & (SEEN - 1)] != cluster:
-            seen[cluster & (SEEN - 1)] = cluster
+        if seen[cluster & (SEEN_CLUSTERS - 1)] != cluster:
+            seen[cluster & (SEEN_CLUSTERS - 1)] = cluster
             ties[count] = cluster
             count += 1
     return count

@@ -19,7 +19,7 @@ from simstream.kernels.judge.best_match import (
     AGREEMENT,
     DISTANCE,
     ROW,
-    SEEN,
+    SEEN_CLUSTERS,
     LiveColumns,
     cluster_of,
     earliest,
@@ -27,7 +27,7 @@ from simstream.kernels.judge.best_match import (
 )
 from simstream.model import U64
 
-TILE: Final = 512
+TILE_ENTRIES: Final = 512
 """Entries that are compared before any of them is looked at: what is known of them stays in the nearest cache."""
 NEXT, TIES, CANDIDATES, MATCHES, TWIN, SIZE = range(6)
 """Places of what a search has come to."""
@@ -66,7 +66,7 @@ class CrowdScratch(NamedTuple):
 
 
 class CrowdSearch(NamedTuple):
-    """What has been found so far; for the first call `SEEN` and `found` are 0, and `chosen` -1."""
+    """What has been found so far; for the first call `SEEN_CLUSTERS` and `found` are 0, and `chosen` -1."""
 
     chosen: NDArray[np.int64]  # (3,) as in `kernels/judge/best_match`
     seen: NDArray[np.int64]  # (SEEN,)
@@ -99,7 +99,7 @@ def search(
     last = uint32(0)
     at, full = int64(found[NEXT]), False
     while at < count and not full:
-        size = min(int64(TILE), count - at)
+        size = min(int64(TILE_ENTRIES), count - at)
         begin = uint64(at)
         for i in range(size):
             distances[i] = popcount(fingerprints[begin + uint64(i)] ^ page.fingerprint)
@@ -149,9 +149,9 @@ def search(
             cluster, node = cluster_of(live, row), live.node[row]
             if node != 0:
                 last = live.node_cluster[node]
-            if to.seen[cluster & (SEEN - 1)] == cluster:
+            if to.seen[cluster & (SEEN_CLUSTERS - 1)] == cluster:
                 continue
-            to.seen[cluster & (SEEN - 1)] = cluster
+            to.seen[cluster & (SEEN_CLUSTERS - 1)] = cluster
             to.ties[ties] = cluster
             ties += 1
             if ties == room:

@@ -18,7 +18,7 @@ from simstream.kernels.text.variants import RecipeVariant, find_words, make_dist
 from simstream.kernels.text.words import Lexicon, PageWords
 from simstream.model import U64
 
-LONGEST_WORD: Final = 255
+MAX_WORD_BYTES: Final = 255
 """Bytes of the longest word that is counted: what is longer, as pages of encoded data have it, is passed over."""
 WORDS, BYTES, PAGES = range(3)
 """Places of the counters: words in the table, bytes of `blob` that they fill, pages that were counted."""
@@ -115,13 +115,13 @@ def _add(counts: WordCounts, data: NDArray[np.uint8], start: int, n: int, pages:
 def _write_word(
     points: NDArray[np.uint32], start: int, end: int, traits: NDArray[np.uint32], out: NDArray[np.uint8]
 ) -> int:
-    """Casefolded UTF-8 of `points[start:end]`; returns how many bytes, 0 where they are more than LONGEST_WORD."""
+    """Casefold `points[start:end]` to UTF-8; return how many bytes, or 0 if they are more than MAX_WORD_BYTES."""
     n = 0
-    if end - start > LONGEST_WORD:
+    if end - start > MAX_WORD_BYTES:
         return 0
     for i in range(start, end):
         encoded, size = _utf8_of(traits[points[i]] & CASEFOLD)
-        if n + size > LONGEST_WORD:
+        if n + size > MAX_WORD_BYTES:
             return 0
         for _ in range(size):
             out[n] = np.uint8(encoded & np.uint64(0xFF))
@@ -135,7 +135,7 @@ def _has_room(counts: WordCounts, n: int, words: PageWords, first: NDArray[np.in
     """Whether the n distinct words of a page surely fit."""
     number, n_bytes = counts.filled[WORDS] + n, counts.filled[BYTES]
     for i in range(n):
-        n_bytes += min(4 * (words.end[first[i]] - words.start[first[i]]), LONGEST_WORD)
+        n_bytes += min(4 * (words.end[first[i]] - words.start[first[i]]), MAX_WORD_BYTES)
     return bool(2 * number <= len(counts.places) and number <= len(counts.hash) and n_bytes <= len(counts.blob))
 
 
@@ -151,7 +151,7 @@ def _count_page(
     """Add the n distinct words of a page, unless they find no room: False then."""
     if not _has_room(counts, n, words, distinct.first):
         return False
-    word = np.empty(LONGEST_WORD, np.uint8)
+    word = np.empty(MAX_WORD_BYTES, np.uint8)
     counts.filled[PAGES] += 1
     for i in range(n):
         at = distinct.first[i]

@@ -17,7 +17,7 @@ from simstream.kernels.jit import kernel
 NO_WORD = -1e30
 """Stands in `log_frequency` where a slot ends no word."""
 CODE_POINTS = 0x110000
-TRIES = 200
+MAX_TRIES = 200
 """Free slots tried for a node's first child, before it goes where nearly all is free."""
 
 
@@ -177,7 +177,7 @@ def _find_base(check: I32, after: I32, label: I64, count: int, cursor: int, fron
     second search is short.
     """
     slot = cursor
-    for _ in range(TRIES):
+    for _ in range(MAX_TRIES):
         base = slot - label[0]
         if base >= 1 and check[slot] == -1 and _fits(check, label, count, base):
             return base, slot

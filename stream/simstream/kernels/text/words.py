@@ -21,7 +21,7 @@ _LETTER_BITS: Final = 0b100100  # 1 << LETTER | 1 << BIGRAM
 UNKNOWN_HAN, UNKNOWN_NUMBER, UNKNOWN_OTHER = -2, -3, -4
 """Stand for the weight of a word that is not one of the dictionary's tokens, less 3 for each of its characters: it
 is found by its hash."""
-LONGEST: Final = 8
+MAX_WEIGHED_CHARACTERS: Final = 8
 """Unknown words of more characters weigh as those of this many: hardly any word of 8 is a common one."""
 LETTER_OR_NUMBER: Final = np.uint32(1 << 27)
 """The bit of a character's traits that makes a token a word."""
@@ -57,7 +57,7 @@ class PageWords(NamedTuple):
 @njit(inline="always")
 def unknown_kind(kind: int, characters: int) -> int:
     """What stands for the weight of a word of this kind (see `hash_words`): `-2 - n` is place n of `unknown`."""
-    length = 3 * min(characters, LONGEST)
+    length = 3 * min(characters, MAX_WEIGHED_CHARACTERS)
     if kind & _HAN_BIT:
         return UNKNOWN_HAN - length
     return (UNKNOWN_OTHER if kind & _LETTER_BITS else UNKNOWN_NUMBER) - length

@@ -24,7 +24,7 @@ from simstream.log.base import POSITIONS
 from simstream.log.kafka.cluster import KafkaCluster
 from simstream.log.kafka.groups import ask_group
 
-SHORT = 1.0
+FIRST_TRY_S = 1.0
 """Seconds that a first question may take before it is asked again."""
 
 
@@ -47,7 +47,7 @@ class PublisherClaim:
 
         def claim(consumer: Any, timeout: float) -> None:
             # First something that ends in time: a commit waits most of a minute where the group is forbidden.
-            consumer.committed(self._where(), timeout=min(timeout, SHORT))
+            consumer.committed(self._where(), timeout=min(timeout, FIRST_TRY_S))
             consumer.commit(offsets=mine, asynchronous=False)
 
         self._ask(claim)

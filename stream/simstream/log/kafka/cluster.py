@@ -41,7 +41,7 @@ class RareMessages(logging.Filter):
         if record.levelno <= logging.DEBUG:
             return True
         message, now = record.getMessage()[:80], time.monotonic()
-        if now - self._last.get(message, -QUIET) < QUIET:
+        if now - self._last.get(message, -QUIET_S) < QUIET_S:
             return False
         if len(self._last) > 1000:
             self._last.clear()
@@ -49,7 +49,7 @@ class RareMessages(logging.Filter):
         return True
 
 
-QUIET = 30.0
+QUIET_S = 30.0
 """Seconds between two log lines of the client that say the same."""
 logger = logging.getLogger(__name__)
 logger.addHandler(logging.NullHandler())  # without one, the client's warnings would reach stderr
@@ -58,9 +58,9 @@ logger.addFilter(RareMessages())
 _waiting = logging.getLogger("simstream.log")
 """For what a person has to know; where a command configures no logging, Python shows its warnings on stderr."""
 
-PAUSE = 0.1
+PAUSE_S = 0.1
 """Seconds before a question is asked again that the wrong broker, or one not yet ready, has answered."""
-SILENT_AFTER = 3.0
+MAX_SILENCE_S = 3.0
 """Seconds without an answer after which a broker counts as away."""
 GRACE_S = 1.0
 """Seconds to wait beyond a question's own time: the client itself should end the question, with its own error."""
@@ -173,10 +173,10 @@ class KafkaCluster:
             try:
                 return ask(max(0.1, end - time.monotonic()))
             except KafkaException as error:
-                if error.args[0].code() not in AWAY or time.monotonic() + PAUSE > end:
+                if error.args[0].code() not in AWAY or time.monotonic() + PAUSE_S > end:
                     raise self.named(error, topic, operation, group) from None
             self.check_admission()
-            time.sleep(PAUSE)
+            time.sleep(PAUSE_S)
 
     def describe(self, topics: Sequence[str]) -> dict[str, TopicInfo]:
         """Names, ids and partitions. Raises TopicMissing, BrokerUnreachable."""
@@ -245,7 +245,7 @@ class KafkaCluster:
         asked_at = time.monotonic()
         while True:
             try:
-                found = future.result(PAUSE)
+                found = future.result(PAUSE_S)
                 self._admission.admitted()
                 return found
             except TimeoutError:
@@ -257,7 +257,7 @@ class KafkaCluster:
 
     def say_silence(self, since: float) -> None:
         """Say that no broker answers if none has for some time; `since` is a moment of `time.monotonic`."""
-        if time.monotonic() - since > SILENT_AFTER:
+        if time.monotonic() - since > MAX_SILENCE_S:
             self.say_waiting()
 
     def check_admission(self) -> None:

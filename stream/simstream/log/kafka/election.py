@@ -31,9 +31,9 @@ FIXED: Mapping[str, Any] = {
     "auto.offset.reset": "latest",
     "queued.max.messages.kbytes": 1_024,
 }
-STEP = 0.1
+STEP_S = 0.1
 """Seconds that one poll waits; also how soon `close` is heard."""
-LEAVE = 10.0
+MAX_LEAVE_S = 10.0
 """Seconds that leaving the group may take; after that the session's end says the same."""
 REFUSED = frozenset(
     {
@@ -94,12 +94,12 @@ class KafkaElection(Election):
     def close(self) -> None:
         """See Closing: leaves the group, so that the next is elected at once."""
         self._closing.set()
-        self._thread.join(LEAVE)
+        self._thread.join(MAX_LEAVE_S)
 
     def _run(self) -> None:
         try:
             while not self._closing.is_set():
-                message = self._consumer.poll(STEP)
+                message = self._consumer.poll(STEP_S)
                 if message is not None and message.error() is not None:
                     self._on_error(message.error())
         except Exception as error:  # noqa: BLE001  # after any error this judge must not count as elected

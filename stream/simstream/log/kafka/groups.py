@@ -15,8 +15,8 @@ from simstream.log.kafka.election import group_of as judges_of
 from simstream.log.kafka.topics import group_state
 from simstream.log.participants import GroupMember
 
-PAUSE = 0.1
-STEP = 5.0
+PAUSE_S = 0.1
+STEP_S = 5.0
 """Seconds that one question may take before it is asked again."""
 
 
@@ -35,14 +35,14 @@ def ask_group(
     try:
         while True:
             try:
-                return call(consumer, max(0.5, min(STEP, end - time.monotonic())))
+                return call(consumer, max(0.5, min(STEP_S, end - time.monotonic())))
             except KafkaException as error:
                 if error.args[0].code() not in AWAY:
                     raise cluster.named(error, POSITIONS, "Read", group) from None
                 _raise_refusal(cluster, consumer, group)
             if time.monotonic() > end:
                 raise cluster.unreachable()
-            time.sleep(PAUSE)
+            time.sleep(PAUSE_S)
     finally:
         consumer.close()
 

@@ -15,7 +15,7 @@ from simstream.log.base import FINGERPRINTS, PAGES, PageConsumer, PartitionStart
 from simstream.log.kafka.access_errors import MISSING
 from simstream.log.kafka.cluster import KafkaCluster, logger, make, member_name, note_error
 from simstream.log.kafka.groups import ask_group
-from simstream.log.kafka.reader import DEFAULTS, FIXED, OUT_OF_RANGE, STEP, consume, damaged, to_record
+from simstream.log.kafka.reader import DEFAULTS, FIXED, OUT_OF_RANGE, STEP_S, consume, damaged, to_record
 from simstream.log.kafka.topic_identity import KafkaTopicIdentity
 from simstream.log.kafka.topics import group_state
 from simstream.model import Record
@@ -34,7 +34,7 @@ NO_LONGER_OURS = frozenset(
 """A commit that fails with one of these came too late: whoever owns the partition reads those pages again."""
 FORGOTTEN = "forgotten"
 """Metadata of a commit that counts as none; the client cannot delete one."""
-GATHERED_BYTES = 1 << 20
+MIN_GATHERED_BYTES = 1 << 20
 """A fetch with so much is answered at once."""
 GROUP: Mapping[str, Any] = {
     "group.protocol": "classic",
@@ -58,7 +58,7 @@ class KafkaPageConsumer(PageConsumer):
     """See PageConsumer. Partitions come and go cooperatively: those that stay go on undisturbed."""
 
     def __init__(self, cluster: KafkaCluster, linger_ms: int = 0) -> None:
-        """`linger_ms`: a broker holds pages back for so long, unless GATHERED_BYTES of them wait."""
+        """`linger_ms`: a broker holds pages back for so long, unless MIN_GATHERED_BYTES of them wait."""
         self._cluster = cluster
         self._linger_ms = linger_ms
         self._name = cluster.name(PAGES)
@@ -82,7 +82,7 @@ class KafkaPageConsumer(PageConsumer):
             self._same.check()
             left = 0.0 if self._started or self._stopped else max(0.0, end - time.monotonic())
             self._moved.clear()
-            records = self._records(consume(self._consumer, max(1, limit), min(left, STEP)))
+            records = self._records(consume(self._consumer, max(1, limit), min(left, STEP_S)))
             if records or self._started or self._stopped or left <= 0:
                 break
         started, self._started = list(self._started.values()), {}
@@ -179,7 +179,7 @@ class KafkaPageConsumer(PageConsumer):
             "on_commit": self._on_commit,
         }
         # The broker gathers: that spares a fetch, and a turn of the loop, for each page of a paced stream.
-        linger = {"fetch.min.bytes": GATHERED_BYTES, "fetch.wait.max.ms": self._linger_ms}
+        linger = {"fetch.min.bytes": MIN_GATHERED_BYTES, "fetch.wait.max.ms": self._linger_ms}
         if not self._linger_ms or linger.keys() & self._cluster.options.client.keys():
             linger = {}  # a user's own wait would meet our least bytes, and hold every page back
         consumer = make(Consumer, self._cluster.config("fingerprint", {**DEFAULTS, **GROUP, **linger}, fixed))

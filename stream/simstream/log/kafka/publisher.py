@@ -26,11 +26,11 @@ DEFAULTS: Mapping[str, Any] = {
 }
 TRANSACTION_MS = 10_000
 """A dead publisher's open transaction holds back every reader of committed records for this long."""
-CALL_SECONDS = 5.0
+CALL_S = 5.0
 """How long one call of the client may take before it is asked again."""
-PAUSE = 0.02
+PAUSE_S = 0.02
 FENCED = frozenset({KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED})
-SETTLES_IN = 3.0
+MAX_SETTLE_S = 3.0
 """Seconds after which a transaction that the broker should have ended is aborted by hand."""
 
 
@@ -91,8 +91,8 @@ class KafkaPublisher(Publisher):
         return record.value if record else None
 
     def check(self) -> None:
-        """See Publisher. A few ms, CALL_SECONDS at most."""
-        self._claim.look(CALL_SECONDS)
+        """See Publisher. A few ms, CALL_S at most."""
+        self._claim.look(CALL_S)
 
     def close(self) -> None:
         """See Closing. An open transaction is aborted by the next start, or by its timeout."""
@@ -142,7 +142,7 @@ class KafkaPublisher(Publisher):
                         break
                     raise self._outlived(verdicts) from error
                 if not self._unsure:
-                    time.sleep(PAUSE)
+                    time.sleep(PAUSE_S)
             except LogError:
                 self._unsure = True
                 raise
@@ -173,10 +173,10 @@ class KafkaPublisher(Publisher):
                     f"{open_in[0][0]} has a transaction that the broker does not end",
                     "abort it with Kafka's kafka-transactions.sh (find-hanging, abort), then start again",
                 )
-            if waited > SETTLES_IN and not aborted:
+            if waited > MAX_SETTLE_S and not aborted:
                 self._abort_by_hand(open_in)
                 aborted = True
-            time.sleep(PAUSE)
+            time.sleep(PAUSE_S)
 
     def _unsettled(self) -> list[tuple[str, int]]:
         """The partitions (topic's full name, number) in which a transaction is open."""
@@ -251,7 +251,7 @@ class KafkaPublisher(Publisher):
         while True:
             try:
                 if timed:
-                    call(min(CALL_SECONDS, max(0.5, end - time.monotonic())))
+                    call(min(CALL_S, max(0.5, end - time.monotonic())))
                 else:
                     call()
                 return
@@ -259,7 +259,7 @@ class KafkaPublisher(Publisher):
                 self._judge(error)
             if time.monotonic() > end:
                 raise self._cluster.unreachable()
-            time.sleep(PAUSE)
+            time.sleep(PAUSE_S)
 
     def _judge(self, caught: KafkaException) -> None:
         """Return where the same call may be repeated, raise what else is to be done."""
@@ -283,7 +283,7 @@ class KafkaPublisher(Publisher):
         end = time.monotonic() + self._cluster.options.patience
         while True:
             try:
-                self._producer.abort_transaction(CALL_SECONDS)
+                self._producer.abort_transaction(CALL_S)
                 return
             except KafkaException as caught:
                 error: KafkaError = caught.args[0]
@@ -293,7 +293,7 @@ class KafkaPublisher(Publisher):
                     raise LogError(f"a transaction cannot be aborted: {error.str()}", "start again") from caught
             if time.monotonic() > end:
                 raise self._cluster.unreachable()
-            time.sleep(PAUSE)
+            time.sleep(PAUSE_S)
 
     def _drop(self) -> None:
         """Forget the producer and what it still holds; an open transaction is left to the next one."""

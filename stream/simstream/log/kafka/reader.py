@@ -36,9 +36,9 @@ FIXED: Mapping[str, Any] = {
 }
 MAX_BYTES = 16 << 20
 """What one poll brings at most, but for its last few messages; a larger one passes alone."""
-ASK_FOR = 2.0
+MAX_QUESTION_S = 2.0
 """Seconds that `caught_up` waits for a broker."""
-STEP = 0.5
+STEP_S = 0.5
 """Seconds of waiting after which the client's state and the topics' ids are looked at again."""
 _HEADERS = methodcaller("headers")
 """The client may return a broken list *and* leave an error set. The interpreter notices that in a call made by
@@ -121,7 +121,7 @@ class KafkaReader(Reader):
             self._same.check()
             self._take_up_new()
             left = max(0.0, end - time.monotonic())
-            records = self._records(consume(self._consumer, limit, min(left, STEP)))
+            records = self._records(consume(self._consumer, limit, min(left, STEP_S)))
             if records or left <= 0:
                 return records
 
@@ -130,7 +130,7 @@ class KafkaReader(Reader):
         if not self.passed(self._ends):
             return False
         try:
-            self._ends = self._cluster.offsets_of(self._topic, list(self._next), "end", ASK_FOR)
+            self._ends = self._cluster.offsets_of(self._topic, list(self._next), "end", MAX_QUESTION_S)
         except BrokerUnreachable:
             return False  # nobody knows; `poll` has the patience to wait and the duty to complain
         return self.passed(self._ends)

@@ -8,9 +8,9 @@ from concurrent.futures import Future
 from typing import Any
 
 from simstream.errors import BrokerUnreachable, TopicRecreated
-from simstream.log.kafka.cluster import PAUSE, SILENT_AFTER, KafkaCluster
+from simstream.log.kafka.cluster import MAX_SILENCE_S, PAUSE_S, KafkaCluster
 
-CHECK_EVERY = 3.0
+CHECK_EVERY_S = 3.0
 """Seconds between two looks at whether the topics are still the same."""
 
 
@@ -27,7 +27,7 @@ class KafkaTopicIdentity:
         self._no_news_since: float | None = None
         self._asked: dict[str, Future[Any]] = {}
         self._asked_at = 0.0
-        self._next = time.monotonic() + CHECK_EVERY
+        self._next = time.monotonic() + CHECK_EVERY_S
 
     def check(self) -> None:
         """Raise TopicRecreated, TopicMissing or, until a broker answers again, BrokerUnreachable.
@@ -37,7 +37,7 @@ class KafkaTopicIdentity:
         now = time.monotonic()
         if self._asked and all(future.done() for future in self._asked.values()):
             asked, self._asked = self._asked, {}
-            self._next = now + CHECK_EVERY
+            self._next = now + CHECK_EVERY_S
             self._compare(asked, self._asked_at)
         if not self._asked and (self.away or now >= self._next):
             self._asked = self._cluster.describe_soon(self._topics)
@@ -48,7 +48,7 @@ class KafkaTopicIdentity:
     def answers(self) -> bool:
         """Whether a broker answered the last question, or still has a moment to do so."""
         waiting = self._asked and not all(future.done() for future in self._asked.values())
-        return not self.away and not (waiting and time.monotonic() - self._asked_at > SILENT_AFTER)
+        return not self.away and not (waiting and time.monotonic() - self._asked_at > MAX_SILENCE_S)
 
     def check_now(self) -> None:
         """Raise TopicRecreated or TopicMissing, waiting for the answer."""
@@ -64,7 +64,7 @@ class KafkaTopicIdentity:
                 now = time.monotonic()
                 self._no_news_since = asked_at if self._no_news_since is None else self._no_news_since
                 self.away = now - self._no_news_since >= 0.9 * self._cluster.options.patience
-                self._next = now + PAUSE
+                self._next = now + PAUSE_S
                 return
             if found.id != self.infos[topic].id:
                 raise TopicRecreated(

@@ -15,7 +15,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # exported un
 
 from simstream.errors import NotPermitted, TopicMissing
 from simstream.log.base import (
-    DEAD_LETTER_ROOM,
+    DEAD_LETTER_ROOM_BYTES,
     DEAD_LETTERS,
     FINGERPRINTS,
     PAGES,
@@ -155,7 +155,7 @@ def _create(cluster: KafkaCluster, topic: str, count: int, brokers: int) -> Topi
     wanted = wanted_settings(cluster, topic, brokers)
     if topic == DEAD_LETTERS:  # a page that is refused for its size still has to fit
         wanted[LIMIT] = str(
-            min(max(int(wanted[LIMIT]), admitted_bytes(cluster, PAGES) + DEAD_LETTER_ROOM), MAX_LIMIT)
+            min(max(int(wanted[LIMIT]), admitted_bytes(cluster, PAGES) + DEAD_LETTER_ROOM_BYTES), MAX_LIMIT)
         )
     if topic in (VERDICTS, POSITIONS, DEAD_LETTERS):  # an existing topic may have either
         wanted |= BROKERS_TIME

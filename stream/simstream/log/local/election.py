@@ -10,7 +10,7 @@ from simstream.log.base import VERDICTS, Election
 from simstream.log.local.catalog import TopicCatalog
 from simstream.log.local.lock import FileLock
 
-TRY_EVERY = 0.05
+TRY_EVERY_S = 0.05
 """Seconds between two tries to take the lock."""
 
 
@@ -36,7 +36,7 @@ class LocalElection(Election):
         """See Election. Raises LogError where the file cannot be made."""
         now = time.monotonic()
         if self._lock is None and not self._closed and now >= self._next:
-            self._next = now + TRY_EVERY
+            self._next = now + TRY_EVERY_S
             try:
                 self._lock = FileLock(self._path, self._what)
             except LogLocked:

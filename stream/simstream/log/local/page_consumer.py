@@ -13,7 +13,7 @@ from simstream.log.local.lock import FileLock, ends_before
 from simstream.log.local.reading import LocalTopicIdentity, RecordFollower, wait_for
 from simstream.log.local.topic_file import RecordCounts, replace_file
 
-LAG_STEP = 100_000
+MAX_LAG_GROUPS = 100_000
 """Groups that one call of `lag` counts at most, about 0.15 s; a longer backlog is counted over several calls."""
 
 
@@ -69,7 +69,7 @@ def check_end(catalog: TopicCatalog, tally: RecordCounts, offsets: Mapping[int, 
     """Raise LogDamaged unless the file of `pages`, counted on from the tally, reaches these offsets."""
     while short := [p for p, offset in offsets.items() if tally.records[p] < offset]:
         before = tally.at
-        tally.advance(LAG_STEP)
+        tally.advance(MAX_LAG_GROUPS)
         if tally.at == before:
             raise ends_before(
                 f"partition {short[0]} of {catalog.name(PAGES)}", tally.records[short[0]], offsets[short[0]]
@@ -119,7 +119,7 @@ class LocalPageConsumer(PageConsumer):
 
     def lag(self) -> dict[int, int]:
         """See PageConsumer. Says too little while a long backlog is still being counted, a step a call."""
-        self._ahead.advance(LAG_STEP)
+        self._ahead.advance(MAX_LAG_GROUPS)
         return {p: max(0, self._ahead.records[p] - offset) for p, offset in self._next.items()}
 
     def close(self) -> None:

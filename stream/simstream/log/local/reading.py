@@ -14,11 +14,11 @@ from simstream.log.local.record_groups import HAS_POSITION, POSITION, decode_bod
 from simstream.log.local.topic_file import FoundGroup, RecordCounts
 from simstream.model import Record
 
-PAUSE = 0.005
+PAUSE_S = 0.005
 """Seconds between two looks at a file that has nothing new."""
 MAX_BYTES = 16 << 20
 """What one poll brings at most, but for the last record; as much as a Kafka reader holds ready."""
-CHECK_EVERY = 1.0
+CHECK_EVERY_S = 1.0
 """Seconds between two looks at whether the topics are still the same."""
 
 
@@ -111,7 +111,7 @@ class LocalTopicIdentity:
         self._catalog = catalog
         self._ids = {topic: catalog.info(topic).id for topic in topics}
         self._stamp = catalog.stamp()
-        self._next = time.monotonic() + CHECK_EVERY
+        self._next = time.monotonic() + CHECK_EVERY_S
 
     def id(self, topic: str) -> str:
         """The id of the start."""
@@ -122,7 +122,7 @@ class LocalTopicIdentity:
         now = time.monotonic()
         if now < self._next:
             return
-        self._next = now + CHECK_EVERY
+        self._next = now + CHECK_EVERY_S
         stamp = self._catalog.stamp()
         if stamp == self._stamp:
             return
@@ -184,7 +184,7 @@ def wait_for(follower: RecordFollower, same: LocalTopicIdentity, limit: int, tim
         left = end - time.monotonic()
         if records or left <= 0:
             return records
-        time.sleep(min(PAUSE, left))
+        time.sleep(min(PAUSE_S, left))
 
 
 def has_verdicts(catalog: TopicCatalog) -> bool:

@@ -39,7 +39,7 @@ from simstream.log.local.record_groups import (
     partitions_in,
 )
 
-CHUNK = 1 << 20
+CHUNK_BYTES = 1 << 20
 """Bytes read at a time; a longer group is read alone."""
 SYNC_EVERY_S = 1.0
 """Seconds between two syncs of a busy writer: a power cut loses at most so much of the unread records."""
@@ -130,9 +130,9 @@ class GroupFile:
         at any moment, so `at` is read again before a header behind it counts.
         """
         searched = self._behind(start)
-        while searched is not None and (chunk := os.pread(self._fd, CHUNK + HEADER_SIZE, searched)):
+        while searched is not None and (chunk := os.pread(self._fd, CHUNK_BYTES + HEADER_SIZE, searched)):
             if not _holds_firm_header(chunk):
-                searched += CHUNK
+                searched += CHUNK_BYTES
                 continue
             behind = self._behind(searched)
             if behind == searched:
@@ -156,7 +156,7 @@ class GroupFile:
         """Up to `size` bytes from `at` on; fewer at the end of the file."""
         start = self.at - self._base
         if len(self._buffer) - start < size:
-            self._buffer = os.pread(self._fd, max(size, CHUNK), self.at)
+            self._buffer = os.pread(self._fd, max(size, CHUNK_BYTES), self.at)
             self._base, start = self.at, 0
         return self._buffer[start : start + size]
 

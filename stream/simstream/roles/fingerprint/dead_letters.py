@@ -9,7 +9,7 @@ from simstream.errors import RecordTooLarge
 from simstream.log.base import Appender
 from simstream.model import Page, Record
 
-CUT_BYTES = 64 << 10
+MAX_KEPT_BYTES = 64 << 10
 """What is kept of a key and a value that do not fit into a dead letter."""
 PREFIX = "simstream-"
 """The beginning of all headers that simstream adds: a page may have an `error` header of its own."""
@@ -33,7 +33,7 @@ def append(dead: Appender, record: Record, page: Page) -> int:
         return dead.append(record.value, key=record.key, headers=headers, partition=0)
     except RecordTooLarge:
         note = f"{note} (cut: the record of {len(record.value or b'')} bytes does not fit)"
-        value, key = record.value and record.value[:CUT_BYTES], record.key and record.key[:CUT_BYTES]
+        value, key = record.value and record.value[:MAX_KEPT_BYTES], record.key and record.key[:MAX_KEPT_BYTES]
         headers = [*_origin(record, page, note), (CUT, b"%d" % len(record.value or b""))]
         return dead.append(value, key=key, headers=headers, partition=0)
 

@@ -14,7 +14,7 @@ from simstream.text.fingerprinter import Fingerprinter
 from simstream.wire import frame as frames
 from simstream.wire.page import PageLimits, decode
 
-QUICK_BYTES = 96 << 10
+MAX_QUICK_BYTES = 96 << 10
 """Some 60 pages of text, 3 ms."""
 
 
@@ -60,7 +60,7 @@ class ShareBatch:
     @property
     def is_quick(self) -> bool:
         """Whether this batch takes hardly longer than handing it to another thread and back."""
-        return not self.html_pages and self.bytes <= QUICK_BYTES
+        return not self.html_pages and self.bytes <= MAX_QUICK_BYTES
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ from simstream.wire.position import Position
 
 NAME = "judge"
 FRAMES_A_POLL = 256
-CLOSE_BY = 64
+MAX_READY_FRAMES = 64
 """A standby no further behind is ready: it takes over within a moment of its election."""
 SETTLED_S = 10.0
 """After so long on standby somebody is elected; before, it may well be this one, and nobody publishes meanwhile."""
@@ -178,7 +178,7 @@ class LogFollower:
         with self._standing.turn():
             self._judging.observe()
         behind = self._behind(published)
-        ready = settled and answers and behind <= CLOSE_BY and not self._keeper.why
+        ready = settled and answers and behind <= MAX_READY_FRAMES and not self._keeper.why
         word = self._standing.word
         why = f"follows, {behind} frames behind" if answers else "the log does not answer"
         if word != self._standing.name:  # which health says before it

@@ -9,7 +9,7 @@ from simstream.judge.policy import Policy
 from simstream.log.base import FINGERPRINTS, Election, Log
 from simstream.roles.context import RoleContext
 from simstream.roles.fingerprint.first_frame import check_recipe
-from simstream.roles.judge.following import CLOSE_BY, NAME, LogFollower, PublishedPositionCheck
+from simstream.roles.judge.following import MAX_READY_FRAMES, NAME, LogFollower, PublishedPositionCheck
 from simstream.roles.judge.log_judge import LogJudge
 from simstream.roles.judge.publishing import VerdictPublisher
 from simstream.roles.judge.retention import RetentionWatch
@@ -95,7 +95,7 @@ class Candidacy(Closing):
 
     def is_elected(self, behind: int) -> bool:
         """Whether this judge, which is `behind` frames behind, is elected. Raises LogError."""
-        return (self._election is not None or behind <= CLOSE_BY) and self.election.elected
+        return (self._election is not None or behind <= MAX_READY_FRAMES) and self.election.elected
 
     def close(self) -> None:
         """See Closing: steps down."""

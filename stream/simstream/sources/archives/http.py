@@ -10,9 +10,9 @@ from typing import Final, NamedTuple, Protocol
 _HEAD: Final = re.compile(rb"\r?\n\r?\n")
 _STATUS: Final = re.compile(rb"(?:HTTP/\d(?:\.\d)?|ICY)[ \t]+(\d{3})(?!\d)")
 _CHUNK: Final = re.compile(rb"[ \t]*([0-9A-Fa-f]{1,15})[ \t]*(?:;[^\n]{0,1000})?\r?\n")
-_HEAD_BYTES: Final = 1 << 16
+_MAX_HEAD_BYTES: Final = 1 << 16
 _STEP_BYTES: Final = 1 << 12
-_ENCODINGS: Final = 4
+_MAX_ENCODINGS: Final = 4
 """At most so many encodings of one body are decoded."""
 
 
@@ -38,16 +38,16 @@ def response(block: bytes, limit: int) -> HttpResponse:
     at, status = 0, _STATUS.match(block)
     if status is None:
         return HttpResponse(None, b"", block[: limit + 1])
-    end = _HEAD.search(block, at, _HEAD_BYTES)
+    end = _HEAD.search(block, at, _MAX_HEAD_BYTES)
     while end and status[1].startswith(b"1") and (final := _STATUS.match(block, end.end())):
         at, status = end.end(), final
-        end = _HEAD.search(block, at, at + _HEAD_BYTES)
-    head, body = (block[at : end.start()], block[end.end() :]) if end else (block[at : at + _HEAD_BYTES], b"")
+        end = _HEAD.search(block, at, at + _MAX_HEAD_BYTES)
+    head, body = (block[at : end.start()], block[end.end() :]) if end else (block[at : at + _MAX_HEAD_BYTES], b"")
     code, fields = int(status[1]), _fields(head)
     if b"chunked" in fields.get(b"transfer-encoding", b"").lower():
         body = _unchunked(body)
     encodings = [name.strip() for name in fields.get(b"content-encoding", b"").lower().split(b",")]
-    for name in reversed(encodings[:_ENCODINGS]):
+    for name in reversed(encodings[:_MAX_ENCODINGS]):
         body = _decoded(body, name, limit)
     return HttpResponse(code, fields.get(b"content-type", b""), body[: limit + 1])
 

@@ -24,7 +24,7 @@ _LOOKS_HTML: Final = re.compile(
     rb"\s*<(?:!doctype html|html|head|body|title|meta|script|table|div|p|h1|a|br)[\s>/]", re.I
 )
 _HEAD_ROOM: Final = 1 << 17
-_KINDS: Final = 100
+_MAX_KINDS: Final = 100
 _SHOWN: Final = 60
 
 
@@ -39,7 +39,7 @@ class ArchiveCounts:
 
     def passed_over(self, kind: bytes) -> None:
         name = kind.decode("ascii", "replace")[:_SHOWN] or "no type"
-        self.passed[name if name in self.passed or len(self.passed) < _KINDS else "others"] += 1
+        self.passed[name if name in self.passed or len(self.passed) < _MAX_KINDS else "others"] += 1
 
     def __str__(self) -> str:
         kinds = self.passed.most_common()

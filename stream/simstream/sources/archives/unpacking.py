@@ -19,7 +19,7 @@ _ZSTD_STEP_BYTES: Final = 512
 _BACK_BYTES: Final = 1 << 15
 """Damage is noticed late: the search for the next member begins so many bytes before it. With more, a hostile file
 could cost far more time than its size."""
-_DICTIONARY_BYTES: Final = 16 << 20
+_MAX_DICTIONARY_BYTES: Final = 16 << 20
 _GZIP: Final = b"\x1f\x8b\x08"
 _ZSTD: Final = b"\x28\xb5\x2f\xfd"
 _LZ4: Final = b"\x04\x22\x4d\x18"
@@ -223,11 +223,11 @@ def _zstd(held: _Held) -> Iterator[bytes | ArchiveBreak | MemberBegin]:
         size = int.from_bytes(held.slice(4, 4), "little")
         at = 8 + size
         try:
-            if size > _DICTIONARY_BYTES:
+            if size > _MAX_DICTIONARY_BYTES:
                 raise OSError(f"its dictionary has {size} bytes")
             words = held.slice(8, size)
             if words.startswith(_ZSTD):
-                words = unpacker.decompress(words, max_output_size=_DICTIONARY_BYTES)
+                words = unpacker.decompress(words, max_output_size=_MAX_DICTIONARY_BYTES)
             unpacker = zstandard.ZstdDecompressor(dict_data=zstandard.ZstdCompressionDict(words))
         except (OSError, MemoryError, ValueError, zstandard.ZstdError) as error:
             yield ArchiveBreak(8, f"the dictionary cannot be read: {error}", fresh=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-NEARLY_EMPTY = 64
+MIN_MAIN_CHARACTERS = 64
 """Main content of fewer characters than this, spaces aside, gives way to the text of the whole page."""
 
 _MAGIC = (
@@ -85,9 +85,9 @@ def _without_lone_surrogates(html: str) -> str:
 
 
 def _is_nearly_empty(text: str) -> bool:
-    """Whether there are fewer characters than NEARLY_EMPTY, spaces aside; looks at the beginning of a long text."""
-    words = text.split(None, NEARLY_EMPTY)
-    return len(words) <= NEARLY_EMPTY and sum(map(len, words)) < NEARLY_EMPTY
+    """Return whether the text has fewer than MIN_MAIN_CHARACTERS, spaces aside. Reads the start of a long text."""
+    words = text.split(None, MIN_MAIN_CHARACTERS)
+    return len(words) <= MIN_MAIN_CHARACTERS and sum(map(len, words)) < MIN_MAIN_CHARACTERS
 
 
 def binary_kind(raw: bytes) -> str:

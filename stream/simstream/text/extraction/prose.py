@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from typing import Final
 
-MIN_LINE: Final = 30
+MIN_LINE_WIDTH: Final = 30
 """Width of a line that may be prose: 15 letters of Chinese, 30 of English."""
-MIN_PROSE: Final = 200
+MIN_PROSE_WIDTH: Final = 200
 """Width of all prose; where there is less, all of the main content counts."""
 MIN_SHARE: Final = 5
 """As well where prose is less than one part in so many: on a page of tables, the tables are what matters."""
@@ -30,12 +30,12 @@ def prose(text: str) -> str:
         if is_sentence(line, width):
             kept.append(line)
             total += width
-    return "\n".join(kept) if total >= max(MIN_PROSE, whole / MIN_SHARE) else text
+    return "\n".join(kept) if total >= max(MIN_PROSE_WIDTH, whole / MIN_SHARE) else text
 
 
 def is_sentence(line: str, width: int) -> bool:
     """Whether a line of this width is wide enough and has a mark of a sentence."""
-    return width >= MIN_LINE and _MARK.search(line) is not None
+    return width >= MIN_LINE_WIDTH and _MARK.search(line) is not None
 
 
 def width_of(line: str) -> int:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-FAILURES: Final = 3
+MAX_FAILURES: Final = 3
 """So many pages of one host that fail within WITHIN_S make the host rest."""
 WITHIN_S: Final = 300.0
 REST_S: Final = 60.0
@@ -52,8 +52,8 @@ class SlowHosts:
         with self._lock:
             record = self._hosts.setdefault(host, _HostRecord([], 0.0))
             recent = [when for when in record.failures if now - when < WITHIN_S]
-            record.failures = [*recent[1 - FAILURES :], now]
-            if len(record.failures) == FAILURES:
+            record.failures = [*recent[1 - MAX_FAILURES :], now]
+            if len(record.failures) == MAX_FAILURES:
                 record.rests_until = now + REST_S
             self._hosts.move_to_end(host)
             if len(self._hosts) > MAX_HOSTS:

@@ -21,7 +21,7 @@ MARK = PREFIX + "replayed"
 """Header of a mark: `PARTITION/OFFSET` of the letter that was replayed."""
 REPLAYED_FROM = PREFIX + "replayed-from"
 """Header of a page that was sent again: `TOPIC/PARTITION/OFFSET` of its dead letter."""
-A_POLL = 200
+MAX_POLL_RECORDS = 200
 _CUT_NOTE = re.compile(rb"\(cut: the record of \d+ bytes does not fit\)$")  # as versions before the header wrote it
 
 
@@ -132,5 +132,5 @@ def _place(record: Record) -> str:
 
 
 def _records(log: Log) -> Iterator[Record]:
-    for records in committed(log, DEAD_LETTERS, A_POLL):
+    for records in committed(log, DEAD_LETTERS, MAX_POLL_RECORDS):
         yield from records

@@ -11,8 +11,8 @@ from simstream.errors import BrokerUnreachable, RecordTooLarge
 from simstream.log.base import DEAD_LETTERS, PAGES, Appender, Log
 from simstream.tools.dead_letters.letters import MARK, REPLAYED_FROM, DeadLetter, LetterFilter, letters
 
-AT_ONCE = 500
-AT_ONCE_BYTES = 16 << 20
+MAX_LETTERS_AT_ONCE = 500
+MAX_BYTES_AT_ONCE = 16 << 20
 """Letters, and their bytes, that are sent before they are marked. After a crash at most so many are sent twice."""
 PATIENCE_S = 60.0
 
@@ -40,9 +40,9 @@ def replay(
     """Send the pages of letters again, each once, at most `limit`. With `dry`, write nothing.
 
     Skips cut letters. Unless `again`, also skips letters that were replayed before, and pages that failed after a
-    replay. A letter is marked when its page is acknowledged: a crash in between sends up to AT_ONCE pages twice,
-    as versions of one page. Raises LogLocked on a local log while a fingerprinter or `feed` runs,
-    BrokerUnreachable, DeliveryFailed.
+    replay. A letter is marked when its page is acknowledged: a crash in between sends up to
+    MAX_LETTERS_AT_ONCE pages twice, as versions of one page. Raises LogLocked on a local log while a
+    fingerprinter or `feed` runs, BrokerUnreachable, DeliveryFailed.
     """
     report = LetterReplay(log.topic(PAGES).name)
     chosen = islice((one for one in letters(log, wanted) if _fits(one, again, report)), limit)
@@ -76,7 +76,7 @@ def _batches(chosen: Iterable[DeadLetter]) -> Iterable[list[DeadLetter]]:
     for letter in chosen:
         batch.append(letter)
         size += letter.size
-        if len(batch) >= AT_ONCE or size >= AT_ONCE_BYTES:
+        if len(batch) >= MAX_LETTERS_AT_ONCE or size >= MAX_BYTES_AT_ONCE:
             yield batch
             batch, size = [], 0
     if batch:

@@ -24,8 +24,8 @@ from simstream.evaluate.truth import jaccard, shingle_sets
 from simstream.model import COMPARED_VERDICTS, Page, PageKind, Verdict
 from simstream.wire.identity import identity_of
 
-PAIRS: Final = 1024
-TEXT_BYTES: Final = 8 << 20
+MAX_BATCH_PAIRS: Final = 1024
+MAX_BATCH_BYTES: Final = 8 << 20
 """The number of pairs that are compared together; fewer if their texts are long."""
 
 
@@ -130,7 +130,7 @@ class ExactPairs(Closing):
         """Yield where each part of the pairs begins and ends."""
         begin, size = 0, 0
         for pair, (a, b) in enumerate(zip(own.tolist(), named.tolist(), strict=True)):
-            if pair > begin and (pair - begin == PAIRS or size > TEXT_BYTES):
+            if pair > begin and (pair - begin == MAX_BATCH_PAIRS or size > MAX_BATCH_BYTES):
                 yield begin, pair
                 begin, size = pair, 0
             size += self._texts.size(a) + self._texts.size(b)

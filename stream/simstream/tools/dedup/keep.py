@@ -17,7 +17,7 @@ from simstream.judge.policy import Policy
 from simstream.judge.state import make_index
 from simstream.model import U64, VERSION_KINDS, FingerprintColumns, PageKind, Verdict, VerdictKind
 
-_BATCH: Final = 512
+_BATCH_PAGES: Final = 512
 
 
 class KeepSelection(NamedTuple):
@@ -126,8 +126,8 @@ class _KeepChoice:
 
     def made(self, heard: Callable[[int], None]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Return whether each page is kept, and whether it matches a page of the corpus."""
-        for start in range(0, len(self.kept), _BATCH):
-            end = min(start + _BATCH, len(self.kept))
+        for start in range(0, len(self.kept), _BATCH_PAGES):
+            end = min(start + _BATCH_PAGES, len(self.kept))
             places = start + np.flatnonzero(~self._matched(start, end) | self._corpus[start:end])
             self._choose(places)
             chosen = places[self.kept[places]]
@@ -155,7 +155,7 @@ class _KeepChoice:
     def _choose(self, places: NDArray[np.int64]) -> None:
         """Decide among these pages themselves: none of them matches a page in the index."""
         keys = self._at(places)
-        found = self._index.join(keys, keys, _BATCH * _BATCH)
+        found = self._index.join(keys, keys, _BATCH_PAGES * _BATCH_PAGES)
         for number, place in enumerate(places.tolist()):
             others = places[found.entry[found.starts[number] : found.starts[number + 1]]]
             others = others[(others < place) & (self._time[others] > self._edge[place])]

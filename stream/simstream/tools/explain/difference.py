@@ -13,11 +13,11 @@ from typing import NamedTuple
 
 from simstream.tools.explain.explanation import TextPassage, TextPiece
 
-CONTEXT = 12
+CONTEXT_WORDS = 12
 """The number of words shown around a difference."""
 MAX_WORDS = 2_000
 """A longer passage is compared as a whole: comparing by words costs up to the square."""
-MAX_SHOWN = 80
+MAX_SHOWN_WORDS = 80
 """The number of words of one run that are shown. A longer run is shown by its beginning and its end."""
 _ENDS = frozenset("。！？!?.…；;")
 _WORD = re.compile(r"\w")
@@ -101,7 +101,7 @@ def passages(other: Sequence[TextUnit], page: Sequence[TextUnit], found: Sequenc
     made: list[TextPassage] = []
     group: list[TextRun] = []
     for number, run in enumerate(found):
-        near = run.b - run.a <= 2 * CONTEXT and 0 < number < len(found) - 1
+        near = run.b - run.a <= 2 * CONTEXT_WORDS and 0 < number < len(found) - 1
         if near or not run.same:
             group.append(run)
         elif group:
@@ -167,8 +167,8 @@ def _joined(found: Sequence[TextRun]) -> list[TextRun]:
 
 def _passage(other: Sequence[TextUnit], page: Sequence[TextUnit], group: Sequence[TextRun]) -> TextPassage:
     first, last = group[0], group[-1]
-    lead = min(CONTEXT, first.a, first.c)
-    trail = min(CONTEXT, len(other) - last.b, len(page) - last.d)
+    lead = min(CONTEXT_WORDS, first.a, first.c)
+    trail = min(CONTEXT_WORDS, len(other) - last.b, len(page) - last.d)
     whole = [
         TextRun(True, first.a - lead, first.a, first.c - lead, first.c),
         *group,
@@ -189,9 +189,9 @@ def _pieces(all_units: Sequence[TextUnit], spans: Sequence[tuple[bool, int, int]
 
 
 def _shown(run: Sequence[TextUnit]) -> str:
-    if len(run) <= MAX_SHOWN:
+    if len(run) <= MAX_SHOWN_WORDS:
         return "".join(unit.text for unit in run)
-    half = MAX_SHOWN // 2
+    half = MAX_SHOWN_WORDS // 2
     head, tail = run[:half], run[-half:]
     gap = f" … ({len(run) - 2 * half:,} more) … "
     return "".join(unit.text for unit in head).rstrip() + gap + "".join(unit.text for unit in tail)

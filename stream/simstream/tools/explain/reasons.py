@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from simstream.judge.candidates import WIDE, RejectionRule
+from simstream.judge.candidates import WIDE_DISTANCE, RejectionRule
 from simstream.model import VERSION_KINDS, PageKind, VerdictKind
 from simstream.tools.explain.explanation import AppliedRules, CandidateView, EarlierPage
 from simstream.tools.explain.rejudge import VerdictCase
@@ -96,7 +96,7 @@ def _new(case: VerdictCase, rules: AppliedRules) -> str:
     others = [one for one in case.candidates if one.rejected_by != RejectionRule.OWN]
     if not others:
         which = "the one other live page differs" if live == 1 else f"all {live:,} other live pages differ"
-        return f"It is new: {which} in more than {WIDE} bits, and at most {rules.distance} may differ."
+        return f"It is new: {which} in more than {WIDE_DISTANCE} bits, and at most {rules.distance} may differ."
     first = others[0]
     near = nearness(first, rules)
     why = (

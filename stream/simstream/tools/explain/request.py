@@ -14,8 +14,8 @@ Tick = Callable[[int], None]
 """Hears how much is done."""
 Counting = Callable[[str, int | None], AbstractContextManager[Tick]]
 """Shows work under a title, with its total if that is known."""
-SUGGESTED = 3
-MIN_PART = 3
+MAX_SUGGESTIONS = 3
+MIN_PART_BYTES = 3
 """The greatest size of an id that is looked for within other ids, in bytes."""
 
 
@@ -50,7 +50,11 @@ class WantedIds:
         if found is None:
             for part, page_id in self._names.items():
                 near = self._similar[page_id]
-                if len(part) >= MIN_PART and (part in name or part in content) and len(near) < SUGGESTED:
+                if (
+                    len(part) >= MIN_PART_BYTES
+                    and (part in name or part in content)
+                    and len(near) < MAX_SUGGESTIONS
+                ):
                     other = name.decode("utf-8", "replace")
                     near += [] if other in near else [other]
         return found

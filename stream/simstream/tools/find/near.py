@@ -21,7 +21,7 @@ from simstream.model import U64
 from simstream.settings import cores
 from simstream.tools.find.pairs import distinct, tables_over
 
-CHUNK: Final = 1 << 14
+CHUNK_FINGERPRINTS: Final = 1 << 14
 """The number of fingerprints of the corpus that a thread looks up at a time."""
 NO_MATCH: Final = 255
 """Stands for a distance: there is no match."""
@@ -86,10 +86,10 @@ def nearest(
 def _chunks(corpus: Iterable[U64]) -> Iterator[tuple[int, U64]]:
     for part in corpus:
         values = distinct(part)
-        for first in range(0, len(values), CHUNK):
-            chunk = values[first : first + CHUNK]
+        for first in range(0, len(values), CHUNK_FINGERPRINTS):
+            chunk = values[first : first + CHUNK_FINGERPRINTS]
             # Copies within a part are compared once, and count with its last chunk.
-            yield len(chunk) + (len(part) - len(values) if first + CHUNK >= len(values) else 0), chunk
+            yield len(chunk) + (len(part) - len(values) if first + CHUNK_FINGERPRINTS >= len(values) else 0), chunk
 
 
 def _take(best: _Best, size: int, future: Future[_Hits]) -> int:

@@ -17,7 +17,7 @@ from simstream.index.plan import MAX_DISTANCE, SCAN, choose
 from simstream.model import U64
 from simstream.settings import cores
 
-QUERIES: Final = 2048
+BATCH_QUERIES: Final = 2048
 """The number of fingerprints that a thread looks up at a time."""
 MAX_PAIRS: Final = 1 << 20
 """After so many pairs a thread passes them on, so that memory stays bounded even if all fingerprints are alike."""
@@ -58,12 +58,12 @@ def near_pairs(
     tables = tables_over(column, distance)
     threads = cores()
     waiting: deque[tuple[int, Future[tuple[int, FingerprintPairs]]]] = deque()
-    starts = iter(range(0, len(column), QUERIES))
+    starts = iter(range(0, len(column), BATCH_QUERIES))
     with ThreadPoolExecutor(threads, thread_name_prefix="find") as pool:
         try:
             while True:
                 for first in starts:
-                    stop = min(first + QUERIES, len(column))
+                    stop = min(first + BATCH_QUERIES, len(column))
                     waiting.append((stop, pool.submit(_look_up, tables, column, first, stop)))
                     if len(waiting) > 2 * threads:
                         break

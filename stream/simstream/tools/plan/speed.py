@@ -21,7 +21,7 @@ from simstream.kernels.index.hamming import scan
 from simstream.kernels.index.packed import locate_packed, probe_packed
 from simstream.model import U64
 
-SCANNED: Final = 1 << 18
+SCANNED_VALUES: Final = 1 << 18
 """The number of values in the scan: 2 MB, as much as the index scans at a time."""
 SIZES: Final = (1 << 18, 1 << 21, 1 << 24)
 """The numbers of fingerprints in the probed tables: 2 MB, 16 MB and 128 MB."""
@@ -31,7 +31,7 @@ TABLES: Final = 2
 """The number of tables of one probe each. Nothing prefetches their cache lines: a third equation, for a table."""
 TURN_S: Final = 0.05
 ENTRY_BYTES: Final = 6
-ROOM: Final = 1 << 18
+ROOM_HITS: Final = 1 << 18
 """The room for hits."""
 
 
@@ -92,7 +92,7 @@ def measure(distance: int, flips: int = 0) -> MachineSpeed:
         candidate = max(many - few, 0.0) / ((1 << MANY) - (1 << FEW))
         probe = max(few - candidate * (1 << FEW), 0.0)
         sizes.append(SizeCosts(ENTRY_BYTES * entries, max(lone - few, 0.0), probe, candidate))
-    column = frozen(rng.integers(0, 1 << 64, SCANNED, np.uint64), np.uint64)
+    column = frozen(rng.integers(0, 1 << 64, SCANNED_VALUES, np.uint64), np.uint64)
     return MachineSpeed(_scan(distance, queries, column), _halving(queries, high, low), tuple(sizes))
 
 
@@ -110,7 +110,7 @@ def _probe(tables: _Tables, plan: Plan, within: int, queries: U64) -> float:
     directory = frozen(np.concatenate(parts), np.uint32)
     high, low = tables.high[: tables.entries], tables.low[: tables.entries]
     hits = HitBuffers()
-    hits.make(ROOM)
+    hits.make(ROOM_HITS)
 
     def look_up(first: int) -> int:
         following, _ = probe_packed(
@@ -134,7 +134,7 @@ def _probe(tables: _Tables, plan: Plan, within: int, queries: U64) -> float:
 def _scan(distance: int, queries: U64, column: U64) -> float:
     """Return ns a value of a plain scan."""
     hits = HitBuffers()
-    hits.make(ROOM)
+    hits.make(ROOM_HITS)
 
     def look_up(first: int) -> int:
         following, _ = scan(queries[: first + 1], first, distance, column, hits.places, hits.tags)

@@ -15,7 +15,7 @@ from simstream.wire import position as positions
 from simstream.wire import verdict as wire
 from simstream.wire.position import Position
 
-A_POLL = 10_000
+MAX_POLL_RECORDS = 10_000
 
 
 class ComparedVerdict(msgspec.Struct, frozen=True):
@@ -112,7 +112,7 @@ def _position(log: Log) -> Position:
 
 
 def _verdicts(log: Log) -> Iterator[list[Verdict]]:
-    for records in committed(log, VERDICTS, A_POLL):
+    for records in committed(log, VERDICTS, MAX_POLL_RECORDS):
         yield [wire.decode(record.value or b"") for record in records]
 
 

@@ -15,7 +15,7 @@ from simstream.files import manifest
 from simstream.files.file_system import FileSystem
 from simstream.files.manifest import ChangingPart, ManifestFile, Snapshot
 
-TRIES: Final = 20
+MAX_TRIES: Final = 20
 """How often it begins again because a judge replaced the snapshot."""
 
 
@@ -69,7 +69,7 @@ def inspect(folder: Path, files: FileSystem | None = None) -> FolderInspection:
     """Raises InputMissing, and StateError if a manifest or a file's footer cannot be read."""
     files = files or FileSystem()
     is_folder(folder)
-    for left in reversed(range(TRIES)):
+    for left in reversed(range(MAX_TRIES)):
         found = manifest.read_all(files, folder)
         if not found:
             raise nothing_in(folder)

@@ -70,7 +70,7 @@ def _format_of(folder: Path) -> int:
     for path in found:
         with reading(path):
             data = path.read_bytes()
-        body, digest = data[: -checksum.SIZE], data[-checksum.SIZE :]
+        body, digest = data[: -checksum.SIZE_BYTES], data[-checksum.SIZE_BYTES :]
         if header.is_of(body, header.MANIFEST) and checksum.of_bytes(body) == digest:
             return header.format_of(body)
     if not found:

@@ -11,11 +11,11 @@ from simstream.errors import StateDamaged
 from simstream.files import manifest
 from simstream.files.file_system import FileSystem
 from simstream.files.loading import LoadedSnapshot, load
-from simstream.files.manifest import IN_ORDER, KEPT, ManifestFile, Snapshot
+from simstream.files.manifest import IN_ORDER, MAX_SNAPSHOTS, ManifestFile, Snapshot
 from simstream.judge.policy import Link, Policy
 from simstream.judge.resolver import Resolver
 from simstream.judge.state import make_index, state_facts
-from simstream.tools.state.inspect import TRIES, is_folder, nothing_in
+from simstream.tools.state.inspect import MAX_TRIES, is_folder, nothing_in
 
 Progress = Callable[[int], None]
 
@@ -70,7 +70,7 @@ def verify(folder: Path, progress: Progress = lambda done: None, files: FileSyst
     """
     files = files or FileSystem()
     is_folder(folder)
-    for _ in range(TRIES):
+    for _ in range(MAX_TRIES):
         found, damaged = _manifests(files, folder)
         if not found and not damaged:
             raise nothing_in(folder)
@@ -92,7 +92,7 @@ def _manifests(files: FileSystem, folder: Path) -> tuple[list[Snapshot], list[Fi
         else:
             if snapshot is not None:
                 found[snapshot.manifest.number] = snapshot
-    return [found[number] for number in sorted(found, reverse=True)[:KEPT]], damaged
+    return [found[number] for number in sorted(found, reverse=True)[:MAX_SNAPSHOTS]], damaged
 
 
 def _numbers(snapshots: Iterable[Snapshot]) -> list[int]:

@@ -18,7 +18,7 @@ from simstream.log.local.lock import cannot_write
 Row = tuple[bytes, int]
 """A word in UTF-8, and the number of pages in which it occurs."""
 _BUFFER_BYTES = 1 << 20
-_LINES = 1 << 13
+_BATCH_LINES = 1 << 13
 
 
 class CountRun(msgspec.Struct, frozen=True):
@@ -36,7 +36,7 @@ def write_run(path: Path, rows: Iterable[Row]) -> CountRun:
         with path.open("wb") as file:
             for word, pages in rows:
                 lines.append(b"%s %d\n" % (word, pages))
-                if len(lines) == _LINES:
+                if len(lines) == _BATCH_LINES:
                     words += _append(file, digest, lines)
             words += _append(file, digest, lines)
             file.flush()

@@ -22,7 +22,7 @@ WORD_BYTES: Final = 72
 """Bytes of a word in memory: 16 for the word itself, 16 for its places, 24 for its numbers, 16 to sort it."""
 MIN_WORDS: Final = 1 << 10
 _FIRST_PLACES: Final = 1 << 14
-_CHUNK: Final = 1 << 16
+_CHUNK_WORDS: Final = 1 << 16
 
 
 class WordTable:
@@ -53,8 +53,8 @@ class WordTable:
         order = np.argsort(keys)
         sort_ties(counts, keys, order)
         blob = counts.blob.data
-        for at in range(0, len(order), _CHUNK):
-            part = order[at : at + _CHUNK]
+        for at in range(0, len(order), _CHUNK_WORDS):
+            part = order[at : at + _CHUNK_WORDS]
             columns = (counts.starts[part].tolist(), counts.starts[part + 1].tolist(), counts.pages[part].tolist())
             for start, end, pages in zip(*columns, strict=True):
                 yield bytes(blob[start:end]), pages
