@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from deploy.kafka.broker import Broker, is_taken, missing_packages, say_on_stderr
+from deploy.kafka.broker import KafkaBroker, is_taken, missing_packages, say_on_stderr
 from deploy.kafka.jars import BrokerError
 from simstream.log import open_log
 from simstream.log.base import PAGES, LogOptions
@@ -64,7 +64,7 @@ def run(speed: float, port: int, corpora: Path | None) -> None:
     """Start everything, replay, and wait; returns only where a part has ended by itself."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="simstream-feed-")))
-        broker = stack.enter_context(Broker())
+        broker = stack.enter_context(KafkaBroker())
         where = ("--log", broker.address)
         subprocess.run(
             _command("topics", "create", "--partitions", "1", *where), check=True, stdout=subprocess.DEVNULL

@@ -12,18 +12,18 @@ from typing import Any
 from simstream.files.file_system import FileSystem
 
 
-class Dead(BaseException):
+class DeadProcess(BaseException):
     """The process is gone: nothing in it may catch this and do something useful."""
 
 
 class FailingFiles(FileSystem):
     """The file system as it is, until its `at`-th step, counted from 1: that one calls `fail` with its name.
 
-    `fail` raises OSError once, or `Dead`: then each further step does, too. Closing is no step where the process is
-    dead. `torn` bytes of a write are written before it fails.
+    `fail` raises OSError once, or `DeadProcess`: then each further step does, too. Closing is no step where the
+    process is dead. `torn` bytes of a write are written before it fails.
     """
 
-    def __init__(self, at: int = 0, fail: Callable[[str], BaseException] = Dead, torn: int = 0) -> None:
+    def __init__(self, at: int = 0, fail: Callable[[str], BaseException] = DeadProcess, torn: int = 0) -> None:
         self.at = at
         self.steps: list[str] = []
         self.failed = False
@@ -41,12 +41,12 @@ class FailingFiles(FileSystem):
     def _step(self, name: str) -> None:
         with self._one_at_a_time:
             if self._dead:
-                raise Dead
+                raise DeadProcess
             self.steps.append(name)
             if len(self.steps) == self.at:
                 self.failed = True
                 error = self._fail(name)
-                self._dead = isinstance(error, Dead)
+                self._dead = isinstance(error, DeadProcess)
                 raise error
 
     def create(self, path: Path) -> int:

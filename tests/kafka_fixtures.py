@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from deploy.kafka.broker import Broker, missing_packages
+from deploy.kafka.broker import KafkaBroker, missing_packages
 from simstream.log import open_log
 from simstream.log.base import Log, LogOptions
 
@@ -23,7 +23,7 @@ PARTITIONS = 4
 
 
 @dataclass(frozen=True)
-class Place:
+class TopicPlace:
     """Where one test's topics live; `open` gives a log over them, as another process would open it."""
 
     address: str
@@ -67,27 +67,27 @@ def need_broker() -> None:
 
 
 @pytest.fixture(scope="session")
-def broker() -> Iterator[Broker]:
+def broker() -> Iterator[KafkaBroker]:
     """A real broker for the whole session; a test that kills it starts it again."""
     need_broker()
-    with Broker() as running:
+    with KafkaBroker() as running:
         yield running
 
 
 @pytest.fixture
-def kafka_place(broker: Broker) -> Place:
+def kafka_place(broker: KafkaBroker) -> TopicPlace:
     """A fresh prefix on the broker; no topics yet."""
-    return Place(broker.address, f"t{secrets.token_hex(4)}")
+    return TopicPlace(broker.address, f"t{secrets.token_hex(4)}")
 
 
 @pytest.fixture
-def local_place(tmp_path: Path) -> Place:
+def local_place(tmp_path: Path) -> TopicPlace:
     """A fresh folder; no topics yet."""
-    return Place(str(tmp_path / "log"), "simstream")
+    return TopicPlace(str(tmp_path / "log"), "simstream")
 
 
 @pytest.fixture
-def kafka_log(kafka_place: Place) -> Iterator[Log]:
+def kafka_log(kafka_place: TopicPlace) -> Iterator[Log]:
     """A log on the broker, with topics of 4 partitions."""
     with kafka_place.open() as log:
         log.create_topics(PARTITIONS)
@@ -95,7 +95,7 @@ def kafka_log(kafka_place: Place) -> Iterator[Log]:
 
 
 @pytest.fixture
-def local_log(local_place: Place) -> Iterator[Log]:
+def local_log(local_place: TopicPlace) -> Iterator[Log]:
     """A log in a folder, with topics of 4 partitions."""
     with local_place.open() as log:
         log.create_topics(PARTITIONS)
@@ -103,14 +103,14 @@ def local_log(local_place: Place) -> Iterator[Log]:
 
 
 @pytest.fixture(params=["local", pytest.param("kafka", marks=pytest.mark.kafka)])
-def place(request: pytest.FixtureRequest) -> Place:
+def place(request: pytest.FixtureRequest) -> TopicPlace:
     """Both places by turns, without topics."""
-    found: Place = request.getfixturevalue(f"{request.param}_place")
+    found: TopicPlace = request.getfixturevalue(f"{request.param}_place")
     return found
 
 
 @pytest.fixture
-def log(place: Place) -> Iterator[Log]:
+def log(place: TopicPlace) -> Iterator[Log]:
     """Both logs by turns, with topics of 4 partitions."""
     with place.open() as opened:
         opened.create_topics(PARTITIONS)

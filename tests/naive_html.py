@@ -29,7 +29,7 @@ POINTS = {"svg": {"desc", "foreignobject", "title"}, "math": {"mi", "mn", "mo", 
 
 
 @dataclass(eq=False)
-class Element:
+class HtmlElement:
     name: str
     space: str = ""
     sign: str = ""
@@ -54,27 +54,27 @@ class Element:
         return self.is_point or self.has(names.SPECIAL)
 
 
-MARKER = Element("")
+MARKER = HtmlElement("")
 
 
-class Tree:
+class HtmlTree:
     """Open elements and active formatting, and the counts."""
 
     def __init__(self) -> None:
-        self.open: list[Element] = []
-        self.listed: list[tuple[Element, Element]] = []  # formatting, or a marker and its element
+        self.open: list[HtmlElement] = []
+        self.listed: list[tuple[HtmlElement, HtmlElement]] = []  # formatting, or a marker and its element
         self.tags = self.depth = self.levels = self.clones = self.attributes = self.choices = 0
         self.root_attributes = self.select_start = 0
         self.has_form = False
 
     @property
-    def top(self) -> Element:
-        return self.open[-1] if self.open else Element("body")
+    def top(self) -> HtmlElement:
+        return self.open[-1] if self.open else HtmlElement("body")
 
     def node(self) -> None:
         self.levels += sum(e.has(names.CONTAINER) for e in self.open)
 
-    def push(self, element: Element) -> None:
+    def push(self, element: HtmlElement) -> None:
         self.node()
         self.open.append(element)
         self.depth = max(self.depth, len(self.open))
@@ -89,11 +89,11 @@ class Tree:
                     del self.listed[i:]
                     break
 
-    def pop_through(self, element: Element | None) -> None:
+    def pop_through(self, element: HtmlElement | None) -> None:
         while element is not None and element in self.open:
             self.pop()
 
-    def find(self, wanted: set[str], barrier: set[str] | None = None, points: bool = True) -> Element | None:
+    def find(self, wanted: set[str], barrier: set[str] | None = None, points: bool = True) -> HtmlElement | None:
         for e in reversed(self.open):
             if not e.space and e.name in wanted:
                 return e
@@ -111,13 +111,13 @@ class Tree:
 
     # Formatting
 
-    def recent(self) -> list[Element]:
+    def recent(self) -> list[HtmlElement]:
         return [e for _, e in takewhile(lambda item: item[0] is not MARKER, reversed(self.listed))]
 
-    def unlist(self, element: Element) -> None:
+    def unlist(self, element: HtmlElement) -> None:
         self.listed = [item for item in self.listed if item[1] is not element or item[0] is MARKER]
 
-    def format(self, element: Element) -> None:
+    def format(self, element: HtmlElement) -> None:
         alike = [e for e in self.recent() if e.sign == element.sign]
         if len(alike) == 3:
             self.unlist(alike[-1])
@@ -160,7 +160,7 @@ class Tree:
             self.clone(element)
         return True
 
-    def clone(self, without: Element | None = None) -> None:
+    def clone(self, without: HtmlElement | None = None) -> None:
         self.clones += 1
         self.tags += 1
         self.node()
@@ -168,7 +168,7 @@ class Tree:
     # Tags
 
     def start(self, name: str, attributes: int, sign: str, empty: bool) -> bool:
-        element = Element(name, sign=sign)
+        element = HtmlElement(name, sign=sign)
         self.attributes = max(self.attributes, attributes)
         if element.has(names.ROOT):
             self.root_attributes += attributes
@@ -208,7 +208,7 @@ class Tree:
             self.push(element)
         return True
 
-    def table_part(self, element: Element) -> None:
+    def table_part(self, element: HtmlElement) -> None:
         name = element.name
         if self.find({"table", "template"}, set(), points=False) is None:
             return
@@ -219,14 +219,14 @@ class Tree:
         context = ROWS if name == "tr" else ROWS | {"tr"} if name in ("td", "th") else set()
         self.pop_until(context | {"table", "template"})
         if name in ("tr", "td", "th") and self.top.name == "table":
-            self.push(Element("tbody"))
+            self.push(HtmlElement("tbody"))
         if name in ("td", "th") and self.top.name in ROWS:
-            self.push(Element("tr"))
+            self.push(HtmlElement("tr"))
         if element.has(names.MARKED):
             self.listed.append((MARKER, element))
         self.push(element)
 
-    def close_before(self, element: Element) -> None:
+    def close_before(self, element: HtmlElement) -> None:
         name, has_select = element.name, any(e.has(names.SELECT) for e in self.open)
         for items in ({"li"}, {"dd", "dt"}):
             if name in items:
@@ -261,7 +261,7 @@ class Tree:
             self.adopt("nobr")
 
     def end(self, name: str) -> None:
-        element = Element(name)
+        element = HtmlElement(name)
         if self.top.is_foreign and self.end_foreign(element):
             return
         if element.has(names.ROOT) or name == "col":
@@ -296,7 +296,7 @@ class Tree:
         else:
             self.any_other_end(name)
 
-    def end_foreign(self, element: Element) -> bool:
+    def end_foreign(self, element: HtmlElement) -> bool:
         if element.name in ("p", "br"):
             while self.top.is_foreign:
                 self.pop()
@@ -327,7 +327,7 @@ class Tree:
 
 def count(html: bytes) -> MarkupCounts:
     """What the kernel counts, one token after another."""
-    text, tree, at = html.decode("latin-1"), Tree(), 0
+    text, tree, at = html.decode("latin-1"), HtmlTree(), 0
     while at < len(text):
         less = text.find("<", at)
         less = len(text) if less < 0 else less
@@ -338,7 +338,7 @@ def count(html: bytes) -> MarkupCounts:
     return MarkupCounts(tree.tags, tree.depth, tree.levels, tree.clones, tree.attributes, tree.choices)
 
 
-def _markup(text: str, at: int, tree: Tree) -> int:
+def _markup(text: str, at: int, tree: HtmlTree) -> int:
     ends = text[at + 1] == "/"
     name = NAME.match(text, at + 1 + ends)
     if name is None:
@@ -370,7 +370,7 @@ def _markup(text: str, at: int, tree: Tree) -> int:
         return len(text)
     if owns and lower == "script":
         return _script_end(text, close.end())
-    if owns and Element(lower).has(names.RAW):
+    if owns and HtmlElement(lower).has(names.RAW):
         found = re.compile(rf"</{re.escape(lower)}(?=[\t\n\f\r />])", re.I).search(text, close.end())
         return found.start() if found else len(text)
     return close.end()

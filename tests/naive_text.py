@@ -148,7 +148,7 @@ def regroup(tokens: list[str]) -> list[str]:
     return [word for word in words if any(traits(char)[3] for char in word)]
 
 
-class Naive:
+class NaiveRecipe:
     """One recipe, the slow way. The tokenizer is jieba's, initialized with a private `tmp_dir`."""
 
     def __init__(self, recipe: Recipe, tokenizer: jieba.Tokenizer) -> None:

@@ -14,17 +14,17 @@ WAYS = ("none", "all", "half", "hole", "zeros")
 
 
 @dataclass(slots=True)
-class _File:
+class _DiskFile:
     safe: bytearray = field(default_factory=bytearray)
     unsafe: list[tuple[int, bytes | None]] = field(default_factory=list)
     """Writes since the last sync: an offset and bytes, or a size to cut the file to."""
 
 
-class Disk:
+class PowerCutDisk:
     """Files and names as they are on the disk after each step, and what is only in the page cache."""
 
     def __init__(self) -> None:
-        self.files: dict[int, _File] = {}
+        self.files: dict[int, _DiskFile] = {}
         self.names: dict[str, int] = {}
         self.unsafe_names: list[tuple[str, str, int]] = []
         """What was given (`link`) or taken (`unlink`) since the folder's last sync, a file's number with it."""
@@ -37,7 +37,7 @@ class Disk:
             case ("promise", str(what), int(value)):
                 self.promises[what] = value
             case ("create", str(name), int(file)):
-                self.files[file] = _File()
+                self.files[file] = _DiskFile()
                 self.unsafe_names.append(("link", name, file))
             case ("write", int(file), int(at), bytes(data)):
                 self.files[file].unsafe.append((at, data))
@@ -74,7 +74,7 @@ class Disk:
         return names
 
     @staticmethod
-    def _content(file: _File, way: str) -> bytes:
+    def _content(file: _DiskFile, way: str) -> bytes:
         writes = file.unsafe
         if way == "none":
             writes = []
@@ -89,7 +89,7 @@ class Disk:
         return bytes(_written(file, writes))
 
 
-def _written(file: _File, writes: list[tuple[int, bytes | None]]) -> bytearray:
+def _written(file: _DiskFile, writes: list[tuple[int, bytes | None]]) -> bytearray:
     out = bytearray(file.safe)
     for at, data in writes:
         if data is None:
@@ -100,7 +100,7 @@ def _written(file: _File, writes: list[tuple[int, bytes | None]]) -> bytearray:
 
 
 class RecordingFiles(LogFiles):
-    """The file system as it is; `steps` are what a `Disk` applies."""
+    """The file system as it is; `steps` are what a `PowerCutDisk` applies."""
 
     def __init__(self) -> None:
         self.steps: list[tuple[object, ...]] = []

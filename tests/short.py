@@ -73,12 +73,12 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
         return None
     from xdist.scheduler import LoadFileScheduling
 
-    class Files(LoadFileScheduling):
+    class FragileScheduling(LoadFileScheduling):
         def _split_scope(self, nodeid: str) -> str:
             file = nodeid.partition("::")[0]
             return "fragile" if is_fragile(config.rootpath / file) else file
 
-    return Files(config, log)
+    return FragileScheduling(config, log)
 
 
 @cache

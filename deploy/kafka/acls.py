@@ -18,7 +18,7 @@ TOPIC, GROUP, TRANSACTION = "topic", "group", "transactional-id"
 
 
 @dataclass(frozen=True, slots=True)
-class Grant:
+class AclGrant:
     """Operations on one thing, whose name is PREFIX.`name`; on all that begins so where that ends with a dot."""
 
     kind: str
@@ -45,55 +45,55 @@ class Grant:
         )
 
 
-QUIET = Grant(GROUP, "reader", ("Describe",), "nothing; but the client asks, and brokers log that it may not")
-GRANTS: dict[str, tuple[Grant, ...]] = {
+QUIET = AclGrant(GROUP, "reader", ("Describe",), "nothing; but the client asks, and brokers log that it may not")
+GRANTS: dict[str, tuple[AclGrant, ...]] = {
     "fingerprint": (
-        Grant(TOPIC, "pages", ("Read",), "what it fingerprints"),
-        Grant(
+        AclGrant(TOPIC, "pages", ("Read",), "what it fingerprints"),
+        AclGrant(
             TOPIC, "fingerprints", ("Read", "Write", "DescribeConfigs"), "its frames; the log's recipe; its limit"
         ),
-        Grant(TOPIC, "dead-letters", ("Write", "DescribeConfigs"), "pages that nobody can read"),
-        Grant(GROUP, "fingerprint", ("Read",), "shares and commits"),
+        AclGrant(TOPIC, "dead-letters", ("Write", "DescribeConfigs"), "pages that nobody can read"),
+        AclGrant(GROUP, "fingerprint", ("Read",), "shares and commits"),
         QUIET,
     ),
     "judge": (
-        Grant(TOPIC, "fingerprints", ("Read", "DescribeConfigs"), "what it judges; how long it is kept"),
-        Grant(
+        AclGrant(TOPIC, "fingerprints", ("Read", "DescribeConfigs"), "what it judges; how long it is kept"),
+        AclGrant(
             TOPIC, "verdicts", ("Read", "Write", "DescribeConfigs"), "what it publishes; whether anything is there"
         ),
-        Grant(
+        AclGrant(
             TOPIC, "positions", ("Read", "Write", "DescribeConfigs"), "how far it has published; whether it is kept"
         ),
-        Grant(GROUP, "judge", ("Read",), "the election"),
-        Grant(GROUP, "judge-claim", ("Read",), "who began to publish last"),
+        AclGrant(GROUP, "judge", ("Read",), "the election"),
+        AclGrant(GROUP, "judge-claim", ("Read",), "who began to publish last"),
         QUIET,
-        Grant(TRANSACTION, "judge", ("Describe", "Write"), "verdicts and position in one transaction"),
+        AclGrant(TRANSACTION, "judge", ("Describe", "Write"), "verdicts and position in one transaction"),
     ),
     "query": (
-        Grant(TOPIC, "fingerprints", ("Read",), "what it follows"),
-        Grant(TOPIC, "positions", ("Read",), "how far it may follow"),
-        Grant(TOPIC, "verdicts", ("Read",), "verdicts of pages that it was asked to judge"),
-        Grant(TOPIC, "pages", ("Write", "DescribeConfigs"), "pages that it was asked to judge"),
+        AclGrant(TOPIC, "fingerprints", ("Read",), "what it follows"),
+        AclGrant(TOPIC, "positions", ("Read",), "how far it may follow"),
+        AclGrant(TOPIC, "verdicts", ("Read",), "verdicts of pages that it was asked to judge"),
+        AclGrant(TOPIC, "pages", ("Write", "DescribeConfigs"), "pages that it was asked to judge"),
         QUIET,
     ),
     "news": (
-        Grant(TOPIC, "pages", ("Read",), "titles and texts"),
-        Grant(TOPIC, "verdicts", ("Read",), "what it shows"),
-        Grant(TOPIC, "news2.", ("Create", "Describe", "DescribeConfigs", "Read", "Write"), "its own table"),
-        Grant(GROUP, "news2.", ("Read",), "where it is"),
+        AclGrant(TOPIC, "pages", ("Read",), "titles and texts"),
+        AclGrant(TOPIC, "verdicts", ("Read",), "what it shows"),
+        AclGrant(TOPIC, "news2.", ("Create", "Describe", "DescribeConfigs", "Read", "Write"), "its own table"),
+        AclGrant(GROUP, "news2.", ("Read",), "where it is"),
         QUIET,
     ),
-    "feed": (Grant(TOPIC, "pages", ("Write", "DescribeConfigs"), "a crawler's pages; the largest that fits"),),
+    "feed": (AclGrant(TOPIC, "pages", ("Write", "DescribeConfigs"), "a crawler's pages; the largest that fits"),),
     "reader": (
-        Grant(TOPIC, "verdicts", ("Read",), "verdicts; a consumer group of yours needs Read on it, too"),
+        AclGrant(TOPIC, "verdicts", ("Read",), "verdicts; a consumer group of yours needs Read on it, too"),
         QUIET,
     ),
     "operator": (
-        Grant(TOPIC, "", ("Create", "Describe", "DescribeConfigs", "Read"), "topics create, status, explain"),
-        Grant(TOPIC, "fingerprints", ("Write",), "source skip"),
-        Grant(TOPIC, "pages", ("Write",), "dead-letters replay"),
-        Grant(TOPIC, "dead-letters", ("Write",), "dead-letters replay: what was sent again"),
-        Grant(GROUP, "", ("Describe", "Read"), "status, source rewind"),
+        AclGrant(TOPIC, "", ("Create", "Describe", "DescribeConfigs", "Read"), "topics create, status, explain"),
+        AclGrant(TOPIC, "fingerprints", ("Write",), "source skip"),
+        AclGrant(TOPIC, "pages", ("Write",), "dead-letters replay"),
+        AclGrant(TOPIC, "dead-letters", ("Write",), "dead-letters replay: what was sent again"),
+        AclGrant(GROUP, "", ("Describe", "Read"), "status, source rewind"),
     ),
 }
 """Per kind of user. Read and Write on a topic include Describe."""

@@ -30,9 +30,9 @@ from deploy.kafka.jars import HERE, BrokerError, Say, download, missing_packages
 
 __all__ = [
     "HERE",
-    "Broker",
     "BrokerError",
-    "Node",
+    "BrokerNode",
+    "KafkaBroker",
     "answers_on",
     "free_port",
     "is_taken",
@@ -80,7 +80,7 @@ def is_taken(port: int) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class BrokerNode:
     """A node's place in a cluster; the default is a cluster of its own."""
 
     id: int = 1
@@ -94,7 +94,7 @@ class Node:
     brokers: int = 1
 
 
-class Broker:
+class KafkaBroker:
     """One node with its own process group and data; also a context manager.
 
     `quick`: Java compiles for a few seconds instead of a minute or two, and produces slower code.
@@ -110,10 +110,10 @@ class Broker:
         port: int | None = None,
         data: Path | None = None,
         say: Say = say_on_stderr,
-        node: Node | None = None,
+        node: BrokerNode | None = None,
         quick: bool = False,
     ) -> None:
-        self.node = node or Node()
+        self.node = node or BrokerNode()
         self.port = port or free_port()
         self.detour_port = free_port()
         self.detour = free_port()
@@ -325,7 +325,7 @@ def _run(port: int, data: Path | None) -> int:
         return 1
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     try:
-        with Broker(port, data) as broker:
+        with KafkaBroker(port, data) as broker:
             say_on_stderr(_ready_line(broker, data is None))
             while broker.pid is not None:
                 time.sleep(0.5)
@@ -339,7 +339,7 @@ def _run(port: int, data: Path | None) -> int:
         return 0
 
 
-def _ready_line(broker: Broker, temporary: bool) -> str:
+def _ready_line(broker: KafkaBroker, temporary: bool) -> str:
     kept = "a temporary folder that goes with the broker; --data DIR keeps them" if temporary else "they stay"
     create = f"simstream topics create --log {broker.address}"
     return f"ready: {create}\nbroker: records are in {broker.data} ({kept}); Ctrl-C stops the broker"

@@ -17,27 +17,27 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Self
 
-from deploy.kafka.broker import Broker, Node, free_port
+from deploy.kafka.broker import BrokerNode, KafkaBroker, free_port
 from deploy.kafka.jars import Say, say_on_stderr
 
 CONTROLLER = 100
 """The controller's node id; the brokers count from 1."""
 
 
-class Brokers:
+class BrokerCluster:
     """A cluster; also a context manager. Its records live in a temporary folder that goes with it."""
 
     def __init__(self, count: int = 3, say: Say = say_on_stderr) -> None:
         self.data = Path(tempfile.mkdtemp(prefix="simstream-kafkas-"))
         port, identity = free_port(), uuid.uuid4().bytes
         voters = f"{CONTROLLER}@127.0.0.1:{port}"
-        self.controller = Broker(
+        self.controller = KafkaBroker(
             data=self.data / "controller",
             say=say,
-            node=Node(CONTROLLER, "controller", port, voters, identity, count),
+            node=BrokerNode(CONTROLLER, "controller", port, voters, identity, count),
         )
         self.nodes = [
-            Broker(data=self.data / f"{n}", say=say, node=Node(n, "broker", 0, voters, identity, count))
+            KafkaBroker(data=self.data / f"{n}", say=say, node=BrokerNode(n, "broker", 0, voters, identity, count))
             for n in range(1, count + 1)
         ]
 
@@ -51,7 +51,7 @@ class Brokers:
         """`kafka://HOST:PORT,...`, as `--log` takes it."""
         return f"kafka://{self.servers}"
 
-    def node(self, number: int) -> Broker:
+    def node(self, number: int) -> KafkaBroker:
         """The broker that the cluster knows by this id."""
         return self.nodes[number - 1]
 
@@ -60,9 +60,9 @@ class Brokers:
         self.bring_up([self.controller, *self.nodes], patience)
         return self
 
-    def bring_up(self, nodes: Sequence[Broker], patience: float = 90.0) -> None:
+    def bring_up(self, nodes: Sequence[KafkaBroker], patience: float = 90.0) -> None:
         """Start some of them side by side, and wait as `start`."""
-        _each(nodes, Broker.launch)
+        _each(nodes, KafkaBroker.launch)
         _each(nodes, lambda node: node.wait(patience))
 
     def stop(self) -> None:
@@ -82,7 +82,7 @@ class Brokers:
         self.stop()
 
 
-def _each(nodes: Sequence[Broker], do: Callable[[Broker], Any]) -> None:
+def _each(nodes: Sequence[KafkaBroker], do: Callable[[KafkaBroker], Any]) -> None:
     """Do it to all at once; the first error is raised."""
     with ThreadPoolExecutor() as pool:
         list(pool.map(do, nodes))

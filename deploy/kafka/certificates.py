@@ -21,7 +21,7 @@ CURVE = "prime256v1"
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class CertificatePair:
     """A certificate with its unencrypted key, each in a file, and both in one, as Kafka's brokers take them."""
 
     certificate: Path
@@ -29,7 +29,7 @@ class Pair:
     both: Path
 
 
-class Authority:
+class CertificateAuthority:
     """Signs certificates for two days. Its own certificate is `certificate`."""
 
     def __init__(self, folder: Path, name: str = "authority") -> None:
@@ -44,9 +44,9 @@ class Authority:
         subject = ["-subj", f"/CN={name}", "-addext", "keyUsage=critical,keyCertSign"]
         _openssl("req", "-x509", "-days", DAYS, *_new_key(self._key), *subject, "-out", self.certificate)
 
-    def sign(self, name: str, names: Sequence[str] = ()) -> Pair:
+    def sign(self, name: str, names: Sequence[str] = ()) -> CertificatePair:
         """A certificate whose holder is `CN=name`, as a server for the host names `names`, too."""
-        pair = Pair(*(self._folder / f"{name}.{ending}" for ending in ("crt", "key", "pem")))
+        pair = CertificatePair(*(self._folder / f"{name}.{ending}" for ending in ("crt", "key", "pem")))
         request, extensions = self._folder / f"{name}.csr", self._folder / f"{name}.ext"
         uses = "serverAuth,clientAuth" if names else "clientAuth"
         alternative = f"subjectAltName={','.join(f'DNS:{host}' for host in names)}\n" if names else ""

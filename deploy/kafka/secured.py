@@ -15,8 +15,8 @@ from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 
-from deploy.kafka.broker import Broker, answers_on, free_port
-from deploy.kafka.certificates import Authority, Pair
+from deploy.kafka.broker import KafkaBroker, answers_on, free_port
+from deploy.kafka.certificates import CertificateAuthority, CertificatePair
 from deploy.kafka.jars import Say, say_on_stderr
 
 ADMIN = "admin"
@@ -43,7 +43,7 @@ super.users=User:broker;User:admin
 """
 
 
-class SecuredBroker(Broker):
+class SecuredBroker(KafkaBroker):
     """See the module. `port` takes SASL_SSL, `mutual_port` TLS with a client certificate."""
 
     def __init__(self, users: Mapping[str, str], say: Say = say_on_stderr) -> None:
@@ -51,7 +51,7 @@ class SecuredBroker(Broker):
         super().__init__(say=say)
         self.users = dict(users)
         self.mutual_port = free_port()
-        self._pairs: dict[str, Pair] = {}
+        self._pairs: dict[str, CertificatePair] = {}
 
     @property
     def servers(self) -> str:
@@ -64,9 +64,9 @@ class SecuredBroker(Broker):
         return f"kafka://{HOST}:{self.mutual_port}"
 
     @cached_property
-    def authority(self) -> Authority:
+    def authority(self) -> CertificateAuthority:
         """Who signed the broker's certificate, and signs its clients'."""
-        return Authority(self.data / "certificates")
+        return CertificateAuthority(self.data / "certificates")
 
     def by_password(self, user: str) -> dict[str, str]:
         """What a Kafka client of this user sets, but for its password."""
@@ -91,7 +91,7 @@ class SecuredBroker(Broker):
         """The settings of a client that may do everything."""
         return {"bootstrap.servers": self.mutual_address.removeprefix("kafka://")} | self.by_certificate(ADMIN)
 
-    def _pair(self, user: str) -> Pair:
+    def _pair(self, user: str) -> CertificatePair:
         if user not in self._pairs:
             self._pairs[user] = self.authority.sign(user)
         return self._pairs[user]
@@ -106,7 +106,7 @@ class SecuredBroker(Broker):
         )
 
     @cached_property
-    def _broker_pair(self) -> Pair:
+    def _broker_pair(self) -> CertificatePair:
         return self.authority.sign("broker", names=(HOST,))
 
     def _format_options(self) -> list[str]:
@@ -127,6 +127,6 @@ class SecuredBroker(Broker):
             return False
 
 
-def authority_of_a_stranger(folder: Path) -> Authority:
+def authority_of_a_stranger(folder: Path) -> CertificateAuthority:
     """An authority that the broker does not know."""
-    return Authority(folder, "stranger")
+    return CertificateAuthority(folder, "stranger")

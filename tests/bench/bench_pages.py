@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from simstream.files.file_system import FileSystem
 from simstream.files.sealed import write
-from simstream.judge.directory import Directory
+from simstream.judge.directory import PageDirectory
 from simstream.judge.pages.store import PageStore
 from simstream.model import U64
 from tests.bench.measure import line, title
@@ -55,12 +55,12 @@ def timed(count: int, call: Callable[[slice], object]) -> tuple[float, float]:
 def directory(keys: U64, rows: NDArray[np.uint32]) -> None:
     """Adding, finding and removing, at a size that grows by itself."""
     rng = np.random.default_rng(1)
-    small = Directory()
+    small = PageDirectory()
     small.add(keys[:BATCH], rows[:BATCH])
     small.candidates(keys[:1])
     small.remove(keys[:2], rows[:2])
     before = resident()
-    known = Directory()
+    known = PageDirectory()
     added, longest = timed(len(keys), lambda batch: known.add(keys[batch], rows[batch]))
     grown, taken = resident() - before, known.nbytes()
     starts, found = known.candidates(keys[: 10 * BATCH])

@@ -8,11 +8,11 @@ from statistics import median
 
 import msgspec
 
-from deploy.kafka.broker import Broker
+from deploy.kafka.broker import KafkaBroker
 from simstream.deduper import Deduper
 from simstream.model import Record, Verdict
 from tests.bench.measure import against, line, title
-from tests.bench.service import Space, serving, space
+from tests.bench.service import TopicSpace, serving, space
 
 CONSUMED, VERDICTS = "simstream_pages_consumed_total", "simstream_verdicts_total"
 READERS: Mapping[str, Mapping[str, object]] = {
@@ -26,7 +26,7 @@ Judged = tuple[str, str | None, str | None]
 def run(pages: Sequence[Mapping[str, str]], repeat: int, partitions: int, flags: Sequence[str]) -> None:
     """Feed, read only, serve, read only again, check every verdict."""
     title("service", "a backlog judged, against a consumer that reads and decodes the same topic")
-    with Broker() as broker:
+    with KafkaBroker() as broker:
         _warm(broker, pages, partitions, flags)
         where = space(broker.address, partitions)
         count = where.feed(pages, repeat)
@@ -45,11 +45,11 @@ def run(pages: Sequence[Mapping[str, str]], repeat: int, partitions: int, flags:
         against(f"service against only reading, {name}", reading / seconds, "0.1")
 
 
-def _read(where: Space, count: int) -> dict[str, float]:
+def _read(where: TopicSpace, count: int) -> dict[str, float]:
     return {name: where.read_only(count, **more) for name, more in READERS.items()}
 
 
-def _warm(broker: Broker, pages: Sequence[Mapping[str, str]], partitions: int, flags: Sequence[str]) -> None:
+def _warm(broker: KafkaBroker, pages: Sequence[Mapping[str, str]], partitions: int, flags: Sequence[str]) -> None:
     """Judge the pages once in another space: a broker's first seconds go into compiling its own code."""
     where = space(broker.address, partitions)
     count = where.feed(pages)
@@ -57,7 +57,7 @@ def _warm(broker: Broker, pages: Sequence[Mapping[str, str]], partitions: int, f
         service.wait(VERDICTS, count)
 
 
-def _check(where: Space, pages: Sequence[Mapping[str, str]], repeat: int) -> None:
+def _check(where: TopicSpace, pages: Sequence[Mapping[str, str]], repeat: int) -> None:
     """Each page has one verdict; with one partition it is the one that `Deduper` gives."""
     count = len(pages) * repeat
     verdicts = where.verdicts(count)

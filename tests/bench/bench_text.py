@@ -25,8 +25,8 @@ from simstream.text.fingerprinter import Fingerprinter
 from simstream.text.recipe import preset
 from simstream.text.recipe_file import load_recipe
 from tests.bench.measure import against, line, rounds, title
-from tests.bench.peer_text import Peer
-from tests.naive_text import Naive
+from tests.bench.peer_text import PeerFingerprinter
+from tests.naive_text import NaiveRecipe
 
 PAGES = 1_000
 FOR_JIEBA = 200
@@ -46,14 +46,14 @@ def run(pages: Sequence[Mapping[str, str]], most_rounds: int) -> None:
         tokenizer = jieba.Tokenizer()
         tokenizer.tmp_dir = folder
         tokenizer.initialize()
-        batch = Batch(texts[:FOR_JIEBA]), Batch(texts)
+        batch = TextBatch(texts[:FOR_JIEBA]), TextBatch(texts)
         _tokens(texts[:FOR_JIEBA], batch[0], tokenizer, min(5, most_rounds))
-        _fingerprints(texts, ours, Naive(ours.recipe, tokenizer), min(5, most_rounds))
+        _fingerprints(texts, ours, NaiveRecipe(ours.recipe, tokenizer), min(5, most_rounds))
     with Fingerprinter(preset("default"), default_cache()) as ours:
         _beyond(texts, batch[1], ours, most_rounds)
 
 
-class Batch:
+class TextBatch:
     """Texts as the kernels take them: UTF-8 in one array, offsets, and working memory."""
 
     def __init__(self, texts: Sequence[str]) -> None:
@@ -96,7 +96,7 @@ def cut_batch(
     return total
 
 
-def _tokens(texts: Sequence[str], batch: Batch, tokenizer: jieba.Tokenizer, turns: int) -> None:
+def _tokens(texts: Sequence[str], batch: TextBatch, tokenizer: jieba.Tokenizer, turns: int) -> None:
     title("text: tokens", f"jieba's accurate mode over {len(texts)} pages, one core")
     folded = [_folded(text) for text in texts]
     expected = [tokenizer.lcut(text) for text in folded]
@@ -131,9 +131,9 @@ def _folded(text: str) -> str:
     return str(tables.unicode_table().fold[points].astype(np.uint32).tobytes().decode("utf-32-le"))
 
 
-def _fingerprints(texts: Sequence[str], ours: Fingerprinter, naive: Naive, turns: int) -> None:
+def _fingerprints(texts: Sequence[str], ours: Fingerprinter, naive: NaiveRecipe, turns: int) -> None:
     title("text: fingerprint and sketch", f"{len(texts):,} pages, one core")
-    peer = Peer(ours.recipe, naive.table, naive.median)
+    peer = PeerFingerprinter(ours.recipe, naive.table, naive.median)
     _same_bits(texts, naive, ours)
     rjieba = _rjieba()
     if rjieba is None:
@@ -153,11 +153,13 @@ def _fingerprints(texts: Sequence[str], ours: Fingerprinter, naive: Naive, turns
     against("fingerprint and sketch against rjieba + mmh3 + numpy", ratio, "more than 1")
 
 
-def _same_bits(texts: Sequence[str], naive: Naive, ours: Fingerprinter) -> None:
+def _same_bits(texts: Sequence[str], naive: NaiveRecipe, ours: Fingerprinter) -> None:
     """Given the same words and the weights of all of them, the peer has the same bits."""
     chosen = texts[:CHECKED]
     words = [naive.words(text.encode()) for text in chosen]
-    peer = Peer(naive.recipe, {word: naive.weight(word) for page in words for word in page}, naive.median)
+    peer = PeerFingerprinter(
+        naive.recipe, {word: naive.weight(word) for page in words for word in page}, naive.median
+    )
     found = ours.texts(chosen)
     for page, (fingerprint, sketch, distinct) in enumerate(zip(*found, strict=True)):
         if distinct < naive.recipe.min_words:
@@ -168,7 +170,7 @@ def _same_bits(texts: Sequence[str], naive: Naive, ours: Fingerprinter) -> None:
     line(f"checked: from the same words the peer makes the same bits, over {len(chosen)} pages")
 
 
-def _beyond(texts: Sequence[str], batch: Batch, ours: Fingerprinter, turns: int) -> None:
+def _beyond(texts: Sequence[str], batch: TextBatch, ours: Fingerprinter, turns: int) -> None:
     title("text: beyond tokens", "fingerprint and sketch against decoding, folding and cutting alone")
     utf8, offsets = batch.utf8, batch.offsets
     whole = lambda: ours._run(utf8, offsets, ours._rules)  # noqa: E731  # the kernel without making its input

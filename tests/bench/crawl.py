@@ -16,17 +16,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from deploy.kafka.broker import Broker
+from deploy.kafka.broker import KafkaBroker
 from simstream.client import Client
-from tests.bench.crawl_site import Served, Size
+from tests.bench.crawl_site import SiteServer, SiteSize
 from tests.bench.crawl_text import article
-from tests.bench.service import Space, serving, space
+from tests.bench.service import TopicSpace, serving, space
 
 PATIENCE_S = 600.0
 
 
 @dataclass(frozen=True)
-class Crawled:
+class CrawlResult:
     """What one crawl did."""
 
     fetched: int
@@ -42,7 +42,7 @@ class Crawled:
         return int(self.stats.get(name, 0))
 
 
-def crawl(served: Served, *settings: str) -> Crawled:
+def crawl(served: SiteServer, *settings: str) -> CrawlResult:
     """Crawl the site from its front page in a fresh process. `settings` are Scrapy's, NAME=VALUE."""
     served.site.forget()
     with tempfile.TemporaryDirectory() as folder:
@@ -51,17 +51,17 @@ def crawl(served: Served, *settings: str) -> Crawled:
         subprocess.run(command, check=True, timeout=PATIENCE_S)
         stats = json.loads(out.read_text())
     site = served.site
-    return Crawled(
+    return CrawlResult(
         len(site.fetched), site.useless(), len(site.articles_found()), stats["elapsed_time_seconds"], stats
     )
 
 
-def saved(without: Crawled, with_: Crawled) -> float:
+def saved(without: CrawlResult, with_: CrawlResult) -> float:
     """The share of useless fetches that were not made."""
     return 1 - with_.useless / without.useless
 
 
-def told(name: str, crawled: Crawled) -> str:
+def told(name: str, crawled: CrawlResult) -> str:
     """One line about a crawl."""
     return (
         f"{name:<28}{crawled.fetched:>9,} fetched{crawled.useless:>8,} useless"
@@ -69,10 +69,10 @@ def told(name: str, crawled: Crawled) -> str:
     )
 
 
-def run(size: Size, budget: int) -> None:
+def run(size: SiteSize, budget: int) -> None:
     """Crawl without and with simstream, and compare. A crawl with a budget ends after so many pages."""
     limits = [f"CLOSESPIDER_PAGECOUNT={budget}"] if budget else []
-    with Broker() as broker, Served(size) as served:
+    with KafkaBroker() as broker, SiteServer(size) as served:
         crawls = {"without simstream": crawl(served, *limits)}
         for links in ("probe", "deprioritize") if budget else ("probe", "drop"):
             where = space(broker.address, 1)
@@ -92,7 +92,7 @@ def run(size: Size, budget: int) -> None:
     print(f"{saved(without, with_):.1%} of useless fetches saved; a page waited {waited * 1000:.0f} ms")
 
 
-def _warm(where: Space) -> None:
+def _warm(where: TopicSpace) -> None:
     """Judge pages that the site has not: what serves and judges has compiled its code then."""
     with Client(f"kafka://{where.servers}", where.prefix, timeout=PATIENCE_S) as client:
         texts = ["".join(f"<p>{text}</p>" for text in article(10_000 + number)[1]) for number in range(50)]
@@ -103,11 +103,11 @@ def _warm(where: Space) -> None:
 def main() -> None:
     """Run it."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench.crawl", description=__doc__)
-    for name, value in Size().__dict__.items():
+    for name, value in SiteSize().__dict__.items():
         parser.add_argument(f"--{name.replace('_', '-')}", type=int, default=value)
     parser.add_argument("--budget", type=int, default=0, help="end each crawl after so many pages")
     asked = vars(parser.parse_args())
-    run(budget=asked.pop("budget"), size=Size(**asked))
+    run(budget=asked.pop("budget"), size=SiteSize(**asked))
 
 
 if __name__ == "__main__":

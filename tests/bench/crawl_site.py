@@ -24,7 +24,7 @@ Article = Callable[[int], tuple[str, list[str]]]
 
 
 @dataclass(frozen=True)
-class Size:
+class SiteSize:
     """How much of each there is."""
 
     articles: int = 60
@@ -50,7 +50,7 @@ class Size:
 
 
 @dataclass
-class Page:
+class SitePage:
     """What is at an address: what it holds, and its HTML's parts."""
 
     content: str
@@ -59,19 +59,19 @@ class Page:
     links: list[str] = field(default_factory=list)
 
 
-class Site:
+class CrawlSite:
     """The pages behind every address, and what was fetched. Each host has all of them."""
 
-    def __init__(self, size: Size, hosts: list[str], article: Article = made_article) -> None:
+    def __init__(self, size: SiteSize, hosts: list[str], article: Article = made_article) -> None:
         self.size = size
         self.hosts = hosts
         self._text = article
         self._lock = threading.Lock()
-        self.fetched: list[Page] = []
+        self.fetched: list[SitePage] = []
         self._fetched_urls: set[str] = set()
         self._linked_urls: set[str] = set()
 
-    def get(self, host: int, target: str) -> Page | None:
+    def get(self, host: int, target: str) -> SitePage | None:
         """The page at a path with its query; None where there is none. Counts the fetch."""
         page = self._page(host, target)
         if page is not None:
@@ -103,7 +103,7 @@ class Site:
         """The articles that were not fetched in any form."""
         return {f"article {number}" for number in range(self.size.total)} - self.articles_found()
 
-    def _page(self, host: int, target: str) -> Page | None:
+    def _page(self, host: int, target: str) -> SitePage | None:
         parts = urlsplit(target)
         words = parts.path.strip("/").split("/")
         session = int(parse_qs(parts.query).get("sid", ["0"])[0])
@@ -118,7 +118,7 @@ class Site:
                 return self._archive(int(number))
             case ["print", number]:
                 title, paragraphs = self._text(int(number))
-                return Page(f"article {number}", f"Print: {title}", paragraphs, [f"/article/{number}", "/"])
+                return SitePage(f"article {number}", f"Print: {title}", paragraphs, [f"/article/{number}", "/"])
             case ["share", number]:
                 return self._share(int(number))
             case ["calendar", number]:
@@ -129,21 +129,21 @@ class Site:
                 return self._tag(int(number))
         return None
 
-    def _home(self, host: int) -> Page:
+    def _home(self, host: int) -> SitePage:
         welcome = "Stories from the towns along the river, collected by their readers and told again every Sunday."
         others = [f"http://{name}/" for name in self.hosts if name != self.hosts[host]]
         links = ["/list/0", "/archive/1", "/calendar/0", "/tag/0", *others]
-        return Page("home", "River stories", [welcome], links)
+        return SitePage("home", "River stories", [welcome], links)
 
-    def _list(self, number: int) -> Page:
+    def _list(self, number: int) -> SitePage:
         first = number * self.size.per_list
         shown = range(first, min(first + self.size.per_list, self.size.articles))
         teasers = [self._text(one)[1][0][:120] for one in shown]
         after = [f"/list/{number + 1}"] if first + self.size.per_list < self.size.articles else []
         links = [f"/article/{one}" for one in shown if one % 3] + after  # every third is linked from its neighbour
-        return Page(f"list {number}", f"All stories, page {number + 1}", teasers, links)
+        return SitePage(f"list {number}", f"All stories, page {number + 1}", teasers, links)
 
-    def _archive(self, number: int) -> Page:
+    def _archive(self, number: int) -> SitePage:
         """From 1 on; the older the articles, the higher the number."""
         said = (
             "Everything that was ever told along the river, the newest first. Our archive goes back to the flood. "
@@ -155,9 +155,9 @@ class Site:
         links = [f"/article/{self.size.articles + one}" for one in shown]
         pages = -(-self.size.archived // self.size.per_archive)
         links += [f"/archive/{one}" for one in (number - 1, number + 1) if 1 <= one <= pages]
-        return Page(f"archive {number}", f"Archive, page {number}", [said], links)
+        return SitePage(f"archive {number}", f"Archive, page {number}", [said], links)
 
-    def _article(self, number: int, session: int) -> Page:
+    def _article(self, number: int, session: int) -> SitePage:
         title, paragraphs = self._text(number)
         near = [one % self.size.articles for one in (number - 1, number + 1, number + 7)]
         near = near if number < self.size.articles else []
@@ -165,17 +165,17 @@ class Site:
         links += [f"/print/{number}", f"/share/{number}", "/", f"/tag/{number % self.size.tags}", "/calendar/0"]
         if session < self.size.sessions:
             links.append(f"/article/{number}?sid={session + 1}")
-        return Page(f"article {number}", title, paragraphs, links)
+        return SitePage(f"article {number}", title, paragraphs, links)
 
-    def _share(self, number: int) -> Page:
+    def _share(self, number: int) -> SitePage:
         said = (
             "Tell a friend about this story. We send one letter with its address and your greeting, keep neither "
             "name nor address longer than a day, and give them to nobody. Write at most three hundred characters; "
             "addresses of other sites are taken out. Whoever does not want such letters can tell us with one click."
         )
-        return Page("share", f"Share: {self._text(number)[0]}", [said], [f"/article/{number}", "/"])
+        return SitePage("share", f"Share: {self._text(number)[0]}", [said], [f"/article/{number}", "/"])
 
-    def _month(self, number: int) -> Page:
+    def _month(self, number: int) -> SitePage:
         when = f"{MONTHS[number % 12]} {2026 + number // 12}"
         said = (
             f"There are no public meetings in {when}. The council chamber is closed for visitors while the floor "
@@ -184,17 +184,17 @@ class Site:
         )
         links = [f"/calendar/{one}" for one in (number - 1, number + 1) if abs(one) <= self.size.months]
         links += [f"/calendar/{number}/{day}" for day in range(self.size.days)]
-        return Page("calendar", f"Calendar: {when}", [said], links)
+        return SitePage("calendar", f"Calendar: {when}", [said], links)
 
-    def _day(self, month: int, day: int) -> Page:
+    def _day(self, month: int, day: int) -> SitePage:
         said = (
             "There is nothing in the diary for this day. Readers who know of a fair, a concert or a meeting that "
             "belongs here may tell the editors, who ask the organisers before they enter it, so that nobody stands "
             "before a locked door; what is entered by noon can be read in the evening."
         )
-        return Page("day", f"{day + 1} {MONTHS[month % 12]}", [said], [f"/calendar/{month}", "/"])
+        return SitePage("day", f"{day + 1} {MONTHS[month % 12]}", [said], [f"/calendar/{month}", "/"])
 
-    def _tag(self, number: int) -> Page:
+    def _tag(self, number: int) -> SitePage:
         said = (
             f"Stories about {PLACES[number % len(PLACES)]} stand here as soon as there are some. Would you like to "
             "write one? "
@@ -203,12 +203,12 @@ class Site:
         )
         links = [f"/tag/{(number * 2 + one) % self.size.tags}" for one in (1, 2)]
         if number % 2:
-            return Page("tag", f"Tag {number}", [said], links)
+            return SitePage("tag", f"Tag {number}", [said], links)
         links += [f"/article/{one}" for one in range(number, self.size.articles, self.size.tags)]
-        return Page(f"tag {number}", f"Tag {number}", [said], links)
+        return SitePage(f"tag {number}", f"Tag {number}", [said], links)
 
 
-def html(page: Page, host: str) -> bytes:
+def html(page: SitePage, host: str) -> bytes:
     """The page as its host dresses it."""
     body = "".join(f"<p>{text}</p>" for text in page.paragraphs)
     links = "".join(f'<li><a href="{link}">{link}</a></li>' for link in page.links)
@@ -219,16 +219,16 @@ def html(page: Page, host: str) -> bytes:
     ).encode()
 
 
-class Served:
+class SiteServer:
     """The site on loopback, the mirrors on addresses of their own."""
 
-    def __init__(self, size: Size, article: Article = made_article) -> None:
+    def __init__(self, size: SiteSize, article: Article = made_article) -> None:
         self._servers = [
             ThreadingHTTPServer((f"127.0.0.{host + 1}", 0), _handler(self, host))
             for host in range(size.mirrors + 1)
         ]
         names = [f"{server.server_address[0]}:{server.server_address[1]}" for server in self._servers]
-        self.site = Site(size, names, article)
+        self.site = CrawlSite(size, names, article)
         self._threads = [threading.Thread(target=server.serve_forever, args=(0.05,)) for server in self._servers]
         self.answers = threading.Event()
         """Cleared while the site keeps its visitors waiting."""
@@ -239,7 +239,7 @@ class Served:
         """The address of the original's front page."""
         return f"http://{self.site.hosts[0]}/"
 
-    def __enter__(self) -> Served:
+    def __enter__(self) -> SiteServer:
         for thread in self._threads:
             thread.start()
         return self
@@ -252,8 +252,8 @@ class Served:
             server.server_close()
 
 
-def _handler(served: Served, host: int) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
+def _handler(served: SiteServer, host: int) -> type[BaseHTTPRequestHandler]:
+    class SiteHandler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
         def do_GET(self) -> None:
@@ -269,4 +269,4 @@ def _handler(served: Served, host: int) -> type[BaseHTTPRequestHandler]:
         def log_message(self, *arguments: object) -> None:
             """Say nothing."""
 
-    return Handler
+    return SiteHandler

@@ -16,7 +16,7 @@ from scrapy.crawler import CrawlerProcess
 from scrapy.http import Response
 
 
-class Everything(Spider):
+class AllLinksSpider(Spider):
     """Follows every link; an item a page."""
 
     name = "everything"
@@ -47,7 +47,7 @@ def main(start: str, out: str, *settings: str) -> None:
         given["ITEM_PIPELINES"] = {given["ITEM_PIPELINES"]: 300}
     used = WITH if "SIMSTREAM_LOG" in given and "ITEM_PIPELINES" not in given else {}
     process = CrawlerProcess(SETTINGS | used | given)
-    crawler = process.create_crawler(Everything)
+    crawler = process.create_crawler(AllLinksSpider)
     process.crawl(crawler, start_urls=[start])
     process.start()
     Path(out).write_text(json.dumps(crawler.stats.get_stats(), default=str), encoding="utf-8")

@@ -24,7 +24,7 @@ from typing import Any
 from confluent_kafka import Producer
 
 from deploy.grafana import picture
-from deploy.kafka.broker import Broker, free_port
+from deploy.kafka.broker import KafkaBroker, free_port
 from deploy.prometheus.server import Prometheus
 from tests import corpora
 
@@ -84,7 +84,7 @@ def run(minutes: float, each: int, file: Path) -> None:
     """All of it, in a temporary folder; then the picture."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        broker = stack.enter_context(Broker())
+        broker = stack.enter_context(KafkaBroker())
         where = ["--log", broker.address, "--window", f"{minutes * 40:.0f}s"]
         environment = {**os.environ, "SIMSTREAM_SNAPSHOT_EVERY": "60s", "PYTHONPATH": str(Path.cwd() / "stream")}
         environment.pop("SIMSTREAM_CORPORA", None)

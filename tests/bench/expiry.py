@@ -20,7 +20,7 @@ from simstream.files.folder import StateFolder
 from simstream.judge.pages.store import PageStore
 from simstream.judge.state import JudgeState
 from simstream.model import FingerprintColumns
-from tests.bench.made_pages import BATCH, Made, columns_of, policy
+from tests.bench.made_pages import BATCH, PageMaker, columns_of, policy
 from tests.bench.state import LOG, judge, memory
 
 SAVED_EVERY = 1_000_000
@@ -32,7 +32,7 @@ AIM_BEAT_MS = 100.0
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ExpiryStep:
     """What it took to let `pages` go in one step."""
 
     pages: int
@@ -51,7 +51,7 @@ class Step:
         return 1e6 * self.seconds / self.pages
 
 
-class Beats:
+class BeatTimer:
     """Knows the longest time between two beats."""
 
     def __init__(self) -> None:
@@ -70,11 +70,11 @@ def window_ms(pages: int) -> int:
 
 def fill(folder: Path, pages: int, link: str, seconds: float) -> tuple[int, float]:
     """Judge made-up pages until there are so many, for so long at most; how many there are, and us for each."""
-    beats = Beats()
+    beats = BeatTimer()
     began, alike, judged = time.perf_counter(), 0, 0
     with StateFolder(folder) as kept:
         state = _taken_up(kept, pages, link, beats)
-        made = Made(0.13, 0.07, seed=1 + state.acceptor.ordinal)
+        made = PageMaker(0.13, 0.07, seed=1 + state.acceptor.ordinal)
         made.count = state.acceptor.ordinal
         while made.count < pages and time.perf_counter() - began < seconds:
             alike += judge(state, made.batch(min(BATCH, pages - made.count)))
@@ -88,9 +88,9 @@ def fill(folder: Path, pages: int, link: str, seconds: float) -> tuple[int, floa
     return made.count, 1e6 * took / max(1, judged)
 
 
-def step(folder: Path, pages: int, link: str, filled_us: float = 0.0) -> Step:
+def step(folder: Path, pages: int, link: str, filled_us: float = 0.0) -> ExpiryStep:
     """Take a full state up, and judge one page after the pause."""
-    beats = Beats()
+    beats = BeatTimer()
     _warm_up(link)
     with StateFolder(folder) as kept:
         state = _taken_up(kept, pages, link, beats)
@@ -107,13 +107,13 @@ def step(folder: Path, pages: int, link: str, filled_us: float = 0.0) -> Step:
             raise SimstreamError(f"{state.resolver.live_pages} pages are live after the pause, not one")
         highest = memory()["VmHWM"]
         state.close()
-    return Step(live, took, 1e3 * beats.longest, before, highest - before, filled_us)
+    return ExpiryStep(live, took, 1e3 * beats.longest, before, highest - before, filled_us)
 
 
 def _warm_up(link: str) -> None:
     """Compile all that the step runs."""
     state = JudgeState(policy(link, window_ms(4 * BATCH)))
-    made = Made(0.3, 0.1)
+    made = PageMaker(0.3, 0.1)
     for _ in range(4):
         judge(state, made.batch())
     judge(state, last_page(3 * window_ms(4 * BATCH)))
@@ -126,7 +126,7 @@ def last_page(time_ms: int) -> FingerprintColumns:
     )
 
 
-def _taken_up(kept: StateFolder, pages: int, link: str, beats: Beats) -> JudgeState:
+def _taken_up(kept: StateFolder, pages: int, link: str, beats: BeatTimer) -> JudgeState:
     state = JudgeState(policy(link, window_ms(pages)), background=True, beat=beats)
     loaded = kept.load(trusted=PageStore.KINDS)
     if loaded is not None:
@@ -142,7 +142,7 @@ def _save(state: JudgeState, kept: StateFolder) -> None:
     state.on_disk(kept.files, prepared.sealed)
 
 
-def told(found: Step, link: str) -> str:
+def told(found: ExpiryStep, link: str) -> str:
     """The figures with their aims."""
     share = 100 * found.beside_mb / found.resident_mb
     return (

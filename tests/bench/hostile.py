@@ -29,7 +29,7 @@ BATCH = 250
 """Pages handed to the fingerprinter at once."""
 
 
-class Ratios(NamedTuple):
+class ThroughputRatios(NamedTuple):
     """Throughput with hostile pages to that without; a page's time by way of a process to that in the parser."""
 
     throughput: float
@@ -47,11 +47,11 @@ def main(pages: int, size: int, share: float, workers: int, rounds: int) -> None
     run(pages, size, share, workers, rounds)
 
 
-def run(pages: int, size: int, share: float, workers: int, rounds: int) -> Ratios:
+def run(pages: int, size: int, share: float, workers: int, rounds: int) -> ThroughputRatios:
     good = [ordinary(size, seed=100 * number).encode() for number in range(pages)]
     makers = [*QUADRATIC.values(), *LINEAR.values()]
     bad = [make(size).encode() for make in islice(cycle(makers), max(1, round(pages * share / (1 - share))))]
-    return Ratios(_throughput(good, bad, workers, rounds), _beyond_parser(good, rounds))
+    return ThroughputRatios(_throughput(good, bad, workers, rounds), _beyond_parser(good, rounds))
 
 
 def _throughput(good: Sequence[bytes], bad: Sequence[bytes], workers: int, rounds: int) -> float:

@@ -28,10 +28,10 @@ import click
 import msgspec
 from confluent_kafka import Producer
 
-from deploy.kafka.broker import Broker
+from deploy.kafka.broker import KafkaBroker
 from simstream.log.kafka.reader import consume
 from tests.bench.measure import html_pages, line, load, share, title
-from tests.bench.service import Serving, Space, append, client, serving, space
+from tests.bench.service import RunningService, TopicSpace, append, client, serving, space
 
 HALF = "half"
 WARM_RATE = 1_500
@@ -44,7 +44,7 @@ _processes = multiprocessing.get_context("spawn")
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
+class PacedLoad:
     """A paced stream: so many pages, so many of them a second; all at once where `rate` is 0."""
 
     values: Sequence[bytes]
@@ -53,7 +53,7 @@ class Load:
 
 
 @dataclass(frozen=True, slots=True)
-class Arrivals:
+class AnswerTimes:
     """When pages were appended (s since 1970), and how long each answer took (ms), in the order of arrival."""
 
     sent: Sequence[float]
@@ -73,7 +73,7 @@ class Arrivals:
         return share([ms for sent, ms in rows if low <= sent <= high], 0.5)
 
 
-def produce(where: Space, load_: Load) -> None:
+def produce(where: TopicSpace, load_: PacedLoad) -> None:
     """Append at a steady pace; a key is the moment of its append and a number."""
     producer = Producer(client(where.servers, {"linger.ms": 2, "partitioner": "murmur2_random"}))
     topic, values, number = where.topic("pages"), load_.values, 0
@@ -89,7 +89,7 @@ def produce(where: Space, load_: Load) -> None:
     producer.flush()
 
 
-def read(where: Space, topic: str, count: Any, stop: Event, out: Any) -> None:
+def read(where: TopicSpace, topic: str, count: Any, stop: Event, out: Any) -> None:
     """Note when each committed record of a topic is here; `count` follows how many there are."""
     consumer = where.consumer(topic, **{"fetch.wait.max.ms": 20, "fetch.queue.backoff.ms": 1})
     sent, took = array.array("d"), array.array("d")
@@ -106,10 +106,10 @@ def read(where: Space, topic: str, count: Any, stop: Event, out: Any) -> None:
     out.send((sent, took))
 
 
-class Reading:
+class TopicReaderProcess:
     """A reader of one topic, in a process of its own."""
 
-    def __init__(self, where: Space, topic: str) -> None:
+    def __init__(self, where: TopicSpace, topic: str) -> None:
         self._count = _processes.Value("q", 0)
         self._stop = _processes.Event()
         self._ours, theirs = _processes.Pipe(duplex=False)
@@ -134,15 +134,15 @@ class Reading:
                 raise TimeoutError(f"{count} of {least} records came")
             time.sleep(0.02)
 
-    def end(self) -> Arrivals:
+    def end(self) -> AnswerTimes:
         """Stop reading; all that was read."""
         self._stop.set()
         sent, took = self._ours.recv()
         self._process.join()
-        return Arrivals(sent, took)
+        return AnswerTimes(sent, took)
 
 
-def run_load(where: Space, load_: Load, reading: Reading) -> int:
+def run_load(where: TopicSpace, load_: PacedLoad, reading: TopicReaderProcess) -> int:
     """Produce in another process, and wait until the reader has an answer to every page; how many these are."""
     before = reading.count
     writer = _processes.Process(target=produce, args=(where, load_), daemon=True)
@@ -153,7 +153,7 @@ def run_load(where: Space, load_: Load, reading: Reading) -> int:
     return pages
 
 
-def appended(where: Space) -> int:
+def appended(where: TopicSpace) -> int:
     """How many records the topic of pages has; nothing here writes to it in transactions."""
     consumer = where.consumer("pages")
     ends = [consumer.get_watermark_offsets(partition, timeout=10) for partition in consumer.assignment()]
@@ -162,31 +162,31 @@ def appended(where: Space) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Footprint:
+class ServiceFootprint:
     """What the service holds at one moment, by its own metrics."""
 
     memory_bytes: float
     descriptors: float
 
-    def to(self, later: Footprint) -> str:
+    def to(self, later: ServiceFootprint) -> str:
         """Both, then and later."""
         memory = f"memory {self.memory_bytes / 1e6:.0f} MB, then {later.memory_bytes / 1e6:.0f} MB"
         return f"{memory}; file descriptors {self.descriptors:.0f}, then {later.descriptors:.0f}"
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class LatencyResult:
     """One cell of the table."""
 
     rate: float
-    floor: Arrivals
-    service: Arrivals
+    floor: AnswerTimes
+    service: AnswerTimes
     metric_ms: float
     """Mean by the service's own histogram."""
     reader_ms: float
     """Mean by the reader's clock, of the same pages."""
-    before: Footprint
-    after: Footprint
+    before: ServiceFootprint
+    after: ServiceFootprint
 
     @property
     def above(self) -> tuple[float, float]:
@@ -211,34 +211,34 @@ class FloorSlow(Exception):
     """The pages alone take too long to come back: nothing can be said of the service."""
 
 
-class Bench:
+class LatencyBench:
     """One running service with its space, reader, and the loads that it is given."""
 
-    def __init__(self, where: Space, service: Serving, values: Sequence[bytes]) -> None:
+    def __init__(self, where: TopicSpace, service: RunningService, values: Sequence[bytes]) -> None:
         self._where, self._service, self._values = where, service, values
 
     def warm(self, seconds: float, rate: float) -> None:
         """Compile, connect, fill caches."""
-        self._load(Load(self._values, rate, int(rate * seconds)))
+        self._load(PacedLoad(self._values, rate, int(rate * seconds)))
 
     def most(self, pages: int) -> float:
         """Pages a second that the service takes from a backlog, by the times at which verdicts come."""
-        found = self._load(Load(self._values, 0, pages))
+        found = self._load(PacedLoad(self._values, 0, pages))
         arrived = sorted(sent + ms / 1000 for sent, ms in zip(found.sent, found.milliseconds, strict=True))
         skipped = len(arrived) // 10
         return (len(arrived) - 2 * skipped) / (arrived[-skipped - 1] - arrived[skipped])
 
-    def measure(self, rate: float, seconds: float, floor: Arrivals) -> Measured:
+    def measure(self, rate: float, seconds: float, floor: AnswerTimes) -> LatencyResult:
         """One rate."""
         before, held = self._histogram(), self._footprint()
-        found = self._load(Load(self._values, rate, int(rate * seconds)))
+        found = self._load(PacedLoad(self._values, rate, int(rate * seconds)))
         after, holds = self._histogram(), self._footprint()
         metric = 1000 * (after[0] - before[0]) / max(1.0, after[1] - before[1])
         mean = sum(found.milliseconds) / len(found)
-        return Measured(rate, floor, found, metric, mean, held, holds)
+        return LatencyResult(rate, floor, found, metric, mean, held, holds)
 
-    def _load(self, load_: Load) -> Arrivals:
-        reading = Reading(self._where, "verdicts")
+    def _load(self, load_: PacedLoad) -> AnswerTimes:
+        reading = TopicReaderProcess(self._where, "verdicts")
         already = appended(self._where)
         reading.wait(already)
         pages = run_load(self._where, load_, reading)
@@ -246,32 +246,32 @@ class Bench:
         found = reading.end()
         if len(found) != already + pages:
             raise AssertionError(f"{already + pages} pages have {len(found)} verdicts")
-        return Arrivals(found.sent[already:], found.milliseconds[already:])
+        return AnswerTimes(found.sent[already:], found.milliseconds[already:])
 
-    def _footprint(self) -> Footprint:
+    def _footprint(self) -> ServiceFootprint:
         count = self._service.count
-        return Footprint(count("process_resident_memory_bytes"), count("process_open_fds"))
+        return ServiceFootprint(count("process_resident_memory_bytes"), count("process_open_fds"))
 
     def _histogram(self) -> tuple[float, float]:
         return self._service.count(f"{WHOLE}_sum"), self._service.count(f"{WHOLE}_count")
 
 
-def floor_of(address: str, partitions: int, load_: Load, max_floor_ms: float) -> Arrivals:
+def floor_of(address: str, partitions: int, load_: PacedLoad, max_floor_ms: float) -> AnswerTimes:
     """The pages themselves read back. Raises FloorSlow."""
     where = space(address, partitions)
-    reading = Reading(where, "pages")
-    run_load(where, Load(load_.values, min(load_.rate, 500), 500 if load_.rate >= 250 else 40), reading)
+    reading = TopicReaderProcess(where, "pages")
+    run_load(where, PacedLoad(load_.values, min(load_.rate, 500), 500 if load_.rate >= 250 else 40), reading)
     warm = reading.count
     run_load(where, load_, reading)
     found = reading.end()
-    found = Arrivals(found.sent[warm:], found.milliseconds[warm:])
+    found = AnswerTimes(found.sent[warm:], found.milliseconds[warm:])
     if share(found.milliseconds, 0.99) > max_floor_ms:
         raise FloorSlow(f"pages alone come back after {found.said()} at {load_.rate:,.0f} a second")
     return found
 
 
 @contextmanager
-def services(where: Space, fingerprinters: int, flags: Sequence[str]) -> Iterator[Serving]:
+def services(where: TopicSpace, fingerprinters: int, flags: Sequence[str]) -> Iterator[RunningService]:
     """`serve` and so many fingerprinters beside it, ready."""
     with ExitStack() as stack:
         first = stack.enter_context(serving(where, *flags))
@@ -322,20 +322,20 @@ def main(
     what = f"{len(values):,} pages, {sum(map(len, values)) / len(values):,.0f} bytes each"
     title("latency", f"append to committed verdict, paced; {what}")
     try:
-        with Broker(quick=True) as broker:
+        with KafkaBroker(quick=True) as broker:
             for parts in partitions:
                 for members in fingerprinters:
                     print(f"\n-- {parts} partition(s), {members} fingerprinter(s)", flush=True)
                     where = space(broker.address, parts)
                     with services(where, members, flags) as service:
-                        bench = Bench(where, service, values)
+                        bench = LatencyBench(where, service, values)
                         bench.warm(warm, warm_rate)
                         most = bench.most(backlog) if HALF in rates else 0.0
                         if most:
                             line(f"from a backlog: {most:,.0f} pages/s")
                         for rate in rates:
                             each = most / 2 if rate == HALF else float(rate)
-                            paced = Load(values, each, int(each * min(seconds, 10)))
+                            paced = PacedLoad(values, each, int(each * min(seconds, 10)))
                             floor = floor_of(broker.address, parts, paced, max_floor)
                             bench.measure(each, seconds, floor).tell(aim)
     except FloorSlow as error:

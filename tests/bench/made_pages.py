@@ -18,7 +18,7 @@ def policy(link: str = "any", window_ms: int | None = None) -> Policy:
     return Policy("0badcafe", 192, 8, 154, window_ms, link, 32, 8, 162)
 
 
-class Made:
+class PageMaker:
     """Batches of pages; see the module. `near` and `copies` are shares of them."""
 
     def __init__(self, near: float, copies: float, seed: int = 1) -> None:
@@ -80,7 +80,7 @@ def columns_of(
 
 def distinct(pages: int) -> Iterator[FingerprintColumns]:
     """No two alike."""
-    made = Made(0, 0, seed=5)
+    made = PageMaker(0, 0, seed=5)
     while made.count < pages:
         yield made.batch()
 

@@ -33,7 +33,7 @@ def mix(x: U64) -> U64:
     return x ^ x >> np.uint64(33)
 
 
-class Peer:
+class PeerFingerprinter:
     """`table` maps words to weights in 1/65536, `other` is the weight of a word that it does not have."""
 
     def __init__(self, recipe: Recipe, table: Mapping[str, int], other: int) -> None:

@@ -27,7 +27,7 @@ from simstream.roles.query import NAME, QueryRole
 from simstream.settings import Settings
 from simstream.text.fingerprinter import Fingerprinter
 from simstream.text.recipe_file import load_recipe
-from tests.bench.made_pages import Made
+from tests.bench.made_pages import PageMaker
 from tests.bench.state import judge
 from tests.e2e import pages as texts
 
@@ -82,7 +82,7 @@ def main() -> None:
         policy = make_policy(recipe, fingerprinter.recipe_id)
         role = QueryRole(None, policy, fingerprinter, context)  # type: ignore[arg-type]  # nothing is followed
         state = role._judging.state
-        made = Made(0.1, 0.1)
+        made = PageMaker(0.1, 0.1)
         kept = []
         while made.count < options.pages:
             columns = made.batch(min(8192, options.pages - made.count))

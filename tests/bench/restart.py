@@ -17,9 +17,9 @@ from simstream.settings import default_cache
 from simstream.text.fingerprinter import Fingerprinter
 from simstream.text.recipe_file import load_recipe
 from simstream.wire import frame as frames
-from tests.bench.made_pages import BATCH, Made
+from tests.bench.made_pages import BATCH, PageMaker
 from tests.e2e.harness import Program, Service
-from tests.kafka_fixtures import Place
+from tests.kafka_fixtures import TopicPlace
 
 RARELY = {
     "SIMSTREAM_SNAPSHOT_EVERY": "24h",
@@ -29,7 +29,7 @@ RARELY = {
 PATIENCE_S = 3600.0
 
 
-def write(log: Log, made: Made, pages: int, recipe: str) -> int:
+def write(log: Log, made: PageMaker, pages: int, recipe: str) -> int:
     """Append frames with so many pages more; the number of frames that the log has then."""
     info = log.topic("pages")
     with log.appender(FINGERPRINTS) as appender:
@@ -70,11 +70,11 @@ def until_ready(service: Service, began: float) -> str:
 def run(pages: int, tail: int, folder: Path) -> None:
     """Fill, end, restart, kill `tail` pages after the snapshot, restart; prints what each took."""
     cache = Path(os.environ.get("SIMSTREAM_CACHE") or default_cache())
-    program = Program(folder, cache, Place(str(folder / "log"), "simstream"))
+    program = Program(folder, cache, TopicPlace(str(folder / "log"), "simstream"))
     program.good("topics", "create", "--partitions", 1)
     arguments = ("--roles", "judge", "--state", folder / "state")
     assert program.place is not None
-    made = Made(0.1, 0.1)
+    made = PageMaker(0.1, 0.1)
     with program.place.open() as log:
         with Fingerprinter(load_recipe("default"), cache, workers=0) as fingerprinter:
             recipe = fingerprinter.recipe_id

@@ -51,7 +51,7 @@ Answer = tuple[NDArray[np.int64], U64]
 """The numbers of the queries (h,) and the fingerprints (h,) of all matches, in any order."""
 
 
-class Scheme(Protocol):
+class SearchScheme(Protocol):
     """One way to find everything within the distance in a corpus, which it was made of."""
 
     def find(self, asked: U64) -> Answer: ...
@@ -59,7 +59,7 @@ class Scheme(Protocol):
     def nbytes(self) -> int: ...
 
 
-class Tables:
+class TableScheme:
     """A scan or permuted tables, as the index builds them."""
 
     def __init__(self, column: U64, plan: Plan) -> None:
@@ -122,7 +122,7 @@ class StoredVariants:
         return self._variants.nbytes + self._sources.nbytes
 
 
-class Name(NamedTuple):
+class SchemeName(NamedTuple):
     """What a scheme is called, and how the picture shows it."""
 
     text: str
@@ -130,14 +130,14 @@ class Name(NamedTuple):
 
 
 NAMES = {
-    "scan": Name("scan of all", "scan"),
-    "probe": Name("set, probed with 43,744 variants", "probe all variants"),
-    "stored": Name("table of all variants", "store all variants"),
-    "tables": Name("permuted tables (simstream)", "permuted tables"),
+    "scan": SchemeName("scan of all", "scan"),
+    "probe": SchemeName("set, probed with 43,744 variants", "probe all variants"),
+    "stored": SchemeName("table of all variants", "store all variants"),
+    "tables": SchemeName("permuted tables (simstream)", "permuted tables"),
 }
 
 
-class Measured(NamedTuple):
+class SchemeResult(NamedTuple):
     """One scheme at one size; `us` None where it was not run, for want of memory."""
 
     scheme: str
@@ -152,19 +152,19 @@ def masks() -> U64:
     return np.array([sum(1 << bit for bit in bits) for bits in sets], np.uint64)
 
 
-def schemes(column: U64) -> dict[str, Callable[[], Scheme]]:
+def schemes(column: U64) -> dict[str, Callable[[], SearchScheme]]:
     """What makes each scheme of a distinct ascending corpus; all that fit into memory."""
-    found: dict[str, Callable[[], Scheme]] = {
-        "scan": lambda: Tables(column, SCAN),
+    found: dict[str, Callable[[], SearchScheme]] = {
+        "scan": lambda: TableScheme(column, SCAN),
         "probe": lambda: ProbedSet(column),
-        "tables": lambda: Tables(column, choose(DISTANCE, len(column))),
+        "tables": lambda: TableScheme(column, choose(DISTANCE, len(column))),
     }
     if len(column) <= ALL_STORED_UP_TO:
         found["stored"] = lambda: StoredVariants(column)
     return found
 
 
-def measure(size: int) -> list[Measured]:
+def measure(size: int) -> list[SchemeResult]:
     """All schemes over so many random fingerprints, after their answers were compared."""
     rng = np.random.default_rng(size)
     column: U64 = np.unique(rng.integers(1, 1 << 64, size, np.uint64))
@@ -173,20 +173,20 @@ def measure(size: int) -> list[Measured]:
     )
     asked = np.sort(asked)
     checked = asked[:: QUERIES // 64]
-    expected = pairs(Tables(column, SCAN).find(checked))
+    expected = pairs(TableScheme(column, SCAN).find(checked))
     assert len(expected) >= len(checked) // 4, "no query has a match: nothing would be compared"
     rows = []
     for name, make in schemes(column).items():
         scheme = make()
         assert pairs(scheme.find(checked)) == expected, f"{name} answers otherwise than the scan"
-        rows.append(Measured(name, size, _us(scheme, asked), scheme.nbytes()))
+        rows.append(SchemeResult(name, size, _us(scheme, asked), scheme.nbytes()))
         del scheme
     if size > ALL_STORED_UP_TO:
-        rows.append(Measured("stored", size, None, size * VARIANTS * STORED_BYTES))
+        rows.append(SchemeResult("stored", size, None, size * VARIANTS * STORED_BYTES))
     return rows
 
 
-def _us(scheme: Scheme, asked: U64) -> float:
+def _us(scheme: SearchScheme, asked: U64) -> float:
     """Microseconds of CPU a query: the best of some turns over as many queries as take about MIN_S."""
     part, spent = asked[:0], 0.0
     while spent < MIN_S and len(part) < len(asked):
@@ -195,7 +195,7 @@ def _us(scheme: Scheme, asked: U64) -> float:
     return min(_seconds(scheme, part) for _ in range(TURNS)) / len(part) * 1e6
 
 
-def _seconds(scheme: Scheme, part: U64) -> float:
+def _seconds(scheme: SearchScheme, part: U64) -> float:
     began = thread_time()
     scheme.find(part)
     return thread_time() - began
@@ -213,7 +213,7 @@ def pairs(answer: Answer) -> list[tuple[int, int]]:
     return sorted(zip(answer[0].tolist(), answer[1].tolist(), strict=True))
 
 
-def draw(rows: Sequence[Measured]) -> str:
+def draw(rows: Sequence[SchemeResult]) -> str:
     """The picture as SVG: the time of a query and memory, by size of the corpus."""
     from simstream.evaluate.figures import COLOURS, MARKS, as_svg
 

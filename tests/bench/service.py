@@ -27,7 +27,7 @@ from simstream.wire import verdict as wire
 PATIENCE_S = 300.0
 
 
-class Read(msgspec.Struct):
+class ReadPage(msgspec.Struct):
     """What a consumer that only reads makes of a page."""
 
     id: str
@@ -35,7 +35,7 @@ class Read(msgspec.Struct):
 
 
 @dataclass(frozen=True)
-class Space:
+class TopicSpace:
     """A fresh prefix on a broker, with its topics."""
 
     servers: str
@@ -65,7 +65,7 @@ class Space:
 
     def read_only(self, count: int, **more: object) -> float:
         """Seconds in which a consumer with these settings reads and decodes `count` pages, and no more."""
-        decode = msgspec.json.Decoder(Read).decode
+        decode = msgspec.json.Decoder(ReadPage).decode
         consumer = self.consumer("pages", **more)
         found, began = 0, 0.0
         while found < count:
@@ -107,15 +107,15 @@ def append(producer: Producer, topic: str, name: str, value: bytes, delivered: A
             producer.poll(0.1)
 
 
-def space(address: str, partitions: int) -> Space:
+def space(address: str, partitions: int) -> TopicSpace:
     """Make the topics of a fresh prefix."""
-    made = Space(address.removeprefix("kafka://"), f"b{secrets.token_hex(4)}", partitions)
+    made = TopicSpace(address.removeprefix("kafka://"), f"b{secrets.token_hex(4)}", partitions)
     with open_log(address, LogOptions(prefix=made.prefix)) as log:
         log.create_topics(partitions)
     return made
 
 
-class Serving:
+class RunningService:
     """A running `simstream serve`."""
 
     def __init__(self, process: subprocess.Popen[bytes], port: int) -> None:
@@ -156,14 +156,14 @@ class Serving:
 
 
 @contextmanager
-def serving(where: Space, *flags: str) -> Iterator[Serving]:
+def serving(where: TopicSpace, *flags: str) -> Iterator[RunningService]:
     """`simstream serve` over a space, from its start until SIGTERM has ended it."""
     port = free_port()
     command = [sys.executable, "-c", "from simstream.cli.main import run; run()", "serve", *flags]
     command += ["--log", f"kafka://{where.servers}", "--prefix", where.prefix, "--http-port", str(port)]
     process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
     try:
-        yield Serving(process, port)
+        yield RunningService(process, port)
         process.send_signal(signal.SIGTERM)
         process.wait(60)
     finally:

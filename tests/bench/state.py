@@ -24,7 +24,7 @@ from simstream.judge.pages.store import PageStore
 from simstream.judge.state import JudgeState
 from simstream.model import FingerprintColumns, PageSource
 from tests.bench import made_pages
-from tests.bench.made_pages import BATCH, Made, again, copies, distinct, policy, template
+from tests.bench.made_pages import BATCH, PageMaker, again, copies, distinct, policy, template
 
 LOG = "bench"
 TEMPLATE = 100_000
@@ -52,7 +52,7 @@ def memory() -> dict[str, float]:
     return found
 
 
-def _fill(state: JudgeState, pages: int, made: Made) -> Iterator[int]:
+def _fill(state: JudgeState, pages: int, made: PageMaker) -> Iterator[int]:
     while made.count < pages:
         yield judge(state, made.batch(min(made_pages.BATCH, pages - made.count)))
 
@@ -70,7 +70,7 @@ def _restart(folder: Path) -> None:
         ready = time.perf_counter() - began
         state.acceptor.ordinal = int(loaded.facts["ordinal"])
         first = time.perf_counter()
-        other = Made(0, 0, seed=99)
+        other = PageMaker(0, 0, seed=99)
         other.count = 1 << 40
         judge(state, other.batch(1))
         print(f"{ready:.2f} {time.perf_counter() - first:.2f} {state.resolver.live_pages}")
@@ -80,9 +80,9 @@ def _restart(folder: Path) -> None:
 
 def sizes(pages: int, near: float, copies: float, folder: Path) -> None:
     """Fill a state, save it, say what it takes, and take it up again."""
-    state, made = JudgeState(policy(), background=True), Made(near, copies)
+    state, made = JudgeState(policy(), background=True), PageMaker(near, copies)
     for _ in range(3):
-        judge(JudgeState(policy()), Made(near, copies, seed=2).batch())  # compiled
+        judge(JudgeState(policy()), PageMaker(near, copies, seed=2).batch())  # compiled
     before = memory()
     began, alike, said = time.perf_counter(), 0, 0
     with StateFolder(folder) as kept:

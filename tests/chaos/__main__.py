@@ -19,9 +19,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from deploy.kafka.broker import missing_packages
-from tests.chaos.arena import Scale
-from tests.chaos.grounds import Grounds
-from tests.chaos.scenarios import SCENARIOS, Scenario
+from tests.chaos.arena import ChaosScale
+from tests.chaos.grounds import ChaosGrounds
+from tests.chaos.scenarios import SCENARIOS, ChaosScenario
 
 
 def options(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -65,7 +65,7 @@ def run(chosen: argparse.Namespace, seed: int) -> int:
     """All rounds."""
     began = time.monotonic()
     wanted = [s for s in SCENARIOS if not chosen.only or s.name in chosen.only]
-    with Grounds(cache()) as grounds:
+    with ChaosGrounds(cache()) as grounds:
         grounds.warm()
         for turn, scenario in plan(wanted, chosen.rounds, seed):
             if time.monotonic() - began > chosen.seconds:
@@ -79,19 +79,19 @@ def run(chosen: argparse.Namespace, seed: int) -> int:
     return 0
 
 
-def plan(wanted: Sequence[Scenario], rounds: int, seed: int) -> Iterator[tuple[int, Scenario]]:
+def plan(wanted: Sequence[ChaosScenario], rounds: int, seed: int) -> Iterator[tuple[int, ChaosScenario]]:
     """Every scenario once a round, in an order of the seed's."""
     for turn in range(rounds):
         order = sorted(wanted, key=lambda scenario: own_seed(seed, turn, scenario))
         yield from ((turn, scenario) for scenario in order)
 
 
-def own_seed(seed: int, turn: int, scenario: Scenario) -> int:
+def own_seed(seed: int, turn: int, scenario: ChaosScenario) -> int:
     """Depends on nothing else, so that one scenario alone can be repeated."""
     return random.Random(f"{seed} {turn} {scenario.name}").getrandbits(31)
 
 
-def held(grounds: Grounds, scenario: Scenario, scale: Scale, seed: int) -> bool:
+def held(grounds: ChaosGrounds, scenario: ChaosScenario, scale: ChaosScale, seed: int) -> bool:
     """Run one scenario, and say what it did or what went wrong."""
     began, good = time.monotonic(), False
     with tempfile.TemporaryDirectory(prefix="simstream-chaos-") as folder:

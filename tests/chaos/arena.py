@@ -15,15 +15,15 @@ from typing import Any, Literal, Self
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
-from deploy.kafka.broker import Broker
-from deploy.kafka.brokers import Brokers
+from deploy.kafka.broker import KafkaBroker
+from deploy.kafka.brokers import BrokerCluster
 from simstream.log.base import FINGERPRINTS, PAGES, Log
 from simstream.model import Record
 from tests.chaos import oracle
-from tests.chaos.feed import Feed
+from tests.chaos.feed import SeededFeed
 from tests.contract.helpers import cluster_of
 from tests.e2e.harness import Program, Service, Watcher, read_topic, watching
-from tests.kafka_fixtures import Place
+from tests.kafka_fixtures import TopicPlace
 
 PATIENCE_S = 90.0
 """Seconds that anything is waited for, whatever has been done to the service."""
@@ -34,7 +34,7 @@ QUICK_GROUPS = {"session.timeout.ms": 1_500, "heartbeat.interval.ms": 400}
 
 
 @dataclass(frozen=True, slots=True)
-class Scale:
+class ChaosScale:
     """How much of it: `faults` times, over about `pages` pages (the oracle is quadratic)."""
 
     faults: int
@@ -46,12 +46,12 @@ class Scale:
         return max(1, self.pages // max(1, self.faults))
 
 
-class Arena:
+class ChaosArena:
     """A context manager; nothing that it started outlives it."""
 
-    def __init__(self, broker: Broker | Brokers, folder: Path, cache: Path, seed: int) -> None:
+    def __init__(self, broker: KafkaBroker | BrokerCluster, folder: Path, cache: Path, seed: int) -> None:
         self.rng = random.Random(seed)
-        self.place = Place(broker.address, f"chaos{self.rng.getrandbits(32):08x}{time.time_ns() & 0xFFFF:04x}")
+        self.place = TopicPlace(broker.address, f"chaos{self.rng.getrandbits(32):08x}{time.time_ns() & 0xFFFF:04x}")
         self.broker = broker
         self.folder = folder
         self.cache = cache
@@ -68,7 +68,7 @@ class Arena:
         """Make the topics, and begin to watch the verdicts."""
         self.log: Log = self._stack.enter_context(self.place.open(patience=PATIENCE_S))
         self.log.create_topics(partitions)
-        self.feed = self._stack.enter_context(Feed(self.place, self.rng, transactions))
+        self.feed = self._stack.enter_context(SeededFeed(self.place, self.rng, transactions))
         self.watcher: Watcher = self._stack.enter_context(watching(self.log))
 
     def admin(self) -> Any:
@@ -96,7 +96,7 @@ class Arena:
 
     def serve(self, roles: str = "all", *flags: object, via: str = "", **variables: Any) -> Service:
         """Start a process of these roles, `via` another address where one is given."""
-        program = Program(self.folder, self.cache, Place(via or self.place.address, self.place.prefix))
+        program = Program(self.folder, self.cache, TopicPlace(via or self.place.address, self.place.prefix))
         chosen = {"SIMSTREAM_STOP_TIMEOUT": f"{STOP_S:g}s"}
         chosen |= {f"SIMSTREAM_{name.upper()}": str(value) for name, value in variables.items()}
         service = self._stack.enter_context(program.serve("--roles", roles, *flags, **chosen))

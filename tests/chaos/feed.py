@@ -12,17 +12,17 @@ from confluent_kafka import Producer
 from simstream.closing import Closing
 from simstream.log.base import PAGES
 from tests.e2e import pages
-from tests.kafka_fixtures import Place
+from tests.kafka_fixtures import TopicPlace
 
 PATIENCE_S = 120.0
 IN_TRANSACTION, ABORTED = 0.15, 0.5
 """Share of bursts in a transaction, and share of those that are aborted: nobody may judge these."""
 
 
-class Feed(Closing):
+class SeededFeed(Closing):
     """Endless seeded pages for one place. Everything that a burst brings has arrived when it returns."""
 
-    def __init__(self, place: Place, rng: random.Random, transactions: bool) -> None:
+    def __init__(self, place: TopicPlace, rng: random.Random, transactions: bool) -> None:
         self._name = f"{place.prefix}.{PAGES}"
         self._rng = rng
         self._lines = endless(rng.randrange(1 << 30))

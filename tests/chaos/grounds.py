@@ -9,47 +9,47 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from deploy.kafka.broker import Broker
-from deploy.kafka.brokers import Brokers
-from tests.chaos.arena import Arena, Scale
-from tests.chaos.scenarios import Scenario
+from deploy.kafka.broker import KafkaBroker
+from deploy.kafka.brokers import BrokerCluster
+from tests.chaos.arena import ChaosArena, ChaosScale
+from tests.chaos.scenarios import ChaosScenario
 from tests.e2e.harness import Program
-from tests.kafka_fixtures import Place
+from tests.kafka_fixtures import TopicPlace
 
 COMPILING_S = 600.0
 
 
-class Grounds:
+class ChaosGrounds:
     """A context manager that ends what it started; safe to use from several threads."""
 
-    def __init__(self, cache: Path, broker: Broker | None = None) -> None:
+    def __init__(self, cache: Path, broker: KafkaBroker | None = None) -> None:
         """`broker` is one that somebody else ends."""
         self._cache = cache
         self._broker = broker
-        self._brokers: Brokers | None = None
+        self._brokers: BrokerCluster | None = None
         self._stack = ExitStack()
         self._lock = threading.Lock()
 
-    def run(self, scenario: Scenario, scale: Scale, folder: Path, seed: int) -> str:
+    def run(self, scenario: ChaosScenario, scale: ChaosScale, folder: Path, seed: int) -> str:
         """Run one scenario; what it says of itself. Raises whatever went wrong."""
-        with Arena(self._ground(scenario.brokers), folder, self._cache, seed) as arena:
+        with ChaosArena(self._ground(scenario.brokers), folder, self._cache, seed) as arena:
             return scenario.run(arena, scale)
 
     def warm(self) -> None:
         """Start the service once, as the first start after a change compiles for a minute or two."""
         with tempfile.TemporaryDirectory(prefix="simstream-chaos-") as made:
-            program = Program(Path(made), self._cache, Place(str(Path(made) / "log"), "warm"))
+            program = Program(Path(made), self._cache, TopicPlace(str(Path(made) / "log"), "warm"))
             program.good("topics", "create", "--partitions", 1)
             with program.serve("--state", "state") as service:
                 service.until(lambda: service.get("/health/ready")[0] == 200, "it is ready", COMPILING_S)
                 assert service.end() == 0, service.output
 
-    def _ground(self, count: int) -> Broker | Brokers:
+    def _ground(self, count: int) -> KafkaBroker | BrokerCluster:
         with self._lock:
             if count == 3:
-                self._brokers = self._brokers or self._stack.enter_context(Brokers())
+                self._brokers = self._brokers or self._stack.enter_context(BrokerCluster())
                 return self._brokers
-            self._broker = self._broker or self._stack.enter_context(Broker())
+            self._broker = self._broker or self._stack.enter_context(KafkaBroker())
             return self._broker
 
     def __enter__(self) -> Self:

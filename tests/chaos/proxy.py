@@ -14,7 +14,7 @@ from collections.abc import Callable
 from enum import Enum
 from typing import NamedTuple, Self
 
-from deploy.kafka.broker import Broker
+from deploy.kafka.broker import KafkaBroker
 
 PRODUCE, FETCH, COMMIT, HEARTBEAT = 0, 1, 8, 12
 ADD_PARTITIONS, END_TRANSACTION = 24, 26
@@ -30,7 +30,7 @@ CHUNK = 64 << 10
 _HEAD = struct.Struct(">ihhih")
 
 
-class Request(NamedTuple):
+class ProxiedRequest(NamedTuple):
     """What a request's header says: Kafka's number of the call, and the client's `client.id`."""
 
     api: int
@@ -42,7 +42,7 @@ class Request(NamedTuple):
         return self.client.partition("@")[0]
 
 
-class Fate(Enum):
+class RequestFate(Enum):
     """What becomes of a request."""
 
     PASS = "pass"
@@ -52,22 +52,22 @@ class Fate(Enum):
     """The broker has done it; the connection ends before the client hears so."""
 
 
-Rule = Callable[[Request], Fate]
+Rule = Callable[[ProxiedRequest], RequestFate]
 
 
-def always(_: Request) -> Fate:
+def always(_: ProxiedRequest) -> RequestFate:
     """The rule that lets everything pass."""
-    return Fate.PASS
+    return RequestFate.PASS
 
 
-class Proxy:
+class KafkaProxy:
     """Stands at `broker.detour` from `with` on; one at a time, others wait for it. `rule` is asked about every
     request, in the thread of its connection, which it may also hold back; `slow` maps an ending of a client's name
     to bytes a second."""
 
     _turn = threading.Lock()
 
-    def __init__(self, broker: Broker, rule: Rule = always) -> None:
+    def __init__(self, broker: KafkaBroker, rule: Rule = always) -> None:
         self._turn.acquire()
         try:
             self._stand(broker)
@@ -82,7 +82,7 @@ class Proxy:
         self._thread = threading.Thread(target=self._accept, name="proxy", daemon=True)
         self._thread.start()
 
-    def _stand(self, broker: Broker) -> None:
+    def _stand(self, broker: KafkaBroker) -> None:
         self._to = ("127.0.0.1", broker.detour_port)
         self._listener = socket.create_server(("127.0.0.1", broker.detour), backlog=128)
         self.address = f"kafka://127.0.0.1:{broker.detour}"
@@ -94,7 +94,7 @@ class Proxy:
         for connection in connections:
             connection.close()
 
-    def fate(self, request: Request) -> Fate:
+    def fate(self, request: ProxiedRequest) -> RequestFate:
         """What becomes of a request."""
         return self.rule(request)
 
@@ -136,7 +136,7 @@ class Proxy:
 class _Connection:
     """One client's connection, with a thread for each direction."""
 
-    def __init__(self, proxy: Proxy, client: socket.socket, broker: socket.socket) -> None:
+    def __init__(self, proxy: KafkaProxy, client: socket.socket, broker: socket.socket) -> None:
         self._proxy = proxy
         self._client = client
         self._broker = broker
@@ -166,10 +166,10 @@ class _Connection:
             length, api, _, _, name_length = _HEAD.unpack(head)
             rest = _exactly(self._client, length + 4 - _HEAD.size)
             self._name = rest[: max(0, name_length)].decode()
-            fate = self._proxy.fate(Request(api, self._name))
-            if fate is Fate.CUT:
+            fate = self._proxy.fate(ProxiedRequest(api, self._name))
+            if fate is RequestFate.CUT:
                 return
-            self._mute = self._mute or fate is Fate.UNANSWERED
+            self._mute = self._mute or fate is RequestFate.UNANSWERED
             self._pass_on(self._broker, head + rest)
 
     def _answers(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tests.chaos.arena import Arena, Scale
+from tests.chaos.arena import ChaosArena, ChaosScale
 from tests.chaos.faults import (
     brokers,
     clocks,
@@ -22,12 +22,12 @@ from tests.chaos.faults import (
 
 
 @dataclass(frozen=True, slots=True)
-class Scenario:
+class ChaosScenario:
     """`brokers` is 1 or 3; without `short` it is part of the long form alone."""
 
-    run: Callable[[Arena, Scale], str]
-    short: Scale | None
-    long: Scale
+    run: Callable[[ChaosArena, ChaosScale], str]
+    short: ChaosScale | None
+    long: ChaosScale
     brokers: int = 1
 
     @property
@@ -36,24 +36,24 @@ class Scenario:
 
 
 SCENARIOS = (
-    Scenario(kills.kills, Scale(5, 500), Scale(60, 4_000)),
-    Scenario(state.states, Scale(5, 400), Scale(60, 4_000)),
-    Scenario(zombies.zombies, Scale(1, 400), Scale(4, 2_000)),
-    Scenario(zombies.outlived, Scale(1, 200), Scale(3, 1_000)),
-    Scenario(zombies.stalled, None, Scale(3, 1_000)),
-    Scenario(groups.storm, Scale(4, 400), Scale(30, 3_000)),
-    Scenario(frames.one_of_five, Scale(1, 0), Scale(10, 0)),
-    Scenario(frames.doubles, Scale(2, 400), Scale(12, 3_000)),
-    Scenario(connections.cuts, Scale(16, 800), Scale(100, 4_000)),
-    Scenario(topics.partitions_added, Scale(2, 200), Scale(10, 2_000)),
-    Scenario(topics.log_cut, Scale(1, 100), Scale(1, 1_000)),
-    Scenario(topics.another_log, Scale(1, 100), Scale(1, 1_000)),
-    Scenario(clocks.clocks, Scale(10, 600), Scale(40, 4_000)),
-    Scenario(memory.backlog, Scale(6, 50_000), Scale(60, 1_000_000)),
-    Scenario(slowness.narrow, Scale(1, 6_000), Scale(1, 32_000)),
-    Scenario(slowness.slow_pages, Scale(1, 24), Scale(1, 200)),
-    Scenario(slowness.window_moves, Scale(2, 20_000), Scale(4, 300_000)),
-    Scenario(brokers.leaders_killed, Scale(1, 200), Scale(9, 3_000), brokers=3),
-    Scenario(brokers.below_min_insync, Scale(1, 200), Scale(4, 2_000), brokers=3),
-    Scenario(brokers.frozen, None, Scale(6, 2_000), brokers=3),
+    ChaosScenario(kills.kills, ChaosScale(5, 500), ChaosScale(60, 4_000)),
+    ChaosScenario(state.states, ChaosScale(5, 400), ChaosScale(60, 4_000)),
+    ChaosScenario(zombies.zombies, ChaosScale(1, 400), ChaosScale(4, 2_000)),
+    ChaosScenario(zombies.outlived, ChaosScale(1, 200), ChaosScale(3, 1_000)),
+    ChaosScenario(zombies.stalled, None, ChaosScale(3, 1_000)),
+    ChaosScenario(groups.storm, ChaosScale(4, 400), ChaosScale(30, 3_000)),
+    ChaosScenario(frames.one_of_five, ChaosScale(1, 0), ChaosScale(10, 0)),
+    ChaosScenario(frames.doubles, ChaosScale(2, 400), ChaosScale(12, 3_000)),
+    ChaosScenario(connections.cuts, ChaosScale(16, 800), ChaosScale(100, 4_000)),
+    ChaosScenario(topics.partitions_added, ChaosScale(2, 200), ChaosScale(10, 2_000)),
+    ChaosScenario(topics.log_cut, ChaosScale(1, 100), ChaosScale(1, 1_000)),
+    ChaosScenario(topics.another_log, ChaosScale(1, 100), ChaosScale(1, 1_000)),
+    ChaosScenario(clocks.clocks, ChaosScale(10, 600), ChaosScale(40, 4_000)),
+    ChaosScenario(memory.backlog, ChaosScale(6, 50_000), ChaosScale(60, 1_000_000)),
+    ChaosScenario(slowness.narrow, ChaosScale(1, 6_000), ChaosScale(1, 32_000)),
+    ChaosScenario(slowness.slow_pages, ChaosScale(1, 24), ChaosScale(1, 200)),
+    ChaosScenario(slowness.window_moves, ChaosScale(2, 20_000), ChaosScale(4, 300_000)),
+    ChaosScenario(brokers.leaders_killed, ChaosScale(1, 200), ChaosScale(9, 3_000), brokers=3),
+    ChaosScenario(brokers.below_min_insync, ChaosScale(1, 200), ChaosScale(4, 2_000), brokers=3),
+    ChaosScenario(brokers.frozen, None, ChaosScale(6, 2_000), brokers=3),
 )

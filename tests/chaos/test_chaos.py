@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from deploy.kafka.broker import Broker
-from tests.chaos.grounds import Grounds
-from tests.chaos.scenarios import SCENARIOS, Scenario
+from deploy.kafka.broker import KafkaBroker
+from tests.chaos.grounds import ChaosGrounds
+from tests.chaos.scenarios import SCENARIOS, ChaosScenario
 
 SEED = 20_261_121
 AT_ONCE = 2
@@ -26,12 +26,12 @@ OFTEN = {"kills", "storm", "doubles", "cuts"}
 
 @pytest.fixture(scope="module")
 def under_way(
-    request: pytest.FixtureRequest, broker: Broker, tmp_path_factory: pytest.TempPathFactory, cache: Path
+    request: pytest.FixtureRequest, broker: KafkaBroker, tmp_path_factory: pytest.TempPathFactory, cache: Path
 ) -> Iterator[dict[str, Future[str]]]:
     """The scenarios that were asked for, by name, begun in their order."""
     here = [item for item in request.session.items if item.module is request.module]
     names = {item.callspec.params["scenario"].name for item in here}
-    with Grounds(cache, broker) as grounds:
+    with ChaosGrounds(cache, broker) as grounds:
         grounds.warm()
         pool = ThreadPoolExecutor(AT_ONCE)
         begun = {}
@@ -50,5 +50,5 @@ def under_way(
     "scenario",
     [pytest.param(one, id=one.name, marks=() if one.name in OFTEN else pytest.mark.long) for one in SHORT],
 )
-def test_each_page_gets_one_verdict(scenario: Scenario, under_way: dict[str, Future[str]]) -> None:
+def test_each_page_gets_one_verdict(scenario: ChaosScenario, under_way: dict[str, Future[str]]) -> None:
     print(under_way[scenario.name].result())

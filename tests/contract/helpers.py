@@ -11,10 +11,10 @@ from typing import Literal
 
 from confluent_kafka.admin import AdminClient, NewPartitions
 
-from simstream.log.base import Log, LogOptions, Outgoing, PageConsumer, PollResult
+from simstream.log.base import Log, LogOptions, OutgoingVerdict, PageConsumer, PollResult
 from simstream.log.kafka.cluster import KafkaCluster
 from simstream.model import Record
-from tests.kafka_fixtures import Place
+from tests.kafka_fixtures import TopicPlace
 
 
 def read_all(log: Log, topic: str, start: int | Literal["end"] = 0, least: int = 0) -> list[Record]:
@@ -43,7 +43,7 @@ def read_source(source: PageConsumer, records: int, timeout: float = 15.0) -> Po
     return PollResult(all_records, started, stopped)
 
 
-def add_partitions(place: Place, topic: str, count: int) -> None:
+def add_partitions(place: TopicPlace, topic: str, count: int) -> None:
     """Raise a topic's number of partitions, as an operator would, and wait until the broker has them."""
     admin = AdminClient({"bootstrap.servers": place.address.removeprefix("kafka://")})
     for future in admin.create_partitions([NewPartitions(f"{place.prefix}.{topic}", count)]).values():
@@ -54,13 +54,13 @@ def add_partitions(place: Place, topic: str, count: int) -> None:
         time.sleep(0.05)
 
 
-def batch(number: int, count: int = 10) -> list[Outgoing]:
+def batch(number: int, count: int = 10) -> list[OutgoingVerdict]:
     """Verdicts that name their batch."""
-    return [Outgoing(b"id%d" % i, b"%d" % number, (("verdict", b"new"),)) for i in range(count)]
+    return [OutgoingVerdict(b"id%d" % i, b"%d" % number, (("verdict", b"new"),)) for i in range(count)]
 
 
 @contextmanager
-def writer(place: Place, what: str) -> Iterator[subprocess.Popen[str]]:
+def writer(place: TopicPlace, what: str) -> Iterator[subprocess.Popen[str]]:
     """A process that writes, and is killed at the end."""
     command = [sys.executable, "-m", "tests.contract.writer", place.address, place.prefix, what]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
@@ -80,6 +80,6 @@ def kill_after(process: subprocess.Popen[str], lines: int) -> int:
     return [*told, *(int(line) for line in rest.splitlines(keepends=True) if line.endswith("\n"))][-1]
 
 
-def cluster_of(place: Place) -> KafkaCluster:
+def cluster_of(place: TopicPlace) -> KafkaCluster:
     """The cluster that a place on a broker is on, for what the log's interface does not show."""
     return KafkaCluster(place.address.removeprefix("kafka://"), LogOptions(prefix=place.prefix))

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from deploy.kafka.broker import HERE, Broker, free_port, missing_packages
+from deploy.kafka.broker import HERE, KafkaBroker, free_port, missing_packages
 
 START = (
     "import time\nfrom deploy.kafka.broker import Broker\nbroker = Broker().start()\n"
@@ -30,7 +30,7 @@ def is_alive(pid: int) -> bool:
 
 
 @pytest.mark.kafka
-def test_a_broker_ends_with_the_process_that_started_it_and_takes_its_data_along(broker: Broker) -> None:
+def test_a_broker_ends_with_the_process_that_started_it_and_takes_its_data_along(broker: KafkaBroker) -> None:
     process = subprocess.Popen(
         [sys.executable, "-c", START], stdout=subprocess.PIPE, text=True, cwd=HERE.parents[1]
     )
@@ -76,7 +76,7 @@ def broker_of(data: Path) -> int:
 
 
 @pytest.mark.kafka
-def test_a_port_that_is_taken_is_named_before_anything_starts(broker: Broker) -> None:
+def test_a_port_that_is_taken_is_named_before_anything_starts(broker: KafkaBroker) -> None:
     process = run_module("--port", str(broker.port))
     assert process.communicate(timeout=20)[1].splitlines() == [
         f"broker: port {broker.port} is taken: stop what listens there, or choose another with --port"

@@ -16,7 +16,7 @@ from simstream.errors import DeliveryFailed, DiskFull
 from simstream.log.base import FINGERPRINTS, PAGES, POSITIONS, VERDICTS, Log
 from tests.contract.helpers import batch, read_all
 from tests.disks import fill, run_limited, small_disk
-from tests.kafka_fixtures import Place
+from tests.kafka_fixtures import TopicPlace
 
 LIMITED = """
 import sys
@@ -55,12 +55,12 @@ publisher.publish(batch(3), b"three")
 """
 
 
-def limited(place: Place, code: str) -> list[str]:
+def limited(place: TopicPlace, code: str) -> list[str]:
     """What a process said that was limited in the size of its files."""
     return run_limited(LIMITED + code, place.address)
 
 
-def test_an_append_without_room_is_no_torn_record_in_the_middle(local_place: Place, local_log: Log) -> None:
+def test_an_append_without_room_is_no_torn_record_in_the_middle(local_place: TopicPlace, local_log: Log) -> None:
     *told, error = limited(local_place, FULL_FOR_APPENDS)
     assert told == ["1", "2", "3", "4"]
     assert "no room to write" in error
@@ -68,7 +68,9 @@ def test_an_append_without_room_is_no_torn_record_in_the_middle(local_place: Pla
     assert [len(r.value or b"") for r in read_all(local_log, FINGERPRINTS)] == [7_000] * 4 + [5]
 
 
-def test_verdicts_without_room_are_published_once_when_there_is_room(local_place: Place, local_log: Log) -> None:
+def test_verdicts_without_room_are_published_once_when_there_is_room(
+    local_place: TopicPlace, local_log: Log
+) -> None:
     errors = limited(local_place, FULL_FOR_VERDICTS)
     assert len(errors) == 3
     assert all(
@@ -79,15 +81,15 @@ def test_verdicts_without_room_are_published_once_when_there_is_room(local_place
 
 
 @pytest.fixture
-def small_place(tmp_path: Path) -> Iterator[Place]:
+def small_place(tmp_path: Path) -> Iterator[TopicPlace]:
     """A file system of 256 KiB."""
     folder = tmp_path / "small"
     folder.mkdir()
     with small_disk(folder, 256):
-        yield Place(str(folder / "log"), "simstream")
+        yield TopicPlace(str(folder / "log"), "simstream")
 
 
-def test_every_write_to_a_full_disk_is_a_named_error_and_goes_on_afterwards(small_place: Place) -> None:
+def test_every_write_to_a_full_disk_is_a_named_error_and_goes_on_afterwards(small_place: TopicPlace) -> None:
     log = small_place.open()
     log.create_topics(1)
     with log.appender(PAGES) as appender:
@@ -105,7 +107,7 @@ def test_every_write_to_a_full_disk_is_a_named_error_and_goes_on_afterwards(smal
     with pytest.raises(DiskFull):
         source.commit({0: 2})
     with pytest.raises(DiskFull):
-        Place(small_place.address, "other").open().create_topics(1)
+        TopicPlace(small_place.address, "other").open().create_topics(1)
     give_back()
     with log.appender(FINGERPRINTS) as appender:
         appender.append(bytes(5000))

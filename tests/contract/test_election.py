@@ -12,7 +12,7 @@ from simstream.errors import LogError, TakenOver, TopicMissing
 from simstream.log.base import Election, Log
 from simstream.log.kafka.election import KafkaElection
 from tests.contract.helpers import batch, writer
-from tests.kafka_fixtures import Place
+from tests.kafka_fixtures import TopicPlace
 
 
 def until(condition: Callable[[], bool], what: str) -> None:
@@ -49,7 +49,7 @@ def test_whoever_is_elected_stays_it_when_others_come_and_go(log: Log) -> None:
         assert not first.lost
 
 
-def test_in_another_process_too_and_a_killed_one_is_replaced(place: Place, log: Log) -> None:
+def test_in_another_process_too_and_a_killed_one_is_replaced(place: TopicPlace, log: Log) -> None:
     with writer(place, "stand") as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "1\n"
@@ -59,7 +59,7 @@ def test_in_another_process_too_and_a_killed_one_is_replaced(place: Place, log: 
             until(lambda: election.elected, "the killed one is replaced")
 
 
-def test_the_committed_position_is_seen_beside_a_publisher_and_fences_nobody(place: Place, log: Log) -> None:
+def test_the_committed_position_is_seen_beside_a_publisher_and_fences_nobody(place: TopicPlace, log: Log) -> None:
     with log.publisher() as publisher, place.open().publisher() as other:
         assert other.committed() is None
         assert publisher.start() is None
@@ -71,13 +71,13 @@ def test_the_committed_position_is_seen_beside_a_publisher_and_fences_nobody(pla
         until(lambda: other.committed() == b"two", "the next position is seen")
 
 
-def test_without_topics_nobody_stands_for_election(place: Place) -> None:
+def test_without_topics_nobody_stands_for_election(place: TopicPlace) -> None:
     with place.open() as log, pytest.raises(TopicMissing):
         log.election()
 
 
 @pytest.mark.kafka
-def test_the_older_hears_of_a_newer_without_publishing(kafka_log: Log, kafka_place: Place) -> None:
+def test_the_older_hears_of_a_newer_without_publishing(kafka_log: Log, kafka_place: TopicPlace) -> None:
     with kafka_log.publisher() as older, kafka_place.open().publisher() as newer:
         older.start()
         older.check()
@@ -89,7 +89,9 @@ def test_the_older_hears_of_a_newer_without_publishing(kafka_log: Log, kafka_pla
 
 
 @pytest.mark.kafka
-def test_an_election_that_the_broker_refuses_is_an_error_and_no_waiting(kafka_place: Place, kafka_log: Log) -> None:
+def test_an_election_that_the_broker_refuses_is_an_error_and_no_waiting(
+    kafka_place: TopicPlace, kafka_log: Log
+) -> None:
     with (
         kafka_place.open(client={"session.timeout.ms": 50, "heartbeat.interval.ms": 10}) as log,
         log.election() as election,
@@ -98,7 +100,7 @@ def test_an_election_that_the_broker_refuses_is_an_error_and_no_waiting(kafka_pl
         until(lambda: election.elected, "it is refused")
 
 
-class Broken:
+class BrokenConsumer:
     """A consumer whose poll fails as no poll should."""
 
     def __init__(self, consumer: Any) -> None:
@@ -118,7 +120,7 @@ def test_an_election_whose_thread_dies_says_so_and_lets_the_next_be_elected(kafk
         until(lambda: first.elected or second.elected, "one is elected")
         broken, other = (first, second) if first.elected else (second, first)
         assert isinstance(broken, KafkaElection)
-        broken._consumer = Broken(broken._consumer)
+        broken._consumer = BrokenConsumer(broken._consumer)
         until(lambda: other.elected, "the other is elected")
         for asked in ("elected", "lost"):
             with pytest.raises(LogError, match=r"broke off \(RuntimeError: the client broke\)"):

@@ -13,7 +13,7 @@ from simstream.log.base import POSITIONS, VERDICTS, Log
 from simstream.log.kafka.claim import PublisherClaim
 from simstream.log.kafka.publisher import KafkaPublisher
 from tests.contract.helpers import batch, cluster_of, read_all
-from tests.kafka_fixtures import Place
+from tests.kafka_fixtures import TopicPlace
 
 pytestmark = pytest.mark.kafka
 
@@ -41,7 +41,7 @@ def check_published(log: Log, *positions: bytes) -> None:
 
 
 def test_a_transaction_that_outlives_its_time_publishes_nothing_and_may_be_sent_in_parts(
-    kafka_place: Place, kafka_log: Log
+    kafka_place: TopicPlace, kafka_log: Log
 ) -> None:
     with SlowPublisher(cluster_of(kafka_place), transaction_ms=1000) as publisher:
         publisher.start()
@@ -54,7 +54,7 @@ def test_a_transaction_that_outlives_its_time_publishes_nothing_and_may_be_sent_
     check_published(kafka_log, b"one", b"two")
 
 
-def test_the_older_stops_where_the_newer_has_published(kafka_place: Place, kafka_log: Log) -> None:
+def test_the_older_stops_where_the_newer_has_published(kafka_place: TopicPlace, kafka_log: Log) -> None:
     older, newer = kafka_log.publisher(), kafka_place.open().publisher()
     older.start()
     older.publish(batch(1), b"one")
@@ -68,7 +68,9 @@ def test_the_older_stops_where_the_newer_has_published(kafka_place: Place, kafka
 
 
 @pytest.mark.parametrize("idle", [True, False], ids=["has not published either", "has published"])
-def test_the_older_stops_where_the_newer_only_reads_yet(kafka_place: Place, kafka_log: Log, idle: bool) -> None:
+def test_the_older_stops_where_the_newer_only_reads_yet(
+    kafka_place: TopicPlace, kafka_log: Log, idle: bool
+) -> None:
     older, newer = kafka_log.publisher(), kafka_place.open().publisher()
     older.start()
     if not idle:
@@ -84,7 +86,7 @@ def test_the_older_stops_where_the_newer_only_reads_yet(kafka_place: Place, kafk
     check_published(kafka_log, *([b"two"] if idle else [b"one", b"two"]))
 
 
-def test_a_slow_transaction_does_not_excuse_the_older(kafka_place: Place, kafka_log: Log) -> None:
+def test_a_slow_transaction_does_not_excuse_the_older(kafka_place: TopicPlace, kafka_log: Log) -> None:
     newer = KafkaPublisher(cluster_of(kafka_place))
     with SlowPublisher(cluster_of(kafka_place), transaction_ms=1000) as older:
         older.start()
@@ -106,7 +108,7 @@ class SurprisedPublisher(SlowPublisher):
         return super()._begin()
 
 
-def test_a_newer_that_was_fenced_back_in_the_same_moment_goes_on(kafka_place: Place, kafka_log: Log) -> None:
+def test_a_newer_that_was_fenced_back_in_the_same_moment_goes_on(kafka_place: TopicPlace, kafka_log: Log) -> None:
     newer = KafkaPublisher(cluster_of(kafka_place))
     with SurprisedPublisher(cluster_of(kafka_place), transaction_ms=1000) as older:
         older.start()
@@ -117,7 +119,9 @@ def test_a_newer_that_was_fenced_back_in_the_same_moment_goes_on(kafka_place: Pl
     check_published(kafka_log, b"one")
 
 
-def test_of_two_that_start_in_the_same_moment_the_last_to_claim_goes_on(kafka_place: Place, kafka_log: Log) -> None:
+def test_of_two_that_start_in_the_same_moment_the_last_to_claim_goes_on(
+    kafka_place: TopicPlace, kafka_log: Log
+) -> None:
     first, last = KafkaPublisher(cluster_of(kafka_place)), KafkaPublisher(cluster_of(kafka_place))
     first._claim.make()
     last.start()
@@ -128,7 +132,7 @@ def test_of_two_that_start_in_the_same_moment_the_last_to_claim_goes_on(kafka_pl
     check_published(kafka_log, b"one")
 
 
-def test_where_the_broker_forgot_the_claim_the_position_decides(kafka_place: Place, kafka_log: Log) -> None:
+def test_where_the_broker_forgot_the_claim_the_position_decides(kafka_place: TopicPlace, kafka_log: Log) -> None:
     publisher = KafkaPublisher(cluster_of(kafka_place))
     publisher.start()
     admin = AdminClient({"bootstrap.servers": kafka_place.address.removeprefix("kafka://")})
@@ -142,7 +146,7 @@ def test_where_the_broker_forgot_the_claim_the_position_decides(kafka_place: Pla
     check_published(kafka_log, b"one")
 
 
-class ForgottenAnswer(PublisherClaim):
+class ForgettingClaim(PublisherClaim):
     """Does not get the answer to the second look at the claim."""
 
     looks = 0
@@ -155,10 +159,10 @@ class ForgottenAnswer(PublisherClaim):
 
 
 def test_a_broker_that_goes_away_during_the_look_publishes_nothing_twice(
-    kafka_place: Place, kafka_log: Log
+    kafka_place: TopicPlace, kafka_log: Log
 ) -> None:
     publisher = KafkaPublisher(cluster_of(kafka_place))
-    publisher._claim = ForgottenAnswer(cluster_of(kafka_place))
+    publisher._claim = ForgettingClaim(cluster_of(kafka_place))
     publisher.start()
     publisher.publish(batch(1), b"one")
     publisher._last, publisher._unsure = None, True  # as if the answer to the commit had been lost
@@ -168,7 +172,7 @@ def test_a_broker_that_goes_away_during_the_look_publishes_nothing_twice(
     check_published(kafka_log, b"one")
 
 
-def test_the_claim_is_a_sign_that_kafkas_tools_show(kafka_place: Place, kafka_log: Log) -> None:
+def test_the_claim_is_a_sign_that_kafkas_tools_show(kafka_place: TopicPlace, kafka_log: Log) -> None:
     publisher = KafkaPublisher(cluster_of(kafka_place))
     publisher.start()
     admin = AdminClient({"bootstrap.servers": kafka_place.address.removeprefix("kafka://")})

@@ -13,21 +13,21 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
-from deploy.kafka.broker import Broker
+from deploy.kafka.broker import KafkaBroker
 from simstream.errors import BrokerUnreachable, LogError, RecordTooLarge, SettingsError
 from simstream.log import open_log
-from simstream.log.base import FINGERPRINTS, PAGES, POSITIONS, VERDICTS, Log, LogOptions, Outgoing
+from simstream.log.base import FINGERPRINTS, PAGES, POSITIONS, VERDICTS, Log, LogOptions, OutgoingVerdict
 from simstream.log.kafka import cluster as kafka_cluster
 from simstream.log.kafka.cluster import KafkaCluster
 from simstream.log.kafka.publisher import KafkaPublisher
 from tests.contract.helpers import add_partitions, batch, cluster_of, read_all, read_source
-from tests.kafka_fixtures import PARTITIONS, Place
+from tests.kafka_fixtures import PARTITIONS, TopicPlace
 
 pytestmark = pytest.mark.kafka
 NOWHERE = "kafka://127.0.0.1:1"
 
 
-def set_limit(place: Place, topic: str, limit: int) -> None:
+def set_limit(place: TopicPlace, topic: str, limit: int) -> None:
     """Change a topic's largest record, as an operator would."""
     admin = AdminClient({"bootstrap.servers": place.address.removeprefix("kafka://")})
     entry = ConfigEntry("max.message.bytes", str(limit), incremental_operation=AlterConfigOpType.SET)
@@ -59,13 +59,13 @@ def test_no_broker_is_one_clear_error_and_nothing_on_stderr(capfd: pytest.Captur
     assert capfd.readouterr().err == ""
 
 
-def test_a_wrong_client_setting_is_named(broker: Broker) -> None:
+def test_a_wrong_client_setting_is_named(broker: KafkaBroker) -> None:
     log = open_log(broker.address, LogOptions(client={"no.such.setting": 1}))
     with pytest.raises(SettingsError, match=r"no\.such\.setting"):
         log.topic(PAGES)
 
 
-def test_client_settings_reach_the_client_but_not_those_that_rules_need(kafka_place: Place) -> None:
+def test_client_settings_reach_the_client_but_not_those_that_rules_need(kafka_place: TopicPlace) -> None:
     wrong = {"isolation.level": "read_uncommitted", "acks": 1, "enable.idempotence": False, "linger.ms": 0}
     log = kafka_place.open(client=wrong)
     log.create_topics(1)
@@ -77,7 +77,7 @@ def test_client_settings_reach_the_client_but_not_those_that_rules_need(kafka_pl
 
 
 def test_a_record_that_only_the_broker_refuses_is_named_and_the_others_arrive(
-    kafka_place: Place, kafka_log: Log
+    kafka_place: TopicPlace, kafka_log: Log
 ) -> None:
     appender = kafka_log.appender(PAGES)
     set_limit(kafka_place, PAGES, 10_000)  # the appender still believes in the old limit
@@ -101,7 +101,7 @@ def appender_flush(appender: object, refused: list[int | None]) -> None:
             refused.append(error.number)
 
 
-def test_a_full_queue_makes_the_appender_wait_and_loses_nothing(kafka_place: Place) -> None:
+def test_a_full_queue_makes_the_appender_wait_and_loses_nothing(kafka_place: TopicPlace) -> None:
     log = kafka_place.open(client={"queue.buffering.max.messages": 10})
     log.create_topics(1)
     with log.appender(FINGERPRINTS) as appender:
@@ -110,7 +110,7 @@ def test_a_full_queue_makes_the_appender_wait_and_loses_nothing(kafka_place: Pla
     assert [r.value for r in read_all(log, FINGERPRINTS)] == [b"%d" % i for i in range(500)]
 
 
-def test_an_appender_that_waits_for_room_says_so_all_the_while(kafka_place: Place) -> None:
+def test_an_appender_that_waits_for_room_says_so_all_the_while(kafka_place: TopicPlace) -> None:
     kafka_place.open().create_topics(1)
     log = kafka_place.open(client={"queue.buffering.max.messages": 10, "linger.ms": 2_000})
     heard: list[float] = []
@@ -122,7 +122,7 @@ def test_an_appender_that_waits_for_room_says_so_all_the_while(kafka_place: Plac
     assert max(after - before for before, after in itertools.pairwise(heard)) < 1.0
 
 
-def test_an_open_transaction_of_a_dead_publisher_is_undone_by_the_next_start(kafka_place: Place) -> None:
+def test_an_open_transaction_of_a_dead_publisher_is_undone_by_the_next_start(kafka_place: TopicPlace) -> None:
     log = kafka_place.open()
     log.create_topics(1)
     dead = KafkaPublisher(cluster_of(kafka_place))
@@ -134,12 +134,12 @@ def test_an_open_transaction_of_a_dead_publisher_is_undone_by_the_next_start(kaf
     began = time.monotonic()
     assert publisher.start() is None
     assert time.monotonic() - began < 5
-    publisher.publish([Outgoing(b"k", b"once", ())], b"one")
+    publisher.publish([OutgoingVerdict(b"k", b"once", ())], b"one")
     publisher.close()
     assert [r.value for r in read_all(log, VERDICTS, least=1)] == [b"once"]
 
 
-def test_a_transaction_that_nobody_ends_is_refused_and_not_overlooked(kafka_place: Place) -> None:
+def test_a_transaction_that_nobody_ends_is_refused_and_not_overlooked(kafka_place: TopicPlace) -> None:
     log = kafka_place.open(patience=1.0)
     log.create_topics(1)
     other = Producer({"bootstrap.servers": kafka_place.address.removeprefix("kafka://"), "transactional.id": "x"})
@@ -153,7 +153,9 @@ def test_a_transaction_that_nobody_ends_is_refused_and_not_overlooked(kafka_plac
     assert log.publisher().start() == b"one"
 
 
-def test_two_sources_share_the_partitions_and_every_page_is_read_on(kafka_place: Place, kafka_log: Log) -> None:
+def test_two_sources_share_the_partitions_and_every_page_is_read_on(
+    kafka_place: TopicPlace, kafka_log: Log
+) -> None:
     with kafka_log.appender(PAGES) as appender:
         for i in range(400):
             appender.append(b"%d" % i, partition=i % PARTITIONS)
@@ -175,7 +177,9 @@ def test_two_sources_share_the_partitions_and_every_page_is_read_on(kafka_place:
     second.close()
 
 
-def test_a_partition_that_left_during_a_rest_is_read_when_it_comes_back(kafka_place: Place, kafka_log: Log) -> None:
+def test_a_partition_that_left_during_a_rest_is_read_when_it_comes_back(
+    kafka_place: TopicPlace, kafka_log: Log
+) -> None:
     first, owned = kafka_log.source(), set[int]()
     second = None
 
@@ -208,7 +212,7 @@ def test_a_partition_that_left_during_a_rest_is_read_when_it_comes_back(kafka_pl
 
 @pytest.mark.parametrize("start", [0, "end"])
 def test_a_reader_hears_of_partitions_that_are_added_while_it_reads(
-    kafka_place: Place, start: int | Literal["end"]
+    kafka_place: TopicPlace, start: int | Literal["end"]
 ) -> None:
     log = kafka_place.open()
     log.create_topics(1)
@@ -230,7 +234,7 @@ def test_a_reader_hears_of_partitions_that_are_added_while_it_reads(
             assert time.monotonic() < end
 
 
-def test_all_go_on_when_the_broker_was_killed_and_came_back(broker: Broker, kafka_place: Place) -> None:
+def test_all_go_on_when_the_broker_was_killed_and_came_back(broker: KafkaBroker, kafka_place: TopicPlace) -> None:
     log = kafka_place.open(patience=30.0)
     log.create_topics(1)
     appender, reader, publisher = log.appender(FINGERPRINTS), log.reader(FINGERPRINTS), log.publisher()
@@ -259,7 +263,7 @@ def test_all_go_on_when_the_broker_was_killed_and_came_back(broker: Broker, kafk
 
 @pytest.mark.long
 def test_a_publisher_without_its_broker_says_so_and_publishes_once_afterwards(
-    broker: Broker, kafka_place: Place
+    broker: KafkaBroker, kafka_place: TopicPlace
 ) -> None:
     log = kafka_place.open(patience=1.0)
     kafka_place.open(patience=20.0).create_topics(1)
@@ -294,7 +298,7 @@ def poll_until(reader: object, end: float) -> None:
 
 
 def test_the_clients_own_log_lines_go_to_the_logger(
-    kafka_place: Place, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+    kafka_place: TopicPlace, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
     log = kafka_place.open(client={"debug": "generic"})
     log.create_topics(1)

@@ -16,7 +16,7 @@ from simstream.log.kafka import reader as kafka_reader
 from simstream.log.kafka.reader import MAX_BYTES, to_record
 from simstream.model import Record
 from tests.contract.helpers import read_all, read_source
-from tests.kafka_fixtures import Place
+from tests.kafka_fixtures import TopicPlace
 
 pytestmark = pytest.mark.kafka
 MIB = 1 << 20
@@ -40,7 +40,7 @@ def client_library() -> ctypes.CDLL:
     return library
 
 
-def produce_raw(place: Place, headers: list[tuple[bytes, bytes | None]]) -> None:
+def produce_raw(place: TopicPlace, headers: list[tuple[bytes, bytes | None]]) -> None:
     """A page with any headers, as a program in another language may send it."""
     library = client_library()
     said = ctypes.create_string_buffer(500)
@@ -62,7 +62,7 @@ def produce_raw(place: Place, headers: list[tuple[bytes, bytes | None]]) -> None
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="finds the client's C library as Linux shows it")
-def test_a_header_whose_name_is_no_text_costs_itself_alone(kafka_place: Place, kafka_log: Log) -> None:
+def test_a_header_whose_name_is_no_text_costs_itself_alone(kafka_place: TopicPlace, kafka_log: Log) -> None:
     produce_raw(
         kafka_place, [(b"content-type", b"text/html"), (b"\xff\xfe", b"2"), (b"\xff", None), (b"url", b"u")]
     )
@@ -77,7 +77,7 @@ def test_a_header_whose_name_is_no_text_costs_itself_alone(kafka_place: Place, k
 
 @pytest.mark.skipif(sys.platform != "linux", reason="finds the client's C library as Linux shows it")
 def test_nor_does_it_crash_an_interpreter_that_has_read_many_records(
-    kafka_place: Place, kafka_log: Log, monkeypatch: pytest.MonkeyPatch
+    kafka_place: TopicPlace, kafka_log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with kafka_log.appender(PAGES) as appender:
         for _ in range(100):  # the interpreter specializes the calls that it sees often
@@ -111,7 +111,7 @@ def test_one_poll_brings_about_16_mib_however_many_records_are_asked_for(kafka_l
             assert max(map(total, polls)) < MAX_BYTES + MIB
 
 
-def test_a_page_of_50_mb_is_fed_read_and_set_aside(kafka_place: Place) -> None:
+def test_a_page_of_50_mb_is_fed_read_and_set_aside(kafka_place: TopicPlace) -> None:
     log = kafka_place.open(max_record_bytes=64 * MIB)
     log.create_topics(1)
     page, small = bytes(50_000_000), b"small"

@@ -8,19 +8,19 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
-from deploy.kafka.broker import Broker
+from deploy.kafka.broker import KafkaBroker
 from simstream.errors import LogDamaged, LogError
-from simstream.log.base import DEAD_LETTERS, FINGERPRINTS, PAGES, POSITIONS, VERDICTS, Log, Outgoing
+from simstream.log.base import DEAD_LETTERS, FINGERPRINTS, PAGES, POSITIONS, VERDICTS, Log, OutgoingVerdict
 from simstream.log.kafka.appender import KafkaAppender
 from simstream.log.kafka.publisher import KafkaPublisher
 from tests.contract.helpers import read_all, read_source
-from tests.kafka_fixtures import Place
+from tests.kafka_fixtures import TopicPlace
 
 pytestmark = pytest.mark.kafka
 AHEAD_S = 7_200
 
 
-class Ahead:
+class FastClockProducer:
     """A producer on a machine whose clock is two hours ahead: the client stamps records by this clock."""
 
     def __init__(self, producer: Any) -> None:
@@ -33,7 +33,7 @@ class Ahead:
         return getattr(self._producer, name)
 
 
-def alter(place: Place, topic: str, setting: str, value: str) -> None:
+def alter(place: TopicPlace, topic: str, setting: str, value: str) -> None:
     """Change a topic's setting, and wait until the broker goes by it."""
     entry = ConfigEntry(setting, value, incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ResourceType.TOPIC, f"{place.prefix}.{topic}", incremental_configs=[entry])
@@ -49,8 +49,8 @@ def published(log: Log, ahead: bool) -> None:
         assert isinstance(publisher, KafkaPublisher)
         publisher.start()
         if ahead:
-            publisher._producer = Ahead(publisher._producer)
-        publisher.publish([Outgoing(b"a", b"{}", ())], b"position")
+            publisher._producer = FastClockProducer(publisher._producer)
+        publisher.publish([OutgoingVerdict(b"a", b"{}", ())], b"position")
 
 
 def test_a_judge_whose_clock_is_ahead_publishes_into_topics_of_our_making(kafka_log: Log) -> None:
@@ -60,7 +60,7 @@ def test_a_judge_whose_clock_is_ahead_publishes_into_topics_of_our_making(kafka_
 
 
 def test_a_judge_hears_at_once_that_its_clock_is_wrong_where_its_own_time_counts(
-    kafka_place: Place, kafka_log: Log
+    kafka_place: TopicPlace, kafka_log: Log
 ) -> None:
     for topic in (VERDICTS, POSITIONS):
         alter(kafka_place, topic, "message.timestamp.type", "CreateTime")
@@ -73,12 +73,12 @@ def test_a_judge_hears_at_once_that_its_clock_is_wrong_where_its_own_time_counts
 
 
 def test_a_fingerprinter_hears_by_its_dead_letters_that_its_clock_is_wrong(
-    kafka_place: Place, kafka_log: Log
+    kafka_place: TopicPlace, kafka_log: Log
 ) -> None:
     alter(kafka_place, DEAD_LETTERS, "message.timestamp.type", "CreateTime")
     appender = kafka_log.appender(DEAD_LETTERS)
     assert isinstance(appender, KafkaAppender)
-    appender._producer = Ahead(appender._producer)
+    appender._producer = FastClockProducer(appender._producer)
     appender.append(b"page", partition=0)
     with pytest.raises(LogError, match=r"refuses records of \S+\.dead-letters for their time"):
         appender.flush(10)
@@ -87,7 +87,7 @@ def test_a_fingerprinter_hears_by_its_dead_letters_that_its_clock_is_wrong(
 
 @pytest.mark.parametrize("topic", [VERDICTS, PAGES])
 def test_a_topic_that_admits_more_than_a_client_can_send_stops_nobody(
-    kafka_place: Place, kafka_log: Log, topic: str
+    kafka_place: TopicPlace, kafka_log: Log, topic: str
 ) -> None:
     alter(kafka_place, topic, "max.message.bytes", str(2**31 - 1))
     published(kafka_log, ahead=False)
@@ -96,7 +96,7 @@ def test_a_topic_that_admits_more_than_a_client_can_send_stops_nobody(
         assert appender.flush(10) == 1
 
 
-def rot(broker: Broker, place: Place, topic: str, value: bytes) -> None:
+def rot(broker: KafkaBroker, place: TopicPlace, topic: str, value: bytes) -> None:
     """Flip a bit of this value on the broker's disk."""
     for path in broker.data.rglob(f"{place.prefix}.{topic}-*/*.log"):
         data = path.read_bytes()
@@ -109,7 +109,7 @@ def rot(broker: Broker, place: Place, topic: str, value: bytes) -> None:
 
 
 def test_a_bit_that_rots_on_a_brokers_disk_is_damage_and_no_page(
-    broker: Broker, kafka_place: Place, kafka_log: Log
+    broker: KafkaBroker, kafka_place: TopicPlace, kafka_log: Log
 ) -> None:
     for topic in (PAGES, FINGERPRINTS):
         with kafka_log.appender(topic) as appender:

@@ -18,12 +18,12 @@ from simstream.log.kafka.cluster import KafkaCluster
 from simstream.log.kafka.topics import topic_settings
 from tests.contract.helpers import cluster_of
 from tests.e2e.harness import ROOT
-from tests.kafka_fixtures import Place
+from tests.kafka_fixtures import TopicPlace
 
 pytestmark = pytest.mark.kafka
 
 
-def make(place: Place, topic: str, partitions: int, settings: Mapping[str, str] | None = None) -> None:
+def make(place: TopicPlace, topic: str, partitions: int, settings: Mapping[str, str] | None = None) -> None:
     """Make a topic as somebody would who does not know the service."""
     admin = AdminClient({"bootstrap.servers": place.address.removeprefix("kafka://")})
     name = f"{place.prefix}.{topic}"
@@ -40,7 +40,7 @@ def settings(cluster: KafkaCluster, topic: str, *names: str) -> list[str]:
     return [found[name] for name in names]
 
 
-def test_the_users_own_pages_are_left_alone_and_verdicts_have_as_many_partitions(kafka_place: Place) -> None:
+def test_the_users_own_pages_are_left_alone_and_verdicts_have_as_many_partitions(kafka_place: TopicPlace) -> None:
     make(
         kafka_place, PAGES, 3, {"cleanup.policy": "compact", "max.message.bytes": "9000000", "retention.ms": "1000"}
     )
@@ -56,27 +56,27 @@ def test_the_users_own_pages_are_left_alone_and_verdicts_have_as_many_partitions
     assert differing(log) == dict.fromkeys(TOPICS, ())
 
 
-def test_another_number_of_partitions_is_said_only_where_it_was_asked_for(kafka_place: Place) -> None:
+def test_another_number_of_partitions_is_said_only_where_it_was_asked_for(kafka_place: TopicPlace) -> None:
     make(kafka_place, PAGES, 3)
     log = kafka_place.open()
     assert differing(log, 5) == {PAGES: ("partitions: 3, not 5",)}
     assert log.topic(VERDICTS).partitions == 3
 
 
-def test_new_pages_have_eight_partitions(kafka_place: Place) -> None:
+def test_new_pages_have_eight_partitions(kafka_place: TopicPlace) -> None:
     log = kafka_place.open()
     log.create_topics()
     assert [log.topic(topic).partitions for topic in (PAGES, VERDICTS)] == [8, 8]
 
 
-def test_a_dead_letter_has_room_for_the_largest_page_that_the_users_topic_admits(kafka_place: Place) -> None:
+def test_a_dead_letter_has_room_for_the_largest_page_that_the_users_topic_admits(kafka_place: TopicPlace) -> None:
     make(kafka_place, PAGES, 1, {"max.message.bytes": "30000000"})
     kafka_place.open().create_topics()
     assert int(*settings(cluster_of(kafka_place), DEAD_LETTERS, "max.message.bytes")) > 30_000_000
 
 
 def test_topics_as_a_broker_makes_them_by_itself_are_refused_for_what_would_break_a_rule(
-    kafka_place: Place,
+    kafka_place: TopicPlace,
 ) -> None:
     make(kafka_place, PAGES, 2, {"max.message.bytes": "2000000"})
     for topic in (FINGERPRINTS, VERDICTS, POSITIONS, DEAD_LETTERS):
@@ -93,7 +93,7 @@ def test_topics_as_a_broker_makes_them_by_itself_are_refused_for_what_would_brea
     assert differs[VERDICTS] == ()
 
 
-def test_compacted_verdicts_and_a_compacted_log_are_refused(kafka_place: Place) -> None:
+def test_compacted_verdicts_and_a_compacted_log_are_refused(kafka_place: TopicPlace) -> None:
     make(kafka_place, VERDICTS, 8, {"cleanup.policy": "compact"})
     make(kafka_place, FINGERPRINTS, 1, {"cleanup.policy": "compact,delete", "max.message.bytes": "90000000"})
     differs = differing(kafka_place.open())
@@ -102,7 +102,9 @@ def test_compacted_verdicts_and_a_compacted_log_are_refused(kafka_place: Place) 
     assert not any("max.message.bytes" in text for text in differs[FINGERPRINTS])
 
 
-def test_the_tools_that_the_guides_call_are_there_and_do_what_they_say(kafka_place: Place, tmp_path: Path) -> None:
+def test_the_tools_that_the_guides_call_are_there_and_do_what_they_say(
+    kafka_place: TopicPlace, tmp_path: Path
+) -> None:
     guides = " ".join((ROOT / "deploy" / name).read_text() for name in ("OPERATING.md", "RUNBOOK.md"))
     tools = {path.name: path for path in install(tmp_path)}
     assert set(re.findall(r"kafka-[a-z-]+\.sh", guides)) <= tools.keys()
@@ -124,13 +126,15 @@ def test_the_tools_that_the_guides_call_are_there_and_do_what_they_say(kafka_pla
     assert log.retention_ms(FINGERPRINTS) == 1000
 
 
-def test_verdicts_with_another_number_of_partitions_than_pages_are_named(kafka_place: Place) -> None:
+def test_verdicts_with_another_number_of_partitions_than_pages_are_named(kafka_place: TopicPlace) -> None:
     make(kafka_place, PAGES, 4)
     make(kafka_place, VERDICTS, 5)
     assert differing(kafka_place.open()) == {PAGES: (), VERDICTS: ("partitions: 5, not 4",)}
 
 
-def test_the_brokers_are_counted_once_for_all_topics(kafka_place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_brokers_are_counted_once_for_all_topics(
+    kafka_place: TopicPlace, monkeypatch: pytest.MonkeyPatch
+) -> None:
     log = kafka_place.open()
     log.create_topics(1)
     counted = Mock(wraps=kafka_topics._count_brokers)

@@ -17,10 +17,10 @@ from simstream.log import open_log
 from simstream.log.base import FINGERPRINTS, PAGES, POSITIONS, VERDICTS, Log
 from simstream.log.partitioner import murmur2, partition_of, partitions_of
 from tests.contract.helpers import batch, read_all, writer
-from tests.kafka_fixtures import PARTITIONS, Place
+from tests.kafka_fixtures import PARTITIONS, TopicPlace
 
 
-def file_of(place: Place, topic: str) -> Path:
+def file_of(place: TopicPlace, topic: str) -> Path:
     return Path(place.address) / f"{place.prefix}.{topic}.log"
 
 
@@ -31,7 +31,7 @@ def frames(log: Log, *values: bytes) -> None:
 
 
 def test_a_tail_torn_at_any_byte_is_not_shown_and_the_next_writer_cuts_it_off(
-    local_place: Place, local_log: Log
+    local_place: TopicPlace, local_log: Log
 ) -> None:
     frames(local_log, b"one", b"two")
     path = file_of(local_place, FINGERPRINTS)
@@ -45,7 +45,7 @@ def test_a_tail_torn_at_any_byte_is_not_shown_and_the_next_writer_cuts_it_off(
         assert [r.value for r in read_all(local_log, FINGERPRINTS)] == [b"one", b"two", b"other"]
 
 
-def test_a_tail_of_zeros_is_torn_too(local_place: Place, local_log: Log) -> None:
+def test_a_tail_of_zeros_is_torn_too(local_place: TopicPlace, local_log: Log) -> None:
     frames(local_log, b"one")
     path = file_of(local_place, FINGERPRINTS)
     path.write_bytes(path.read_bytes() + bytes(5000))
@@ -54,7 +54,9 @@ def test_a_tail_of_zeros_is_torn_too(local_place: Place, local_log: Log) -> None
     assert [r.value for r in read_all(local_log, FINGERPRINTS)] == [b"one", b"two"]
 
 
-def test_a_reader_sees_what_replaced_a_torn_tail_that_it_had_looked_at(local_place: Place, local_log: Log) -> None:
+def test_a_reader_sees_what_replaced_a_torn_tail_that_it_had_looked_at(
+    local_place: TopicPlace, local_log: Log
+) -> None:
     frames(local_log, b"one", b"two")
     path = file_of(local_place, FINGERPRINTS)
     path.write_bytes(path.read_bytes()[:-2])
@@ -65,7 +67,7 @@ def test_a_reader_sees_what_replaced_a_torn_tail_that_it_had_looked_at(local_pla
         assert [r.value for r in reader.poll(10, 1)] == [b"another one"]
 
 
-def test_any_changed_byte_in_the_middle_is_damage(local_place: Place, local_log: Log) -> None:
+def test_any_changed_byte_in_the_middle_is_damage(local_place: TopicPlace, local_log: Log) -> None:
     frames(local_log, b"one")
     path = file_of(local_place, FINGERPRINTS)
     start = path.stat().st_size
@@ -79,7 +81,7 @@ def test_any_changed_byte_in_the_middle_is_damage(local_place: Place, local_log:
             read_all(local_log, FINGERPRINTS)
 
 
-def test_a_publish_torn_at_any_byte_leaves_the_one_before_it(local_place: Place, local_log: Log) -> None:
+def test_a_publish_torn_at_any_byte_leaves_the_one_before_it(local_place: TopicPlace, local_log: Log) -> None:
     with local_log.publisher() as publisher:
         publisher.start()
         publisher.publish(batch(1, 3), b"one")
@@ -95,7 +97,7 @@ def test_a_publish_torn_at_any_byte_leaves_the_one_before_it(local_place: Place,
         assert publisher.start() == b"one"
 
 
-def test_a_second_writer_is_told_who_the_first_is(local_place: Place, local_log: Log) -> None:
+def test_a_second_writer_is_told_who_the_first_is(local_place: TopicPlace, local_log: Log) -> None:
     with writer(local_place, "append") as process:
         assert process.stdout is not None
         process.stdout.readline()
@@ -109,7 +111,7 @@ def test_a_second_source_is_told_who_the_first_is(local_log: Log) -> None:
         local_log.source()
 
 
-def test_many_readers_follow_a_writer_in_another_process(local_place: Place, local_log: Log) -> None:
+def test_many_readers_follow_a_writer_in_another_process(local_place: TopicPlace, local_log: Log) -> None:
     with writer(local_place, "append"):
         for _ in range(2):
             with local_log.reader(FINGERPRINTS) as reader:
@@ -119,7 +121,7 @@ def test_many_readers_follow_a_writer_in_another_process(local_place: Place, loc
                 assert values == list(range(1, len(values) + 1))
 
 
-def test_a_damaged_list_of_topics_is_refused_by_name(local_place: Place, local_log: Log) -> None:
+def test_a_damaged_list_of_topics_is_refused_by_name(local_place: TopicPlace, local_log: Log) -> None:
     (Path(local_place.address) / "topics.json").write_text("{")
     with pytest.raises(LogDamaged, match=r"topics\.json"):
         local_log.topic(PAGES)
@@ -148,7 +150,7 @@ def test_the_partitions_of_many_keys_are_those_of_each(keys: list[bytes], partit
     assert partitions_of(keys, partitions) == [partition_of(key, partitions) for key in keys]
 
 
-def test_all_partitions_of_a_topic_share_one_file(local_place: Place, local_log: Log) -> None:
+def test_all_partitions_of_a_topic_share_one_file(local_place: TopicPlace, local_log: Log) -> None:
     with local_log.appender(PAGES) as appender:
         for partition in range(PARTITIONS):
             appender.append(b"v", partition=partition)

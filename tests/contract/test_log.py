@@ -18,15 +18,15 @@ from simstream.errors import (
     TopicMissing,
     TopicRecreated,
 )
-from simstream.log.base import FINGERPRINTS, PAGES, POSITIONS, TOPICS, VERDICTS, Log, Outgoing, Reader
+from simstream.log.base import FINGERPRINTS, PAGES, POSITIONS, TOPICS, VERDICTS, Log, OutgoingVerdict, Reader
 from simstream.log.committed import committed
 from simstream.log.partitioner import partition_of
 from tests.contract.helpers import batch, kill_after, read_all, read_source, writer
 from tests.contract.writer import BATCH
-from tests.kafka_fixtures import PARTITIONS, Place
+from tests.kafka_fixtures import PARTITIONS, TopicPlace
 
 
-def test_topics_are_made_once_and_then_only_compared(place: Place) -> None:
+def test_topics_are_made_once_and_then_only_compared(place: TopicPlace) -> None:
     log = place.open()
     assert all(report.created for report in log.create_topics(2))
     again = log.create_topics(2)
@@ -44,7 +44,7 @@ def test_the_number_of_partitions_is_compared_only_where_it_is_given(log: Log) -
     assert [report.differs for report in log.create_topics()] == [()] * len(TOPICS)
 
 
-def test_new_verdicts_get_as_many_partitions_as_pages_have(place: Place, log: Log) -> None:
+def test_new_verdicts_get_as_many_partitions_as_pages_have(place: TopicPlace, log: Log) -> None:
     place.delete(VERDICTS)
     report = {report.name.split(".")[1]: report for report in log.create_topics(7)}
     assert report[VERDICTS].created
@@ -52,7 +52,7 @@ def test_new_verdicts_get_as_many_partitions_as_pages_have(place: Place, log: Lo
     assert log.topic(VERDICTS).partitions == PARTITIONS
 
 
-def test_a_missing_topic_is_named_with_what_to_do(place: Place) -> None:
+def test_a_missing_topic_is_named_with_what_to_do(place: TopicPlace) -> None:
     log = place.open()
     for use in (log.topic, log.appender, log.reader, log.low_watermarks, log.end_offsets):
         with pytest.raises(TopicMissing, match=r"pages .*topics create"):
@@ -63,7 +63,9 @@ def test_a_missing_topic_is_named_with_what_to_do(place: Place) -> None:
         log.publisher().start()
 
 
-def test_the_command_that_a_missing_topic_names_makes_it(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_that_a_missing_topic_names_makes_it(
+    place: TopicPlace, capsys: pytest.CaptureFixture[str]
+) -> None:
     log = place.open()
     with pytest.raises(TopicMissing) as caught:
         log.topic(PAGES)
@@ -147,7 +149,7 @@ def test_an_appender_says_where_each_record_is(log: Log) -> None:
         assert {r.value: (r.partition, r.offset) for r in read_all(log, PAGES) if r.value != b"before"} == places
 
 
-def test_a_record_that_is_too_large_is_refused_and_the_appender_goes_on(place: Place) -> None:
+def test_a_record_that_is_too_large_is_refused_and_the_appender_goes_on(place: TopicPlace) -> None:
     log = place.open(max_record_bytes=20_000)
     log.create_topics(1)
     with log.appender(PAGES) as appender:
@@ -226,7 +228,7 @@ def test_the_next_publisher_begins_at_the_last_position(log: Log) -> None:
     assert verdicts[0].headers == (("verdict", b"new"),)
 
 
-def test_a_killed_publisher_leaves_verdicts_and_position_together_or_neither(place: Place) -> None:
+def test_a_killed_publisher_leaves_verdicts_and_position_together_or_neither(place: TopicPlace) -> None:
     log = place.open()
     log.create_topics(PARTITIONS)
     with writer(place, "publish") as process:
@@ -242,7 +244,7 @@ def test_a_killed_publisher_leaves_verdicts_and_position_together_or_neither(pla
     assert [int(r.value or b"") for r in read_all(log, POSITIONS)] == list(range(1, last + 1))
 
 
-def test_what_a_killed_appender_was_told_is_safe_is_there_in_order(place: Place) -> None:
+def test_what_a_killed_appender_was_told_is_safe_is_there_in_order(place: TopicPlace) -> None:
     log = place.open()
     log.create_topics(1)
     with writer(place, "append") as process:
@@ -255,7 +257,7 @@ def test_what_a_killed_appender_was_told_is_safe_is_there_in_order(place: Place)
     assert read_all(log, FINGERPRINTS, len(values))[0].value == b"after"
 
 
-def test_two_publishers_never_both_publish(place: Place, log: Log) -> None:
+def test_two_publishers_never_both_publish(place: TopicPlace, log: Log) -> None:
     older, newer = log.publisher(), place.open().publisher()
     older.start()
     older.publish(batch(1), b"one")
@@ -351,7 +353,7 @@ def test_lag_counts_what_is_not_read_yet(log: Log) -> None:
         assert source.lag()[0] >= 7 - len(polled.records)
 
 
-def test_a_commit_of_another_log_is_ignored(place: Place, log: Log) -> None:
+def test_a_commit_of_another_log_is_ignored(place: TopicPlace, log: Log) -> None:
     fill(log, 8)
     with log.source() as source:
         read_source(source, 8)
@@ -362,7 +364,7 @@ def test_a_commit_of_another_log_is_ignored(place: Place, log: Log) -> None:
         assert sorted(read_source(source, 8).started) == [(p, 0, True) for p in range(PARTITIONS)]
 
 
-def test_a_source_stops_where_its_topic_was_made_anew(place: Place, log: Log) -> None:
+def test_a_source_stops_where_its_topic_was_made_anew(place: TopicPlace, log: Log) -> None:
     fill(log, 8)
     with log.source() as source:
         read_source(source, 8)
@@ -372,7 +374,7 @@ def test_a_source_stops_where_its_topic_was_made_anew(place: Place, log: Log) ->
             read_source(source, 1)
 
 
-def test_a_reader_stops_where_its_topic_was_made_anew(place: Place, log: Log) -> None:
+def test_a_reader_stops_where_its_topic_was_made_anew(place: TopicPlace, log: Log) -> None:
     with log.reader(FINGERPRINTS) as reader:
         reader.poll(1, 0.1)
         place.delete(FINGERPRINTS)
@@ -409,7 +411,7 @@ def test_end_offsets_lie_behind_all_that_is_committed(log: Log) -> None:
     assert log.end_offsets(PAGES) == {0: 1, 1: 0, 2: 2, 3: 0}
     with log.publisher() as publisher:
         publisher.start()
-        publisher.publish([Outgoing(b"k", b"v", ())], b"position")
+        publisher.publish([OutgoingVerdict(b"k", b"v", ())], b"position")
     for topic in (VERDICTS, POSITIONS):
         [record] = read_all(log, topic, least=1)
         ends = log.end_offsets(topic)
@@ -435,12 +437,12 @@ def test_reading_ends_behind_a_transaction_while_another_partition_grows(log: Lo
     keys = {partition_of(str(n).encode(), PARTITIONS): str(n).encode() for n in range(100)}
     with log.publisher() as publisher:
         publisher.start()
-        publisher.publish([Outgoing(keys[0], b"old", ()), Outgoing(keys[1], b"old", ())], b"1")
+        publisher.publish([OutgoingVerdict(keys[0], b"old", ()), OutgoingVerdict(keys[1], b"old", ())], b"1")
         read_all(log, VERDICTS, least=2)
         seen: list[bytes | None] = []
         for turn, records in enumerate(committed(log, VERDICTS, 1)):
             seen += [record.value for record in records]
-            publisher.publish([Outgoing(keys[1], b"since", ())], b"2")
+            publisher.publish([OutgoingVerdict(keys[1], b"since", ())], b"2")
             assert turn < 100, "it does not end"
     assert seen == [b"old"] * 2
 
@@ -450,7 +452,7 @@ def test_a_reader_has_passed_what_poll_has_returned(log: Log, topic: str) -> Non
     with log.publisher() as publisher:
         publisher.start()
         for position in (b"1", b"2"):
-            publisher.publish([Outgoing(b"k", b"v", ())], position)
+            publisher.publish([OutgoingVerdict(b"k", b"v", ())], position)
     records = read_all(log, topic, least=2)
     ends = {record.partition: record.offset + 1 for record in records}
     with log.reader(topic) as reader:

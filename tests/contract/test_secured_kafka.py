@@ -22,18 +22,18 @@ from confluent_kafka.admin import (
 )
 
 from deploy.kafka import acls
-from deploy.kafka.acls import GRANTS, GROUP, QUIET, TOPIC, TRANSACTION, Grant
+from deploy.kafka.acls import GRANTS, GROUP, QUIET, TOPIC, TRANSACTION, AclGrant
 from deploy.kafka.jars import download
 from deploy.kafka.secured import ADMIN, SecuredBroker, authority_of_a_stranger
 from simstream.cli.main import invoke
 from simstream.client import Client
 from simstream.errors import NotPermitted
-from simstream.log.base import FINGERPRINTS, PAGES, POSITIONS, VERDICTS, Log, Outgoing
+from simstream.log.base import FINGERPRINTS, PAGES, POSITIONS, VERDICTS, Log, OutgoingVerdict
 from simstream.log.committed import committed
 from tests.e2e import pages
 from tests.e2e.harness import Done, Program, all_verdicts
 from tests.e2e.test_queries import query_port
-from tests.kafka_fixtures import Place, need_broker
+from tests.kafka_fixtures import TopicPlace, need_broker
 
 pytestmark = pytest.mark.kafka
 KINDS = {TOPIC: ResourceType.TOPIC, GROUP: ResourceType.GROUP, TRANSACTION: ResourceType.TRANSACTIONAL_ID}
@@ -75,7 +75,7 @@ def revoke_all(secured: SecuredBroker) -> None:
         future.result()
 
 
-def bindings(grants: Iterable[Grant], prefix: str, user: str) -> list[AclBinding]:
+def bindings(grants: Iterable[AclGrant], prefix: str, user: str) -> list[AclBinding]:
     return [
         AclBinding(
             KINDS[one.kind],
@@ -124,15 +124,15 @@ def as_user(secured: SecuredBroker, folder: Path, user: str) -> tuple[str, str]:
 
 
 def by_scram(secured: SecuredBroker, folder: Path, cache: Path, prefix: str) -> Program:
-    return Program(folder, cache, Place(secured.address, prefix))
+    return Program(folder, cache, TopicPlace(secured.address, prefix))
 
 
 def by_certificate(secured: SecuredBroker, folder: Path, cache: Path, prefix: str) -> Program:
-    return Program(folder, cache, Place(secured.mutual_address, prefix))
+    return Program(folder, cache, TopicPlace(secured.mutual_address, prefix))
 
 
 def as_admin(secured: SecuredBroker, prefix: str) -> Log:
-    return Place(secured.mutual_address, prefix).open(client=secured.by_certificate(ADMIN))
+    return TopicPlace(secured.mutual_address, prefix).open(client=secured.by_certificate(ADMIN))
 
 
 def published(secured: SecuredBroker, prefix: str) -> int:
@@ -225,7 +225,7 @@ def test_whoever_is_not_let_in_is_told_why_in_one_line_at_once(
         (secured.mutual_address, secured.by_certificate("all") | by_certificate_of, no_tls),
         (secured.mutual_address, only_trusting, no_tls),
     ):
-        program = Program(tmp_path, cache, Place(address, prefix))
+        program = Program(tmp_path, cache, TopicPlace(address, prefix))
         done = program.on_log("topics", "create", **variables(client))
         assert_one_line(secured, done, 1, said)
     wrong = variables(good | {"sasl.password": "wrong-guess-1", "debug": "all"})
@@ -266,7 +266,7 @@ def write_frame(log: Log) -> None:
 def publish(log: Log) -> None:
     with log.publisher() as publisher:
         publisher.start()
-        publisher.publish([Outgoing(b"a", b"{}", ())], b"position")
+        publisher.publish([OutgoingVerdict(b"a", b"{}", ())], b"position")
 
 
 def read_verdicts(log: Log) -> None:
@@ -349,7 +349,7 @@ def test_whatever_single_permission_is_missing_is_named_and_all_together_are_eno
     with as_admin(secured, prefix) as log:
         log.create_topics(1)
     client = secured.by_password(role) | {"sasl.password": secured.users[role]}
-    place = Place(secured.address, prefix)
+    place = TopicPlace(secured.address, prefix)
     refused = set()
     for taken in [None, *GRANTS[role]]:
         rest = [one for one in GRANTS[role] if one != taken]

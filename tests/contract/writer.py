@@ -9,7 +9,7 @@ import sys
 import time
 
 from simstream.log import LogOptions, open_log
-from simstream.log.base import FINGERPRINTS, Log, Outgoing
+from simstream.log.base import FINGERPRINTS, Log, OutgoingVerdict
 
 BATCH = 50
 
@@ -32,7 +32,7 @@ def publish(log: Log) -> None:
     batch = int(publisher.start() or b"0")
     while True:
         batch += 1
-        verdicts = [Outgoing(b"id%d" % i, b"%d" % batch, ()) for i in range(BATCH)]
+        verdicts = [OutgoingVerdict(b"id%d" % i, b"%d" % batch, ()) for i in range(BATCH)]
         publisher.publish(verdicts, b"%d" % batch)
         print(batch, flush=True)
 

@@ -7,23 +7,23 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.harness import Program
-from tests.kafka_fixtures import Place
+from tests.kafka_fixtures import TopicPlace
 
 
 @pytest.fixture
-def program(tmp_path: Path, cache: Path, place: Place) -> Program:
+def program(tmp_path: Path, cache: Path, place: TopicPlace) -> Program:
     """The program over both logs by turns, without topics."""
     return Program(tmp_path, cache, place)
 
 
 @pytest.fixture
-def on_kafka(tmp_path: Path, cache: Path, kafka_place: Place) -> Program:
+def on_kafka(tmp_path: Path, cache: Path, kafka_place: TopicPlace) -> Program:
     """The program over a fresh prefix on the broker, without topics."""
     return Program(tmp_path, cache, kafka_place)
 
 
 @pytest.fixture
-def on_folder(tmp_path: Path, cache: Path, local_place: Place) -> Program:
+def on_folder(tmp_path: Path, cache: Path, local_place: TopicPlace) -> Program:
     """The program over a log in a fresh folder, without topics."""
     return Program(tmp_path, cache, local_place)
 

@@ -26,7 +26,7 @@ from simstream.model import Record
 from simstream.text.recipe_file import load_recipe
 from simstream.wire import verdict as wire
 from tests.e2e import nursery
-from tests.kafka_fixtures import Place
+from tests.kafka_fixtures import TopicPlace
 from tests.naive import judge_log
 
 ROOT = Path(__file__).parents[2]
@@ -51,7 +51,7 @@ def command_line(*arguments: object) -> list[str]:
 class Program:
     """The command `simstream` in a folder, over one place."""
 
-    def __init__(self, folder: Path, cache: Path, place: Place | None = None) -> None:
+    def __init__(self, folder: Path, cache: Path, place: TopicPlace | None = None) -> None:
         self.folder = folder
         self.place = place
         self._cache = cache
@@ -134,7 +134,7 @@ class Service:
         """Start a program, or the command `given`, which may be forked."""
         Service._started += 1
         self._log = folder / f"service-{Service._started}.log"
-        self.process: subprocess.Popen[bytes] | nursery.Started
+        self.process: subprocess.Popen[bytes] | nursery.ForkedCommand
         with self._log.open("wb") as log:
             shared = nursery.nursery_of(environ) if given is not None else None
             if shared is not None and given is not None:
@@ -289,7 +289,7 @@ def naive_verdicts(
     return [wire.encode(verdict) for verdict in judge_log(frames, acceptor, policy)]
 
 
-def shares(place: Place, admin: Any) -> list[int]:
+def shares(place: TopicPlace, admin: Any) -> list[int]:
     """How many partitions each member of the fingerprinters' group has; `admin` is Kafka's AdminClient."""
     group = f"{place.prefix}.fingerprint"
     try:

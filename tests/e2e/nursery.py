@@ -42,11 +42,11 @@ FOUND_LATE = ("confluent_kafka.admin", "rich.console", "rich.live", "rich.table"
 """What functions of the program import when they are called."""
 
 _shared: dict[str, str] | None = None
-_nursery: Nursery | None = None
+_nursery: CommandNursery | None = None
 _lock = threading.Lock()
 
 
-class Started:
+class ForkedCommand:
     """A command that was forked, with the part of `Popen` that tests use."""
 
     def __init__(self, pid: int, keeper: socket.socket) -> None:
@@ -82,7 +82,7 @@ class Started:
         self.send_signal(signal.SIGKILL)
 
 
-class Nursery:
+class CommandNursery:
     """The process that forks, for one environment but for the program's own variables."""
 
     def __init__(self, environ: dict[str, str]) -> None:
@@ -102,7 +102,7 @@ class Nursery:
 
     def start(
         self, arguments: Sequence[str], streams: Sequence[int], folder: Path, environ: dict[str, str]
-    ) -> Started:
+    ) -> ForkedCommand:
         """Start a command with these standard streams."""
         here, keeper = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         request = json.dumps({"arguments": list(arguments), "folder": str(folder), "environ": environ})
@@ -110,7 +110,7 @@ class Nursery:
             socket.send_fds(self._control, [request.encode()], [*streams, keeper.fileno()])
         pid = here.recv(64)
         assert pid, "the process that forks has ended"
-        return Started(int(pid), here)
+        return ForkedCommand(int(pid), here)
 
 
 def share() -> None:
@@ -119,14 +119,14 @@ def share() -> None:
     _shared = _common(dict(os.environ))
 
 
-def nursery_of(environ: dict[str, str]) -> Nursery | None:
+def nursery_of(environ: dict[str, str]) -> CommandNursery | None:
     """Return what forks for this environment; None where an interpreter has to start anew."""
     global _nursery
     if _shared is None or _common(environ) != _shared:
         return None
     with _lock:
         if _nursery is None:
-            _nursery = Nursery(environ)
+            _nursery = CommandNursery(environ)
     return _nursery if environ["SIMSTREAM_CACHE"] == _nursery.cache else None
 
 
@@ -137,7 +137,12 @@ def _common(environ: dict[str, str]) -> dict[str, str]:
 
 
 def run(
-    nursery: Nursery, arguments: Sequence[str], stdin: bytes, folder: Path, environ: dict[str, str], timeout: float
+    nursery: CommandNursery,
+    arguments: Sequence[str],
+    stdin: bytes,
+    folder: Path,
+    environ: dict[str, str],
+    timeout: float,
 ) -> subprocess.CompletedProcess[bytes]:
     """One command to its end, as `subprocess.run` does it with captured output."""
     (stdin_read, stdin_write), (out_read, out_write), (error_read, error_write) = (os.pipe() for _ in range(3))

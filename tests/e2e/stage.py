@@ -11,7 +11,7 @@ from typing import Any
 from aiohttp import web
 
 from deploy.kafka.broker import free_port
-from simstream.feeds.app import Feed
+from simstream.feeds.app import FeedState
 from simstream.feeds.comparison import side_by_side
 from simstream.feeds.condition import FeedCondition, FeedPartition
 from simstream.feeds.web import FeedWeb
@@ -20,12 +20,12 @@ from tests.unit.test_feed_costs import feed_of
 PAGES = FeedPartition("pages", 0)
 
 
-class Stage:
+class NewsStage:
     """A feed of so many stories of two pages each, on a port of its own."""
 
     def __init__(self, stories: int, cluster_of: Callable[[int], int] | None = None) -> None:
         self.now = 0.0
-        self.feed: Feed = feed_of(2 * stories, cluster_of or (lambda number: number - number % 2))
+        self.feed: FeedState = feed_of(2 * stories, cluster_of or (lambda number: number - number % 2))
         self.feed.condition = FeedCondition(lambda: self.now)
         self.feed.condition.has_read_table = True
         self.texts = ("The same. One more.", "The same. Another.")
@@ -87,9 +87,9 @@ class Stage:
 
 
 @contextmanager
-def on_stage(stories: int, cluster_of: Callable[[int], int] | None = None) -> Iterator[Stage]:
+def on_stage(stories: int, cluster_of: Callable[[int], int] | None = None) -> Iterator[NewsStage]:
     """A stage that ends with its test."""
-    stage = Stage(stories, cluster_of)
+    stage = NewsStage(stories, cluster_of)
     try:
         yield stage
     finally:

@@ -16,7 +16,7 @@ from simstream.client import AsyncClient, Client, RawPage
 from simstream.errors import ClientClosed, ClientFull, RecordTooLarge, VerdictLate
 from tests.e2e.harness import PATIENCE_S, Program
 from tests.e2e.test_readme import example
-from tests.kafka_fixtures import Place
+from tests.kafka_fixtures import TopicPlace
 
 STORY = (
     "The night train stops at the mill village again after forty years, and the baker opens before dawn for it. "
@@ -33,12 +33,12 @@ OTHER = (
 @pytest.fixture(scope="module", params=["local", pytest.param("kafka", marks=pytest.mark.kafka)])
 def served(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, cache: Path
-) -> Iterator[Place]:
+) -> Iterator[TopicPlace]:
     """A running service over a log, for all tests of this module."""
     folder = tmp_path_factory.mktemp("client")
     local = request.param == "local"
     address = str(folder / "log") if local else request.getfixturevalue("broker").address
-    place = Place(address, f"c{secrets.token_hex(4)}")
+    place = TopicPlace(address, f"c{secrets.token_hex(4)}")
     with place.open() as log:
         log.create_topics(1 if local else 3)
     with Program(folder, cache, place).serve() as service:
@@ -52,11 +52,11 @@ def name() -> str:
     return f"https://a.example/{secrets.token_hex(6)}"
 
 
-def client(place: Place, **more: float) -> Client:
+def client(place: TopicPlace, **more: float) -> Client:
     return Client(place.address, place.prefix, timeout=PATIENCE_S, **more)  # type: ignore[arg-type]
 
 
-def test_each_kind_of_page_gets_its_verdict(served: Place) -> None:
+def test_each_kind_of_page_gets_its_verdict(served: TopicPlace) -> None:
     mark = secrets.token_hex(8)
     with client(served) as pages:
         first = pages.submit({"id": f"{mark}-a", "text": OTHER}).result()
@@ -72,7 +72,7 @@ def test_each_kind_of_page_gets_its_verdict(served: Place) -> None:
     assert (gone.verdict, gone.reason) == ("too_short", "http_status")
 
 
-def test_versions_of_one_page_that_are_under_way_together_each_get_their_own(served: Place) -> None:
+def test_versions_of_one_page_that_are_under_way_together_each_get_their_own(served: TopicPlace) -> None:
     texts = [STORY, OTHER] * 20
     own = name()
     with client(served) as pages:
@@ -85,7 +85,7 @@ def test_versions_of_one_page_that_are_under_way_together_each_get_their_own(ser
 
 
 @pytest.mark.parametrize("served", [pytest.param("kafka", marks=pytest.mark.kafka)], indirect=True)
-def test_what_others_send_under_the_same_id_is_theirs(served: Place) -> None:
+def test_what_others_send_under_the_same_id_is_theirs(served: TopicPlace) -> None:
     own = name()
     with client(served) as one, client(served) as another:
         pairs = [
@@ -96,7 +96,7 @@ def test_what_others_send_under_the_same_id_is_theirs(served: Place) -> None:
     assert found == [(story, other)] * 20
 
 
-def test_a_callback_hears_the_verdict_and_may_submit(served: Place) -> None:
+def test_a_callback_hears_the_verdict_and_may_submit(served: TopicPlace) -> None:
     heard: list[str] = []
     done = threading.Event()
     with client(served) as pages:
@@ -115,7 +115,7 @@ def test_a_callback_hears_the_verdict_and_may_submit(served: Place) -> None:
 
 
 def test_the_readmes_example_prints_a_verdict_for_each_page(
-    served: Place, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    served: TopicPlace, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SIMSTREAM_PREFIX", served.prefix)
     code = example("Client(").replace("kafka://127.0.0.1:9092", served.address)
@@ -127,13 +127,13 @@ def test_the_readmes_example_prints_a_verdict_for_each_page(
     )
 
 
-def test_as_many_pages_as_there_are_pass_through_little_room(served: Place) -> None:
+def test_as_many_pages_as_there_are_pass_through_little_room(served: TopicPlace) -> None:
     with client(served, in_flight=3) as pages:
         futures = [pages.submit({"id": f"{name()}", "text": f"{STORY} {i}"}, wait=PATIENCE_S) for i in range(50)]
         assert len({future.result().source for future in futures}) == 50
 
 
-def test_asyncio_submits_and_awaits(served: Place) -> None:
+def test_asyncio_submits_and_awaits(served: TopicPlace) -> None:
     async def run() -> list[str | None]:
         address, prefix = served.address, served.prefix
         async with AsyncClient(address, prefix, in_flight=2, timeout=PATIENCE_S) as pages:
@@ -143,7 +143,7 @@ def test_asyncio_submits_and_awaits(served: Place) -> None:
     assert asyncio.run(run()) == [f"{value:016x}" for value in fingerprint([STORY, OTHER]).tolist()] * 10
 
 
-def test_a_page_that_is_too_large_fails_alone(served: Place) -> None:
+def test_a_page_that_is_too_large_fails_alone(served: TopicPlace) -> None:
     with client(served) as pages:
         futures = [pages.submit({"id": name(), "text": text}) for text in (STORY, "x" * (11 << 20), OTHER)]
         assert futures[0].result().fingerprint
@@ -152,7 +152,7 @@ def test_a_page_that_is_too_large_fails_alone(served: Place) -> None:
             futures[1].result()
 
 
-def test_without_a_service_room_and_time_are_bounded_and_closing_ends_all(place: Place) -> None:
+def test_without_a_service_room_and_time_are_bounded_and_closing_ends_all(place: TopicPlace) -> None:
     with place.open() as log:
         log.create_topics(1)
     with Client(place.address, place.prefix, in_flight=2, timeout=600) as pages:
@@ -173,7 +173,7 @@ def test_without_a_service_room_and_time_are_bounded_and_closing_ends_all(place:
         assert sum(log.end_offsets("pages").values()) == 3  # they were written all the same
 
 
-def test_asyncio_without_a_service_is_bounded_likewise(local_place: Place) -> None:
+def test_asyncio_without_a_service_is_bounded_likewise(local_place: TopicPlace) -> None:
     async def run() -> None:
         async with AsyncClient(local_place.address, local_place.prefix, in_flight=1) as pages:
             first = await pages.submit({"id": "a", "text": STORY})

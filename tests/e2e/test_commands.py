@@ -16,7 +16,7 @@ import pytest
 import zstandard
 
 from simstream import fingerprint
-from simstream.log.base import Outgoing
+from simstream.log.base import OutgoingVerdict
 from simstream.sources.demo import demo_records
 from simstream.wire.page import PageLimits, decode
 from tests.e2e import pages
@@ -60,7 +60,9 @@ def test_verdicts_prints_the_records_as_they_are_or_as_a_table(program: Program,
 def test_only_verdicts_from_now_on_are_shown(on_folder: Program, cache: Path, tmp_path: Path) -> None:
     on_folder.good("topics", "create")
     verdict = on_folder.dedup(pages.write(tmp_path / "page.jsonl", 1))[0]
-    old, new = (Outgoing(b"k", json.dumps(verdict | {"ordinal": ordinal}).encode(), ()) for ordinal in (1, 2))
+    old, new = (
+        OutgoingVerdict(b"k", json.dumps(verdict | {"ordinal": ordinal}).encode(), ()) for ordinal in (1, 2)
+    )
     out = tmp_path / "out"
     assert on_folder.place is not None
     with on_folder.place.open() as log, log.publisher() as publisher, out.open("wb") as file:
@@ -90,7 +92,7 @@ def test_verdicts_ends_where_the_topic_ended_when_it_began_however_fast_it_grows
 ) -> None:
     program.good("topics", "create", "--partitions", 1)
     verdict = program.dedup(pages.write(tmp_path / "page.jsonl", 1))[0]
-    value = Outgoing(b"k", json.dumps(verdict).encode(), ())
+    value = OutgoingVerdict(b"k", json.dumps(verdict).encode(), ())
     with program.place.open() as log, log.publisher() as publisher, ThreadPoolExecutor(1) as pool:
         publisher.start()
         publisher.publish([value] * 3, b"0")

@@ -16,38 +16,38 @@ from scrapy.statscollectors import MemoryStatsCollector
 from scrapy.utils.asyncgen import as_async_generator
 from scrapy.utils.request import RequestFingerprinter
 
-from deploy.kafka.broker import Broker
+from deploy.kafka.broker import KafkaBroker
 from simstream.crawlers import FrontierMiddleware
 from simstream.crawlers import channel as channel_module
-from simstream.crawlers.channel import Channel
+from simstream.crawlers.channel import VerdictChannel
 from simstream.crawlers.middleware import SKIP, VERDICT
 from simstream.crawlers.options import CrawlOptions
 from simstream.crawlers.origin import CHAIN, KEEP
 from simstream.crawlers.router import LinkRouter
-from tests.bench.crawl import Crawled, crawl, saved, told
-from tests.bench.crawl_site import Served, Size
+from tests.bench.crawl import CrawlResult, crawl, saved, told
+from tests.bench.crawl_site import SiteServer, SiteSize
 from tests.bench.crawl_text import article
 from tests.e2e.harness import PATIENCE_S, Program
-from tests.kafka_fixtures import Place
+from tests.kafka_fixtures import TopicPlace
 
 pytestmark = pytest.mark.kafka
-SIZE = Size(articles=16, archived=16, mirrors=1, sessions=3, months=30, tags=6, per_archive=4)
+SIZE = SiteSize(articles=16, archived=16, mirrors=1, sessions=3, months=30, tags=6, per_archive=4)
 
 
 @pytest.fixture(scope="module")
-def site() -> Iterator[Served]:
-    with Served(SIZE) as served:
+def site() -> Iterator[SiteServer]:
+    with SiteServer(SIZE) as served:
         yield served
 
 
 @pytest.fixture(scope="module")
-def without(site: Served) -> Crawled:
+def without(site: SiteServer) -> CrawlResult:
     """The crawl that knows nothing of simstream."""
     return crawl(site)
 
 
 @pytest.fixture(scope="module")
-def place(broker: Broker, tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Iterator[Place]:
+def place(broker: KafkaBroker, tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Iterator[TopicPlace]:
     """A running service, for all crawls of this module."""
     place = topics(broker)
     with Program(tmp_path_factory.mktemp("crawl"), cache, place).serve() as service:
@@ -56,19 +56,19 @@ def place(broker: Broker, tmp_path_factory: pytest.TempPathFactory, cache: Path)
         assert service.end() == 0
 
 
-def topics(broker: Broker) -> Place:
-    place = Place(broker.address, f"s{secrets.token_hex(4)}")
+def topics(broker: KafkaBroker) -> TopicPlace:
+    place = TopicPlace(broker.address, f"s{secrets.token_hex(4)}")
     with place.open() as log:
         log.create_topics(2)
     return place
 
 
-def through(place: Place, *settings: str) -> list[str]:
+def through(place: TopicPlace, *settings: str) -> list[str]:
     return [f"SIMSTREAM_LOG={place.address}", f"SIMSTREAM_PREFIX={place.prefix}", "SIMSTREAM_WAIT=60", *settings]
 
 
 def test_every_article_is_found_and_most_useless_fetches_are_saved(
-    site: Served, without: Crawled, place: Place
+    site: SiteServer, without: CrawlResult, place: TopicPlace
 ) -> None:
     found = crawl(site, *through(place))
     print(told("without", without))
@@ -91,9 +91,9 @@ def test_every_article_is_found_and_most_useless_fetches_are_saved(
     assert saved(without, again) > 0.6
 
 
-def test_print_and_share_pages_are_mostly_not_fetched_and_every_article_is_found(place: Place) -> None:
-    size = Size(articles=120, archived=40, mirrors=0, sessions=0, months=0, days=1, tags=2)
-    with Served(size) as site:
+def test_print_and_share_pages_are_mostly_not_fetched_and_every_article_is_found(place: TopicPlace) -> None:
+    size = SiteSize(articles=120, archived=40, mirrors=0, sessions=0, months=0, days=1, tags=2)
+    with SiteServer(size) as site:
         without = crawl(site)
         found = crawl(site, *through(place))
     print(told("without", without))
@@ -109,14 +109,14 @@ def links(*meta: dict[str, Any]) -> Links:
     return [Request(f"https://a.example/{number}", meta=one) for number, one in enumerate(meta)]
 
 
-def test_a_request_may_be_kept_or_its_page_not_sent_and_chains_are_counted(place: Place) -> None:
+def test_a_request_may_be_kept_or_its_page_not_sent_and_chains_are_counted(place: TopicPlace) -> None:
     text = " ".join(article(7_077)[1])  # no site of this file has so many articles
     options = CrawlOptions(place.address, place.prefix, links="drop", duplicate_depth=1, wait=PATIENCE_S)
 
     async def run() -> list[tuple[str | None, Links]]:
         crawler = Crawler(Spider)
         crawler.request_fingerprinter = RequestFingerprinter(crawler)
-        channel = Channel(options, MemoryStatsCollector(crawler))
+        channel = VerdictChannel(options, MemoryStatsCollector(crawler))
         await channel.open()
         middleware = FrontierMiddleware(LinkRouter(crawler, channel))
 
@@ -146,7 +146,9 @@ def test_a_request_may_be_kept_or_its_page_not_sent_and_chains_are_counted(place
 
 
 @pytest.mark.long
-def test_links_may_be_followed_to_a_depth_or_last(site: Served, without: Crawled, place: Place) -> None:
+def test_links_may_be_followed_to_a_depth_or_last(
+    site: SiteServer, without: CrawlResult, place: TopicPlace
+) -> None:
     last = crawl(site, *through(place, "SIMSTREAM_LINKS=deprioritize", "SIMSTREAM_DUPLICATE_DEPTH=1"))
     assert last.fetched == without.fetched
     assert last.count("simstream/links/held") > 0
@@ -154,7 +156,9 @@ def test_links_may_be_followed_to_a_depth_or_last(site: Served, without: Crawled
 
 
 @pytest.mark.long
-def test_items_with_text_are_judged_by_the_pipeline(site: Served, without: Crawled, place: Place) -> None:
+def test_items_with_text_are_judged_by_the_pipeline(
+    site: SiteServer, without: CrawlResult, place: TopicPlace
+) -> None:
     settings = through(place, "ITEM_PIPELINES=simstream.crawlers.VerdictPipeline", "SIMSTREAM_DROP_ITEMS=1")
     found = crawl(site, *settings)
     assert found.fetched == without.fetched == found.count("simstream/pages")
@@ -164,7 +168,7 @@ def test_items_with_text_are_judged_by_the_pipeline(site: Served, without: Crawl
 
 @pytest.mark.long
 def test_without_a_service_every_page_is_kept_and_the_crawl_ends(
-    site: Served, without: Crawled, broker: Broker
+    site: SiteServer, without: CrawlResult, broker: KafkaBroker
 ) -> None:
     found = crawl(site, *through(topics(broker), "SIMSTREAM_WAIT=0.5", "SIMSTREAM_IN_FLIGHT=50"))
     assert (found.fetched, found.articles) == (without.fetched, SIZE.total)
@@ -174,14 +178,14 @@ def test_without_a_service_every_page_is_kept_and_the_crawl_ends(
 
 
 def test_without_its_topics_every_page_is_kept_until_they_are_there(
-    broker: Broker, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    broker: KafkaBroker, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(channel_module, "RETRY_S", 0.0)
     stats = MemoryStatsCollector(Crawler(Spider))
-    place = Place(broker.address, f"s{secrets.token_hex(4)}")
+    place = TopicPlace(broker.address, f"s{secrets.token_hex(4)}")
 
     async def run() -> None:
-        channel = Channel(CrawlOptions(place.address, place.prefix, wait=0), stats)
+        channel = VerdictChannel(CrawlOptions(place.address, place.prefix, wait=0), stats)
         await channel.open()
         assert await channel.judge({"id": "a", "text": "…"}) is None
         with place.open() as log:

@@ -12,27 +12,27 @@ from pathlib import Path
 
 import pytest
 
-from deploy.kafka.broker import Broker
+from deploy.kafka.broker import KafkaBroker
 from simstream.client.traffic import MAX_CLOSE_S
 from simstream.log.base import PAGES, VERDICTS
 from tests.bench.crawl import crawl
-from tests.bench.crawl_site import Served, Size
+from tests.bench.crawl_site import SiteServer, SiteSize
 from tests.e2e.harness import PATIENCE_S, Program, read_topic
 from tests.e2e.test_crawl import through, topics
-from tests.kafka_fixtures import Place
+from tests.kafka_fixtures import TopicPlace
 
 pytestmark = pytest.mark.kafka
-SIZE = Size(articles=20, archived=10, mirrors=1, sessions=2, months=30, days=2, tags=6)
+SIZE = SiteSize(articles=20, archived=10, mirrors=1, sessions=2, months=30, days=2, tags=6)
 
 
 @pytest.fixture
-def site() -> Iterator[Served]:
-    with Served(SIZE) as served:
+def site() -> Iterator[SiteServer]:
+    with SiteServer(SIZE) as served:
         yield served
 
 
 @contextmanager
-def once_fetched(site: Served, steps: dict[int, Callable[[], None]]) -> Iterator[None]:
+def once_fetched(site: SiteServer, steps: dict[int, Callable[[], None]]) -> Iterator[None]:
     """Take each step when so many pages have been fetched."""
     over = threading.Event()
 
@@ -51,7 +51,7 @@ def once_fetched(site: Served, steps: dict[int, Callable[[], None]]) -> Iterator
         thread.join()
 
 
-def until_judged(place: Place) -> None:
+def until_judged(place: TopicPlace) -> None:
     """Wait until every page in the log has its verdict."""
     end = time.monotonic() + PATIENCE_S
     with place.open() as log:
@@ -62,9 +62,9 @@ def until_judged(place: Place) -> None:
 
 @pytest.mark.long
 def test_a_crawl_ends_and_finds_every_page_while_its_broker_is_frozen(
-    site: Served, broker: Broker, tmp_path: Path
+    site: SiteServer, broker: KafkaBroker, tmp_path: Path
 ) -> None:
-    with Broker(data=tmp_path / "broker", quick=True) as own:
+    with KafkaBroker(data=tmp_path / "broker", quick=True) as own:
         place = topics(own)
         try:
             with once_fetched(site, {50: own.pause}):
@@ -79,7 +79,7 @@ def test_a_crawl_ends_and_finds_every_page_while_its_broker_is_frozen(
 
 @pytest.mark.long
 def test_after_an_outage_late_verdicts_prune_what_is_queued_and_recovery_is_logged(
-    site: Served, broker: Broker, tmp_path: Path, cache: Path, capfd: pytest.CaptureFixture[str]
+    site: SiteServer, broker: KafkaBroker, tmp_path: Path, cache: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     place = topics(broker)
     with Program(tmp_path, cache, place).serve() as service:

@@ -7,15 +7,15 @@ from itertools import islice
 
 import pytest
 
-from deploy.kafka.broker import Broker
+from deploy.kafka.broker import KafkaBroker
 from tests import corpora
 from tests.bench.crawl import crawl, saved, told
-from tests.bench.crawl_site import Served, Size
+from tests.bench.crawl_site import SiteServer, SiteSize
 from tests.e2e.harness import Program
 from tests.e2e.test_crawl import through, topics
 
 pytestmark = [pytest.mark.kafka, pytest.mark.corpora]
-SIZE = Size(articles=60, archived=60, mirrors=1, months=24)
+SIZE = SiteSize(articles=60, archived=60, mirrors=1, months=24)
 LONG = 200
 """Characters that an article has at least."""
 
@@ -33,11 +33,13 @@ def real_articles(count: int) -> list[tuple[str, list[str]]]:
 
 
 @pytest.mark.long
-def test_every_real_article_is_found_and_most_useless_fetches_are_saved(broker: Broker, tmp_path, cache) -> None:
+def test_every_real_article_is_found_and_most_useless_fetches_are_saved(
+    broker: KafkaBroker, tmp_path, cache
+) -> None:
     articles = real_articles(SIZE.total)
     assert len(articles) == SIZE.total
     place = topics(broker)
-    with Served(SIZE, articles.__getitem__) as site, Program(tmp_path, cache, place).serve() as service:
+    with SiteServer(SIZE, articles.__getitem__) as site, Program(tmp_path, cache, place).serve() as service:
         service.ready()
         without = crawl(site)
         found = crawl(site, *through(place))

@@ -6,24 +6,24 @@ from pathlib import Path
 
 import pytest
 
-from deploy.kafka.broker import Broker
+from deploy.kafka.broker import KafkaBroker
 from tests.bench.crawl import crawl
-from tests.bench.crawl_site import Served, Size
+from tests.bench.crawl_site import SiteServer, SiteSize
 from tests.e2e.harness import Program
 from tests.e2e.test_crawl import through, topics
 
 pytestmark = pytest.mark.kafka
-SIZE = Size(articles=16, archived=32, mirrors=1, sessions=1, months=10, days=1, tags=4, per_archive=4)
+SIZE = SiteSize(articles=16, archived=32, mirrors=1, sessions=1, months=10, days=1, tags=4, per_archive=4)
 MAX_RUNS = 40
 
 
 @pytest.mark.long
 def test_a_crawl_that_is_stopped_again_and_again_finds_every_article(
-    broker: Broker, tmp_path: Path, cache: Path
+    broker: KafkaBroker, tmp_path: Path, cache: Path
 ) -> None:
     place, kept, found = topics(broker), 0, set[str]()
     settings = through(place, f"JOBDIR={tmp_path / 'job'}", "CLOSESPIDER_PAGECOUNT=25")
-    with Served(SIZE) as site, Program(tmp_path, cache, place).serve() as service:
+    with SiteServer(SIZE) as site, Program(tmp_path, cache, place).serve() as service:
         service.ready()
         for _ in range(MAX_RUNS):
             run = crawl(site, *settings)

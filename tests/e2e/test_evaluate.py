@@ -50,7 +50,7 @@ def make(folder: Path, name: str, seed: int) -> dict[str, str]:
     return texts
 
 
-class Ran:
+class EvaluateRun:
     """One run of the command over two corpora."""
 
     def __init__(self, folder: Path, cache: Path) -> None:
@@ -70,13 +70,13 @@ class Ran:
 
 
 @pytest.fixture(scope="module")
-def ran(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Ran:
+def ran(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> EvaluateRun:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SIMSTREAM_CACHE", str(cache))
-        return Ran(tmp_path_factory.mktemp("evaluate"), cache)
+        return EvaluateRun(tmp_path_factory.mktemp("evaluate"), cache)
 
 
-class Plain:
+class PairByPairResult:
     """The same numbers by looking at every pair, for the default recipe under its first seed."""
 
     def __init__(self, texts: dict[str, str], cache: Path) -> None:
@@ -110,9 +110,9 @@ class Plain:
 
 
 @pytest.fixture(scope="module", params=["left", "right"])
-def both(request: pytest.FixtureRequest, ran: Ran, cache: Path) -> tuple[dict[str, Any], Plain]:
+def both(request: pytest.FixtureRequest, ran: EvaluateRun, cache: Path) -> tuple[dict[str, Any], PairByPairResult]:
     number = list(ran.texts).index(request.param)
-    return ran.contender["corpora"][number], Plain(ran.texts[request.param], cache)
+    return ran.contender["corpora"][number], PairByPairResult(ran.texts[request.param], cache)
 
 
 LOWER = (0.9, 0.8, 0.7, 0.6, 0.5, 0.0)
@@ -121,7 +121,7 @@ LOWER = (0.9, 0.8, 0.7, 0.6, 0.5, 0.0)
 @pytest.mark.parametrize("sketch", [False, True])
 @pytest.mark.parametrize("k", [1, 8, 10])
 def test_recall_and_precision_are_those_of_looking_at_every_pair(
-    both: tuple[dict[str, Any], Plain], k: int, sketch: bool
+    both: tuple[dict[str, Any], PairByPairResult], k: int, sketch: bool
 ) -> None:
     found, plain = both
     [curve] = [row for row in found["curves"] if row["distance"] == k and row["sketch"] == sketch]
@@ -149,7 +149,7 @@ def test_recall_and_precision_are_those_of_looking_at_every_pair(
 
 
 @pytest.mark.parametrize("link", ["any", "canonical"])
-def test_verdicts_are_those_of_dedup(both: tuple[dict[str, Any], Plain], link: Any, cache: Path) -> None:
+def test_verdicts_are_those_of_dedup(both: tuple[dict[str, Any], PairByPairResult], link: Any, cache: Path) -> None:
     found, plain = both
     [judged] = [row for row in found["judged"] if row["link"] == link]
     with Deduper(recipe=plain.recipe, link=link, cache=cache) as deduper:
@@ -160,29 +160,29 @@ def test_verdicts_are_those_of_dedup(both: tuple[dict[str, Any], Plain], link: A
     assert judged["below_5"]["by_seed"][0] == pytest.approx(loose / len(named))
 
 
-def test_random_fingerprints_and_bits_add_up(both: tuple[dict[str, Any], Plain]) -> None:
+def test_random_fingerprints_and_bits_add_up(both: tuple[dict[str, Any], PairByPairResult]) -> None:
     found, plain = both
     assert sum(share["value"] for share in found["distances"]) == pytest.approx(1)
     ones = np.mean([value & 1 for value, _ in plain.prints.values()])
     assert found["bits"][0]["by_seed"][0] == pytest.approx(ones)
 
 
-def test_pairs_of_different_corpora_are_counted_by_themselves(ran: Ran, cache: Path) -> None:
-    left, right = (Plain(texts, cache) for texts in ran.texts.values())
+def test_pairs_of_different_corpora_are_counted_by_themselves(ran: EvaluateRun, cache: Path) -> None:
+    left, right = (PairByPairResult(texts, cache) for texts in ran.texts.values())
     within = sum((x[0] ^ y[0]).bit_count() <= 10 for x in left.prints.values() for y in right.prints.values())
     [at_ten] = [row for row in ran.contender["apart"] if row["distance"] == 10]
     assert at_ten["candidates"]["of"] == 150 * 150
     assert at_ten["candidates"]["by_seed"][0] == pytest.approx(within / 150**2)
 
 
-def test_the_results_keep_to_their_schema(ran: Ran) -> None:
+def test_the_results_keep_to_their_schema(ran: EvaluateRun) -> None:
     results = msgspec.json.decode((ran.folder / "results.json").read_bytes(), type=EvaluationResults)
     assert [info.pairs for info in results.corpora] == [125, 125]
     schema = json.loads((ran.folder / "results.schema.json").read_bytes())
     assert set(schema["$defs"]["EvaluationResults"]["required"]) == set(ran.results)
 
 
-def test_the_page_asks_the_network_for_nothing(ran: Ran) -> None:
+def test_the_page_asks_the_network_for_nothing(ran: EvaluateRun) -> None:
     page = (ran.folder / "index.html").read_text()
     assert not re.findall(r"""(?:src|href|action|data)\s*=\s*["'](?!#)[^"']*|url\((?!#)[^)]*|@import""", page)
     assert "http:" not in page
@@ -190,13 +190,13 @@ def test_the_page_asks_the_network_for_nothing(ran: Ran) -> None:
     assert page.count("<svg") == len(list(ran.folder.glob("*.svg")))
 
 
-def test_the_page_has_the_numbers_of_the_results(ran: Ran) -> None:
+def test_the_page_has_the_numbers_of_the_results(ran: EvaluateRun) -> None:
     page = (ran.folder / "index.html").read_text().replace("\u00a0", " ")
     recall = ran.contender["corpora"][0]["rule"]["recall"][0]["value"]
     assert f"Of the labelled pairs it finds {'100 %' if recall == 1 else f'{100 * recall:.1f}'}" in page
 
 
-def test_the_peers_are_measured_over_the_same_pairs(ran: Ran) -> None:
+def test_the_peers_are_measured_over_the_same_pairs(ran: EvaluateRun) -> None:
     names = [contender["name"] for contender in ran.results["contenders"]]
     assert names[:2] == ["default", "google2007"]
     assert minhash.NAME in names
@@ -209,7 +209,7 @@ def test_the_peers_are_measured_over_the_same_pairs(ran: Ran) -> None:
 
 
 def test_a_second_run_computes_nothing_and_says_the_same(
-    ran: Ran, cache: Path, monkeypatch: pytest.MonkeyPatch
+    ran: EvaluateRun, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SIMSTREAM_CACHE", str(cache))
 
@@ -224,14 +224,16 @@ def test_a_second_run_computes_nothing_and_says_the_same(
     assert (ran.folder / "results.json").read_bytes() == before
 
 
-def test_tables_of_other_seeds_stay_out_of_the_cache_folder(ran: Ran) -> None:
+def test_tables_of_other_seeds_stay_out_of_the_cache_folder(ran: EvaluateRun) -> None:
     tables = ran.folder / ".cache" / "tables"
     weights = {path.name for path in tables.glob("weights-*")}
     assert len(weights) == 6  # two seeds of three recipes, none of them their own
     assert not weights & ran.newly_cached
 
 
-def test_damaged_files_of_the_cache_are_made_anew(ran: Ran, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_damaged_files_of_the_cache_are_made_anew(
+    ran: EvaluateRun, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("SIMSTREAM_CACHE", str(cache))
     before = json.loads((ran.folder / "results.json").read_bytes())
     files = [path for path in sorted((ran.folder / ".cache").iterdir()) if path.is_file()]
@@ -374,7 +376,7 @@ def test_similarities_of_other_texts_are_pointed_out(
     assert "add --strip-front-matter" not in capsys.readouterr().err
 
 
-def test_the_reading_calls_good_what_is_good_and_bad_what_is_bad(ran: Ran) -> None:
+def test_the_reading_calls_good_what_is_good_and_bad_what_is_bad(ran: EvaluateRun) -> None:
     changed = json.loads((ran.folder / "results.json").read_bytes())
     one = changed["contenders"][0]["corpora"][0]
     for share in one["rule"]["recall"]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from simstream.log.base import PAGES, POSITIONS, TOPICS, VERDICTS, Log, Outgoing
+from simstream.log.base import PAGES, POSITIONS, TOPICS, VERDICTS, Log, OutgoingVerdict
 from simstream.model import Record
 from tests.e2e import pages
 from tests.e2e.harness import Program, all_verdicts, read_topic, watching
@@ -121,7 +121,7 @@ def test_a_published_verdict_that_the_log_does_not_give_is_said_loudly(program: 
         position = read_topic(log, POSITIONS)[-1].value or b""
         with log.publisher() as publisher:
             publisher.start()
-            publisher.publish([Outgoing(b"b", forged, (("verdict", b"near_duplicate"),))], position)
+            publisher.publish([OutgoingVerdict(b"b", forged, (("verdict", b"near_duplicate"),))], position)
     done = program.on_log("explain", "b", "--json")
     found = json.loads(done.stdout)
     assert (found["verdict"], found["published"]) == (json.loads(true), json.loads(forged))

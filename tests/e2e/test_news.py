@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from deploy.kafka.broker import Broker
+from deploy.kafka.broker import KafkaBroker
 from simstream.errors import LogLocked
 from simstream.feeds.app import app_name
 from simstream.feeds.prepare import cluster_of, wait_alone
@@ -27,14 +27,14 @@ from simstream.settings import Settings
 from tests.e2e.browser import Browser, chromium
 from tests.e2e.harness import PATIENCE_S, Program, read_topic
 from tests.e2e.pages import ENGLISH
-from tests.kafka_fixtures import Place
+from tests.kafka_fixtures import TopicPlace
 
 pytestmark = pytest.mark.kafka
 HOUR, DAY = 3_600_000, 86_400_000
 BEGINNING = 1_704_067_200_000  # 2024
 
 
-class Newsroom:
+class NewsFeedProgram:
     """Sends pages, and reads what the feed makes of them."""
 
     def __init__(self, program: Program, log: Log) -> None:
@@ -105,19 +105,19 @@ class Newsroom:
 
 
 @pytest.fixture(scope="module")
-def room(broker: Broker, tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Iterator[Newsroom]:
-    place = Place(broker.address, f"t{secrets.token_hex(4)}")
+def room(broker: KafkaBroker, tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Iterator[NewsFeedProgram]:
+    place = TopicPlace(broker.address, f"t{secrets.token_hex(4)}")
     program = Program(tmp_path_factory.mktemp("news"), cache, place)
     with place.open() as log:
         log.create_topics(3)
-        room = Newsroom(program, log)
+        room = NewsFeedProgram(program, log)
         with program.serve(), closing(room):
             room.open_feed()
             yield room
 
 
 @pytest.fixture(scope="module")
-def browser(room: Newsroom, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+def browser(room: NewsFeedProgram, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
     with chromium(tmp_path_factory.mktemp("chromium")) as running:
         yield running
 
@@ -132,7 +132,7 @@ def page(name: str, title: str, sentences: list[str], time: int, **more: Any) ->
     return {"url": f"https://{name}", "title": title, "text": " ".join(sentences), "time": time} | more
 
 
-def test_cards_appear_grow_and_merge_before_the_readers_eyes(room: Newsroom, browser: Browser) -> None:
+def test_cards_appear_grow_and_merge_before_the_readers_eyes(room: NewsFeedProgram, browser: Browser) -> None:
     now, told = room.next_days(), story(1)
     browser.open(room.url)
     room.tell(page("a.example/1", "The first half of a story", told[:21], now))
@@ -158,7 +158,9 @@ def test_cards_appear_grow_and_merge_before_the_readers_eyes(room: Newsroom, bro
     browser.sees(".count", "3 sites · 3 pages")
 
 
-def test_a_timeline_shows_similarities_and_two_versions_side_by_side(room: Newsroom, browser: Browser) -> None:
+def test_a_timeline_shows_similarities_and_two_versions_side_by_side(
+    room: NewsFeedProgram, browser: Browser
+) -> None:
     now, told = room.next_days(), story(2)
     changed = [*told[:10], "An orchard was sold to the harbour council for one lantern.", *told[11:]]
     room.tell(page("a.example/2", "Told once", told, now))
@@ -186,7 +188,9 @@ def test_a_timeline_shows_similarities_and_two_versions_side_by_side(room: Newsr
     assert room.get("api/compare", a=founder["id"], b="https://unknown.example/")[0] == 404
 
 
-def test_a_story_of_very_many_pages_lists_the_founder_and_the_newest(room: Newsroom, browser: Browser) -> None:
+def test_a_story_of_very_many_pages_lists_the_founder_and_the_newest(
+    room: NewsFeedProgram, browser: Browser
+) -> None:
     now, told = room.next_days(), story(3)
     room.tell(page("founder.example/3", "Told first", told, now))
     room.titled("Told first")
@@ -199,7 +203,7 @@ def test_a_story_of_very_many_pages_lists_the_founder_and_the_newest(room: Newsr
     browser.sees("#left-out", "Only the first page and the newest pages are listed; 4 between them are not.")
 
 
-def test_a_hostile_title_does_nothing(room: Newsroom, browser: Browser) -> None:
+def test_a_hostile_title_does_nothing(room: NewsFeedProgram, browser: Browser) -> None:
     now = room.next_days()
     titles = [
         "<script>window.broken = 1</script>",
@@ -227,7 +231,7 @@ def test_a_hostile_title_does_nothing(room: Newsroom, browser: Browser) -> None:
     assert browser.run("return window.broken") is None
 
 
-def test_stories_come_in_pages_and_by_time_size_and_words(room: Newsroom) -> None:
+def test_stories_come_in_pages_and_by_time_size_and_words(room: NewsFeedProgram) -> None:
     now = room.next_days()
     for number in range(5):
         room.tell(page(f"s{number}.example/5", f"Count {number} Häuser", story(30 + number), now + number * HOUR))
@@ -256,7 +260,7 @@ def test_stories_come_in_pages_and_by_time_size_and_words(room: Newsroom) -> Non
     assert room.get("api/tables")[0] == room.get("table/")[0] == 404
 
 
-def test_stories_leave_with_the_window(room: Newsroom, browser: Browser) -> None:
+def test_stories_leave_with_the_window(room: NewsFeedProgram, browser: Browser) -> None:
     now = room.next_days()
     room.tell(
         page("a.example/7", "Soon old", story(50), now), page("b.example/7", "Not so old", story(51), now + DAY)
@@ -277,7 +281,7 @@ def test_stories_leave_with_the_window(room: Newsroom, browser: Browser) -> None
 
 
 @pytest.mark.long
-def test_a_killed_feed_goes_on_from_its_own_table(room: Newsroom) -> None:
+def test_a_killed_feed_goes_on_from_its_own_table(room: NewsFeedProgram) -> None:
     now = room.next_days()
     told = story(40)
     room.tell(page("a.example/6", "Before the kill", told, now))
@@ -295,7 +299,7 @@ def test_a_killed_feed_goes_on_from_its_own_table(room: Newsroom) -> None:
 
 
 @pytest.mark.long
-def test_a_feed_is_ready_only_when_every_story_is_there_with_its_title(room: Newsroom) -> None:
+def test_a_feed_is_ready_only_when_every_story_is_there_with_its_title(room: NewsFeedProgram) -> None:
     now, count = room.next_days(), 600
     room.news.kill()
     many = (page(f"s{number}.example/8", f"Many {number}", story(2000 + number), now) for number in range(count))
@@ -312,7 +316,7 @@ def test_a_feed_is_ready_only_when_every_story_is_there_with_its_title(room: New
 
 @pytest.mark.long
 def test_probe_and_page_tell_of_a_silent_broker_and_missed_pages_are_shown_later(
-    room: Newsroom, browser: Browser, broker: Broker
+    room: NewsFeedProgram, browser: Browser, broker: KafkaBroker
 ) -> None:
     now, told = room.next_days(), story(70)
     room.tell(page("a.example/9", "Before the silence", told, now))
@@ -338,7 +342,9 @@ def test_probe_and_page_tell_of_a_silent_broker_and_missed_pages_are_shown_later
     browser.sees(".step .title", "After the silence")
 
 
-def test_home_pages_are_no_stories_and_mirrors_no_sites_and_both_are_told(room: Newsroom, browser: Browser) -> None:
+def test_home_pages_are_no_stories_and_mirrors_no_sites_and_both_are_told(
+    room: NewsFeedProgram, browser: Browser
+) -> None:
     now = room.next_days()
     links = "".join(f"<li><a href='/{n}'>{' '.join(story(3000 + n, 1))}</a></li>" for n in range(60))
     home = {"url": "https://home.example/", "html": f"<title>Home</title><ul>{links}</ul>", "time": now}
@@ -363,7 +369,7 @@ def test_home_pages_are_no_stories_and_mirrors_no_sites_and_both_are_told(room: 
 
 
 @pytest.mark.long
-def test_it_ends_cleanly_when_it_is_asked_to(room: Newsroom) -> None:
+def test_it_ends_cleanly_when_it_is_asked_to(room: NewsFeedProgram) -> None:
     room.open_feed()
     for how in (signal.SIGTERM, signal.SIGINT):
         assert room.news.end(how, 100) == 0
@@ -371,7 +377,7 @@ def test_it_ends_cleanly_when_it_is_asked_to(room: Newsroom) -> None:
         room.open_feed()
 
 
-def test_a_second_process_would_show_a_part_and_is_refused(room: Newsroom) -> None:
+def test_a_second_process_would_show_a_part_and_is_refused(room: NewsFeedProgram) -> None:
     place = room.program.place
     assert place is not None
     settings = Settings(log=place.address, prefix=place.prefix)
@@ -382,7 +388,7 @@ def test_a_second_process_would_show_a_part_and_is_refused(room: Newsroom) -> No
     wait_alone(cluster_of(settings), "another.group", 0.0)
 
 
-def test_what_it_cannot_do_is_said_in_one_line(room: Newsroom, on_kafka: Program, tmp_path: Path) -> None:
+def test_what_it_cannot_do_is_said_in_one_line(room: NewsFeedProgram, on_kafka: Program, tmp_path: Path) -> None:
     done = room.program.on_log("news", "--http-port", room.news.port)
     assert (done.returncode, done.stderr.count(b"\n")) == (2, 1)
     assert b"--http-port" in done.stderr

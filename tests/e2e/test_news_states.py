@@ -9,7 +9,7 @@ import pytest
 from simstream.feeds import web
 from simstream.feeds.records import place
 from tests.e2e.browser import Browser, chromium
-from tests.e2e.stage import PAGES, Stage, on_stage
+from tests.e2e.stage import PAGES, NewsStage, on_stage
 from tests.unit.test_feed_costs import verdict
 
 
@@ -20,7 +20,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 
 
 @pytest.fixture
-def stage() -> Iterator[Stage]:
+def stage() -> Iterator[NewsStage]:
     with on_stage(70) as running:
         yield running
 
@@ -33,7 +33,7 @@ def address(browser: Browser) -> str:
     return str(browser.run("return location.search + location.hash"))
 
 
-def test_stories_that_still_load_are_called_incomplete(stage: Stage, browser: Browser) -> None:
+def test_stories_that_still_load_are_called_incomplete(stage: NewsStage, browser: Browser) -> None:
     browser.open(stage.url)
     says_nothing(browser)
     stage.now = 100.0
@@ -48,7 +48,7 @@ def test_stories_that_still_load_are_called_incomplete(stage: Stage, browser: Br
 
 
 def test_while_the_feed_reads_its_table_there_are_placeholders_and_no_empty_list(
-    stage: Stage, browser: Browser
+    stage: NewsStage, browser: Browser
 ) -> None:
     sign, stage.feed.sign = stage.feed.sign, ""
     stage.feed.condition.has_read_table = False
@@ -61,7 +61,9 @@ def test_while_the_feed_reads_its_table_there_are_placeholders_and_no_empty_list
     says_nothing(browser)
 
 
-def test_a_broker_that_is_away_is_told_with_its_time_and_the_stories_stay(stage: Stage, browser: Browser) -> None:
+def test_a_broker_that_is_away_is_told_with_its_time_and_the_stories_stay(
+    stage: NewsStage, browser: Browser
+) -> None:
     browser.open(stage.url)
     browser.sees(".card h2", "title 138")
     stage.now = 620.0
@@ -80,7 +82,7 @@ def test_a_broker_that_is_away_is_told_with_its_time_and_the_stories_stay(stage:
     browser.sees("#rows .b", "Another.")
 
 
-def test_a_chinese_page_says_in_chinese_why_it_cannot_compare(stage: Stage, browser: Browser) -> None:
+def test_a_chinese_page_says_in_chinese_why_it_cannot_compare(stage: NewsStage, browser: Browser) -> None:
     browser.open(f"{stage.url}#story/4")
     browser.click("[data-language=zh]")
     stage.now = 620.0
@@ -90,7 +92,7 @@ def test_a_chinese_page_says_in_chinese_why_it_cannot_compare(stage: Stage, brow
     browser.click("[data-language=en]")
 
 
-def test_a_feed_that_is_gone_is_told_at_once_and_comes_back_by_itself(stage: Stage, browser: Browser) -> None:
+def test_a_feed_that_is_gone_is_told_at_once_and_comes_back_by_itself(stage: NewsStage, browser: Browser) -> None:
     browser.open(stage.url)
     browser.sees(".card h2", "title 138")
     stage.stop()
@@ -103,7 +105,9 @@ def test_a_feed_that_is_gone_is_told_at_once_and_comes_back_by_itself(stage: Sta
 
 
 @pytest.mark.long
-def test_a_feed_that_never_answers_is_waited_for_visibly_and_not_for_ever(stage: Stage, browser: Browser) -> None:
+def test_a_feed_that_never_answers_is_waited_for_visibly_and_not_for_ever(
+    stage: NewsStage, browser: Browser
+) -> None:
     stage.is_frozen = True
     browser.open(stage.url)
     browser.sees("#notice.loading p", "Waiting for the feed to answer …")
@@ -116,7 +120,7 @@ def test_a_feed_that_never_answers_is_waited_for_visibly_and_not_for_ever(stage:
     says_nothing(browser)
 
 
-def test_an_unknown_story_says_so_and_never_shows_the_one_before(stage: Stage, browser: Browser) -> None:
+def test_an_unknown_story_says_so_and_never_shows_the_one_before(stage: NewsStage, browser: Browser) -> None:
     browser.open(f"{stage.url}#story/4")
     browser.sees("#story-title", "title 4")
     browser.run("location.hash = '#story/999'; return null")
@@ -128,7 +132,7 @@ def test_an_unknown_story_says_so_and_never_shows_the_one_before(stage: Stage, b
     assert browser.run("return document.title") == "title 6 · simstream news"
 
 
-def test_the_address_holds_order_filters_and_page(stage: Stage, browser: Browser) -> None:
+def test_the_address_holds_order_filters_and_page(stage: NewsStage, browser: Browser) -> None:
     browser.open(f"{stage.url}?sort=largest&words=title&sites=2&page=2")
     browser.sees("#page", "Page 2 of 3")
     checked = "return [...new FormData(document.getElementById('controls'))].flat().join(' ')"
@@ -151,20 +155,22 @@ def test_the_address_holds_order_filters_and_page(stage: Stage, browser: Browser
 
 
 @pytest.mark.parametrize("query", ["?sort=best&hours=7&sites=x&page=-1", "?page=99999999999999999999"])
-def test_an_address_with_unknown_values_shows_the_first_stories(stage: Stage, browser: Browser, query: str) -> None:
+def test_an_address_with_unknown_values_shows_the_first_stories(
+    stage: NewsStage, browser: Browser, query: str
+) -> None:
     browser.open(stage.url + query)
     browser.sees(".card h2", "title 138")
     says_nothing(browser)
 
 
-def test_a_page_beyond_the_last_one_is_the_last_one(stage: Stage, browser: Browser) -> None:
+def test_a_page_beyond_the_last_one_is_the_last_one(stage: NewsStage, browser: Browser) -> None:
     browser.open(f"{stage.url}?page=50")
     browser.sees("#page", "Page 3 of 3")
     assert address(browser) == "?page=3"
 
 
 def test_a_comparison_that_takes_too_long_ends_with_an_error_and_can_be_asked_for_again(
-    stage: Stage, browser: Browser, monkeypatch: pytest.MonkeyPatch
+    stage: NewsStage, browser: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(web, "ANSWER_S", 2.0)
     texts, stage.texts = stage.texts, ("", "")
@@ -179,7 +185,7 @@ def test_a_comparison_that_takes_too_long_ends_with_an_error_and_can_be_asked_fo
     browser.sees("#rows .b mark", "Another")
 
 
-def test_passages_of_both_texts_stand_at_one_height(stage: Stage, browser: Browser) -> None:
+def test_passages_of_both_texts_stand_at_one_height(stage: NewsStage, browser: Browser) -> None:
     same = [f"Sentence {number} is in both texts." for number in range(40)]
     stage.texts = (" ".join(same), " ".join([*same[:3], *(["A long insertion."] * 30), *same[3:]]))
     browser.open(f"{stage.url}#story/4")
@@ -202,7 +208,7 @@ def test_a_long_timeline_is_folded_until_the_reader_unfolds_it(browser: Browser)
         assert browser.texts(".fold") == []
 
 
-def test_pages_that_are_left_out_are_counted_on_the_page(stage: Stage, browser: Browser) -> None:
+def test_pages_that_are_left_out_are_counted_on_the_page(stage: NewsStage, browser: Browser) -> None:
     browser.open(stage.url)
     browser.sees(".card h2", "title 138")
     assert browser.texts("#not-shown") == []
@@ -212,7 +218,7 @@ def test_pages_that_are_left_out_are_counted_on_the_page(stage: Stage, browser: 
 
 
 def test_pages_whose_records_are_gone_are_shown_by_their_addresses_and_counted(
-    stage: Stage, browser: Browser
+    stage: NewsStage, browser: Browser
 ) -> None:
     browser.open(stage.url)
     browser.sees(".card h2", "title 138")

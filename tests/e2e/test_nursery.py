@@ -40,7 +40,7 @@ def test_a_forked_command_says_and_ends_as_a_new_interpreter_does(
 def test_a_forked_service_hears_signals_and_its_exit_code_is_told(on_folder: Program, how: signal.Signals) -> None:
     on_folder.good("topics", "create", "--partitions", 1)
     with on_folder.serve() as service:
-        assert isinstance(service.process, nursery.Started) == is_forking(on_folder)
+        assert isinstance(service.process, nursery.ForkedCommand) == is_forking(on_folder)
         service.ready()
         assert service.process.poll() is None
         with pytest.raises(subprocess.TimeoutExpired):

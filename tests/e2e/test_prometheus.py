@@ -21,7 +21,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from deploy.grafana import dashboard, picture
-from deploy.kafka.broker import Broker
+from deploy.kafka.broker import KafkaBroker
 from deploy.prometheus import server
 from deploy.prometheus.server import Prometheus
 from simstream import settings
@@ -30,7 +30,7 @@ from simstream.telemetry.metrics import Metrics
 from simstream.wire import frame as frames
 from tests.e2e import pages
 from tests.e2e.harness import PATIENCE_S, ROOT, Program, Service, read_topic
-from tests.kafka_fixtures import Place
+from tests.kafka_fixtures import TopicPlace
 from tests.unit.test_deploy import check_command
 
 RULES = ROOT / "deploy" / "prometheus"
@@ -122,16 +122,16 @@ def test_the_dashboard_is_made_of_its_panels() -> None:
     assert titles == ["Flow", "Latency", "Index", "Quality", "Faults"]
 
 
-class Scene:
+class MonitoredServices:
     """A fingerprinter and a judge on Kafka, a fingerprinter on a folder, and a Prometheus that scrapes them."""
 
-    def __init__(self, folder: Path, cache: Path, broker: Broker, stack: ExitStack) -> None:
+    def __init__(self, folder: Path, cache: Path, broker: KafkaBroker, stack: ExitStack) -> None:
         self.folder = folder
         self.broker = broker
         self._stack = stack
         prefix = f"t{secrets.token_hex(4)}"
-        self.program = Program(folder, cache, Place(broker.address, prefix))
-        self.beside = Program(folder, cache, Place(str(folder / "log"), "simstream"))
+        self.program = Program(folder, cache, TopicPlace(broker.address, prefix))
+        self.beside = Program(folder, cache, TopicPlace(str(folder / "log"), "simstream"))
         self.program.good("topics", "create", "--partitions", 2)
         self.beside.good("topics", "create")
         self.prefix = prefix
@@ -199,13 +199,15 @@ def address(service: Service) -> str:
 
 
 @pytest.fixture(scope="module")
-def scene(broker: Broker, cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+def scene(
+    broker: KafkaBroker, cache: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[MonitoredServices]:
     installed()
     with ExitStack() as stack:
-        yield Scene(tmp_path_factory.mktemp("scene"), cache, broker, stack)
+        yield MonitoredServices(tmp_path_factory.mktemp("scene"), cache, broker, stack)
 
 
-def committed(scene: Scene) -> Callable[[], bool]:
+def committed(scene: MonitoredServices) -> Callable[[], bool]:
     assert scene.judge is not None
     judge = scene.judge
     return lambda: judge.metric('simstream_transactions_total{result="committed"}') > 0
@@ -216,7 +218,7 @@ def committed(scene: Scene) -> Callable[[], bool]:
 class TestScene:
     """One scene, in the order of these tests: what works is looked at first, then it is broken piece by piece."""
 
-    def test_without_a_judge_and_with_a_backlog_of_one_template(self, scene: Scene) -> None:
+    def test_without_a_judge_and_with_a_backlog_of_one_template(self, scene: MonitoredServices) -> None:
         alter(scene, FINGERPRINTS, "retention.ms", "3600000")
         html = [f"<article><p>{pages.text(scene.rng, 2_000)}</p></article>" for _ in range(SLOW)]
         fingerprinter = scene.fingerprinter
@@ -254,14 +256,14 @@ class TestScene:
             "SimstreamRetentionNear", "SimstreamTopicUnfit", "SimstreamSnapshotOld", "SimstreamLargeCluster"
         )
 
-    def test_what_works_fires_nothing_else(self, scene: Scene) -> None:
+    def test_what_works_fires_nothing_else(self, scene: MonitoredServices) -> None:
         caused = {"SimstreamNoJudge", "SimstreamSourceLag", "SimstreamLogLag", "SimstreamLatency"}
         caused |= {"SimstreamRetentionNear", "SimstreamTopicUnfit", "SimstreamSnapshotOld", "SimstreamLargeCluster"}
         at_first = {"SimstreamDown", "SimstreamNotReady", "SimstreamNoPoll"}  # not there yet, and throttled
         assert scene.fired() <= caused | at_first | BLIND
         scene.ends("SimstreamSourceLag", "SimstreamLogLag", *at_first, *BLIND)
 
-    def test_every_query_of_rules_and_dashboard_finds_what_it_names(self, scene: Scene) -> None:
+    def test_every_query_of_rules_and_dashboard_finds_what_it_names(self, scene: MonitoredServices) -> None:
         near = pages.text(scene.rng)
         scene.send([pages.edited(scene.rng, near, 1) for _ in range(40)])
         assert scene.judge is not None
@@ -288,14 +290,14 @@ class TestScene:
         [seconds] = scene.prometheus.ask(query)
         assert float(seconds["value"][1]) >= 0
 
-    def test_the_exposition_keeps_to_prometheus_practice(self, scene: Scene) -> None:
+    def test_the_exposition_keeps_to_prometheus_practice(self, scene: MonitoredServices) -> None:
         assert scene.judge is not None
         text = scene.judge.get("/metrics")[1]
         promtool("check", "metrics", stdin=text.encode())
         series = [line for line in text.splitlines() if line.startswith("simstream_")]
         assert len(series) < 400
 
-    def test_unreadable_pages_strange_frames_a_gap_and_a_rival(self, scene: Scene) -> None:
+    def test_unreadable_pages_strange_frames_a_gap_and_a_rival(self, scene: MonitoredServices) -> None:
         assert scene.judge is not None
         with scene.log.appender(PAGES) as appender:
             for _ in range(200):
@@ -319,11 +321,11 @@ class TestScene:
             appender.append(frames.encode(behind, frames.take(last.columns, 0, 0)), partition=0)
         scene.fires("SimstreamFramesIgnored", "SimstreamGapOpen", "SimstreamNotReady")
 
-    def test_nothing_but_new_pages_after_copies(self, scene: Scene) -> None:
+    def test_nothing_but_new_pages_after_copies(self, scene: MonitoredServices) -> None:
         scene.send([pages.text(scene.rng) for _ in range(NEW)])
         scene.fires("SimstreamNearDuplicateShare")
 
-    def test_a_state_that_is_damaged_between_two_runs(self, scene: Scene) -> None:
+    def test_a_state_that_is_damaged_between_two_runs(self, scene: MonitoredServices) -> None:
         assert scene.judge is not None
         scene.judge.end()
         manifest = scene.folder / "state" / "manifest"
@@ -332,7 +334,7 @@ class TestScene:
         scene.start_judge()
         scene.fires("SimstreamStateDamaged")
 
-    def test_a_loop_that_hangs_and_a_process_that_dies(self, scene: Scene) -> None:
+    def test_a_loop_that_hangs_and_a_process_that_dies(self, scene: MonitoredServices) -> None:
         pipe = scene.folder / "pipe"
         os.mkfifo(pipe)
         pipe.replace(scene.folder / "log" / "topics.json")  # a read of it never ends
@@ -340,7 +342,7 @@ class TestScene:
         scene.wedged.kill()
         scene.fires("SimstreamDown")
 
-    def test_all_alerts_but_those_of_the_runbook_have_fired(self, scene: Scene) -> None:
+    def test_all_alerts_but_those_of_the_runbook_have_fired(self, scene: MonitoredServices) -> None:
         assert scene.fired() | BLIND == set(alerts()) - BY_HAND
 
 
@@ -365,7 +367,7 @@ def throttle(service: Service, until: Callable[[], bool], stopped_s: float = 0.3
         time.sleep(running_s)
 
 
-def alter(scene: Scene, topic: str, setting: str, value: str) -> None:
+def alter(scene: MonitoredServices, topic: str, setting: str, value: str) -> None:
     """Change a topic's setting, as an operator would."""
     entry = ConfigEntry(setting, value, incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ResourceType.TOPIC, f"{scene.prefix}.{topic}", incremental_configs=[entry])

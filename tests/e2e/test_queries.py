@@ -24,13 +24,13 @@ from simstream.wire.page import PageLimits, decode
 from tests.e2e import pages
 from tests.e2e.browser import chromium
 from tests.e2e.harness import PATIENCE_S, Program, Service, all_verdicts
-from tests.kafka_fixtures import Place
+from tests.kafka_fixtures import TopicPlace
 
 COUNT = 300
 
 
 @dataclass
-class Scene:
+class QueriedService:
     """A service, a query role beside it, and a judge in this process that has seen the same pages."""
 
     program: Program
@@ -68,11 +68,13 @@ def query_port(service: Service) -> int:
 
 
 @pytest.fixture(scope="module", params=["local", pytest.param("kafka", marks=pytest.mark.kafka)])
-def scene(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Iterator[Scene]:
+def scene(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, cache: Path
+) -> Iterator[QueriedService]:
     folder = tmp_path_factory.mktemp("query")
     local = request.param == "local"
     address = str(folder / "log") if local else request.getfixturevalue("broker").address
-    place = Place(address, f"q{secrets.token_hex(4)}")
+    place = TopicPlace(address, f"q{secrets.token_hex(4)}")
     program = Program(folder, cache, place)
     program.good("topics", "create", "--partitions", 1)
     file = pages.write(folder / "pages.jsonl", COUNT)
@@ -91,18 +93,18 @@ def scene(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
                 page.text for record in read_pages([str(file)], 1 << 20) if (page := decode(record, limits)).text
             ]
             live = deduper.explain("…").live_pages
-            scene = Scene(program, folder, asked, query_port(asked), deduper, texts)
+            scene = QueriedService(program, folder, asked, query_port(asked), deduper, texts)
             asked.until(lambda: scene.ask("/ready")[1].get("live_pages") == live, "it knows all live pages")
             yield scene
             assert asked.end() == 0
         assert service.end() == 0
 
 
-def matched(scene: Scene, text: str) -> list[tuple[str, int, float | None, str]]:
+def matched(scene: QueriedService, text: str) -> list[tuple[str, int, float | None, str]]:
     return [tuple(match) for match in scene.deduper.match(text)]
 
 
-def test_texts_match_what_the_judge_would_match_and_add_nothing(scene: Scene) -> None:
+def test_texts_match_what_the_judge_would_match_and_add_nothing(scene: QueriedService) -> None:
     rng = random.Random(5)
     texts = [pages.edited(rng, rng.choice(scene.texts), rng.randrange(3)) for _ in range(60)] + ["太短"]
     before = scene.good("/ready")
@@ -116,7 +118,7 @@ def test_texts_match_what_the_judge_would_match_and_add_nothing(scene: Scene) ->
     assert scene.good("/ready") == before
 
 
-def test_html_is_compared_by_what_the_service_takes_of_it(scene: Scene) -> None:
+def test_html_is_compared_by_what_the_service_takes_of_it(scene: QueriedService) -> None:
     text = max(scene.texts, key=len)
     page = f"<html><head><title>x</title></head><body><article><p>{text}</p></article></body></html>"
     [result] = scene.good("/match", {"pages": [{"html": page}]})["results"]
@@ -124,7 +126,7 @@ def test_html_is_compared_by_what_the_service_takes_of_it(scene: Scene) -> None:
     assert scene.ask("/match", {"pages": [{"html": page, "text": text}]})[0] == 422
 
 
-def test_fingerprints_match_with_their_sketch_as_texts_do_and_without_by_distance(scene: Scene) -> None:
+def test_fingerprints_match_with_their_sketch_as_texts_do_and_without_by_distance(scene: QueriedService) -> None:
     text = max(scene.texts, key=len)
     columns = scene.deduper.explain(text).columns
     sketch = [f"{word:016x}" for word in columns.sketch[0].tolist()]
@@ -140,7 +142,7 @@ def test_fingerprints_match_with_their_sketch_as_texts_do_and_without_by_distanc
     assert scene.ask("/match/fingerprints", short)[0] == 422
 
 
-def test_a_pages_cluster_and_verdict_are_those_that_were_published(scene: Scene) -> None:
+def test_a_pages_cluster_and_verdict_are_those_that_were_published(scene: QueriedService) -> None:
     assert scene.program.place is not None
     with scene.program.place.open() as log:
         verdicts = [json.loads(value) for value in all_verdicts(log)]
@@ -159,7 +161,7 @@ def test_a_pages_cluster_and_verdict_are_those_that_were_published(scene: Scene)
     assert scene.ask("/page?id=nowhere")[0] == scene.ask("/cluster/999999")[0] == 404
 
 
-def test_tokens_are_jiebas_and_weights_are_those_of_the_command(scene: Scene) -> None:
+def test_tokens_are_jiebas_and_weights_are_those_of_the_command(scene: QueriedService) -> None:
     for mode, text, tokens in (  # jieba's own examples
         ("accurate", "我来到北京清华大学", "我 来到 北京 清华大学"),
         ("full", "我来到北京清华大学", "我 来到 北京 清华 清华大学 华大 大学"),
@@ -176,7 +178,7 @@ def test_tokens_are_jiebas_and_weights_are_those_of_the_command(scene: Scene) ->
     assert [[row["word"], row["times"], row["weight"]] for row in rows] == printed
 
 
-def test_the_command_asks_the_same(scene: Scene) -> None:
+def test_the_command_asks_the_same(scene: QueriedService) -> None:
     api = ("--api", f"http://127.0.0.1:{scene.port}")
     text = max(scene.texts, key=len)
     done = scene.program.run("match", text, *api, "--json", "--limit", 1000)
@@ -194,7 +196,7 @@ def test_the_command_asks_the_same(scene: Scene) -> None:
     assert len(nobody.stderr.splitlines()) == 1
 
 
-def test_a_page_that_is_judged_over_the_api_is_known_once_its_verdict_is_committed(scene: Scene) -> None:
+def test_a_page_that_is_judged_over_the_api_is_known_once_its_verdict_is_committed(scene: QueriedService) -> None:
     text = pages.text(random.Random(secrets.token_hex(4)), 80)
     body = {"id": f"judged-{secrets.token_hex(4)}", "text": text}
     verdict = scene.good("/judge?timeout=60", body)
@@ -207,7 +209,7 @@ def test_a_page_that_is_judged_over_the_api_is_known_once_its_verdict_is_committ
     assert scene.ask("/judge", {"text": text})[0] == 400
 
 
-def test_the_page_of_the_api_is_drawn_with_every_question(scene: Scene, tmp_path: Path) -> None:
+def test_the_page_of_the_api_is_drawn_with_every_question(scene: QueriedService, tmp_path: Path) -> None:
     with chromium(tmp_path) as browser:
         browser.open(f"http://127.0.0.1:{scene.port}/")
         paths = scene.good("/openapi.json")["paths"]
@@ -228,7 +230,7 @@ def test_the_page_of_the_api_is_drawn_with_every_question(scene: Scene, tmp_path
 
 
 def test_what_clients_may_not_do_is_refused_and_the_page_of_the_api_loads_nothing_from_elsewhere(
-    scene: Scene,
+    scene: QueriedService,
 ) -> None:
     assert scene.ask("/match", {"texts": ["x"], "more": 1})[0] == 422
     assert scene.ask("/match", {"texts": ["x"] * 300})[0] == 422

@@ -238,7 +238,7 @@ def test_a_folder_is_looked_at_while_a_judge_uses_it(
         assert run(capsys, "inspect", folder)[0] == 0
 
 
-class Overtaken(FileSystem):
+class OvertakingFiles(FileSystem):
     """Lets a judge take two snapshots just before each seventh file is opened: all files that were there go."""
 
     def __init__(self, folder: Path, loaded: LoadedSnapshot, times: int) -> None:
@@ -267,8 +267,8 @@ def test_a_judge_that_replaces_snapshots_meanwhile_disturbs_nobody(folder: Path,
     with StateFolder(folder) as opened:
         loaded = opened.load()
     assert loaded is not None
-    assert verify(folder, files=Overtaken(folder, loaded, times)).wrong == []
-    assert len(looking.inspect(folder, Overtaken(folder, loaded, times)).snapshots) == 2
+    assert verify(folder, files=OvertakingFiles(folder, loaded, times)).wrong == []
+    assert len(looking.inspect(folder, OvertakingFiles(folder, loaded, times)).snapshots) == 2
 
 
 @pytest.mark.parametrize("command", ["inspect", "verify"])

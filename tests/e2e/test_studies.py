@@ -12,15 +12,15 @@ from click.testing import CliRunner
 
 from tests.studies import report
 from tests.studies.__main__ import NAMES, main, run
-from tests.studies.context import Context
+from tests.studies.context import StudyContext
 
 pytestmark = pytest.mark.corpora
 LIMIT = 40
 
 
 @pytest.fixture(scope="module")
-def context(cache: Path) -> Context:
-    return Context("default", cache, LIMIT)
+def context(cache: Path) -> StudyContext:
+    return StudyContext("default", cache, LIMIT)
 
 
 def shares(found: Any) -> Iterator[dict[str, Any]]:
@@ -37,7 +37,7 @@ def shares(found: Any) -> Iterator[dict[str, Any]]:
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.long
-def test_a_study_gives_shares_with_intervals_and_tables_of_them(name: str, context: Context) -> None:
+def test_a_study_gives_shares_with_intervals_and_tables_of_them(name: str, context: StudyContext) -> None:
     found = run(name, context)
     parts = list(shares(found))
     assert sum(part["n"] for part in parts) > 0
@@ -68,12 +68,12 @@ def test_an_unknown_recipe_is_wrong_usage(tmp_path: Path) -> None:
     assert "nonesuch" in done.output
 
 
-def test_a_small_part_of_a_page_is_no_near_duplicate_of_it(context: Context) -> None:
+def test_a_small_part_of_a_page_is_no_near_duplicate_of_it(context: StudyContext) -> None:
     for found in run("containment", context).values():
         assert found["kinds"]["part 10%"]["matched"]["count"] == 0
 
 
-def test_a_second_copy_of_a_short_page_matches_from_the_least_number_of_words_on(context: Context) -> None:
+def test_a_second_copy_of_a_short_page_matches_from_the_least_number_of_words_on(context: StudyContext) -> None:
     for length, found in run("short", context).items():
         low, high = map(int, length.split("-"))
         copies = found["identical"]
@@ -83,7 +83,7 @@ def test_a_second_copy_of_a_short_page_matches_from_the_least_number_of_words_on
             assert copies["count"] == 0
 
 
-def test_no_real_page_shares_a_cluster_with_boilerplate(context: Context) -> None:
+def test_no_real_page_shares_a_cluster_with_boilerplate(context: StudyContext) -> None:
     found = run("boilerplate", context)
     for link in ("any", "canonical"):
         assert found[link]["real_pages_with_boilerplate"]["count"] == 0

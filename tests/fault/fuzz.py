@@ -17,7 +17,7 @@ from pathlib import Path
 
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
-from tests.fault.fuzz_targets import TARGETS, Target
+from tests.fault.fuzz_targets import TARGETS, FuzzTarget
 from tests.fault.watchdog import watched
 
 A_TURN = 500
@@ -41,7 +41,7 @@ def main() -> int:
     return _fuzz({name: TARGETS[name] for name in options.only or TARGETS}, first, options.seconds)
 
 
-def _fuzz(targets: dict[str, Target], first: int, seconds: float) -> int:
+def _fuzz(targets: dict[str, FuzzTarget], first: int, seconds: float) -> int:
     began, turn, given_to = time.monotonic(), 0, Counter[str]()
     settled = 0
     while not turn or time.monotonic() - began < seconds:
@@ -63,7 +63,7 @@ def _fuzz(targets: dict[str, Target], first: int, seconds: float) -> int:
     return 0
 
 
-def _turn(name: str, target: Target, number: int) -> int:
+def _turn(name: str, target: FuzzTarget, number: int) -> int:
     """A target's inputs of one seed; how many they were."""
     count = 0
 

@@ -39,7 +39,7 @@ HEADERS = (
 )
 
 
-class Question(NamedTuple):
+class FuzzQuestion(NamedTuple):
     """One request."""
 
     method: str
@@ -48,7 +48,7 @@ class Question(NamedTuple):
     headers: dict[str, str]
 
 
-def questions(bodies: st.SearchStrategy[bytes]) -> st.SearchStrategy[Question]:
+def questions(bodies: st.SearchStrategy[bytes]) -> st.SearchStrategy[FuzzQuestion]:
     """Requests with these bodies, packed or plain."""
     names = st.text(max_size=30).map(lambda name: f"/page?id={quote(name, errors='replace')}")
     numbers = st.sampled_from(["-1", "0", "9223372036854775808", "9" * 5000]).map(
@@ -57,13 +57,13 @@ def questions(bodies: st.SearchStrategy[bytes]) -> st.SearchStrategy[Question]:
     packed = bodies | bodies.map(lambda body: gzip.compress(body, mtime=0))
     paths = st.sampled_from(PATHS) | names | numbers
     return st.builds(
-        Question, st.sampled_from(["POST", "POST", "GET", "PUT"]), paths, packed, st.sampled_from(HEADERS)
+        FuzzQuestion, st.sampled_from(["POST", "POST", "GET", "PUT"]), paths, packed, st.sampled_from(HEADERS)
     )
 
 
-def run_question(question: Question) -> None:
+def run_question(question: FuzzQuestion) -> None:
     """Ask, and ask once more whether it is still there."""
-    for asked in (question, Question("GET", "/ready", b"", {})):
+    for asked in (question, FuzzQuestion("GET", "/ready", b"", {})):
         connection = http.client.HTTPConnection("127.0.0.1", server().port, timeout=PATIENCE_S)
         try:
             connection.request(asked.method, asked.path, asked.body, asked.headers)

@@ -31,7 +31,7 @@ from simstream.judge.acceptor import Acceptor
 from simstream.model import REASONS, Record
 from simstream.settings import resolve
 from simstream.sources.read import read_pages
-from simstream.telemetry.health import Health
+from simstream.telemetry.health import ServiceHealth
 from simstream.telemetry.http import HttpLimits, HttpServer
 from simstream.telemetry.metrics import Metrics
 from simstream.text import decode as charsets
@@ -49,7 +49,7 @@ PATIENCE_S = 20.0
 
 
 @dataclass(frozen=True)
-class Target:
+class FuzzTarget:
     """`strategy` makes what `run` is given."""
 
     strategy: st.SearchStrategy[Any]
@@ -504,7 +504,7 @@ requests = damaged(REQUEST) | st.binary(max_size=100) | st.integers(0, 5_000).ma
 
 @cache
 def server() -> HttpServer:
-    return HttpServer("127.0.0.1", 0, Metrics(), Health(), HttpLimits(connections=4, seconds=30.0))
+    return HttpServer("127.0.0.1", 0, Metrics(), ServiceHealth(), HttpLimits(connections=4, seconds=30.0))
 
 
 def run_http(request: bytes) -> None:
@@ -524,21 +524,23 @@ def as_record(value: bytes) -> Record:
     return Record("p", 0, 1, None, value, (), 0)
 
 
-TARGETS: dict[str, Target] = {
-    "pages": Target(records | json_values.map(as_record), run_page),
-    "charset": Target(st.tuples(raw_pages, labels, st.booleans()), run_charset),
-    "html": Target(raw_pages | soup | deep, run_html),
-    "budgets": Target(costly_pages, run_budget),
-    "frames": Target(frames, run_frame),
-    "verdicts": Target(json_records(VERDICT), run_verdict),
-    "positions": Target(json_records(POSITION), run_position),
-    "manifests": Target(st.one_of(damaged(msgspec.msgpack.encode(MANIFEST)), nested(b"\x91", b"")), run_manifest),
-    "sealed": Target(st.deferred(sealed_footers), run_sealed),
-    "index": Target(index_parts(), run_index),
-    "inputs": Target(inputs, run_input),
-    "http": Target(requests, run_http),
-    "settings": Target(damaged(SETTINGS), run_settings),
-    "questions": Target(
+TARGETS: dict[str, FuzzTarget] = {
+    "pages": FuzzTarget(records | json_values.map(as_record), run_page),
+    "charset": FuzzTarget(st.tuples(raw_pages, labels, st.booleans()), run_charset),
+    "html": FuzzTarget(raw_pages | soup | deep, run_html),
+    "budgets": FuzzTarget(costly_pages, run_budget),
+    "frames": FuzzTarget(frames, run_frame),
+    "verdicts": FuzzTarget(json_records(VERDICT), run_verdict),
+    "positions": FuzzTarget(json_records(POSITION), run_position),
+    "manifests": FuzzTarget(
+        st.one_of(damaged(msgspec.msgpack.encode(MANIFEST)), nested(b"\x91", b"")), run_manifest
+    ),
+    "sealed": FuzzTarget(st.deferred(sealed_footers), run_sealed),
+    "index": FuzzTarget(index_parts(), run_index),
+    "inputs": FuzzTarget(inputs, run_input),
+    "http": FuzzTarget(requests, run_http),
+    "settings": FuzzTarget(damaged(SETTINGS), run_settings),
+    "questions": FuzzTarget(
         questions(st.sampled_from(BODIES).flatmap(damaged) | json_values | st.binary(max_size=99)), run_question
     ),
 }

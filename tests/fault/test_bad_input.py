@@ -17,7 +17,7 @@ WORDS = "the quiet harbour lantern maker sold twelve brass lamps before the wint
 LIMIT = 200_000
 
 
-class Bad(NamedTuple):
+class BadRecord(NamedTuple):
     """A record, and what its verdict must say."""
 
     name: str
@@ -35,32 +35,36 @@ def page(**fields: Any) -> bytes:
 UNKNOWN = (("content-type", b"text/html; charset=x-no"),)
 HTML = (("content-type", b"text/html"),)
 BAD = [
-    Bad("broken JSON", b"b1", b'{"text": "abc', "unreadable", "bad_json"),
-    Bad("a list", b"b2", b"[1, 2]", "unreadable", "bad_json"),
-    Bad("neither text nor html", b"b3", b'{"title": "t"}', "unreadable", "no_text"),
-    Bad("text of a wrong type", b"b4", page(text=[1]), "unreadable", "wrong_type"),
-    Bad("status of a wrong type", b"b5", page(status="ok"), "unreadable", "wrong_type"),
-    Bad("invalid UTF-8", b"b6", b'{"text": "\xff\xfe\xfd"}', "unreadable", "bad_json"),
-    Bad("an empty value", b"b7", b"", "unreadable", "empty_value"),
-    Bad("null key and value", None, None, "withdrawn", None),
-    Bad("null value", b"b8", None, "withdrawn", None),
-    Bad("more than max_record_bytes", b"b9", page(text=WORDS * 3_000), "unreadable", "too_large"),
-    Bad("binary as HTML", b"b10", gzip.compress(bytes(range(256)) * 40), "unreadable", "binary", HTML),
-    Bad("an unknown content type", b"b11", b"%PDF", "unreadable", "bad_content_type", (("content-type", b"a/b"),)),
-    Bad("a key of 10 KB", b"k" * 10_240, page(text=WORDS + " one"), "unreadable", "bad_id"),
-    Bad("a key that is no UTF-8", b"\xff\x00\xfe", page(text=WORDS + " two"), "unreadable", "bad_id"),
-    Bad("a URL of 10 KB", b"b12", page(url="http://x/" + "u" * 10_240), "unreadable", "long_url"),
-    Bad("deep nesting", b"b13", b'{"x":' * 20_000 + b"1" + b"}" * 20_000, "unreadable", "bad_json"),
-    Bad("empty text", b"b14", page(text=""), "too_short", "few_words"),
-    Bad("an error page", b"b15", page(status=503), "too_short", "http_status"),
+    BadRecord("broken JSON", b"b1", b'{"text": "abc', "unreadable", "bad_json"),
+    BadRecord("a list", b"b2", b"[1, 2]", "unreadable", "bad_json"),
+    BadRecord("neither text nor html", b"b3", b'{"title": "t"}', "unreadable", "no_text"),
+    BadRecord("text of a wrong type", b"b4", page(text=[1]), "unreadable", "wrong_type"),
+    BadRecord("status of a wrong type", b"b5", page(status="ok"), "unreadable", "wrong_type"),
+    BadRecord("invalid UTF-8", b"b6", b'{"text": "\xff\xfe\xfd"}', "unreadable", "bad_json"),
+    BadRecord("an empty value", b"b7", b"", "unreadable", "empty_value"),
+    BadRecord("null key and value", None, None, "withdrawn", None),
+    BadRecord("null value", b"b8", None, "withdrawn", None),
+    BadRecord("more than max_record_bytes", b"b9", page(text=WORDS * 3_000), "unreadable", "too_large"),
+    BadRecord("binary as HTML", b"b10", gzip.compress(bytes(range(256)) * 40), "unreadable", "binary", HTML),
+    BadRecord(
+        "an unknown content type", b"b11", b"%PDF", "unreadable", "bad_content_type", (("content-type", b"a/b"),)
+    ),
+    BadRecord("a key of 10 KB", b"k" * 10_240, page(text=WORDS + " one"), "unreadable", "bad_id"),
+    BadRecord("a key that is no UTF-8", b"\xff\x00\xfe", page(text=WORDS + " two"), "unreadable", "bad_id"),
+    BadRecord("a URL of 10 KB", b"b12", page(url="http://x/" + "u" * 10_240), "unreadable", "long_url"),
+    BadRecord("deep nesting", b"b13", b'{"x":' * 20_000 + b"1" + b"}" * 20_000, "unreadable", "bad_json"),
+    BadRecord("empty text", b"b14", page(text=""), "too_short", "few_words"),
+    BadRecord("an error page", b"b15", page(status=503), "too_short", "http_status"),
 ]
 GOOD = [
-    Bad("unknown charset", b"g1", b"<p>" + WORDS.encode() * 3, "new", None, UNKNOWN),
-    Bad("a time before 1970", b"g2", page(time=-5), "near_duplicate", None),
-    Bad("a time in the year 99999", b"g3", page(time=10**18), "near_duplicate", None),
-    Bad("a time that is no time", b"g4", page(time="tomorrow"), "near_duplicate", None),
-    Bad("lone surrogates", b"g5", b'{"text": "\\ud800 ' + WORDS.encode() + b' \\udfff"}', "near_duplicate", None),
-    Bad("unknown fields", b"g6", page(x={"y": [1]}), "near_duplicate", None),
+    BadRecord("unknown charset", b"g1", b"<p>" + WORDS.encode() * 3, "new", None, UNKNOWN),
+    BadRecord("a time before 1970", b"g2", page(time=-5), "near_duplicate", None),
+    BadRecord("a time in the year 99999", b"g3", page(time=10**18), "near_duplicate", None),
+    BadRecord("a time that is no time", b"g4", page(time="tomorrow"), "near_duplicate", None),
+    BadRecord(
+        "lone surrogates", b"g5", b'{"text": "\\ud800 ' + WORDS.encode() + b' \\udfff"}', "near_duplicate", None
+    ),
+    BadRecord("unknown fields", b"g6", page(x={"y": [1]}), "near_duplicate", None),
 ]  # fmt: skip
 
 
@@ -87,7 +91,7 @@ def test_each_bad_page_gets_its_verdict_and_its_dead_letter_and_the_service_goes
     check_letters(letters, unreadable)
 
 
-def check_letters(letters: list[Any], unreadable: list[Bad]) -> None:
+def check_letters(letters: list[Any], unreadable: list[BadRecord]) -> None:
     """One letter a bad page, with its key, value and headers, and where it came from."""
     assert len(letters) == len(unreadable)
     for letter, bad in zip(letters, unreadable, strict=True):

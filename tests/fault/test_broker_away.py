@@ -8,25 +8,25 @@ from pathlib import Path
 
 import pytest
 
-from deploy.kafka.broker import Broker
+from deploy.kafka.broker import KafkaBroker
 from tests.e2e import pages
 from tests.e2e.harness import Program, by_ordinal, watching
-from tests.kafka_fixtures import Place
+from tests.kafka_fixtures import TopicPlace
 
 pytestmark = pytest.mark.kafka
 
 
 @pytest.fixture
-def own_broker(broker: Broker, tmp_path: Path) -> Iterator[Broker]:
+def own_broker(broker: KafkaBroker, tmp_path: Path) -> Iterator[KafkaBroker]:
     """A broker of this test alone, which may be stopped; the other one says whether there can be one."""
-    with Broker(data=tmp_path / "broker") as own:
+    with KafkaBroker(data=tmp_path / "broker") as own:
         yield own
 
 
 def test_the_service_is_not_ready_while_the_broker_is_away_and_goes_on_when_it_is_back(
-    own_broker: Broker, tmp_path: Path, cache: Path
+    own_broker: KafkaBroker, tmp_path: Path, cache: Path
 ) -> None:
-    place = Place(own_broker.address, "away")
+    place = TopicPlace(own_broker.address, "away")
     program = Program(tmp_path, cache, place)
     program.good("topics", "create", "--partitions", 2)
     program.good("feed", pages.write(tmp_path / "one.jsonl", 300, seed=1))
@@ -50,9 +50,9 @@ def test_the_service_is_not_ready_while_the_broker_is_away_and_goes_on_when_it_i
 
 @pytest.mark.long
 def test_a_service_gives_up_after_its_patience_with_one_line(
-    own_broker: Broker, tmp_path: Path, cache: Path
+    own_broker: KafkaBroker, tmp_path: Path, cache: Path
 ) -> None:
-    program = Program(tmp_path, cache, Place(own_broker.address, "away"))
+    program = Program(tmp_path, cache, TopicPlace(own_broker.address, "away"))
     program.good("topics", "create", "--partitions", 1)
     with program.serve(SIMSTREAM_GIVE_UP_AFTER="3s", SIMSTREAM_STOP_TIMEOUT="10s") as service:
         service.ready()
@@ -65,7 +65,7 @@ def test_a_service_gives_up_after_its_patience_with_one_line(
 
 
 def test_a_service_that_waits_for_a_broker_is_live_and_a_signal_ends_it_with_0(tmp_path: Path, cache: Path) -> None:
-    nobody = Place("kafka://127.0.0.1:1", "away")
+    nobody = TopicPlace("kafka://127.0.0.1:1", "away")
     with Program(tmp_path, cache, nobody).serve() as service:
         service.until(lambda: service.get("/health/ready")[0] == 503, "it answers", timeout=30)
         time.sleep(2)  # long enough for both roles to wait
@@ -78,9 +78,9 @@ def test_a_service_that_waits_for_a_broker_is_live_and_a_signal_ends_it_with_0(t
 
 @pytest.mark.long
 def test_a_signal_while_the_broker_is_away_ends_the_service_within_its_stop_timeout(
-    own_broker: Broker, tmp_path: Path, cache: Path
+    own_broker: KafkaBroker, tmp_path: Path, cache: Path
 ) -> None:
-    program = Program(tmp_path, cache, Place(own_broker.address, "away"))
+    program = Program(tmp_path, cache, TopicPlace(own_broker.address, "away"))
     program.good("topics", "create", "--partitions", 1)
     with program.serve(SIMSTREAM_STOP_TIMEOUT="6s") as service:
         service.ready()

@@ -9,31 +9,31 @@ from pathlib import Path
 
 import pytest
 
-from deploy.kafka.broker import Broker
+from deploy.kafka.broker import KafkaBroker
 from simstream.client import Client
 from simstream.errors import ClientFull, TopicMissing, TopicRecreated, UsageError, VerdictLate
-from simstream.log.base import PAGES, VERDICTS, Outgoing
+from simstream.log.base import PAGES, VERDICTS, OutgoingVerdict
 from simstream.model import PageSource, Record, Verdict
 from simstream.wire import verdict as wire
 from tests.contract.helpers import add_partitions
 from tests.disks import run_limited
 from tests.e2e.harness import PATIENCE_S, ROOT
-from tests.kafka_fixtures import Place
+from tests.kafka_fixtures import TopicPlace
 
 
 @pytest.fixture
-def own_broker(broker: Broker, tmp_path: Path) -> Iterator[Broker]:
+def own_broker(broker: KafkaBroker, tmp_path: Path) -> Iterator[KafkaBroker]:
     """A broker of this test alone, which may be stopped; the other one says whether there can be one."""
-    with Broker(data=tmp_path / "broker") as own:
+    with KafkaBroker(data=tmp_path / "broker") as own:
         yield own
 
 
 @pytest.mark.kafka
 @pytest.mark.long
 def test_what_is_submitted_while_the_broker_is_away_is_bounded_and_written_when_it_is_back(
-    own_broker: Broker,
+    own_broker: KafkaBroker,
 ) -> None:
-    place = Place(own_broker.address, "away")
+    place = TopicPlace(own_broker.address, "away")
     with place.open() as log:
         log.create_topics(1)
     with Client(place.address, place.prefix, in_flight=3) as client:
@@ -51,7 +51,7 @@ def test_what_is_submitted_while_the_broker_is_away_is_bounded_and_written_when_
 
 
 @pytest.mark.kafka
-def test_verdicts_in_partitions_that_are_added_are_heard(kafka_place: Place) -> None:
+def test_verdicts_in_partitions_that_are_added_are_heard(kafka_place: TopicPlace) -> None:
     log = kafka_place.open()
     log.create_topics(1)
     with Client(kafka_place.address, kafka_place.prefix, timeout=PATIENCE_S) as client, log.reader(PAGES) as reader:
@@ -67,14 +67,14 @@ def test_verdicts_in_partitions_that_are_added_are_heard(kafka_place: Place) -> 
     assert sum(end > 0 for end in log.end_offsets(VERDICTS).values()) > 1
 
 
-def judged(page: Record) -> Outgoing:
+def judged(page: Record) -> OutgoingVerdict:
     """A verdict of this page, whatever it says."""
     assert page.key is not None
     source = PageSource(page.topic, page.partition, page.offset)
     verdict = Verdict(
         page.key.decode(), None, "withdrawn", None, None, None, None, None, None, (), None, "", 0, 0, source
     )
-    return Outgoing(page.key, wire.encode(verdict), ())
+    return OutgoingVerdict(page.key, wire.encode(verdict), ())
 
 
 FULL_DISK = """
@@ -93,7 +93,7 @@ with Client(sys.argv[1]) as client:
 """
 
 
-def test_a_page_that_was_not_written_fails_and_later_ones_are_sent_anew(local_place: Place) -> None:
+def test_a_page_that_was_not_written_fails_and_later_ones_are_sent_anew(local_place: TopicPlace) -> None:
     with local_place.open() as log:
         log.create_topics(1)
     said = run_limited(FULL_DISK, local_place.address)
@@ -102,7 +102,7 @@ def test_a_page_that_was_not_written_fails_and_later_ones_are_sent_anew(local_pl
         assert [record.key for record in reader.poll(10, 1)] == [b"0", b"1", b"after"]
 
 
-def test_a_topic_made_anew_ends_the_client_by_name(local_place: Place) -> None:
+def test_a_topic_made_anew_ends_the_client_by_name(local_place: TopicPlace) -> None:
     with local_place.open() as log:
         log.create_topics(1)
         with Client(local_place.address) as client:
@@ -123,7 +123,7 @@ client.submit({"id": "a", "text": "…"})
 """
 
 
-def test_a_program_that_forgets_to_close_ends_and_its_pages_are_written(place: Place) -> None:
+def test_a_program_that_forgets_to_close_ends_and_its_pages_are_written(place: TopicPlace) -> None:
     with place.open() as log:
         log.create_topics(1)
     command = [sys.executable, "-c", FORGETS, place.address, place.prefix]
@@ -133,7 +133,7 @@ def test_a_program_that_forgets_to_close_ends_and_its_pages_are_written(place: P
         assert log.end_offsets(PAGES) == {0: 1}
 
 
-def test_a_client_without_topics_or_room_is_refused_by_name(place: Place) -> None:
+def test_a_client_without_topics_or_room_is_refused_by_name(place: TopicPlace) -> None:
     with pytest.raises(TopicMissing, match="simstream topics create"):
         Client(place.address, place.prefix)
     with place.open() as log:

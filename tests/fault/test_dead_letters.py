@@ -32,7 +32,7 @@ FED: list[tuple[bytes | None, bytes, tuple[tuple[str, bytes], ...]]] = [
 ]
 
 
-class Letters:
+class DeadLetterProgram:
     """`simstream dead-letters` over one place, in this process."""
 
     def __init__(self, program: Program, capsys: pytest.CaptureFixture[str]) -> None:
@@ -57,7 +57,7 @@ def serve_until(program: Program, verdicts: int, **variables: str) -> list[dict[
 def test_letters_are_listed_without_their_content_and_replayed_once(
     program: Program, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    letters, source = Letters(program, capsys), f"{program.place.prefix}.pages"
+    letters, source = DeadLetterProgram(program, capsys), f"{program.place.prefix}.pages"
     with program.place.open() as log:
         log.create_topics(1)
         dead = log.topic(DEAD_LETTERS).name

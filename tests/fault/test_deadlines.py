@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import pytest
 
-from deploy.kafka.broker import Broker
+from deploy.kafka.broker import KafkaBroker
 from simstream.client import Client
 from simstream.client.traffic import MAX_CLOSE_S
 from simstream.closing import Closing
@@ -21,9 +21,9 @@ from simstream.errors import BrokerUnreachable, LogError, SimstreamError
 from simstream.log.base import FINGERPRINTS, PAGES, VERDICTS, Log
 from simstream.log.kafka.cluster import GRACE_S
 from simstream.log.kafka.election import MAX_LEAVE_S
-from tests.chaos.proxy import Fate, Proxy, Request
+from tests.chaos.proxy import KafkaProxy, ProxiedRequest, RequestFate
 from tests.e2e.harness import ROOT
-from tests.kafka_fixtures import Place
+from tests.kafka_fixtures import TopicPlace
 
 pytestmark = pytest.mark.kafka
 SLOW = 2.0
@@ -32,28 +32,28 @@ PATIENCE_S = 2.0
 WAYS = ("frozen", "killed", "unreachable")
 
 
-class Line(NamedTuple):
+class SilentLine(NamedTuple):
     """A way to a broker, and what makes it silent."""
 
-    place: Place
+    place: TopicPlace
     silence: Callable[[], None]
 
 
 @pytest.fixture(scope="module")
-def own_broker(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+def own_broker(broker: KafkaBroker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
     """A broker of this module alone; the other one says whether there can be one."""
-    with Broker(data=tmp_path_factory.mktemp("broker"), quick=True) as own:
+    with KafkaBroker(data=tmp_path_factory.mktemp("broker"), quick=True) as own:
         yield own
 
 
 @pytest.fixture(params=WAYS)
-def line(request: pytest.FixtureRequest, own_broker: Broker) -> Iterator[Line]:
+def line(request: pytest.FixtureRequest, own_broker: KafkaBroker) -> Iterator[SilentLine]:
     """A broker that answers until it is silenced, in each way that there is."""
     again = threading.Event()
 
-    def hold(_: Request) -> Fate:
+    def hold(_: ProxiedRequest) -> RequestFate:
         again.wait()
-        return Fate.CUT
+        return RequestFate.CUT
 
     with contextlib.ExitStack() as stack:
         address = own_broker.address
@@ -64,19 +64,19 @@ def line(request: pytest.FixtureRequest, own_broker: Broker) -> Iterator[Line]:
             silence = own_broker.kill
             stack.callback(own_broker.restart)
         else:
-            proxy = stack.enter_context(Proxy(own_broker))
+            proxy = stack.enter_context(KafkaProxy(own_broker))
             address = proxy.address
             stack.callback(again.set)
 
             def silence() -> None:
                 proxy.rule = hold
 
-        place = Place(address, f"d{time.monotonic_ns()}")
+        place = TopicPlace(address, f"d{time.monotonic_ns()}")
         create_topics(place)
-        yield Line(place, silence)
+        yield SilentLine(place, silence)
 
 
-def create_topics(place: Place) -> None:
+def create_topics(place: TopicPlace) -> None:
     """Make the topics; a broker that has just woken takes a moment until it counts itself in."""
     end = time.monotonic() + 30
     with place.open() as log:
@@ -101,7 +101,7 @@ def page(name: int) -> dict[str, str]:
     return {"id": str(name), "text": "…"}
 
 
-def test_a_client_closes_in_ten_seconds_and_ends_every_future(line: Line) -> None:
+def test_a_client_closes_in_ten_seconds_and_ends_every_future(line: SilentLine) -> None:
     client = Client(line.place.address, line.place.prefix)
     client.submit(page(0))
     line.silence()
@@ -114,7 +114,7 @@ def test_a_client_closes_in_ten_seconds_and_ends_every_future(line: Line) -> Non
 
 
 @pytest.mark.long
-def test_connecting_ends_when_the_time_of_the_client_is_over(line: Line) -> None:
+def test_connecting_ends_when_the_time_of_the_client_is_over(line: SilentLine) -> None:
     line.silence()
     with within(3.0), pytest.raises(BrokerUnreachable):
         Client(line.place.address, line.place.prefix, timeout=3)
@@ -136,7 +136,7 @@ print("end", flush=True)
 
 @pytest.mark.parametrize("line", ["frozen"], indirect=True)
 @pytest.mark.long
-def test_a_program_that_forgets_to_close_ends(line: Line) -> None:
+def test_a_program_that_forgets_to_close_ends(line: SilentLine) -> None:
     command = [sys.executable, "-c", FORGETS, line.place.address, line.place.prefix]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT) as running:
         assert running.stdin is not None
@@ -168,7 +168,7 @@ QUESTIONS: dict[str, Callable[[Log], object]] = {
 
 
 @pytest.mark.long
-def test_every_question_to_the_log_ends_when_its_patience_is_over(line: Line) -> None:
+def test_every_question_to_the_log_ends_when_its_patience_is_over(line: SilentLine) -> None:
     with line.place.open(patience=PATIENCE_S) as log:
         log.topic(PAGES)
         line.silence()
@@ -180,7 +180,7 @@ def test_every_question_to_the_log_ends_when_its_patience_is_over(line: Line) ->
 
 
 @pytest.mark.long
-def test_whatever_is_open_on_the_log_closes(line: Line) -> None:
+def test_whatever_is_open_on_the_log_closes(line: SilentLine) -> None:
     with line.place.open(patience=PATIENCE_S) as log:
         appender = log.appender(FINGERPRINTS)
         publisher = log.publisher()

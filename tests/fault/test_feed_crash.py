@@ -14,9 +14,9 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
-from deploy.kafka.broker import Broker
+from deploy.kafka.broker import KafkaBroker
 from simstream.feeds import app
-from simstream.feeds.app import Feed
+from simstream.feeds.app import FeedState
 from simstream.feeds.fold import FoldLimits
 from simstream.feeds.web import FeedWeb
 from simstream.log.base import PAGES, TopicInfo
@@ -25,7 +25,7 @@ from simstream.settings import Settings
 from simstream.wire import verdict as wire
 from simstream.wire.page import PageLimits
 from tests.e2e.harness import Service, environment
-from tests.kafka_fixtures import Place
+from tests.kafka_fixtures import TopicPlace
 
 DEFECT = """
 # A defect, and a task that no attempt to cancel it ends.
@@ -47,8 +47,10 @@ sys.exit(main())
 
 
 @pytest.mark.kafka
-def test_a_crashed_feed_does_not_stand_still_and_ends_with_1(broker: Broker, cache: Path, tmp_path: Path) -> None:
-    place = Place(broker.address, f"t{secrets.token_hex(4)}")
+def test_a_crashed_feed_does_not_stand_still_and_ends_with_1(
+    broker: KafkaBroker, cache: Path, tmp_path: Path
+) -> None:
+    place = TopicPlace(broker.address, f"t{secrets.token_hex(4)}")
     with place.open() as log:
         log.create_topics(1)
         where = ["--log", place.address, "--prefix", place.prefix, "--http-port", "0"]
@@ -73,7 +75,7 @@ def message(value: bytes, offset: int) -> Any:
 
 
 def test_a_page_that_raises_costs_its_own_title_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    feed = Feed(FoldLimits())
+    feed = FeedState(FoldLimits())
     feed.begin({})
 
     def raises(*_: object) -> None:
@@ -110,7 +112,7 @@ def test_a_page_that_raises_costs_its_own_title_alone(monkeypatch: pytest.Monkey
 def test_a_feed_hears_of_the_crash_of_its_app(tmp_path: Path) -> None:
     async def play() -> list[bool]:
         feed, topics = (
-            Feed(FoldLimits()),
+            FeedState(FoldLimits()),
             app.FeedTopics(TopicInfo("t.verdicts", "v", 1), TopicInfo("t.pages", "p", 1), 1),
         )
         faust = app.make_app(Settings(log="kafka://127.0.0.1:1"), topics, feed, str(tmp_path))
@@ -122,7 +124,7 @@ def test_a_feed_hears_of_the_crash_of_its_app(tmp_path: Path) -> None:
 
 
 def test_a_crashed_feed_is_neither_live_nor_ready() -> None:
-    feed = Feed(FoldLimits())
+    feed = FeedState(FoldLimits())
     feed.begin({})
     asyncio.run(feed.settle())
     feed.condition.hear({})

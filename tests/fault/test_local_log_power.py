@@ -16,20 +16,20 @@ from pathlib import Path
 import pytest
 
 from simstream.errors import DeliveryFailed, LogDamaged, LogError
-from simstream.log.base import DEAD_LETTERS, FINGERPRINTS, PAGES, POSITIONS, VERDICTS, LogOptions, Outgoing
+from simstream.log.base import DEAD_LETTERS, FINGERPRINTS, PAGES, POSITIONS, VERDICTS, LogOptions, OutgoingVerdict
 from simstream.log.local import topic_file as local_files
 from simstream.log.local.log import LocalLog
 from simstream.log.local.topic_file import LogFiles
 from simstream.wire import position as positions
 from simstream.wire.position import Position
 from tests.contract.helpers import read_all
-from tests.power import Disk, RecordingFiles
+from tests.power import PowerCutDisk, RecordingFiles
 
 PARTITIONS = 2
 ROUNDS = 7
 
 
-class Unsynced(LogFiles):
+class UnsyncedFiles(LogFiles):
     """Files without power cuts: the tests wait for no disk."""
 
     def sync_data(self, descriptor: int) -> None: ...
@@ -37,7 +37,7 @@ class Unsynced(LogFiles):
     fsync = sync_data
 
 
-class Service:
+class SteppedService:
     """The roles over one local log, a step at a time, in the order in which a test calls them."""
 
     def __init__(self, folder: Path, files: LogFiles | None = None) -> None:
@@ -97,10 +97,12 @@ class Service:
             self.frame = record.offset + 1
             if until is None:
                 places = range(position, start + len(keys))
-                self.publish([Outgoing(keys[at - start].encode(), b"%d/%d" % (partition, at), ()) for at in places])
+                self.publish(
+                    [OutgoingVerdict(keys[at - start].encode(), b"%d/%d" % (partition, at), ()) for at in places]
+                )
         assert until is None or self.frame == until
 
-    def publish(self, verdicts: list[Outgoing]) -> None:
+    def publish(self, verdicts: list[OutgoingVerdict]) -> None:
         self.publisher.publish(verdicts, positions.encode(Position(self.log_id, self.frame, 0, "0" * 16, "p")))
         self.promise("frame", self.frame)
 
@@ -131,7 +133,7 @@ class Service:
 def record_history(folder: Path) -> RecordingFiles:
     """Rounds in which the roles come in every order, each with another part of the log not yet on the disk."""
     files = RecordingFiles()
-    service = Service(folder, files)
+    service = SteppedService(folder, files)
     files.beside = service.follow
     for i in range(ROUNDS):
         service.feed(*(b"%s %d.%d" % (b"bad" if n == 1 else b"page", i, n) for n in range(3)))
@@ -154,7 +156,7 @@ def test_power_that_goes_at_any_moment_loses_no_page_and_no_verdict(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, syncs_every: float
 ) -> None:
     monkeypatch.setattr(local_files, "SYNC_EVERY_S", syncs_every)
-    disk, seen, cut = Disk(), set(), tmp_path / "cut"
+    disk, seen, cut = PowerCutDisk(), set(), tmp_path / "cut"
     for step in record_history(tmp_path / "clean").steps:
         disk.apply(step)
         for image in disk.images():
@@ -181,7 +183,7 @@ def goes_on(folder: Path, promises: dict[str, int]) -> None:
         frame = positions.decode(committed).frame if committed else 0
         assert frame >= max(promises.get("frame", 0), promises.get("standby", 0))
         assert sum(log.source_offsets().values()) >= promises.get("commit", 0)
-    service = Service(folder, Unsynced())
+    service = SteppedService(folder, UnsyncedFiles())
     there = {record.key for record in read_all(service.log, PAGES)}
     assert len(there) >= promises.get("pages", 0)
     pages = [b"%s %d.%d" % (b"bad" if n == 1 else b"page", i, n) for i in range(ROUNDS + 1) for n in range(3)]
@@ -198,7 +200,7 @@ def goes_on(folder: Path, promises: dict[str, int]) -> None:
 @pytest.fixture
 def judged_log(tmp_path: Path) -> Path:
     """A log whose six pages are judged and committed, in frames of their own."""
-    service = Service(tmp_path / "log")
+    service = SteppedService(tmp_path / "log")
     for i in range(3):
         service.feed(b"page %d.0" % i, b"page %d.1" % i)
         service.work_off()
@@ -295,7 +297,7 @@ def test_a_hole_before_a_group_written_after_a_sync_is_damage(tmp_path: Path) ->
         log.appender(PAGES)
 
 
-class NoSyncs(LogFiles):
+class SyncSkippingFiles(LogFiles):
     """A disk that takes all and keeps nothing."""
 
     def sync_data(self, descriptor: int) -> None:
@@ -303,7 +305,7 @@ class NoSyncs(LogFiles):
 
 
 def test_a_disk_that_cannot_sync_stops_each_role_by_name(judged_log: Path) -> None:
-    log = LocalLog(judged_log, LogOptions(), NoSyncs())
+    log = LocalLog(judged_log, LogOptions(), SyncSkippingFiles())
     with pytest.raises(LogError, match=r"cannot write .*simstream.pages.log"):
         log.appender(PAGES)
     with log.source() as source, pytest.raises(LogError, match=r"cannot write .*simstream.pages.log"):
@@ -319,7 +321,7 @@ def test_pages_that_cannot_be_synced_are_not_handed_over(tmp_path: Path) -> None
     log.create_topics()
     with log.appender(PAGES) as appender:
         appender.append(b"v", b"k")
-    with LocalLog(tmp_path, LogOptions(), NoSyncs()).source() as source:
+    with LocalLog(tmp_path, LogOptions(), SyncSkippingFiles()).source() as source:
         source.poll(0, 0)
         with pytest.raises(LogError, match="cannot write"):
             source.poll(10, 1)
@@ -331,7 +333,7 @@ def test_an_appender_whose_disk_cannot_sync_has_failed(tmp_path: Path, monkeypat
     log = LocalLog(tmp_path, LogOptions(), files)
     log.create_topics()
     appender = log.appender(FINGERPRINTS)
-    monkeypatch.setattr(files, "sync_data", NoSyncs().sync_data)
+    monkeypatch.setattr(files, "sync_data", SyncSkippingFiles().sync_data)
     with pytest.raises(DeliveryFailed, match="cannot write"):
         appender.append(b"frame")
     appender.discard()

@@ -10,26 +10,26 @@ from typing import NamedTuple
 
 import pytest
 
-from deploy.kafka.broker import Broker
+from deploy.kafka.broker import KafkaBroker
 from simstream.log.base import FINGERPRINTS, PAGES, POSITIONS
 from simstream.model import Record
 from simstream.wire import verdict as wire
 from tests.e2e import pages
 from tests.e2e.harness import Program, by_ordinal, read_topic, watching
 from tests.fault.test_state import last_line
-from tests.kafka_fixtures import Place
+from tests.kafka_fixtures import TopicPlace
 
 pytestmark = pytest.mark.kafka
 COUNT = 30
 SMALL = {"SIMSTREAM_FRAME_MAX_PAGES": "10"}
 
 
-class Lone(NamedTuple):
+class LoneBrokerProgram(NamedTuple):
     """A program whose broker is its only one."""
 
-    broker: Broker
+    broker: KafkaBroker
     program: Program
-    place: Place
+    place: TopicPlace
 
     def segments(self, name: str) -> list[Path]:
         """The files with the records of a topic, one for each partition."""
@@ -54,21 +54,21 @@ class Lone(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def own_broker(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+def own_broker(broker: KafkaBroker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
     """A broker of this module alone; the other one says whether there can be one."""
-    with Broker(data=tmp_path_factory.mktemp("broker"), quick=True) as own:
+    with KafkaBroker(data=tmp_path_factory.mktemp("broker"), quick=True) as own:
         yield own
 
 
 @pytest.fixture
-def lone(own_broker: Broker, tmp_path: Path, cache: Path) -> Lone:
-    place = Place(own_broker.address, f"s{secrets.token_hex(4)}")
+def lone(own_broker: KafkaBroker, tmp_path: Path, cache: Path) -> LoneBrokerProgram:
+    place = TopicPlace(own_broker.address, f"s{secrets.token_hex(4)}")
     program = Program(tmp_path, cache, place)
     program.good("topics", "create", "--partitions", 1)
-    return Lone(own_broker, program, place)
+    return LoneBrokerProgram(own_broker, program, place)
 
 
-def lose(lone: Lone, name: str) -> None:
+def lose(lone: LoneBrokerProgram, name: str) -> None:
     """Judge COUNT pages twice; then the power goes, and a topic (by its full name) has its first records alone."""
     lone.judge(1, COUNT)
     safe = {path: path.stat().st_size for path in lone.segments(name)}
@@ -80,7 +80,7 @@ def lose(lone: Lone, name: str) -> None:
     lone.broker.start()
 
 
-def last_error(lone: Lone, *roles: str) -> str:
+def last_error(lone: LoneBrokerProgram, *roles: str) -> str:
     """The error with which `serve` ends."""
     with lone.program.serve("--roles", ",".join(roles), **SMALL) as service:
         assert service.wait() == 1
@@ -96,7 +96,7 @@ def distinct(records: Sequence[Record]) -> dict[int, bytes]:
     return found
 
 
-def test_frames_that_are_gone_behind_their_verdicts_stop_the_judge_by_name(lone: Lone) -> None:
+def test_frames_that_are_gone_behind_their_verdicts_stop_the_judge_by_name(lone: LoneBrokerProgram) -> None:
     lose(lone, f"{lone.place.prefix}.{FINGERPRINTS}")
     assert "verdicts were published up to frame" in last_error(lone, "judge")
     assert b"the log ends at frame" in lone.program.on_log("status").stdout
@@ -108,7 +108,7 @@ def test_frames_that_are_gone_behind_their_verdicts_stop_the_judge_by_name(lone:
     assert len(by_ordinal(lone.verdicts())) == 2 * COUNT
 
 
-def test_pages_that_are_gone_behind_a_commit_stop_the_fingerprinter_by_name(lone: Lone) -> None:
+def test_pages_that_are_gone_behind_a_commit_stop_the_fingerprinter_by_name(lone: LoneBrokerProgram) -> None:
     lose(lone, f"{lone.place.prefix}.{PAGES}")
     error = last_error(lone, "fingerprint")
     assert f".{PAGES} has no offset {2 * COUNT} in partition 0" in error
@@ -117,13 +117,13 @@ def test_pages_that_are_gone_behind_a_commit_stop_the_fingerprinter_by_name(lone
         assert len(read_topic(log, PAGES)) == COUNT
 
 
-def test_pages_whose_commit_is_gone_are_read_again_and_not_judged_again(lone: Lone) -> None:
+def test_pages_whose_commit_is_gone_are_read_again_and_not_judged_again(lone: LoneBrokerProgram) -> None:
     lose(lone, "__consumer_offsets")
     lone.judge(3, 3 * COUNT)
     assert len(by_ordinal(lone.verdicts())) == 3 * COUNT
 
 
-def test_verdicts_whose_position_is_gone_come_again_as_they_were(lone: Lone) -> None:
+def test_verdicts_whose_position_is_gone_come_again_as_they_were(lone: LoneBrokerProgram) -> None:
     lose(lone, f"{lone.place.prefix}.{POSITIONS}")
     lone.judge(3, 4 * COUNT)
     verdicts = lone.verdicts()

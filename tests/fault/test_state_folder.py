@@ -15,7 +15,7 @@ from simstream.errors import StateDamaged, StateError, StateFull, StateUnwritabl
 from simstream.files import blocks
 from simstream.files.file_system import FileSystem
 from simstream.files.folder import StateFolder
-from tests.faulty_files import Dead, FailingFiles, LosingFiles
+from tests.faulty_files import DeadProcess, FailingFiles, LosingFiles
 from tests.states import facts, found, state, take
 
 OLD, NEW = 5, 6
@@ -84,8 +84,8 @@ def test_a_process_that_dies_at_any_step_leaves_two_whole_snapshots(
 ) -> None:
     for at in range(1, len(all_steps(before, tmp_path)) + 1):
         path = copy(before, tmp_path, at)
-        files = FailingFiles(at, Dead, torn)
-        with pytest.raises(Dead):
+        files = FailingFiles(at, DeadProcess, torn)
+        with pytest.raises(DeadProcess):
             run(path, files)
         files.die()
         is_whole(path)
@@ -103,7 +103,7 @@ def test_power_that_goes_at_any_step_leaves_two_whole_snapshots(before: Path, tm
             spare.mkdir()
             path = copy(before, tmp_path, at)
             files = LosingFiles(at, spare)
-            with pytest.raises(Dead):
+            with pytest.raises(DeadProcess):
                 run(path, files)
             changes = len(files.lost)
             files.lose(path, kept, suffix)

@@ -9,13 +9,13 @@ import os
 from pathlib import Path
 
 from tests.e2e.harness import Program
-from tests.kafka_fixtures import Place
+from tests.kafka_fixtures import TopicPlace
 
 
 def test_a_wedged_loop_fails_liveness_and_started_again_it_is_live(tmp_path: Path, cache: Path) -> None:
     """Both roles of a real process are caught in a file that gives no answer: a pipe that nobody writes into
     has taken the place of the log's catalogue, as a file system that hangs would."""
-    place = Place(str(tmp_path / "log"), "simstream")
+    place = TopicPlace(str(tmp_path / "log"), "simstream")
     program = Program(tmp_path, cache, place)
     program.good("topics", "create")
     catalog = tmp_path / "log" / "topics.json"

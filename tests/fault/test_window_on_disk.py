@@ -10,7 +10,7 @@ import pytest
 from simstream.files.folder import StateFolder
 from simstream.judge.state import JudgeState
 from simstream.model import FingerprintColumns, PageSource
-from tests.bench.made_pages import Made, columns_of, policy
+from tests.bench.made_pages import PageMaker, columns_of, policy
 
 PAGES = 250
 WINDOW_MS = 8 * PAGES // 10
@@ -38,7 +38,7 @@ def on_disk(path: Path) -> int:
 
 @pytest.mark.parametrize("link", ["any", "canonical"])
 def test_files_go_with_their_buckets(tmp_path: Path, link: str) -> None:
-    state, made = JudgeState(policy(link, WINDOW_MS), memtable_limit=128), Made(0.2, 0.2)
+    state, made = JudgeState(policy(link, WINDOW_MS), memtable_limit=128), PageMaker(0.2, 0.2)
     sizes, buckets = [], []
     with StateFolder(tmp_path / "state") as folder:
         for _ in range(60):

@@ -14,7 +14,7 @@ from simstream.errors import StateDamaged
 from simstream.files import SnapshotPart
 from simstream.hash_secret import Secret
 from simstream.judge import directory as module
-from simstream.judge.directory import MAX_ROW, PLACED, Directory
+from simstream.judge.directory import MAX_ROW, PLACED, PageDirectory
 from simstream.model import U64
 from tests.colliding import SECRET, SECRETS, crowding, placed
 from tests.short import examples
@@ -37,7 +37,7 @@ def hashed(wanted: U64, i: int) -> int:
     return placed(placed(int(wanted[i, 0])) ^ int(wanted[i, 1])) >> 31
 
 
-def answers(directory: Directory, wanted: U64) -> list[list[int]]:
+def answers(directory: PageDirectory, wanted: U64) -> list[list[int]]:
     starts, rows = directory.candidates(wanted)
     return [rows[starts[i] : starts[i + 1]].tolist() for i in range(len(wanted))]
 
@@ -53,12 +53,12 @@ def test_the_collisions_of_these_tests_are_collisions():
     assert hashed(pair, 0) == hashed(pair, 1)
 
 
-class Twins(RuleBasedStateMachine):
+class DirectoryTwins(RuleBasedStateMachine):
     """A directory and a dictionary from hash to rows."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.directory = Directory(SECRET)
+        self.directory = PageDirectory(SECRET)
         self.naive: dict[int, set[int]] = defaultdict(set)
         self.all: dict[int, int] = {}
         self.next_row = 0
@@ -105,7 +105,7 @@ class Twins(RuleBasedStateMachine):
 
     @rule()
     def snapshot(self) -> None:
-        restored = Directory()
+        restored = PageDirectory()
         restored.add(identities([1]), np.array([9], np.uint32))
         restored.restore(copied(self.directory.part()))
         self.directory = restored
@@ -122,20 +122,20 @@ class Twins(RuleBasedStateMachine):
         assert sorted(self.directory.rows().tolist()) == sorted(self.all)
 
 
-TestTwins = Twins.TestCase
+TestTwins = DirectoryTwins.TestCase
 TestTwins.settings = settings(max_examples=examples(25), stateful_step_count=25, deadline=None)
 
 
-def filled(count: int, seed: int = 1) -> tuple[Directory, U64]:
+def filled(count: int, seed: int = 1) -> tuple[PageDirectory, U64]:
     keys = np.random.default_rng(seed).integers(0, 2**64, (count, 2), dtype=np.uint64)
-    directory = Directory(SECRET)
+    directory = PageDirectory(SECRET)
     for at in range(0, count, 1000):
         directory.add(keys[at : at + 1000], np.arange(at, min(at + 1000, count), dtype=np.uint32))
     return directory, keys
 
 
 def test_a_page_takes_about_ten_and_a_half_bytes_at_any_size():
-    directory = Directory()
+    directory = PageDirectory()
     rng = np.random.default_rng(3)
     while len(directory) < 1_500_000:
         count = 25_000
@@ -150,7 +150,7 @@ def test_a_page_takes_about_ten_and_a_half_bytes_at_any_size():
 def test_identities_chosen_to_have_one_hash_have_as_many(secret: Secret):
     """Under the hash that had no secret, each of these identities was a candidate for each other."""
     wanted = chosen(5_000, spread=1)
-    directory = Directory(secret)
+    directory = PageDirectory(secret)
     directory.add(wanted, np.arange(len(wanted), dtype=np.uint32))
     assert sum(map(len, answers(directory, wanted))) < len(wanted) + 10
 
@@ -158,7 +158,7 @@ def test_identities_chosen_to_have_one_hash_have_as_many(secret: Secret):
 @pytest.mark.parametrize("secret", SECRETS)
 def test_identities_chosen_to_have_one_home_do_not_crowd(secret: Secret):
     wanted = chosen(20_000, spread=1 << 16)
-    directory = Directory(secret)
+    directory = PageDirectory(secret)
     directory.add(wanted, np.arange(len(wanted), dtype=np.uint32))
     crowds = [crowding(slots != 0) for name, slots in directory.part().arrays.items() if name.startswith("slots")]
     assert max(crowds) < 400  # random identities at the same load: up to 100
@@ -194,7 +194,7 @@ def test_many_identities_of_one_hash_are_all_kept_and_found():
 
 
 def test_rows_and_identities_of_a_wrong_kind_are_refused():
-    directory = Directory()
+    directory = PageDirectory()
     one = identities([1])
     with pytest.raises(ValueError, match="at most"):
         directory.add(one, np.array([MAX_ROW + 1], np.uint32))
@@ -215,9 +215,9 @@ def test_a_slot_that_is_far_from_its_home_is_noticed():
         for bit in (60, 61, 62, 63):
             slots[place] ^= np.uint64(1) << np.uint64(bit)
             with pytest.raises(StateDamaged):
-                Directory().restore(part)
+                PageDirectory().restore(part)
             slots[place] ^= np.uint64(1) << np.uint64(bit)
-    Directory().restore(part)
+    PageDirectory().restore(part)
 
 
 @pytest.mark.parametrize("damage", ["count", "missing", "shape", "table", "depth", "overlap", "secret"])
@@ -241,4 +241,4 @@ def test_a_part_that_does_not_hold_together_is_refused(damage: str):
         arrays[PLACED][0] = arrays[PLACED][1]
         arrays["slots-0"] = arrays["slots-1"]
     with pytest.raises(StateDamaged, match="directory"):
-        Directory().restore(part._replace(arrays=arrays))
+        PageDirectory().restore(part._replace(arrays=arrays))

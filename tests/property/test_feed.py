@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from simstream.feeds import cards as cards_module
 from simstream.feeds import fold as fold_module
-from simstream.feeds.cards import ORDERS, CardQuery, Cards
-from simstream.feeds.fold import Fold, FoldLimits
+from simstream.feeds.cards import ORDERS, CardQuery, StoryCards
+from simstream.feeds.fold import FoldLimits, VerdictFold
 from simstream.feeds.records import PageSheet, place
-from simstream.feeds.shelves import Card
+from simstream.feeds.shelves import StoryCard
 from simstream.model import PageSource, Verdict
 from tests import naive_feed
 from tests.naive_feed import stories
@@ -26,7 +26,7 @@ ENDLESS = 10**15
 
 
 @dataclass
-class World:
+class ClusterWorld:
     """A judge's clusters, as far as verdicts have to agree with each other; ids are letters."""
 
     verdicts: list[Verdict] = field(default_factory=list)
@@ -103,15 +103,15 @@ STEP = st.tuples(
 )
 
 
-def world_of(steps: list[Any]) -> World:
-    world, clock = World(), 100
+def world_of(steps: list[Any]) -> ClusterWorld:
+    world, clock = ClusterWorld(), 100
     for page_id, kind, ahead, picks, gone, is_list in steps:
         clock += ahead - 4  # sometimes back, as page times are
         world.add(page_id, kind, max(1, clock), picks, gone, is_list)
     return world
 
 
-def shown(fold: Fold) -> dict[int, list[tuple[Any, ...]]]:
+def shown(fold: VerdictFold) -> dict[int, list[tuple[Any, ...]]]:
     found: dict[int, list[tuple[Any, ...]]] = defaultdict(list)
     for i, v in sorted(fold.versions.items(), key=lambda item: item[1].joined):
         group = fold.groups.home(i)
@@ -121,22 +121,22 @@ def shown(fold: Fold) -> dict[int, list[tuple[Any, ...]]]:
     return dict(found)
 
 
-def found_by(cards: Cards, asked: CardQuery, start: int = 0, stop: int = 10**6) -> tuple[list[Card], int]:
+def found_by(cards: StoryCards, asked: CardQuery, start: int = 0, stop: int = 10**6) -> tuple[list[StoryCard], int]:
     work = cards.find(asked, start, stop)
     while True:
         try:
             next(work)
         except StopIteration as done:
-            found: tuple[list[Card], int] = done.value
+            found: tuple[list[StoryCard], int] = done.value
             return found
 
 
-def catch_up(cards: Cards) -> None:
+def catch_up(cards: StoryCards) -> None:
     while cards.refresh():
         pass
 
 
-def told(cards: Cards, cluster: int) -> dict[str, Any]:
+def told(cards: StoryCards, cluster: int) -> dict[str, Any]:
     card = cards.get(cluster)
     assert card is not None
     named = ("title", "newest_title", "url", "site", "sites", "pages", "growth", "first", "last")
@@ -164,8 +164,8 @@ ASKED = st.builds(
 def test_cards_kept_as_pages_come_and_go_are_those_made_from_all_pages_anew(
     steps: list[Any], window_ms: int, questions: list[CardQuery], a_slice: int, data: st.DataObject
 ) -> None:
-    world, fold = world_of(steps), Fold({}, FoldLimits(window_ms))
-    cards = Cards(fold)
+    world, fold = world_of(steps), VerdictFold({}, FoldLimits(window_ms))
+    cards = StoryCards(fold)
     few = data.draw(st.sampled_from([0, 2, 32]))
     with (
         patch.multiple(cards_module, SLICE_PAGES=a_slice, MAX_JOINED_PAGES=few),
@@ -196,10 +196,10 @@ def test_cards_kept_as_pages_come_and_go_are_those_made_from_all_pages_anew(
 
 @given(st.lists(STEP, max_size=60), st.integers(1, 5))
 def test_of_a_long_story_the_founder_and_the_newest_are_listed(steps: list[Any], most: int) -> None:
-    world, fold = world_of(steps), Fold({}, FoldLimits(ENDLESS))
+    world, fold = world_of(steps), VerdictFold({}, FoldLimits(ENDLESS))
     for verdict in world.verdicts:
         fold.apply(verdict)
-    cards = Cards(fold)
+    cards = StoryCards(fold)
     catch_up(cards)
     for cluster, pages in shown(fold).items():
         card = cards.get(cluster)
@@ -209,7 +209,7 @@ def test_of_a_long_story_the_founder_and_the_newest_are_listed(steps: list[Any],
         assert [page_id for page_id, _ in cards.spread(card, most)] == expected
 
 
-def sheet(world: World, verdict: Verdict) -> tuple[str, PageSheet]:
+def sheet(world: ClusterWorld, verdict: Verdict) -> tuple[str, PageSheet]:
     title, gone, is_list = world.sheets[verdict.source.partition, verdict.source.offset]
     return place(verdict.source.partition, verdict.source.offset), PageSheet(title, verdict.time, gone, is_list)
 
@@ -225,7 +225,7 @@ def test_any_order_of_partitions_with_repeats_and_restarts_gives_the_cards_of_th
         queues[PARTITIONS + verdict.source.partition].append(("page", verdict))
     table: dict[str, bytes] = {}
     limits = FoldLimits(window_ms=ENDLESS)
-    fold, done = Fold(table, limits), dict.fromkeys(queues, 0)
+    fold, done = VerdictFold(table, limits), dict.fromkeys(queues, 0)
     while left := [name for name in queues if done[name] < len(queues[name])]:
         name = data.draw(st.sampled_from(left))
         what, verdict = queues[name][done[name]]
@@ -238,14 +238,14 @@ def test_any_order_of_partitions_with_repeats_and_restarts_gives_the_cards_of_th
         if again == 0:
             done[name] = data.draw(st.integers(0, done[name]))  # an aborted transaction, a commit that was lost
         elif again == 1:
-            fold = Fold(table, limits)
+            fold = VerdictFold(table, limits)
     expected = stories(world.verdicts, world.sheets, ENDLESS)
     assert shown(fold) == expected
     assert fold.lists == sum(version.is_list for version in fold.versions.values() if version.is_live)
     assert {key for key in table if key[0] == "v"} >= {
         f"v{page[0]}" for pages in expected.values() for page in pages
     }
-    assert shown(Fold(dict(table), limits)) == expected
+    assert shown(VerdictFold(dict(table), limits)) == expected
 
 
 @given(st.lists(STEP, max_size=60), st.integers(5, 60), st.booleans())
@@ -254,8 +254,8 @@ def test_pages_age_out_and_take_with_them_what_was_kept_for_them(
 ) -> None:
     world = world_of(steps)
     table: dict[str, bytes] = {}
-    fold = Fold(table, FoldLimits(window_ms))
-    cards = Cards(fold)
+    fold = VerdictFold(table, FoldLimits(window_ms))
+    cards = StoryCards(fold)
     for number, verdict in enumerate(world.verdicts):
         first, second = (fold.read, fold.apply) if pages_first else (fold.apply, fold.read)
         for take in (first, second):
@@ -271,36 +271,36 @@ def test_pages_age_out_and_take_with_them_what_was_kept_for_them(
     assert {card.cluster: card.pages for card in found_by(cards, CardQuery())[0]} == {
         cluster: len(pages) for cluster, pages in shown(fold).items()
     }
-    assert shown(Fold(dict(table), FoldLimits(window_ms))) == shown(fold)
+    assert shown(VerdictFold(dict(table), FoldLimits(window_ms))) == shown(fold)
 
 
 def test_no_more_is_kept_than_the_limit_and_the_oldest_go_first() -> None:
-    world = World()
+    world = ClusterWorld()
     for number in range(50):
         world.add(f"page{number}", "new", 1000 + number, [0], False)
     table: dict[str, bytes] = {}
-    fold = Fold(table, FoldLimits(ENDLESS, most_pages=10))
+    fold = VerdictFold(table, FoldLimits(ENDLESS, most_pages=10))
     for verdict in world.verdicts:
         fold.read(place(7, verdict.ordinal), PageSheet("never judged", verdict.time))
         fold.apply(verdict)
     assert sorted(fold.versions) == [f"page{number}" for number in range(40, 50)]
     assert len(table) == 21
     assert (fold.counts.too_many, fold.counts.too_old) == (40, 0)
-    assert Fold(table, FoldLimits(ENDLESS, most_pages=10)).counts == fold.counts
+    assert VerdictFold(table, FoldLimits(ENDLESS, most_pages=10)).counts == fold.counts
 
 
 def test_pages_older_than_the_window_are_counted_once_however_often_they_come() -> None:
-    world = World()
+    world = ClusterWorld()
     world.add("a", "new", 1000, [0], False)
     for page_id in "bcdefg":
         world.add(page_id, "new", 5, [0], False)
     table: dict[str, bytes] = {}
-    fold = Fold(table, FoldLimits(100))
+    fold = VerdictFold(table, FoldLimits(100))
     for partition in (0, 1, 0, 1):
         for verdict in world.verdicts[partition::2]:
             fold.apply(verdict, partition)
     assert (fold.counts.too_old, list(fold.versions)) == (6, ["a"])
-    again = Fold(table, FoldLimits(100))
+    again = VerdictFold(table, FoldLimits(100))
     again.apply(world.verdicts[3], 1)
     assert again.counts.too_old == 6
     again.apply(msgspec.structs.replace(world.verdicts[3], id="h", ordinal=9), 1)
@@ -308,17 +308,17 @@ def test_pages_older_than_the_window_are_counted_once_however_often_they_come() 
 
 
 def test_a_page_that_comes_after_two_merges_in_a_row_is_in_the_cluster_that_survived() -> None:
-    world = World()
+    world = ClusterWorld()
     for page_id, kind, picks in (("a", "new", [0]), ("b", "new", [0]), ("c", "new", [0])):
         world.add(page_id, kind, 5, picks, False)
     world.add("d", "near_duplicate", 5, [1, 2], False)  # 2 goes into 1
     world.add("e", "near_duplicate", 5, [0, 1], False)  # and 1 into 0
     table: dict[str, bytes] = {}
-    fold = Fold(table, FoldLimits(ENDLESS))
+    fold = VerdictFold(table, FoldLimits(ENDLESS))
     for number in (3, 4, 2, 1, 0):
         fold.apply(world.verdicts[number])
     assert [[page[0] for page in pages] for pages in shown(fold).values()] == [["a", "b", "c", "d", "e"]]
-    cards = Cards(fold)
+    cards = StoryCards(fold)
     catch_up(cards)
     assert cards.get(2) is not None
     assert cards.get(2) == cards.get(0)

@@ -26,7 +26,7 @@ from simstream.text.fingerprinter import Fingerprinter, _join
 from simstream.text.recipe import PRESETS, Recipe
 from simstream.text.weights import Weights
 from tests import corpora
-from tests.naive_text import Naive, decode, fold, traits
+from tests.naive_text import NaiveRecipe, decode, fold, traits
 from tests.short import examples
 
 RECIPES = [
@@ -76,9 +76,9 @@ RECIPES = [
 @pytest.fixture(scope="module", params=RECIPES, ids=lambda recipe: recipe.name)
 def both(
     request: pytest.FixtureRequest, cache: Path, oracle: jieba.Tokenizer
-) -> Iterator[tuple[Fingerprinter, Naive]]:
+) -> Iterator[tuple[Fingerprinter, NaiveRecipe]]:
     with Fingerprinter(request.param, cache, workers=0) as fast:
-        yield fast, Naive(request.param, oracle)
+        yield fast, NaiveRecipe(request.param, oracle)
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +91,7 @@ def presets(cache: Path) -> Iterator[dict[str, Fingerprinter]]:
         yield {name: stack.enter_context(one) for name, one in made.items()}
 
 
-def agree(both: tuple[Fingerprinter, Naive], texts: list[str]) -> None:
+def agree(both: tuple[Fingerprinter, NaiveRecipe], texts: list[str]) -> None:
     fast, naive = both
     fingerprints, sketches, words = fast.texts(texts)
     for i, text in enumerate(texts):
@@ -137,18 +137,20 @@ MIXED = st.lists(
 
 @settings(max_examples=examples(120), deadline=None)
 @given(texts=st.lists(MIXED, min_size=1, max_size=6))
-def test_kernels_and_plain_python_give_the_same_bits(both: tuple[Fingerprinter, Naive], texts: list[str]) -> None:
+def test_kernels_and_plain_python_give_the_same_bits(
+    both: tuple[Fingerprinter, NaiveRecipe], texts: list[str]
+) -> None:
     agree(both, texts)
 
 
-def test_the_probe_pages_agree_too(both: tuple[Fingerprinter, Naive]) -> None:
+def test_the_probe_pages_agree_too(both: tuple[Fingerprinter, NaiveRecipe]) -> None:
     agree(both, list(probes.TEXTS))
 
 
 @settings(max_examples=examples(40), deadline=None)
 @given(texts=st.lists(MIXED, min_size=1, max_size=4), top=st.integers(1, 40))
 def test_only_the_heaviest_words_count_where_a_recipe_says_so(
-    both: tuple[Fingerprinter, Naive], texts: list[str], top: int
+    both: tuple[Fingerprinter, NaiveRecipe], texts: list[str], top: int
 ) -> None:
     fast, naive = both[0], copy(both[1])
     if naive.recipe.features == "shingles":
@@ -164,7 +166,7 @@ def test_only_the_heaviest_words_count_where_a_recipe_says_so(
 @settings(max_examples=examples(40), deadline=None)
 @given(texts=st.lists(MIXED, min_size=1, max_size=4), stopped=st.sets(st.sampled_from(STOPPED)))
 def test_words_of_weight_0_count_in_the_sketch_alone(
-    both: tuple[Fingerprinter, Naive], texts: list[str], stopped: set[str]
+    both: tuple[Fingerprinter, NaiveRecipe], texts: list[str], stopped: set[str]
 ) -> None:
     fast, naive = both
     utf8, offsets = _join([text.encode("utf-8", "surrogatepass") for text in texts])
@@ -211,7 +213,7 @@ def test_no_text_with_a_letter_or_a_digit_is_without_words(
 
 
 @pytest.mark.parametrize("run", ["a", "中", "か", "1", "é", "한", " ", "的是", "a中", "ab "])
-def test_very_long_runs_agree(both: tuple[Fingerprinter, Naive], run: str) -> None:
+def test_very_long_runs_agree(both: tuple[Fingerprinter, NaiveRecipe], run: str) -> None:
     """More words than are counted; jieba's HMM takes quadratic time, and the Java program's numbers grow."""
     quick = both[0].recipe.mode == "accurate" and both[0].recipe.hash != "fnv1"
     agree(both, [run * (12_000 // len(run) if quick else 1_000)])
@@ -219,7 +221,7 @@ def test_very_long_runs_agree(both: tuple[Fingerprinter, Naive], run: str) -> No
 
 @settings(max_examples=examples(80), deadline=None)
 @given(texts=st.lists(MIXED, min_size=1, max_size=8))
-def test_a_page_has_the_same_bits_in_any_batch(both: tuple[Fingerprinter, Naive], texts: list[str]) -> None:
+def test_a_page_has_the_same_bits_in_any_batch(both: tuple[Fingerprinter, NaiveRecipe], texts: list[str]) -> None:
     together = both[0].texts(texts)
     alone = [both[0].texts([text]) for text in texts]
     for column in range(3):
@@ -228,7 +230,7 @@ def test_a_page_has_the_same_bits_in_any_batch(both: tuple[Fingerprinter, Naive]
 
 @settings(max_examples=examples(60), deadline=None)
 @given(text=MIXED)
-def test_the_words_shown_are_the_words_counted(both: tuple[Fingerprinter, Naive], text: str) -> None:
+def test_the_words_shown_are_the_words_counted(both: tuple[Fingerprinter, NaiveRecipe], text: str) -> None:
     fast, naive = both
     words = naive.words(text.encode("utf-8", "surrogatepass"))
     expected = {(word, words.count(word), weight / 65536) for word, weight in naive.weighted(words).items()}
@@ -240,7 +242,7 @@ def test_the_words_shown_are_the_words_counted(both: tuple[Fingerprinter, Naive]
 
 @settings(max_examples=examples(60), deadline=None)
 @given(text=MIXED)
-def test_tokens_are_those_of_jieba_on_the_folded_text(both: tuple[Fingerprinter, Naive], text: str) -> None:
+def test_tokens_are_those_of_jieba_on_the_folded_text(both: tuple[Fingerprinter, NaiveRecipe], text: str) -> None:
     fast, naive = both
     folded, hmm = fold(text, fast.recipe.script), fast.recipe.hmm
     expected = {
@@ -254,7 +256,7 @@ def test_tokens_are_those_of_jieba_on_the_folded_text(both: tuple[Fingerprinter,
 @settings(max_examples=examples(60), deadline=None)
 @given(text=MIXED, mode=st.sampled_from(["accurate", "search", "full"]), hmm=st.booleans())
 def test_jieba_tokens_are_those_of_jieba_on_the_text_as_it_is_written(
-    both: tuple[Fingerprinter, Naive], text: str, mode: Mode, hmm: bool
+    both: tuple[Fingerprinter, NaiveRecipe], text: str, mode: Mode, hmm: bool
 ) -> None:
     fast, naive = both
     expected = {
@@ -295,5 +297,5 @@ def sample(name: str) -> list[str]:
 
 @pytest.mark.corpora
 @pytest.mark.parametrize("name", corpora.REVISIONS)
-def test_real_pages_agree(both: tuple[Fingerprinter, Naive], name: str) -> None:
+def test_real_pages_agree(both: tuple[Fingerprinter, NaiveRecipe], name: str) -> None:
     agree(both, sample(name))

@@ -147,7 +147,7 @@ def test_memory_of_released_entries_comes_back_without_new_ones(background: bool
         assert len(index.dropped()) >= 8_000
 
 
-class Held:
+class HeldMergeWorker:
     """Merges that begin, say so, and go on only when they are let."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -163,13 +163,13 @@ class Held:
 
 
 @pytest.fixture
-def merges(monkeypatch: pytest.MonkeyPatch) -> Iterator[Held]:
-    held = Held(monkeypatch)
+def merges(monkeypatch: pytest.MonkeyPatch) -> Iterator[HeldMergeWorker]:
+    held = HeldMergeWorker(monkeypatch)
     yield held
     held.go_on.set()
 
 
-def test_everything_goes_on_while_a_merge_is_under_way(merges: Held) -> None:
+def test_everything_goes_on_while_a_merge_is_under_way(merges: HeldMergeWorker) -> None:
     with closing(Index(None, 0, 3, 0, memtable_limit=50, background=True)) as index:
         added(index, 0, 200, step=60)
         assert merges.begun.wait(PATIENCE_S)
@@ -189,7 +189,7 @@ def test_everything_goes_on_while_a_merge_is_under_way(merges: Held) -> None:
         index.check()
 
 
-def test_a_bucket_dropped_during_its_merge_stays_dropped(merges: Held) -> None:
+def test_a_bucket_dropped_during_its_merge_stays_dropped(merges: HeldMergeWorker) -> None:
     with closing(Index(None, 0, 3, 0, memtable_limit=50, background=True)) as index:
         entries = added(index, 0, 200, step=60)
         assert merges.begun.wait(PATIENCE_S)
@@ -205,7 +205,7 @@ def test_a_bucket_dropped_during_its_merge_stays_dropped(merges: Held) -> None:
 
 
 def test_too_many_segments_that_wait_for_a_merge_hold_the_caller_up(
-    merges: Held, monkeypatch: pytest.MonkeyPatch
+    merges: HeldMergeWorker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waits = threading.Event()
     wait = BackgroundWorker.wait
@@ -283,7 +283,7 @@ def test_closing_ends_the_thread_in_the_middle_of_a_merge(monkeypatch: pytest.Mo
     assert found(index, 0, 150) == [[e] for e in range(150)]
 
 
-class Step:
+class NotedStep:
     """Work of a size that notes when it runs; `during` is called in its middle."""
 
     def __init__(self, size: int, notes: list[str], during: Callable[[], None] = lambda: None) -> None:
@@ -305,7 +305,7 @@ def test_small_work_goes_first_between_two_steps_of_large_work() -> None:
         assert submitted.wait(PATIENCE_S)
 
     with closing(BackgroundWorker()) as worker:
-        works: list[Any] = [Step(100, notes, during), Step(90, notes), Step(10, notes)]
+        works: list[Any] = [NotedStep(100, notes, during), NotedStep(90, notes), NotedStep(10, notes)]
         worker.submit(works[0])
         assert begun.wait(PATIENCE_S)
         worker.submit(works[1])

@@ -43,7 +43,7 @@ def on_disk(folder: Path, part: SnapshotPart) -> SnapshotPart:
     return part._replace(arrays=arrays)
 
 
-class Life(RuleBasedStateMachine):
+class IndexLife(RuleBasedStateMachine):
     """One index and its twin; numbers are used again as soon as the index has given them back."""
 
     @initialize(seed=SEEDS, words=st.sampled_from([0, 2, 3]), short=st.booleans())
@@ -182,7 +182,7 @@ class Life(RuleBasedStateMachine):
         self.folder.cleanup()
 
 
-TestLife = Life.TestCase
+TestLife = IndexLife.TestCase
 TestLife.settings = settings(
     deadline=None,
     max_examples=examples(60),

@@ -9,7 +9,7 @@ import pytest
 
 from simstream.judge.clusters import Clusters
 from simstream.judge.record_table import RecordTable
-from simstream.judge.rows import FOUNDER, INDEXED, LIVE, Rows
+from simstream.judge.rows import FOUNDER, INDEXED, LIVE, RowTable
 
 
 def test_a_table_gives_numbers_again_and_keeps_what_is_in_use() -> None:
@@ -45,7 +45,7 @@ def test_a_table_comes_back_as_it_was() -> None:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_chains_know_the_earliest_page_of_every_entry(seed: int) -> None:
-    rng, rows = random.Random(seed), Rows()
+    rng, rows = random.Random(seed), RowTable()
     entries: dict[int, list[int]] = {}  # founder -> live rows in order
     entry_of: dict[int, int] = {}
     for _ in range(4000):
@@ -77,7 +77,7 @@ def test_chains_know_the_earliest_page_of_every_entry(seed: int) -> None:
             assert rows.earliest(founder) == next(iter(entries[founder]), 0)
             assert list(rows.pages(founder)) == entries[founder]
     named = {part.name: part for part in rows.parts()}
-    other = Rows()
+    other = RowTable()
     other.restore(named)
     assert all(list(other.pages(founder)) == pages for founder, pages in entries.items())
     assert all(other.table.state[row] & (LIVE | INDEXED) for row in entry_of)
@@ -86,7 +86,7 @@ def test_chains_know_the_earliest_page_of_every_entry(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_clusters_keep_their_ids_and_know_their_oldest(seed: int) -> None:
-    rng, rows = random.Random(seed), Rows()
+    rng, rows = random.Random(seed), RowTable()
     ages: dict[int, int] = {}
     clusters = Clusters(rows, lambda row: ages[row])
     naive: dict[int, set[int]] = {}  # id -> rows

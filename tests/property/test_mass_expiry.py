@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Way:
+class ExpiryWay:
     """How pages leave: from how many on in arrays, and by which of the ways that a large step takes."""
 
     few: int = 0
@@ -43,20 +43,20 @@ class Way:
     chunk: int = 1 << 16
 
 
-ONE_BY_ONE = Way(few=10**9)
+ONE_BY_ONE = ExpiryWay(few=10**9)
 WAYS = (
     ONE_BY_ONE,
-    Way(),
-    Way(few=2, at_once=3, keep_share=0),
-    Way(few=1, chunk=4),
-    Way(few=0, most_ahead=2, chunk=4),
-    Way(few=1, most_ahead=0, chunk=3, keep_share=10**9, most_apart=0),
+    ExpiryWay(),
+    ExpiryWay(few=2, at_once=3, keep_share=0),
+    ExpiryWay(few=1, chunk=4),
+    ExpiryWay(few=0, most_ahead=2, chunk=4),
+    ExpiryWay(few=1, most_ahead=0, chunk=3, keep_share=10**9, most_apart=0),
 )
 """`keep_share` 0: each is taken out of the directory by its identity; 10**9: always by going over all of it."""
 
 
 @contextmanager
-def taking(way: Way) -> Iterator[None]:
+def taking(way: ExpiryWay) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(expiry, "MAX_SINGLE_PAGES", way.few)
         patch.setattr(live_pages, "MAX_SINGLE_PAGES", way.few)
@@ -68,7 +68,9 @@ def taking(way: Way) -> Iterator[None]:
         yield
 
 
-def judged(policy: Policy, rows: Rows, batches: list[int], way: Way) -> tuple[list[Verdict], list[tuple[int, ...]]]:
+def judged(
+    policy: Policy, rows: Rows, batches: list[int], way: ExpiryWay
+) -> tuple[list[Verdict], list[tuple[int, ...]]]:
     """The verdicts, and after each batch how many pages are live, and the sizes of the clusters."""
     verdicts: list[Verdict] = []
     states = []
@@ -175,7 +177,7 @@ def test_a_judge_that_was_restarted_before_the_step_goes_on_as_one_that_was_not(
 def test_no_more_than_a_slice_of_pages_leaves_between_two_beats() -> None:
     rows, beats = with_pauses(400, seed=3), []
     policy = Policy(RECIPE, 128, 4, 100, 60, "any")
-    with taking(Way(few=4, most_ahead=10, at_once=32, chunk=16)):
+    with taking(ExpiryWay(few=4, most_ahead=10, at_once=32, chunk=16)):
         state = JudgeState(policy, memtable_limit=8, beat=lambda: beats.append(state.resolver.live_pages))
         columns = columns_of(rows, 2)
         sources = [PageSource("t.pages", 0, offset) for offset, _ in rows]

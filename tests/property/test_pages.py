@@ -18,7 +18,7 @@ from simstream.model import U64
 from tests.short import examples
 
 
-class Twins(RuleBasedStateMachine):
+class PageStoreTwins(RuleBasedStateMachine):
     """A page store and a dictionary from row to record; rows are given again."""
 
     @initialize(capacity=st.sampled_from([1, 2, 7, 64]), words=st.sampled_from([0, 2, 3]))
@@ -216,5 +216,5 @@ def copied(part: SnapshotPart) -> SnapshotPart:
     return part._replace(arrays={name: array.copy() for name, array in part.arrays.items()})
 
 
-TestTwins = Twins.TestCase
+TestTwins = PageStoreTwins.TestCase
 TestTwins.settings = settings(max_examples=examples(30), stateful_step_count=40, deadline=None)

@@ -30,11 +30,11 @@ from simstream.tools.train_idf import table as tables
 from simstream.tools.train_idf import training as trainings
 from simstream.tools.train_idf.state import TrainingFolder
 from simstream.tools.train_idf.table import WordTable
-from simstream.tools.train_idf.training import Training, TrainingOptions
+from simstream.tools.train_idf.training import TrainingOptions, TrainingRun
 from simstream.tools.train_idf.weights import lines
 from simstream.wire.page import NO_TIME, PageLimits
 from tests.colliding import SECRET, SECRETS, crowding, placed, same_hash
-from tests.naive_text import Naive
+from tests.naive_text import NaiveRecipe
 from tests.short import examples
 
 RECIPE = PRESETS["default"]
@@ -49,8 +49,8 @@ def fingerprinter(cache: Path) -> Iterator[Fingerprinter]:
 
 
 @pytest.fixture(scope="module")
-def naive(oracle: jieba.Tokenizer) -> Naive:
-    return Naive(RECIPE, oracle)
+def naive(oracle: jieba.Tokenizer) -> NaiveRecipe:
+    return NaiveRecipe(RECIPE, oracle)
 
 
 def records(texts: Iterable[str]) -> list[Record]:
@@ -58,7 +58,7 @@ def records(texts: Iterable[str]) -> list[Record]:
     return [Record("pages", 0, number, None, value, (), NO_TIME) for number, value in enumerate(values)]
 
 
-def expected(naive: Naive, texts: Iterable[str]) -> tuple[int, dict[str, int]]:
+def expected(naive: NaiveRecipe, texts: Iterable[str]) -> tuple[int, dict[str, int]]:
     """Pages that count, and in how many of them each word occurs."""
     pages, counts = 0, Counter[str]()
     for text in texts:
@@ -71,14 +71,14 @@ def expected(naive: Naive, texts: Iterable[str]) -> tuple[int, dict[str, int]]:
 
 def trained(
     fingerprinter: Fingerprinter, output: Path, pages: Iterable[Record], options: TrainingOptions
-) -> Training:
+) -> TrainingRun:
     with TrainingFolder(output, resume=True) as folder:
-        training = Training(fingerprinter, folder, PageLimits(), options)
+        training = TrainingRun(fingerprinter, folder, PageLimits(), options)
         training.run(pages)
         return training
 
 
-def counted(training: Training) -> tuple[int, dict[str, int]]:
+def counted(training: TrainingRun) -> tuple[int, dict[str, int]]:
     rows = list(training.rows())
     assert rows == sorted(rows)
     found = {word.decode(): pages for word, pages in rows}
@@ -89,7 +89,7 @@ def counted(training: Training) -> tuple[int, dict[str, int]]:
 @settings(max_examples=examples(60), deadline=None)
 @given(texts=TEXTS)
 def test_a_batch_counts_each_word_once_a_page(
-    texts: list[str], naive: Naive, fingerprinter: Fingerprinter, tmp_path_factory: pytest.TempPathFactory
+    texts: list[str], naive: NaiveRecipe, fingerprinter: Fingerprinter, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     output = tmp_path_factory.mktemp("idf") / "out"
     assert counted(trained(fingerprinter, output, records(texts), TrainingOptions())) == expected(naive, texts)
@@ -118,7 +118,7 @@ def test_words_are_the_recipes(changes: dict[str, Any], cache: Path, tmp_path: P
 
 
 def test_a_word_too_long_to_be_one_is_passed_over(
-    naive: Naive, fingerprinter: Fingerprinter, tmp_path: Path
+    naive: NaiveRecipe, fingerprinter: Fingerprinter, tmp_path: Path
 ) -> None:
     texts = [
         f"one two three four five six seven eight {'a' * size} {'é' * (size // 2)}" for size in (255, 256, 900)
@@ -130,7 +130,7 @@ def test_a_word_too_long_to_be_one_is_passed_over(
 
 
 def test_a_page_of_more_words_than_there_was_room_for_counts_whole(
-    naive: Naive, fingerprinter: Fingerprinter, tmp_path: Path
+    naive: NaiveRecipe, fingerprinter: Fingerprinter, tmp_path: Path
 ) -> None:
     texts = [" ".join(chr(0x4E00 + at) for at in range(start, start + 4_000)) for start in (0, 2_000)]
     found = counted(trained(fingerprinter, tmp_path / "out", records(texts), TrainingOptions()))
@@ -138,7 +138,7 @@ def test_a_page_of_more_words_than_there_was_room_for_counts_whole(
     assert len(found[1]) == 6_000
 
 
-class Killed(BaseException):
+class KilledProcess(BaseException):
     """Stands for the death of the process: nothing is saved because of it."""
 
 
@@ -155,13 +155,13 @@ def many() -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def whole(many: list[str], naive: Naive) -> tuple[int, dict[str, int]]:
+def whole(many: list[str], naive: NaiveRecipe) -> tuple[int, dict[str, int]]:
     return expected(naive, many)
 
 
 @settings(max_examples=examples(25), deadline=None)
 @given(
-    ends=st.lists(st.tuples(st.integers(0, 1500), st.sampled_from([Killed, KeyboardInterrupt])), max_size=3),
+    ends=st.lists(st.tuples(st.integers(0, 1500), st.sampled_from([KilledProcess, KeyboardInterrupt])), max_size=3),
     memory=st.sampled_from([0, 300_000, 1 << 24]),
     threads=st.integers(1, 3),
     save_every=st.sampled_from([0.0, 0.002, 100.0]),

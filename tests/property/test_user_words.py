@@ -59,7 +59,7 @@ MODES: list[tuple[bool, Any]] = [
 ]
 
 
-class Oracle:
+class JiebaProcess:
     """jieba in another process."""
 
     def __init__(self, folder: Path) -> None:
@@ -75,8 +75,8 @@ class Oracle:
 
 
 @pytest.fixture(scope="module")
-def own_jieba(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Oracle]:
-    found = Oracle(tmp_path_factory.mktemp("jieba"))
+def own_jieba(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JiebaProcess]:
+    found = JiebaProcess(tmp_path_factory.mktemp("jieba"))
     yield found
     assert found.process.stdin is not None
     found.process.stdin.close()
@@ -114,7 +114,7 @@ REMOVED = ["杭研", "泥炭", "中国科学院", "磷火", "火鱼", "毕业", 
 @pytest.mark.parametrize("files", [[], FILES[:1], FILES, FILES[::-1]], ids=["none", "one", "two", "turned"])
 @pytest.mark.parametrize("remove", [[], REMOVED], ids=["kept", "removed"])
 def test_every_mode_gives_jiebas_tokens_under_user_dictionaries(
-    files: list[str], remove: list[str], own_jieba: Oracle, tmp_path: Path
+    files: list[str], remove: list[str], own_jieba: JiebaProcess, tmp_path: Path
 ) -> None:
     add = ["泥炭酒", "莉絲貝 12", "杭研"] if files else []
     expected = own_jieba.ask(files, add, remove, TEXTS)
@@ -135,7 +135,11 @@ ENTRIES = st.one_of(
 @settings(max_examples=examples(30), deadline=None)
 @given(add=st.lists(ENTRIES, max_size=8), remove=st.lists(WORDS, max_size=3))
 def test_every_frequency_and_the_total_are_those_of_jieba(
-    add: list[str], remove: list[str], own_jieba: Oracle, plain: tuple[dict[str, int], int], tmp_path_factory: Any
+    add: list[str],
+    remove: list[str],
+    own_jieba: JiebaProcess,
+    plain: tuple[dict[str, int], int],
+    tmp_path_factory: Any,
 ) -> None:
     content = "\n".join(add)
     expected = own_jieba.ask([content], [], remove, [])
@@ -166,7 +170,7 @@ def test_each_change_makes_another_dictionary(dictionary: Dictionary, cache: Pat
     assert dictionary.key in keys
 
 
-def test_a_word_that_was_removed_and_added_again_is_a_word(own_jieba: Oracle, cache: Path) -> None:
+def test_a_word_that_was_removed_and_added_again_is_a_word(own_jieba: JiebaProcess, cache: Path) -> None:
     content = "杭研 0\n杭研 90000\n"
     expected = own_jieba.ask([content], [], [], TEXTS)
     again = load(cache, (WordChange("杭研", 0), WordChange("杭研", 90000)))

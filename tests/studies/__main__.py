@@ -16,7 +16,7 @@ from simstream.settings import default_cache
 from simstream.text.recipe_file import load_recipe
 from tests import corpora
 from tests.studies import report
-from tests.studies.context import Context
+from tests.studies.context import StudyContext
 
 NAMES = ("transplant", "short", "boilerplate", "chaining", "containment", "english", "scripts", "idf")
 
@@ -37,7 +37,7 @@ def main(names: tuple[str, ...], out: Path, recipe: str, limit: int | None) -> N
         load_recipe(recipe)
     except SimstreamError as error:
         raise click.BadParameter(str(error), param_hint="--recipe") from error
-    context, console = Context(recipe, default_cache(), limit), Console()
+    context, console = StudyContext(recipe, default_cache(), limit), Console()
     out.mkdir(parents=True, exist_ok=True)
     results: dict[str, Any] = {}
     for name in names or NAMES:
@@ -48,7 +48,7 @@ def main(names: tuple[str, ...], out: Path, recipe: str, limit: int | None) -> N
         report.write(out, context, results)  # after each study: an interrupted run keeps what it has
 
 
-def run(name: str, context: Context) -> dict[str, Any]:
+def run(name: str, context: StudyContext) -> dict[str, Any]:
     """One study's numbers, which are what JSON would give back."""
     study = importlib.import_module(f"tests.studies.{name}")
     found: dict[str, Any] = json.loads(json.dumps(study.run(context)))

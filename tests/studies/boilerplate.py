@@ -10,15 +10,15 @@ from typing import Any
 
 from tests.studies import dressing
 from tests.studies.chaining import LINKS, final_clusters
-from tests.studies.context import NEWS, Context
-from tests.studies.measure import Table, cell, share
+from tests.studies.context import NEWS, StudyContext
+from tests.studies.measure import StudyTable, cell, share
 from tests.studies.shells import SHELLS, page
 
 REAL_TO_ONE = 20
 REAL = ""
 
 
-def run(context: Context) -> dict[str, Any]:
+def run(context: StudyContext) -> dict[str, Any]:
     random = context.random("boilerplate")
     pages: list[tuple[str, dict[str, Any]]] = [(REAL, {"text": doc.text}) for doc in context.docs(NEWS)]
     for number in range(max(len(SHELLS), len(pages) // REAL_TO_ONE)):
@@ -71,7 +71,7 @@ def _templates(kinds: list[str], words: list[str]) -> dict[str, Any]:
     return {kind: dict(counts) for kind, counts in sorted(found.items())}
 
 
-def tables(result: dict[str, Any]) -> list[Table]:
+def tables(result: dict[str, Any]) -> list[StudyTable]:
     found = [result[link] for link in LINKS]
     lines = [
         ("too_short, of boilerplate %", *(cell(one["too_short"]) for one in found)),
@@ -93,7 +93,10 @@ def tables(result: dict[str, Any]) -> list[Table]:
         (kind, *(str(counts.get(word, 0)) for word in words)) for kind, counts in result["any"]["templates"].items()
     ]
     title = f"{result['boilerplate_pages']:,} boilerplate pages among {result['real_pages']:,} news pages"
-    return [Table(title, ("", *LINKS), lines), Table("Each template's pages under `any`", ("", *words), templates)]
+    return [
+        StudyTable(title, ("", *LINKS), lines),
+        StudyTable("Each template's pages under `any`", ("", *words), templates),
+    ]
 
 
 def _content(counts: dict[str, int]) -> str:

@@ -19,8 +19,8 @@ import numpy as np
 from simstream.judge.policy import Link
 from simstream.model import Verdict
 from tests import corpora
-from tests.studies.context import LCTT, MSDOCS, NEWS, Context, Doc
-from tests.studies.measure import BIN_NAMES, Table, Tally, bin_of, cell, pair_jaccards, share
+from tests.studies.context import LCTT, MSDOCS, NEWS, CorpusPage, StudyContext
+from tests.studies.measure import BIN_NAMES, StudyTable, StudyTally, bin_of, cell, pair_jaccards, share
 
 LINKS: tuple[Link, ...] = ("any", "canonical")
 PAIRS = 30
@@ -29,11 +29,11 @@ SIZES = ((2, 2), (3, 4), (5, 8), (9, 16), (17, 64), (65, 1 << 30))
 SIZE_NAMES = ("2", "3-4", "5-8", "9-16", "17-64", "> 64")
 
 
-def run(context: Context) -> dict[str, Any]:
+def run(context: StudyContext) -> dict[str, Any]:
     return {corpus: _corpus(context, corpus) for corpus in (NEWS, LCTT, MSDOCS)}
 
 
-def _corpus(context: Context, corpus: str) -> dict[str, Any]:
+def _corpus(context: StudyContext, corpus: str) -> dict[str, Any]:
     docs = context.docs(corpus)
     texts, places = [doc.text for doc in docs], {doc.id: number for number, doc in enumerate(docs)}
     labelled = [(places[a], places[b]) for a, b in _labelled(corpus) if a in places and b in places]
@@ -42,7 +42,7 @@ def _corpus(context: Context, corpus: str) -> dict[str, Any]:
     for link in LINKS:
         cluster = final_clusters(_judged(context, docs, link))
         shape = _shape(texts, cluster, context.random(f"chaining {corpus}"))
-        recall = Tally()
+        recall = StudyTally()
         for (a, b), similarity in zip(labelled, alike.tolist(), strict=True):
             if cluster[a] is not None and cluster[b] is not None:
                 recall.add(bin_of(similarity), cluster[a] == cluster[b])
@@ -50,7 +50,7 @@ def _corpus(context: Context, corpus: str) -> dict[str, Any]:
     return result
 
 
-def _judged(context: Context, docs: Sequence[Doc], link: Link) -> list[Verdict]:
+def _judged(context: StudyContext, docs: Sequence[CorpusPage], link: Link) -> list[Verdict]:
     with context.deduper(link) as deduper:
         return deduper.judge({"id": doc.id, "text": doc.text} for doc in docs)
 
@@ -125,7 +125,7 @@ def _sizes(sizes: Sequence[int]) -> dict[str, int]:
     return {name: found[name] for name in SIZE_NAMES}
 
 
-def _groups(docs: Sequence[Doc], cluster: Sequence[str | None]) -> dict[str, Any]:
+def _groups(docs: Sequence[CorpusPage], cluster: Sequence[str | None]) -> dict[str, Any]:
     """Share of pages whose cluster also holds a page of another group (for the news: of another item)."""
     groups: dict[str, set[str]] = {}
     for doc, name in zip(docs, cluster, strict=True):
@@ -135,7 +135,7 @@ def _groups(docs: Sequence[Doc], cluster: Sequence[str | None]) -> dict[str, Any
     return {"pages_with_pages_of_other_groups": share(mixed, sum(name is not None for name in cluster))}
 
 
-def tables(result: dict[str, Any]) -> list[Table]:
+def tables(result: dict[str, Any]) -> list[StudyTable]:
     columns = ("", *(f"{corpus}: {link}" for corpus in result for link in LINKS))
     found = [result[corpus][link] for corpus in result for link in LINKS]
     lines = [
@@ -161,8 +161,8 @@ def tables(result: dict[str, Any]) -> list[Table]:
     ]
     recall = [(f"J {name}", *(cell(one["recall_by_jaccard"][name]) for one in found[2:])) for name in BIN_NAMES]
     return [
-        Table("Clusters under both link rules", columns, lines),
-        Table("Labelled pairs of versions in one cluster %", ("", *columns[3:]), recall),
+        StudyTable("Clusters under both link rules", columns, lines),
+        StudyTable("Labelled pairs of versions in one cluster %", ("", *columns[3:]), recall),
     ]
 
 

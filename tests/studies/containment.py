@@ -9,9 +9,9 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-from tests.studies.context import LCTT, NEWS, Context
+from tests.studies.context import LCTT, NEWS, StudyContext
 from tests.studies.edits import sentences
-from tests.studies.measure import BIN_NAMES, Table, Tally, bin_of, cell, common, jaccard, shingles
+from tests.studies.measure import BIN_NAMES, StudyTable, StudyTally, bin_of, cell, common, jaccard, shingles
 
 PARTS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 ADDED = (0.25, 0.5, 1.0, 2.0, 4.0)
@@ -19,7 +19,7 @@ PAGES = 400
 """Pages of each corpus."""
 
 
-def run(context: Context) -> dict[str, Any]:
+def run(context: StudyContext) -> dict[str, Any]:
     """Share of pairs that match, by how the pair was made and by J; containment is measured, not assumed."""
     random = context.random("containment")
     result: dict[str, Any] = {}
@@ -66,10 +66,10 @@ def _embed(text: str, added: float, others: list[str], random: Random) -> str:
     return f"{filling[:cut]}\n{text}\n{filling[cut:goal]}"
 
 
-def _measure(context: Context, pairs: list[tuple[str, str, str]]) -> dict[str, Any]:
+def _measure(context: StudyContext, pairs: list[tuple[str, str, str]]) -> dict[str, Any]:
     a, b = (context.prints([pair[side] for pair in pairs]) for side in (1, 2))
     matched = context.matched(a, b)
-    made, bins, sums = Tally(), Tally(), {}
+    made, bins, sums = StudyTally(), StudyTally(), {}
     for (kind, page, other), hit in zip(pairs, matched.tolist(), strict=True):
         ours, theirs = shingles(page), shingles(other)
         similarity = jaccard(ours, theirs)
@@ -90,14 +90,14 @@ def _measure(context: Context, pairs: list[tuple[str, str, str]]) -> dict[str, A
     return {"kinds": kinds, "by_jaccard": bins.by_bin()}
 
 
-def tables(result: dict[str, Any]) -> list[Table]:
+def tables(result: dict[str, Any]) -> list[StudyTable]:
     columns = ("made by", *(f"{corpus}: J, matched %" for corpus in result))
     first = next(iter(result.values()))
     kinds = [(kind, *(_kind(found["kinds"][kind]) for found in result.values())) for kind in first["kinds"]]
     bins = [(name, *(cell(r["by_jaccard"][name]) for r in result.values())) for name in BIN_NAMES]
     return [
-        Table("Share of contained pages that match, by how the pair was made", columns, kinds),
-        Table("The same pairs by J", ("J", *(f"{corpus}: matched %" for corpus in result)), bins),
+        StudyTable("Share of contained pages that match, by how the pair was made", columns, kinds),
+        StudyTable("The same pairs by J", ("J", *(f"{corpus}: matched %" for corpus in result)), bins),
     ]
 
 

@@ -26,7 +26,7 @@ NEWS, LCTT, MSDOCS = corpora.REVISIONS
 FRONT_MATTER = re.compile(r"\A---\n.*?\n---\n", re.DOTALL)
 
 
-class Prints(NamedTuple):
+class TextFingerprints(NamedTuple):
     """What the recipe makes of n texts."""
 
     fingerprint: U64  # (n,)
@@ -34,7 +34,7 @@ class Prints(NamedTuple):
     words: NDArray[np.uint32]  # (n,) distinct words
 
 
-class Doc(NamedTuple):
+class CorpusPage(NamedTuple):
     """One page of a corpus; pages of one group are versions of one another."""
 
     id: str
@@ -44,7 +44,7 @@ class Doc(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Context:
+class StudyContext:
     """The recipe under test, as `--recipe` named it, and `limit`, the most pages that are read of a corpus."""
 
     named: str
@@ -65,7 +65,7 @@ class Context:
         """`number`, or less where a smaller sample was asked for."""
         return number if self.limit is None else max(1, min(number, self.limit))
 
-    def docs(self, corpus: str) -> list[Doc]:
+    def docs(self, corpus: str) -> list[CorpusPage]:
         """Pages of a corpus in its order, at most `limit`, without front matter."""
         return _docs(corpus)[: self.limit]
 
@@ -73,21 +73,21 @@ class Context:
         recipe = recipe or self.recipe
         return make_policy(recipe, self._fingerprinter(recipe).recipe_id, link=link)
 
-    def matched(self, a: Prints, b: Prints, recipe: Recipe | None = None) -> NDArray[np.bool_]:
+    def matched(self, a: TextFingerprints, b: TextFingerprints, recipe: Recipe | None = None) -> NDArray[np.bool_]:
         """Whether row i of `a` and row i of `b` match under the recipe's own policy."""
         return gap(a, b).within(self.policy(recipe), recipe or self.recipe)
 
-    def prints(self, texts: Sequence[str], recipe: Recipe | None = None) -> Prints:
+    def prints(self, texts: Sequence[str], recipe: Recipe | None = None) -> TextFingerprints:
         """Fingerprints, sketches and words of texts, by the recipe under test or another."""
-        return Prints(*self._fingerprinter(recipe or self.recipe).texts(texts))
+        return TextFingerprints(*self._fingerprinter(recipe or self.recipe).texts(texts))
 
-    def prints_once(self, texts: Sequence[str], recipe: Recipe) -> Prints:
+    def prints_once(self, texts: Sequence[str], recipe: Recipe) -> TextFingerprints:
         """As `prints`, but nothing of the recipe's tables (33 MB) is kept in memory or in the cache. About 2 s."""
         self.policy()  # the dictionary is in the cache from here on
         with TemporaryDirectory() as folder:
             for built in self.cache.glob("dictionary-*"):
                 (Path(folder) / built.name).symlink_to(built.resolve())
-            return Prints(*Fingerprinter(recipe, Path(folder)).texts(texts))
+            return TextFingerprints(*Fingerprinter(recipe, Path(folder)).texts(texts))
 
     def deduper(self, link: Link = "any") -> Deduper:
         """A judge under the recipe's own policy."""
@@ -99,7 +99,7 @@ class Context:
         return self._fingerprinters[recipe]
 
 
-class Gap(NamedTuple):
+class PairGaps(NamedTuple):
     """How far n pairs of pages are apart."""
 
     distance: NDArray[np.int64]  # (n,)
@@ -115,25 +115,25 @@ class Gap(NamedTuple):
         return found & (self.words >= recipe.min_words)
 
 
-def gap(a: Prints, b: Prints) -> Gap:
+def gap(a: TextFingerprints, b: TextFingerprints) -> PairGaps:
     """Row i of `a` against row i of `b`."""
     distance = np.bitwise_count(a.fingerprint ^ b.fingerprint).astype(np.int64)
     differ = np.bitwise_count(a.sketch ^ b.sketch).sum(axis=1, dtype=np.int64)
     bits = 64 * a.sketch.shape[1]
-    return Gap(distance, bits - differ, np.minimum(a.words, b.words))
+    return PairGaps(distance, bits - differ, np.minimum(a.words, b.words))
 
 
-def rows(prints: Prints, chosen: Sequence[int] | NDArray[np.int64]) -> Prints:
+def rows(prints: TextFingerprints, chosen: Sequence[int] | NDArray[np.int64]) -> TextFingerprints:
     """Some rows of prints, in the order asked for."""
     at = np.asarray(chosen, np.int64)
-    return Prints(*(column[at] for column in prints))
+    return TextFingerprints(*(column[at] for column in prints))
 
 
 @lru_cache(maxsize=3)
-def _docs(corpus: str) -> list[Doc]:
+def _docs(corpus: str) -> list[CorpusPage]:
     return [_doc(page) for page in corpora.docs(corpus)]
 
 
-def _doc(page: dict[str, Any]) -> Doc:
+def _doc(page: dict[str, Any]) -> CorpusPage:
     text = FRONT_MATTER.sub("", page["text"])
-    return Doc(page["id"], page.get("group", page["id"]), page.get("title", ""), text)
+    return CorpusPage(page["id"], page.get("group", page["id"]), page.get("title", ""), text)

@@ -14,7 +14,7 @@ _PIECE = re.compile(r"[A-Za-z]+(?:'[a-z]+)?|\d+|[\u4e00-\u9fff]{1,2}|.", re.DOTA
 _TRIES = 14
 
 
-class Near(NamedTuple):
+class NearCopy(NamedTuple):
     """A page's near copy, how it was made and its true J."""
 
     text: str
@@ -27,7 +27,7 @@ def sentences(text: str) -> list[str]:
     return [part for part in _SENTENCE.findall(text) if part]
 
 
-def near_copy(text: str, low: float, high: float, donor: str, kind: str, random: Random) -> Near | None:
+def near_copy(text: str, low: float, high: float, donor: str, kind: str, random: Random) -> NearCopy | None:
     """The text edited in one way (a name of KINDS) until low <= J < high; None where that does not succeed.
 
     What is put in comes from `donor`, another page. Cost: some ten computations of J.
@@ -38,7 +38,7 @@ def near_copy(text: str, low: float, high: float, donor: str, kind: str, random:
         copy = edit(text, round(amount), donor, random)
         similarity = jaccard(own, shingles(copy))
         if low <= similarity < high:
-            return Near(copy, kind, similarity)
+            return NearCopy(copy, kind, similarity)
         amount = min(len(text) / 2, _adjusted(amount, similarity, (low + high) / 2, random))
     return None
 
@@ -135,7 +135,7 @@ def near_copies(
     ranges: Sequence[tuple[float, float]],
     kinds: Sequence[str],
     random: Random,
-) -> list[tuple[int, Near]]:
+) -> list[tuple[int, NearCopy]]:
     """One near copy of each text for each range, the ways of editing in turn; those that fail are left out."""
     made = []
     for number, text in enumerate(texts):

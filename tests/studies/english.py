@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 from simstream.text.extraction.extract import extract_one
 from simstream.text.recipe import Recipe
 from tests import corpora
-from tests.studies.context import NEWS, Context, Gap, Prints, gap, rows
-from tests.studies.edits import KINDS, Near, near_copies, sentences
-from tests.studies.measure import BIN_NAMES, BINS, Table, bin_of, cell, pair_jaccards, share
+from tests.studies.context import NEWS, PairGaps, StudyContext, TextFingerprints, gap, rows
+from tests.studies.edits import KINDS, NearCopy, near_copies, sentences
+from tests.studies.measure import BIN_NAMES, BINS, StudyTable, bin_of, cell, pair_jaccards, share
 
 RANGES = tuple((low, min(high, 1.0)) for low, high in BINS[:5])
 MIN_WORDS, MAX_WORDS = 50, 400
@@ -37,16 +37,16 @@ _ENGLISH = 0.1
 """Share of these words from which a page counts as English."""
 
 
-class Pairs(NamedTuple):
+class EnglishPairs(NamedTuple):
     """Texts with their near copies, and the pairs of texts that have nothing to do with one another."""
 
     texts: list[str]
-    near: list[tuple[int, Near]]
+    near: list[tuple[int, NearCopy]]
     unrelated: NDArray[np.int64]  # (m, 2)
     unrelated_jaccard: NDArray[np.float64]
 
 
-def run(context: Context) -> dict[str, Any]:
+def run(context: StudyContext) -> dict[str, Any]:
     random = context.random("english")
     pages = list(_pages())
     parts = [(number, part) for number, page in enumerate(pages) for part in _parts(page)]
@@ -116,7 +116,7 @@ def _parts(text: str) -> Iterator[str]:
         yield part
 
 
-def _mixed(context: Context, english: list[str], random: Random) -> list[str]:
+def _mixed(context: StudyContext, english: list[str], random: Random) -> list[str]:
     """Pages with sentences of a news item and of an English part in turn."""
     docs = context.docs(NEWS)
     chosen = random.sample(docs, min(len(docs), context.some(MIXED)))
@@ -129,22 +129,22 @@ def _mixed(context: Context, english: list[str], random: Random) -> list[str]:
     return made
 
 
-def _pairs(texts: list[str], owner: list[int], context: Context, random: Random) -> Pairs:
+def _pairs(texts: list[str], owner: list[int], context: StudyContext, random: Random) -> EnglishPairs:
     """Near copies in every range, and all pairs of texts of different owners."""
-    near: list[tuple[int, Near]] = []
+    near: list[tuple[int, NearCopy]] = []
     for turn in range(max(1, -(-COPIES // max(1, len(texts)))) if context.limit is None else 1):
         kinds = list(KINDS)[turn % len(KINDS) :] + list(KINDS)[: turn % len(KINDS)]
         near += near_copies(texts, RANGES, kinds, random)
     pairs = [(a, b) for a in range(len(texts)) for b in range(a + 1, len(texts)) if owner[a] != owner[b]]
-    return Pairs(texts, near, np.array(pairs, np.int64).reshape(-1, 2), pair_jaccards(texts, pairs))
+    return EnglishPairs(texts, near, np.array(pairs, np.int64).reshape(-1, 2), pair_jaccards(texts, pairs))
 
 
-def _gaps(pairs: Pairs, prints: Prints, copies: Prints) -> tuple[Gap, Gap]:
+def _gaps(pairs: EnglishPairs, prints: TextFingerprints, copies: TextFingerprints) -> tuple[PairGaps, PairGaps]:
     near = gap(rows(prints, [number for number, _ in pairs.near]), copies)
     return near, gap(rows(prints, pairs.unrelated[:, 0]), rows(prints, pairs.unrelated[:, 1]))
 
 
-def _measure(context: Context, pairs: Pairs, recipe: Recipe, printed: Any) -> dict[str, Any]:
+def _measure(context: StudyContext, pairs: EnglishPairs, recipe: Recipe, printed: Any) -> dict[str, Any]:
     """Recall by bin: under the recipe, and by distance alone for each k; matches of unrelated pages with J < .5."""
     near, other = _gaps(pairs, printed(pairs.texts, recipe), printed([n.text for _, n in pairs.near], recipe))
     bins = np.array([bin_of(copy.similarity) for _, copy in pairs.near], np.int64)
@@ -173,7 +173,7 @@ def _share(hit: NDArray[np.bool_], of: NDArray[np.bool_]) -> dict[str, Any]:
     return share(int((hit & of).sum()), int(of.sum()))
 
 
-def _variant(context: Context, sets: tuple[Pairs, ...], recipe: Recipe, seed: int) -> dict[str, Any]:
+def _variant(context: StudyContext, sets: tuple[EnglishPairs, ...], recipe: Recipe, seed: int) -> dict[str, Any]:
     """The main numbers of English and mixed pages under a variant with another seed of its hashes."""
     recipe = replace(recipe, seed=recipe.seed + 1000 * seed)
     texts = [text for pairs in sets for text in (*pairs.texts, *(copy.text for _, copy in pairs.near))]
@@ -187,7 +187,9 @@ def _variant(context: Context, sets: tuple[Pairs, ...], recipe: Recipe, seed: in
     return result
 
 
-def _main_numbers(context: Context, pairs: Pairs, recipe: Recipe, gaps: tuple[Gap, Gap]) -> dict[str, Any]:
+def _main_numbers(
+    context: StudyContext, pairs: EnglishPairs, recipe: Recipe, gaps: tuple[PairGaps, PairGaps]
+) -> dict[str, Any]:
     near, other = gaps
     bins = np.array([bin_of(copy.similarity) for _, copy in pairs.near], np.int64)
     policy, unlike = context.policy(), pairs.unrelated_jaccard < 0.5
@@ -208,7 +210,7 @@ def _pooled(found: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def tables(result: dict[str, Any]) -> list[Table]:
+def tables(result: dict[str, Any]) -> list[StudyTable]:
     names = BIN_NAMES[: len(RANGES)]
     bins = [(name, *(cell(result[one]["recall"][name]) for one in LANGUAGES)) for name in names]
     false = [
@@ -224,13 +226,13 @@ def tables(result: dict[str, Any]) -> list[Table]:
         f"{result['parts']} parts of {result['pages']} English pages, and {result['mixed']['texts']} mixed pages"
     )
     return [
-        Table(f"Recall %: {title}", ("J", *LANGUAGES), [*bins, *false, *kinds]),
-        Table("English: recall % by distance alone", ("J", *(f"k = {k}" for k in ks)), by_k),
+        StudyTable(f"Recall %: {title}", ("J", *LANGUAGES), [*bins, *false, *kinds]),
+        StudyTable("English: recall % by distance alone", ("J", *(f"k = {k}" for k in ks)), by_k),
         *(_variant_table(result, language) for language in LANGUAGES),
     ]
 
 
-def _variant_table(result: dict[str, Any], language: str) -> Table:
+def _variant_table(result: dict[str, Any], language: str) -> StudyTable:
     names = BIN_NAMES[: len(RANGES)]
     head = ("weights", *(f"J {name} %" for name in names), "matches J < .5 a million", "candidates")
     lines = []
@@ -238,4 +240,4 @@ def _variant_table(result: dict[str, Any], language: str) -> Table:
         row = found[language]
         false = (cell(row[key], 1_000_000) for key in ("false", "candidates"))
         lines.append((variant, *(cell(row[name]) for name in names), *false))
-    return Table(f"{language.capitalize()}: other weights, {SEEDS} seeds together", head, lines)
+    return StudyTable(f"{language.capitalize()}: other weights, {SEEDS} seeds together", head, lines)

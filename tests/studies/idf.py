@@ -32,12 +32,12 @@ from simstream.model import Record
 from simstream.text.fingerprinter import Fingerprinter
 from simstream.text.recipe import Recipe
 from simstream.tools.train_idf.state import TrainingFolder
-from simstream.tools.train_idf.training import Training, TrainingOptions
+from simstream.tools.train_idf.training import TrainingOptions, TrainingRun
 from simstream.tools.train_idf.weights import lines
 from simstream.wire.page import NO_TIME, PageLimits
 from tests import corpora
-from tests.studies.context import LCTT, MSDOCS, NEWS, Context, Prints, gap, rows
-from tests.studies.measure import BIN_NAMES, Table, bin_of, cell
+from tests.studies.context import LCTT, MSDOCS, NEWS, StudyContext, TextFingerprints, gap, rows
+from tests.studies.measure import BIN_NAMES, StudyTable, bin_of, cell
 
 CORPORA = {"lctt": LCTT, "msdocs": MSDOCS, "news": NEWS}
 DICTIONARY, JIEBA = "dictionary", "jieba's IDF"
@@ -51,7 +51,7 @@ CORES = os.cpu_count() or 1
 Integers = NDArray[np.int64]
 
 
-class Half(NamedTuple):
+class HeldOutPages(NamedTuple):
     """Pages that nothing was trained on, their groups as numbers, and pairs of them that are alike."""
 
     texts: list[str]
@@ -61,7 +61,7 @@ class Half(NamedTuple):
     shingles: ShingleSets
 
 
-class Found(NamedTuple):
+class IdfResult(NamedTuple):
     """What one table does on one half under one seed."""
 
     hits: Integers  # (bins,) pairs that match
@@ -85,9 +85,9 @@ class Found(NamedTuple):
         return float(np.interp(recall, [self.recall(k) for k in range(FARTHEST + 1)], np.arange(FARTHEST + 1)))
 
 
-def run(context: Context) -> dict[str, Any]:
+def run(context: StudyContext) -> dict[str, Any]:
     """For each corpus and table recall by J, candidates, false matches; and own tables against the others."""
-    found: dict[str, dict[str, list[Found]]] = {corpus: {} for corpus in CORPORA}
+    found: dict[str, dict[str, list[IdfResult]]] = {corpus: {} for corpus in CORPORA}
     for seed in range(SEEDS if context.limit is None else 2):
         with tempfile.TemporaryDirectory(prefix="simstream-idf-") as folder:
             for corpus, table, result in _measure(context, seed, Path(folder)):
@@ -96,7 +96,7 @@ def run(context: Context) -> dict[str, Any]:
     return {corpus: _corpus(corpus, tables, k) for corpus, tables in found.items()}
 
 
-def _measure(context: Context, seed: int, folder: Path) -> Iterator[tuple[str, str, Found]]:
+def _measure(context: StudyContext, seed: int, folder: Path) -> Iterator[tuple[str, str, IdfResult]]:
     """All tables over all corpora under one seed."""
     base = replace(context.recipe, seed=context.recipe.seed + seed, idf_file=None, weights="dictionary")
     halves, recipes = {}, {DICTIONARY: base, JIEBA: replace(base, weights="jieba-idf")}
@@ -113,7 +113,7 @@ def _measure(context: Context, seed: int, folder: Path) -> Iterator[tuple[str, s
                 yield corpus, table, _found(half, _prints(fingerprinter, half.texts), recipe, policy)
 
 
-def _split(context: Context, corpus: str, seed: int) -> tuple[list[str], Half]:
+def _split(context: StudyContext, corpus: str, seed: int) -> tuple[list[str], HeldOutPages]:
     """The texts to learn from, and the other half of the groups."""
     docs = context.docs(CORPORA[corpus])
     groups = sorted({doc.group for doc in docs})
@@ -126,7 +126,7 @@ def _split(context: Context, corpus: str, seed: int) -> tuple[list[str], Half]:
     texts = [doc.text for doc in kept]
     sets = shingle_sets(texts, CORES)
     group = np.array([number[doc.group] for doc in kept], np.int64)
-    half = Half(texts, group, at, jaccard(sets, at[:, 0], at[:, 1], CORES), sets)
+    half = HeldOutPages(texts, group, at, jaccard(sets, at[:, 0], at[:, 1], CORES), sets)
     return [doc.text for doc in docs if doc.group not in number], half
 
 
@@ -145,19 +145,19 @@ def _train(words: Fingerprinter, texts: Sequence[str], path: Path) -> None:
     values = (msgspec.json.encode({"text": text}) for text in texts)
     records = (Record("pages", 0, number, None, value, (), NO_TIME) for number, value in enumerate(values))
     with TrainingFolder(path, resume=False) as folder:
-        training = Training(words, folder, PageLimits(), TrainingOptions(threads=CORES))
+        training = TrainingRun(words, folder, PageLimits(), TrainingOptions(threads=CORES))
         training.run(records)
         path.write_bytes(b"".join(lines(training.rows(), training.pages, MIN_PAGES)))
 
 
-def _prints(fingerprinter: Fingerprinter, texts: Sequence[str]) -> Prints:
+def _prints(fingerprinter: Fingerprinter, texts: Sequence[str]) -> TextFingerprints:
     """Fingerprints of all texts, by all cores."""
     with ThreadPoolExecutor(CORES) as pool:
         parts = list(pool.map(fingerprinter.texts, [texts[at : at + 500] for at in range(0, len(texts), 500)]))
-    return Prints(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+    return TextFingerprints(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
 
-def _found(half: Half, prints: Prints, recipe: Recipe, policy: Policy) -> Found:
+def _found(half: HeldOutPages, prints: TextFingerprints, recipe: Recipe, policy: Policy) -> IdfResult:
     apart = gap(rows(prints, half.pairs[:, 0]), rows(prints, half.pairs[:, 1]))
     bins = np.array([bin_of(similarity) for similarity in half.alike], np.int64)
     hits = np.bincount(bins[apart.within(policy, recipe)], minlength=len(BIN_NAMES))
@@ -167,10 +167,10 @@ def _found(half: Half, prints: Prints, recipe: Recipe, policy: Policy) -> Found:
     candidates, false = _others(half, prints, recipe, policy)
     n, sizes = len(half.texts), np.bincount(half.group)
     others = (n * (n - 1) - int((sizes * (sizes - 1)).sum())) // 2
-    return Found(hits, np.bincount(bins, minlength=len(BIN_NAMES)), near, candidates, false, max(1, others))
+    return IdfResult(hits, np.bincount(bins, minlength=len(BIN_NAMES)), near, candidates, false, max(1, others))
 
 
-def _others(half: Half, prints: Prints, recipe: Recipe, policy: Policy) -> tuple[Integers, int]:
+def _others(half: HeldOutPages, prints: TextFingerprints, recipe: Recipe, policy: Policy) -> tuple[Integers, int]:
     """Pairs of different groups by distance, and how many of them match though J < .5."""
     at = np.flatnonzero(prints.words >= recipe.min_words)
     candidates, matches = np.zeros(FARTHEST + 1, np.int64), [np.zeros((0, 2), np.int64)]
@@ -187,7 +187,7 @@ def _others(half: Half, prints: Prints, recipe: Recipe, policy: Policy) -> tuple
     return candidates, int((alike < 0.5).sum())
 
 
-def _corpus(corpus: str, tables: dict[str, list[Found]], k: int) -> dict[str, Any]:
+def _corpus(corpus: str, tables: dict[str, list[IdfResult]], k: int) -> dict[str, Any]:
     return {
         "tables": {_name(table, corpus): _summary(found, k) for table, found in tables.items()},
         "own_against": {
@@ -202,7 +202,7 @@ def _name(table: str, corpus: str) -> str:
     return "own IDF" if table == corpus else f"IDF of {table}" if table in CORPORA else table
 
 
-def _summary(found: Sequence[Found], k: int) -> dict[str, Any]:
+def _summary(found: Sequence[IdfResult], k: int) -> dict[str, Any]:
     """Shares over all seeds, with the interval of the seeds' means."""
     bins = {name: _share([(one.hits[at], one.pairs[at]) for one in found]) for at, name in enumerate(BIN_NAMES[:4])}
     loads = _share([(one.candidates[: k + 1].sum(), one.others) for one in found])
@@ -225,7 +225,7 @@ def _share(counts: Iterable[tuple[Any, Any]]) -> dict[str, Any]:
     }
 
 
-def _against(own: Sequence[Found], other: Sequence[Found], k: int) -> dict[str, Any]:
+def _against(own: Sequence[IdfResult], other: Sequence[IdfResult], k: int) -> dict[str, Any]:
     """Own against another table, seed by seed: recall at k, candidates at k, candidates at the other's recall."""
     pairs = list(zip(own, other, strict=True))
     equal = [log(a.load(a.distance_for(b.recall(k))) / b.load(k)) for a, b in pairs]
@@ -246,13 +246,13 @@ def _ratio(logarithms: Sequence[float]) -> dict[str, float]:
     return {name: value if name == "seeds" else exp(value) for name, value in found.items()}
 
 
-def tables(result: dict[str, Any]) -> list[Table]:
+def tables(result: dict[str, Any]) -> list[StudyTable]:
     columns = ("weights", *(f"J {name}" for name in BIN_NAMES[:4]), "candidates", "false matches")
     made = []
     for corpus, found in result.items():
         body = [(name, *_cells(row)) for name, row in found["tables"].items()]
         made.append(
-            Table(f"{corpus}: recall %; candidates and matches with J < .5 per million pairs", columns, body)
+            StudyTable(f"{corpus}: recall %; candidates and matches with J < .5 per million pairs", columns, body)
         )
     head = ("own IDF against", "recall J >= .7, points", "candidates, times", "at equal recall, times", "reading")
     body = [
@@ -260,7 +260,7 @@ def tables(result: dict[str, Any]) -> list[Table]:
         for corpus, found in result.items()
         for other, row in found["own_against"].items()
     ]
-    return [*made, Table("An own table against each other one, by seeds", head, body)]
+    return [*made, StudyTable("An own table against each other one, by seeds", head, body)]
 
 
 def _cells(row: dict[str, Any]) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ BIN_NAMES = (">= .9", ".8-.9", ".7-.8", ".6-.7", ".5-.6", ".3-.5", "< .3")
 _Z = 1.959964  # 95 %, both sides
 
 
-class Table(NamedTuple):
+class StudyTable(NamedTuple):
     """One table of a study, as it is printed and written."""
 
     title: str
@@ -78,7 +78,7 @@ def bin_of(similarity: float) -> int:
     return next(number for number, (low, _) in enumerate(BINS) if similarity >= low)
 
 
-class Tally:
+class StudyTally:
     """Counts by a key: how many of how many."""
 
     def __init__(self) -> None:

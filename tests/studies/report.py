@@ -10,17 +10,17 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table as RichTable
 
-from tests.studies.context import Context
-from tests.studies.measure import Table
+from tests.studies.context import StudyContext
+from tests.studies.measure import StudyTable
 
 
-def tables(name: str, result: dict[str, Any]) -> list[Table]:
+def tables(name: str, result: dict[str, Any]) -> list[StudyTable]:
     """The tables of one study's numbers."""
-    found: list[Table] = importlib.import_module(f"tests.studies.{name}").tables(result)
+    found: list[StudyTable] = importlib.import_module(f"tests.studies.{name}").tables(result)
     return found
 
 
-def show(console: Console, found: list[Table]) -> None:
+def show(console: Console, found: list[StudyTable]) -> None:
     """Print tables for a person."""
     for table in found:
         rich = RichTable(title=table.title, title_justify="left", header_style="bold")
@@ -31,7 +31,7 @@ def show(console: Console, found: list[Table]) -> None:
         console.print(rich)
 
 
-def write(out: Path, context: Context, results: dict[str, Any]) -> None:
+def write(out: Path, context: StudyContext, results: dict[str, Any]) -> None:
     """Write `studies.json` and `studies.md`."""
     recipe, policy = context.recipe.name, context.policy()
     tested = {"recipe": recipe, "recipe_id": policy.recipe_id, "distance": policy.distance}
@@ -51,7 +51,7 @@ def write(out: Path, context: Context, results: dict[str, Any]) -> None:
     (out / "studies.md").write_text("\n".join(lines), encoding="utf-8")
 
 
-def markdown(table: Table) -> list[str]:
+def markdown(table: StudyTable) -> list[str]:
     """One table as lines of Markdown."""
     head = ["", f"| {' | '.join(table.columns)} |", f"|{'---|' * len(table.columns)}"]
     return [f"**{table.title}**", *head, *(f"| {' | '.join(row)} |" for row in table.rows)]

@@ -11,15 +11,15 @@ from dataclasses import fields, replace
 from typing import Any
 
 from simstream.text.recipe import Recipe
-from tests.studies.context import LCTT, NEWS, Context, gap
-from tests.studies.measure import Table, cell, share
+from tests.studies.context import LCTT, NEWS, StudyContext, gap
+from tests.studies.measure import StudyTable, cell, share
 
 CONVERSIONS = ("s2t", "s2hk", "s2tw", "s2twp")
 PAGES = 600
 OPTION = "script"
 
 
-def run(context: Context) -> dict[str, Any]:
+def run(context: StudyContext) -> dict[str, Any]:
     result: dict[str, Any] = {}
     for corpus in (NEWS, LCTT):
         docs = context.docs(corpus)
@@ -50,7 +50,7 @@ def _converter(name: str) -> Callable[[str], str]:
     return found
 
 
-def _matched(context: Context, recipe: Recipe, texts: list[str], mirrored: list[str]) -> dict[str, Any]:
+def _matched(context: StudyContext, recipe: Recipe, texts: list[str], mirrored: list[str]) -> dict[str, Any]:
     a, b = context.prints(texts, recipe), context.prints(mirrored, recipe)
     hit, apart = context.matched(a, b, recipe), gap(a, b).distance
     readable = (a.words >= recipe.min_words) & (b.words >= recipe.min_words)
@@ -60,13 +60,13 @@ def _matched(context: Context, recipe: Recipe, texts: list[str], mirrored: list[
     }
 
 
-def tables(result: dict[str, Any]) -> list[Table]:
+def tables(result: dict[str, Any]) -> list[StudyTable]:
     lines = [
         (f"{corpus}, script {script}", *(_both(found[name]) for name in CONVERSIONS))
         for corpus, scripts in result.items()
         for script, found in scripts.items()
     ]
-    return [Table("Pages and their mirrors: matched %; same fingerprint %", ("", *CONVERSIONS), lines)]
+    return [StudyTable("Pages and their mirrors: matched %; same fingerprint %", ("", *CONVERSIONS), lines)]
 
 
 def _both(found: dict[str, Any]) -> str:

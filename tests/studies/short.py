@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from simstream.judge.policy import least_agreement
 from simstream.text.recipe import Recipe
-from tests.studies.context import LCTT, MSDOCS, NEWS, Context, Gap, Prints, gap, rows
+from tests.studies.context import LCTT, MSDOCS, NEWS, PairGaps, StudyContext, TextFingerprints, gap, rows
 from tests.studies.edits import KINDS, near_copies, sentences
-from tests.studies.measure import Table, cell, pair_jaccards, share
+from tests.studies.measure import StudyTable, cell, pair_jaccards, share
 
 LENGTHS = ((1, 4), (4, 8), (8, 12), (12, 16), (16, 24), (24, 32), (32, 64), (64, 128))
 RANGES = ((0.9, 1.0), (0.8, 0.9), (0.7, 0.8))
@@ -39,19 +39,19 @@ SHOWN = ((3, None), (8, None), (8, "0.5625"), (8, "0.625"), (8, "0.6875"), (8, "
 _OPENING = re.compile(r"^央视网消息[^：:]{0,12}[：:]")
 
 
-class Sample(NamedTuple):
+class LengthSample(NamedTuple):
     """The pages of one length, pairs of near copies, and the unrelated pairs that come near."""
 
     texts: list[str]
-    near: Gap
+    near: PairGaps
     near_range: NDArray[np.int64]  # which of RANGES
-    found: Gap
+    found: PairGaps
     found_jaccard: NDArray[np.float64]
     pairs: int
     """How many unrelated pairs there are, near or not."""
 
 
-def run(context: Context) -> dict[str, Any]:
+def run(context: StudyContext) -> dict[str, Any]:
     random = context.random("short")
     recipe = replace(context.recipe, min_words=1)
     lengths = _by_length(context, recipe, random)
@@ -64,7 +64,7 @@ def run(context: Context) -> dict[str, Any]:
     return result
 
 
-def _by_length(context: Context, recipe: Recipe, random: Random) -> list[list[str]]:
+def _by_length(context: StudyContext, recipe: Recipe, random: Random) -> list[list[str]]:
     """Texts for each of LENGTHS: at most one of a page, and of one page of each group."""
     chosen: list[list[str]] = [[] for _ in LENGTHS]
     for corpus, most in BASES:
@@ -98,7 +98,7 @@ def _stretches(text: str, title: str, random: Random) -> list[str]:
     return parts
 
 
-def _sample(context: Context, recipe: Recipe, texts: list[str], random: Random) -> Sample:
+def _sample(context: StudyContext, recipe: Recipe, texts: list[str], random: Random) -> LengthSample:
     prints = context.prints(texts, recipe)
     made = near_copies(texts[: context.some(EDITED)], RANGES, list(KINDS), random)
     copies = context.prints([near.text for _, near in made], recipe)
@@ -107,10 +107,12 @@ def _sample(context: Context, recipe: Recipe, texts: list[str], random: Random) 
     pairs = _close(prints)
     found = gap(rows(prints, pairs[:, 0]), rows(prints, pairs[:, 1]))
     jaccards = pair_jaccards(texts, [(int(a), int(b)) for a, b in pairs])
-    return Sample(texts, near, np.array(ranges, np.int64), found, jaccards, len(texts) * (len(texts) - 1) // 2)
+    return LengthSample(
+        texts, near, np.array(ranges, np.int64), found, jaccards, len(texts) * (len(texts) - 1) // 2
+    )
 
 
-def _close(prints: Prints) -> NDArray[np.int64]:
+def _close(prints: TextFingerprints) -> NDArray[np.int64]:
     """All pairs (m, 2) within the grid's greatest distance, by looking at every one."""
     found = [np.zeros((0, 2), np.int64)]
     for i in range(len(prints.fingerprint) - 1):
@@ -120,7 +122,7 @@ def _close(prints: Prints) -> NDArray[np.int64]:
     return np.concatenate(found)
 
 
-def _grid(recipe: Recipe, sample: Sample) -> list[dict[str, Any]]:
+def _grid(recipe: Recipe, sample: LengthSample) -> list[dict[str, Any]]:
     """Recall and false matches for every distance and similarity."""
     cells = []
     for similarity in SIMILARITIES if recipe.sketch_bits else (None,):
@@ -140,7 +142,7 @@ def _grid(recipe: Recipe, sample: Sample) -> list[dict[str, Any]]:
     return cells
 
 
-def _identical(context: Context, texts: list[str]) -> dict[str, Any]:
+def _identical(context: StudyContext, texts: list[str]) -> dict[str, Any]:
     """Share of pages whose second copy, under another id, is judged a near duplicate."""
     pages = [{"id": f"{number}-{copy}", "text": text} for number, text in enumerate(texts) for copy in "ab"]
     with context.deduper() as deduper:
@@ -171,7 +173,7 @@ def _recall(rule: dict[str, Any]) -> dict[str, Any]:
     return share(sum(part["count"] for part in parts), sum(part["n"] for part in parts))
 
 
-def tables(result: dict[str, Any]) -> list[Table]:
+def tables(result: dict[str, Any]) -> list[StudyTable]:
     rules = [(d, s) for d, s in SHOWN if any(_find(found, d, s) for found in result.values())]
     columns = ("distinct words", *(f"d <= {d}, s >= {s}" if s else f"d <= {d}" for d, s in rules))
     recall, false = [], []
@@ -181,11 +183,11 @@ def tables(result: dict[str, Any]) -> list[Table]:
         false.append((length, *(cell(rule["false"]["< .5"], 1_000_000) for rule in chosen)))
     same = [(length, f"{found['pages']:,}", cell(found["identical"])) for length, found in result.items()]
     return [
-        Table("Short pages: recall % of near copies with J >= .8", columns, recall),
-        Table("Short pages: matches with J < .5 a million pairs of different pages", columns, false),
+        StudyTable("Short pages: recall % of near copies with J >= .8", columns, recall),
+        StudyTable("Short pages: matches with J < .5 a million pairs of different pages", columns, false),
         _best_table(result, 8),
         _best_table(result, max(DISTANCES)),
-        Table("A second copy of the same text is a near duplicate", ("distinct words", "pages", "%"), same),
+        StudyTable("A second copy of the same text is a near duplicate", ("distinct words", "pages", "%"), same),
     ]
 
 
@@ -194,11 +196,11 @@ def _find(found: dict[str, Any], distance: int, similarity: str | None) -> dict[
     return next((rule for rule in found["grid"] if (rule["distance"], rule["similarity"]) == wanted), None)
 
 
-def _best_table(result: dict[str, Any], distance: int) -> Table:
+def _best_table(result: dict[str, Any], distance: int) -> StudyTable:
     title = f"Most recall with at most {TOLERATED * 1e6:g} false (J < .5) a million pairs, distance <= {distance}"
     head = ("distinct words", "distance", "similarity", *(f"recall J {name} %" for name in RANGE_NAMES))
     lines = [_row(length, rule) for length, found in result.items() if (rule := best(found, distance))]
-    return Table(title, (*head, "false a million, J < .5", "J < .3"), lines)
+    return StudyTable(title, (*head, "false a million, J < .5", "J < .3"), lines)
 
 
 def _row(length: str, rule: dict[str, Any]) -> tuple[str, ...]:

@@ -30,14 +30,14 @@ _BODY = re.compile(r"(?i)(<body[^>]*>)")
 _LINK = re.compile(r"(?i)(<a\b[^>]*>)([^<>]{8,}?)(</a>)")
 
 
-class Template(NamedTuple):
+class SiteTemplate(NamedTuple):
     """A page without its article; `needs_heading` where its headline went with it."""
 
     html: str
     needs_heading: bool
 
 
-class Article(NamedTuple):
+class SiteArticle(NamedTuple):
     """What a page is about, without the page."""
 
     page: str
@@ -55,7 +55,7 @@ def read(path: Path) -> str:
     return re.sub(r"(?i)charset=[\"']?gb\w+", "charset=utf-8", html)
 
 
-def article_of(name: str, html: str) -> Article:
+def article_of(name: str, html: str) -> SiteArticle:
     """The article of a page, by the place where most punctuation outside links stands together."""
     tree = HTMLTree.parse(html)
     node = content_node(tree)
@@ -63,7 +63,7 @@ def article_of(name: str, html: str) -> Article:
     lines = [" ".join(line.split()) for line in text.splitlines()]
     heading = tree.body.query_selector("h1")
     title = heading.text.strip() if heading is not None and heading.text.strip() else tree.title or name
-    return Article(name, " ".join(title.split())[:80], [line for line in lines if line])
+    return SiteArticle(name, " ".join(title.split())[:80], [line for line in lines if line])
 
 
 def content_node(tree: Any) -> Any:
@@ -93,7 +93,7 @@ def _weigh(node: DOMNode, weights: dict[int, int]) -> int:
     return total
 
 
-def template_of(html: str) -> Template:
+def template_of(html: str) -> SiteTemplate:
     """The page with marks where its article, its headline and what follows the article stand. About 50 ms."""
     tree = HTMLTree.parse(html)
     node = content_node(tree)
@@ -108,10 +108,10 @@ def template_of(html: str) -> Template:
         node.parent.insert_before(after, node.next)
     else:
         node.parent.append_child(after)
-    return Template(_BODY.sub(lambda found: found[1] + _NAVIGATION, str(tree), count=1), needs_heading)
+    return SiteTemplate(_BODY.sub(lambda found: found[1] + _NAVIGATION, str(tree), count=1), needs_heading)
 
 
-def transplant(template: Template, article: Article, random: Random) -> str:
+def transplant(template: SiteTemplate, article: SiteArticle, random: Random) -> str:
     """A site's page with another article in place of its own, and other headlines, advertisements and comments.
 
     Half of the page's longer links become others: lists of headlines are never the same twice.
@@ -134,7 +134,7 @@ def transplant(template: Template, article: Article, random: Random) -> str:
     return html
 
 
-def _article_html(article: Article, random: Random) -> str:
+def _article_html(article: SiteArticle, random: Random) -> str:
     """The article in paragraphs of its own, with a date line before and advertisements between."""
     units = [unit.strip() for paragraph in article.paragraphs for unit in sentences(paragraph) if unit.strip()]
     paragraphs = []

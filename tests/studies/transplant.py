@@ -20,8 +20,8 @@ from simstream.text.extraction.extract import extract_one
 from simstream.text.extraction.prose import prose
 from tests import corpora
 from tests.studies import sites
-from tests.studies.context import Context, Prints, rows
-from tests.studies.measure import BIN_NAMES, Table, Tally, bin_of, cell, common, jaccard, share, shingles
+from tests.studies.context import StudyContext, TextFingerprints, rows
+from tests.studies.measure import BIN_NAMES, StudyTable, StudyTally, bin_of, cell, common, jaccard, share, shingles
 
 TEMPLATES = 16
 """Templates that each article is put into, of as many other sites."""
@@ -34,7 +34,7 @@ LENGTHS = ((0, 500, "< 500"), (500, 1500, "500-1,500"), (1500, 1 << 30, "> 1,500
 LOST, NOISY = 0.8, 0.5
 
 
-class Transplanted(NamedTuple):
+class TransplantedPage(NamedTuple):
     """One page: article number, template's name, and what is seen of its HTML."""
 
     article: int
@@ -48,7 +48,7 @@ class Transplanted(NamedTuple):
         return prose(self.main)
 
 
-def run(context: Context) -> dict[str, Any]:
+def run(context: StudyContext) -> dict[str, Any]:
     random = context.random("transplant")
     pages = _pages()
     found = _articles(pages)
@@ -82,13 +82,13 @@ def _site(name: str) -> str:
     return name.split("__")[0]
 
 
-def _articles(pages: dict[str, str]) -> dict[str, sites.Article]:
+def _articles(pages: dict[str, str]) -> dict[str, sites.SiteArticle]:
     """The articles by their page's name; pages without one long enough are left out."""
     found = {name: sites.article_of(name, html) for name, html in pages.items()}
     return {name: article for name, article in found.items() if len(article.text) >= MIN_CHARACTERS}
 
 
-def _different(articles: Iterable[sites.Article]) -> Iterator[sites.Article]:
+def _different(articles: Iterable[sites.SiteArticle]) -> Iterator[sites.SiteArticle]:
     """Each article once, where two pages have it."""
     kept: list[U64] = []
     for article in articles:
@@ -98,7 +98,9 @@ def _different(articles: Iterable[sites.Article]) -> Iterator[sites.Article]:
             yield article
 
 
-def _transplanted(articles: list[sites.Article], pages: dict[str, str], random: Random) -> Iterator[Transplanted]:
+def _transplanted(
+    articles: list[sites.SiteArticle], pages: dict[str, str], random: Random
+) -> Iterator[TransplantedPage]:
     templates = {name: sites.template_of(html) for name, html in pages.items()}
     by_site: dict[str, list[str]] = {}
     for name in pages:
@@ -110,14 +112,16 @@ def _transplanted(articles: list[sites.Article], pages: dict[str, str], random: 
             html = sites.transplant(templates[name], article, random)
             main = extract_one(html, "text/html").text or ""
             whole = extract_plain_text(html, list_bullets=False, alt_texts=False)
-            yield Transplanted(number, name, main, whole)
+            yield TransplantedPage(number, name, main, whole)
 
 
-def _measure(context: Context, texts: list[str], made: list[Transplanted], lengths: list[int]) -> dict[str, Any]:
+def _measure(
+    context: StudyContext, texts: list[str], made: list[TransplantedPage], lengths: list[int]
+) -> dict[str, Any]:
     prints, sets = context.prints(texts), [shingles(text) for text in texts]
     same = [(i, i + 1) for i in range(0, len(made) - 1, 2) if made[i].article == made[i + 1].article]
     hits = _matched(context, prints, same)
-    bins, by_length = Tally(), Tally()
+    bins, by_length = StudyTally(), StudyTally()
     for (i, j), hit in zip(same, hits, strict=True):
         bins.add(bin_of(jaccard(sets[i], sets[j])), hit)
         length = lengths[made[i].article]
@@ -135,7 +139,7 @@ def _measure(context: Context, texts: list[str], made: list[Transplanted], lengt
     }
 
 
-def _pairs_of_one_template(made: list[Transplanted]) -> Iterator[tuple[int, int]]:
+def _pairs_of_one_template(made: list[TransplantedPage]) -> Iterator[tuple[int, int]]:
     places: dict[str, list[int]] = {}
     for number, page in enumerate(made):
         places.setdefault(page.template, []).append(number)
@@ -143,15 +147,15 @@ def _pairs_of_one_template(made: list[Transplanted]) -> Iterator[tuple[int, int]
         yield from combinations(numbers, 2)
 
 
-def _matched(context: Context, prints: Prints, pairs: list[tuple[int, int]]) -> list[bool]:
+def _matched(context: StudyContext, prints: TextFingerprints, pairs: list[tuple[int, int]]) -> list[bool]:
     a, b = (rows(prints, [pair[side] for pair in pairs]) for side in (0, 1))
     found: list[bool] = context.matched(a, b).tolist()
     return found
 
 
-def _extraction(made: list[Transplanted], own: list[U64]) -> dict[str, dict[str, Any]]:
+def _extraction(made: list[TransplantedPage], own: list[U64]) -> dict[str, dict[str, Any]]:
     """By site: pages whose article is mostly lost by extraction, and pages that are mostly not the article."""
-    lost, noisy, kept_sum = Tally(), Tally(), {}
+    lost, noisy, kept_sum = StudyTally(), StudyTally(), {}
     for page in made:
         found = shingles(page.main)
         both, site = common(found, own[page.article]), _site(page.template)
@@ -169,7 +173,7 @@ def _extraction(made: list[Transplanted], own: list[U64]) -> dict[str, dict[str,
     return found_by
 
 
-def tables(result: dict[str, Any]) -> list[Table]:
+def tables(result: dict[str, Any]) -> list[StudyTable]:
     ways = tuple(result[way] for way in WAYS)
     columns = ("", "main content", "its prose", "whole visible text")
     lines = [
@@ -191,9 +195,9 @@ def tables(result: dict[str, Any]) -> list[Table]:
         key=lambda item: item[1]["mean_kept"] - item[1]["mean_noise"],
     )[:12]
     return [
-        Table(f"Transplanted articles (the recipe compares {result['extract']})", columns, lines),
-        Table("Same article: recall by J of the two texts compared", columns, bins),
-        Table(
+        StudyTable(f"Transplanted articles (the recipe compares {result['extract']})", columns, lines),
+        StudyTable("Same article: recall by J of the two texts compared", columns, bins),
+        StudyTable(
             "Sites that extraction does badly with",
             ("site", "article kept, mean", "of the text not the article, mean", "pages that lose a fifth %"),
             [

@@ -36,7 +36,7 @@ def test_every_installed_dependency_is_listed_with_the_licence_that_it_declares(
 
 @contextmanager
 def service(body: object) -> Iterator[str]:
-    class Answer(BaseHTTPRequestHandler):
+    class RegistryAnswer(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             self.send_response(200)
@@ -47,7 +47,7 @@ def service(body: object) -> Iterator[str]:
         def log_message(self, format: str, *args: object) -> None:
             pass
 
-    with serving(Answer) as url:
+    with serving(RegistryAnswer) as url:
         yield url
 
 
@@ -80,7 +80,7 @@ def test_the_exit_code_says_whether_anything_is_known(
 def index(newest: dict[str, tuple[str, list[dict[str, object]]]]) -> Iterator[str]:
     """A package index that knows the newest version of each of these packages, and its advisories."""
 
-    class Answer(BaseHTTPRequestHandler):
+    class RegistryAnswer(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             name = self.path.strip("/").removesuffix("/json")
             self.send_response(200 if name in newest else 404)
@@ -91,7 +91,7 @@ def index(newest: dict[str, tuple[str, list[dict[str, object]]]]) -> Iterator[st
         def log_message(self, format: str, *args: object) -> None:
             pass
 
-    with serving(Answer) as url:
+    with serving(RegistryAnswer) as url:
         yield url.rstrip("/")
 
 

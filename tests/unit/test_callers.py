@@ -14,7 +14,7 @@ import pytest
 from aiohttp import web
 
 from simstream.errors import SettingsError
-from simstream.feeds.app import Feed
+from simstream.feeds.app import FeedState
 from simstream.feeds.fold import FoldLimits
 from simstream.feeds.web import FeedWeb
 from simstream.queries.server import QueryServer
@@ -142,7 +142,7 @@ def over_the_feed(callers: CallerRules, play: Callable[[Asking], None]) -> None:
         return {}
 
     async def serve() -> None:
-        feed = Feed(FoldLimits())
+        feed = FeedState(FoldLimits())
         feed.begin({})
         await feed.settle()
         app = web.Application()

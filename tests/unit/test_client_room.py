@@ -43,7 +43,7 @@ def verdict(offset: int, name: str = "a", topic: str = TOPIC) -> Record:
     return Record("simstream.verdicts", 0, 7, name.encode(), wire.encode(kind))
 
 
-class Held:
+class HeldPages:
     """Pages on their way, and how many have given their room back."""
 
     def __init__(self) -> None:
@@ -88,7 +88,7 @@ def test_closing_tells_those_in_line() -> None:
 
 
 def test_a_verdict_ends_the_page_of_its_place_not_another_of_its_id() -> None:
-    held = Held()
+    held = HeldPages()
     pages = [entry(), entry()]
     for offset, page in enumerate(pages):
         held.pending.add(page)
@@ -104,7 +104,7 @@ def test_a_verdict_ends_the_page_of_its_place_not_another_of_its_id() -> None:
 
 
 def test_a_verdict_that_comes_before_the_acknowledgement_is_kept_for_its_page() -> None:
-    held, page = Held(), entry()
+    held, page = HeldPages(), entry()
     held.pending.add(page)
     for offset in (4, 5, 6):
         held.pending.heard(verdict(offset))
@@ -115,7 +115,7 @@ def test_a_verdict_that_comes_before_the_acknowledgement_is_kept_for_its_page() 
 
 
 def test_room_is_given_back_once_the_future_is_over_and_nothing_waits_to_be_written() -> None:
-    held, page = Held(), entry(seconds=-1.0)
+    held, page = HeldPages(), entry(seconds=-1.0)
     held.pending.add(page)
     held.pending.expire()
     with pytest.raises(VerdictLate):
@@ -128,7 +128,7 @@ def test_room_is_given_back_once_the_future_is_over_and_nothing_waits_to_be_writ
 
 
 def test_a_page_that_was_not_written_or_nobody_knows_where_ends_with_an_error() -> None:
-    held = Held()
+    held = HeldPages()
     pages = [entry(), entry("b")]
     for page in pages:
         held.pending.add(page)
@@ -141,7 +141,7 @@ def test_a_page_that_was_not_written_or_nobody_knows_where_ends_with_an_error() 
 
 
 def test_a_cancelled_future_is_left_alone_and_its_room_comes_back() -> None:
-    held, page = Held(), entry()
+    held, page = HeldPages(), entry()
     held.pending.add(page)
     held.pending.placed(page, 0, 5)
     page.future.cancel()
@@ -151,7 +151,7 @@ def test_a_cancelled_future_is_left_alone_and_its_room_comes_back() -> None:
 
 
 def test_closing_ends_every_future_and_lets_nobody_in() -> None:
-    held, page = Held(), entry()
+    held, page = HeldPages(), entry()
     held.pending.add(page)
     held.pending.close(ClientClosed("closed"))
     with pytest.raises(ClientClosed):
@@ -161,7 +161,7 @@ def test_closing_ends_every_future_and_lets_nobody_in() -> None:
 
 
 def test_a_record_that_is_no_verdict_is_passed_over() -> None:
-    held, page = Held(), entry()
+    held, page = HeldPages(), entry()
     held.pending.add(page)
     held.pending.heard(Record("simstream.verdicts", 0, 7, b"a", b"{"))
     assert not page.future.done()
@@ -205,7 +205,7 @@ class BrokenLog:
 
 
 def test_pages_that_wait_behind_a_failed_one_fail_at_once_and_do_not_ask_the_broker_each() -> None:
-    held, log = Held(), BrokenLog()
+    held, log = HeldPages(), BrokenLog()
     broken: Any = log
     sender = Sender(broken, broken, held.pending)
     entries = [entry(str(number)) for number in range(20)]

@@ -28,7 +28,7 @@ from compose_spec import PyCompose
 from deploy.kafka.acls import GRANTS
 from simstream.cli import main
 from simstream.settings import ExtractSettings, Settings, resolve, unknown_variables
-from simstream.telemetry.health import Health
+from simstream.telemetry.health import ServiceHealth
 from simstream.telemetry.http import HttpServer
 from simstream.telemetry.metrics import Metrics
 
@@ -124,7 +124,7 @@ def test_the_image_runs_without_rights_and_names_settings_and_the_port_that_exis
 def test_the_health_check_says_what_the_health_port_says(tmp_path: Path) -> None:
     [healthcheck] = of("HEALTHCHECK")
     command = yaml.safe_load(healthcheck.partition("CMD ")[2])
-    health = Health()
+    health = ServiceHealth()
     with HttpServer("127.0.0.1", 0, Metrics(), health) as server:
 
         def check() -> int:
@@ -352,7 +352,7 @@ def test_fingerprinters_have_the_memory_that_their_settings_let_extraction_take(
 
 
 def test_probes_ask_for_what_the_health_port_answers() -> None:
-    health = Health()
+    health = ServiceHealth()
     health.turn("judge")
     asked = set()
     with HttpServer("127.0.0.1", 0, Metrics(), health) as server:

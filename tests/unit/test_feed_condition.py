@@ -20,7 +20,7 @@ from tests.unit.test_feed_costs import feed_of
 PAGES, VERDICTS = FeedPartition("t.pages", 0), FeedPartition("t.verdicts", 0)
 
 
-class Clock:
+class ManualClock:
     """Seconds that a test sets."""
 
     def __init__(self) -> None:
@@ -30,14 +30,14 @@ class Clock:
         return self.now
 
 
-def begun(clock: Clock) -> FeedCondition:
+def begun(clock: ManualClock) -> FeedCondition:
     condition = FeedCondition(clock)
     condition.has_read_table = True
     return condition
 
 
 def test_a_feed_is_ready_once_it_has_read_all_records_from_before_its_start() -> None:
-    condition = FeedCondition(Clock())
+    condition = FeedCondition(ManualClock())
     assert condition.state == "reading"
     condition.has_read_table = True
     condition.hear({PAGES: 148, VERDICTS: 150})
@@ -50,7 +50,7 @@ def test_a_feed_is_ready_once_it_has_read_all_records_from_before_its_start() ->
 
 
 def test_a_topic_that_grows_all_the_time_keeps_a_feed_loading_only_while_it_falls_behind() -> None:
-    clock = Clock()
+    clock = ManualClock()
     condition = begun(clock)
     for second in range(200):
         clock.now += 1
@@ -65,7 +65,7 @@ def test_a_topic_that_grows_all_the_time_keeps_a_feed_loading_only_while_it_fall
 
 
 def test_a_feed_is_ready_again_after_a_topic_that_it_had_not_read_to_its_end_was_made_anew() -> None:
-    clock = Clock()
+    clock = ManualClock()
     condition = begun(clock)
     condition.hear({PAGES: 1000, VERDICTS: 7})
     condition.take(PAGES, 900)
@@ -79,7 +79,7 @@ def test_a_feed_is_ready_again_after_a_topic_that_it_had_not_read_to_its_end_was
 
 
 def test_a_silent_broker_is_reported_with_the_time_and_missed_records_are_read_first() -> None:
-    clock = Clock()
+    clock = ManualClock()
     condition = begun(clock)
     condition.hear({PAGES: 0})
     assert condition.state == "ready"
@@ -92,7 +92,7 @@ def test_a_silent_broker_is_reported_with_the_time_and_missed_records_are_read_f
     assert condition.state == "ready"
 
 
-class Consumer:
+class FarAheadConsumer:
     """Faust's, which is far ahead of the records that it hands out."""
 
     def assignment(self) -> set[Any]:
@@ -102,7 +102,7 @@ class Consumer:
         return 1200
 
 
-class Inbox:
+class CountedInbox:
     """A channel with so many records in it."""
 
     def __init__(self) -> None:
@@ -112,11 +112,11 @@ class Inbox:
         return self.waiting == 0
 
 
-def watched(ends: Any) -> tuple[FeedWatch, FeedCondition, Inbox]:
-    clock = Clock()
-    condition, inbox = begun(clock), Inbox()
+def watched(ends: Any) -> tuple[FeedWatch, FeedCondition, CountedInbox]:
+    clock = ManualClock()
+    condition, inbox = begun(clock), CountedInbox()
     feed: Any = SimpleNamespace(fold=None, condition=condition, inboxes=[inbox])
-    watch = FeedWatch(SimpleNamespace(consumer=Consumer()), feed, ends)
+    watch = FeedWatch(SimpleNamespace(consumer=FarAheadConsumer()), feed, ends)
     return watch, condition, inbox
 
 
@@ -175,7 +175,7 @@ def test_a_watch_outlives_a_broker_that_does_not_answer(monkeypatch: pytest.Monk
 
 def test_probes_and_answers_tell_the_condition_and_a_question_ends_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(feed_web, "ANSWER_S", 0.2)
-    clock, feed = Clock(), feed_of(10, lambda number: 0)
+    clock, feed = ManualClock(), feed_of(10, lambda number: 0)
     feed.condition = begun(clock)
 
     async def compare(a: str, b: str) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
 from simstream.errors import LogError
-from simstream.feeds.app import Feed
+from simstream.feeds.app import FeedState
 from simstream.feeds.cards import CardQuery
 from simstream.feeds.fold import FoldLimits
 from simstream.feeds.records import PageSheet, place
@@ -50,9 +50,9 @@ def verdict(number: int, cluster: int, merged: tuple[int, ...] = (), ahead: int 
     )
 
 
-def feed_of(pages: int, cluster_of: Callable[[int], int]) -> Feed:
+def feed_of(pages: int, cluster_of: Callable[[int], int]) -> FeedState:
     """A feed that has read so many pages, and has cards of all."""
-    feed = Feed(FoldLimits())
+    feed = FeedState(FoldLimits())
     feed.begin({})
     assert feed.fold is not None
     for number in range(pages):
@@ -62,13 +62,13 @@ def feed_of(pages: int, cluster_of: Callable[[int], int]) -> Feed:
     return feed
 
 
-class Calls:
+class CallCounter:
     """Counts calls that code of `stream/simstream/feeds` makes or that come into it."""
 
     def __init__(self) -> None:
         self.count = 0
 
-    def __enter__(self) -> Calls:
+    def __enter__(self) -> CallCounter:
         sys.setprofile(self._note)
         return self
 
@@ -83,7 +83,7 @@ def largest_step(work: Coroutine[Any, Any, Any] | Generator[Any, Any, Any]) -> i
     """Calls of the longest of the pieces between which the event loop goes on."""
     largest = 0
     while True:
-        with Calls() as calls:
+        with CallCounter() as calls:
             try:
                 work.send(None)
             except StopIteration:
@@ -91,7 +91,7 @@ def largest_step(work: Coroutine[Any, Any, Any] | Generator[Any, Any, Any]) -> i
         largest = max(largest, calls.count)
 
 
-async def asked(feed: Feed, path: str) -> tuple[int, bytes]:
+async def asked(feed: FeedState, path: str) -> tuple[int, bytes]:
     """Calls for one request, and the answer's body."""
 
     async def compare(a: str, b: str) -> dict[str, Any]:
@@ -100,7 +100,7 @@ async def asked(feed: Feed, path: str) -> tuple[int, bytes]:
     app = web.Application()
     FeedWeb(feed, compare).serve_on(app)
     async with TestClient(TestServer(app)) as client:
-        with Calls() as calls:
+        with CallCounter() as calls:
             answer = await client.get(path)
             body = await answer.read()
     assert answer.status == 200, body
@@ -128,7 +128,7 @@ def test_a_request_after_a_new_page_costs_what_it_shows_and_not_what_is_held(sha
         assert many < 1.5 * few, f"{path}: {few} bytes with {FEW} pages, {many} with {MANY}"
 
 
-def merged(pages: int) -> Feed:
+def merged(pages: int) -> FeedState:
     """A feed of two stories, of half of the pages each, at the moment when they have become one."""
     feed = feed_of(pages, lambda number: number % 2)
     assert feed.fold is not None
@@ -136,7 +136,7 @@ def merged(pages: int) -> Feed:
     return feed
 
 
-def outlived(pages: int) -> Feed:
+def outlived(pages: int) -> FeedState:
     """A feed at the moment when stream time has gone on by a year."""
     feed = feed_of(pages, lambda number: number % 50)
     assert feed.fold is not None
@@ -144,7 +144,7 @@ def outlived(pages: int) -> Feed:
     return feed
 
 
-def grown_old(pages: int) -> Feed:
+def grown_old(pages: int) -> FeedState:
     """A feed at the moment when none of its pages but one is young."""
     feed = feed_of(pages, lambda number: number % 50)
     assert feed.fold is not None
@@ -152,7 +152,7 @@ def grown_old(pages: int) -> Feed:
     return feed
 
 
-def begun(pages: int) -> Feed:
+def begun(pages: int) -> FeedState:
     """A feed that has just read its table."""
     feed = feed_of(pages, lambda number: number % 50)
     assert feed.fold is not None
@@ -161,7 +161,7 @@ def begun(pages: int) -> Feed:
 
 
 @pytest.mark.parametrize("moment", [merged, outlived, grown_old, begun])
-def test_what_changes_many_pages_is_taken_in_by_slices_of_one_size(moment: Callable[[int], Feed]) -> None:
+def test_what_changes_many_pages_is_taken_in_by_slices_of_one_size(moment: Callable[[int], FeedState]) -> None:
     few, many = (largest_step(moment(pages).settle()) for pages in (FEW, MANY))
     assert many < 1.5 * few
 
@@ -180,7 +180,7 @@ def test_after_two_stories_have_become_one_its_card_has_the_pages_of_both() -> N
 def test_many_merges_of_a_long_story_into_short_ones_move_few_pages() -> None:
     feed = feed_of(FEW, lambda number: number if number < 50 else 50)
     assert feed.fold is not None
-    with Calls() as calls:
+    with CallCounter() as calls:
         for number, (into, cluster) in enumerate(pairwise(reversed(range(51))), FEW):
             feed.fold.apply(verdict(number, cluster, merged=(into,)))
             asyncio.run(feed.settle())

@@ -7,8 +7,8 @@ import time
 import msgspec
 import pytest
 
-from simstream.feeds.cards import CardQuery, Cards
-from simstream.feeds.fold import Fold, FoldLimits
+from simstream.feeds.cards import CardQuery, StoryCards
+from simstream.feeds.fold import FoldLimits, VerdictFold
 from simstream.feeds.link_lists import SKIPPED, is_list_of_links
 from simstream.feeds.records import PageSheet, place
 from simstream.feeds.sites import owner_of
@@ -108,7 +108,7 @@ def test_hosts_of_one_registered_domain_are_one_site(site: str, owner: str) -> N
 
 
 def test_the_largest_story_has_the_most_sites_and_a_list_of_links_is_no_story() -> None:
-    fold = Fold({}, FoldLimits())
+    fold = VerdictFold({}, FoldLimits())
     mirrored, spread, listed = 0, 4, 6
     hosts = [
         "a.one.example",
@@ -124,7 +124,7 @@ def test_the_largest_story_has_the_most_sites_and_a_list_of_links_is_no_story() 
         fold.read(place(0, number), PageSheet("A title", TIME, is_list=number == listed))
         cluster = max(one for one in (mirrored, spread, listed) if one <= number)
         fold.apply(msgspec.structs.replace(verdict(number, cluster), id=url, url=url))
-    cards = Cards(fold)
+    cards = StoryCards(fold)
     catch_up(cards)
     found, _ = found_by(cards, CardQuery(order="largest"))
     assert [(card.cluster, card.sites, card.pages) for card in found] == [(spread, 2, 2), (mirrored, 1, 4)]

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import asyncio
 
-from simstream.feeds.app import Feed
+from simstream.feeds.app import FeedState
 from simstream.feeds.condition import FeedCondition
-from simstream.feeds.fold import Fold, FoldLimits
+from simstream.feeds.fold import FoldLimits, VerdictFold
 from simstream.feeds.records import PageSheet, place
 from simstream.feeds.untitled import TitleDeadline
-from tests.unit.test_feed_condition import PAGES, Clock
+from tests.unit.test_feed_condition import PAGES, ManualClock
 from tests.unit.test_feed_costs import TIME, verdict
 
 
-def waiting(clock: Clock, table: dict[str, bytes]) -> tuple[Feed, TitleDeadline]:
+def waiting(clock: ManualClock, table: dict[str, bytes]) -> tuple[FeedState, TitleDeadline]:
     """A ready feed of four pages; the records of two of them have not come."""
-    feed = Feed(FoldLimits())
+    feed = FeedState(FoldLimits())
     feed.begin(table)
     feed.condition = FeedCondition(clock)
     feed.condition.has_read_table = True
@@ -27,7 +27,7 @@ def waiting(clock: Clock, table: dict[str, bytes]) -> tuple[Feed, TitleDeadline]
     return feed, TitleDeadline(feed, clock)
 
 
-def after_a_round(feed: Feed, deadline: TitleDeadline, clock: Clock, end: int = 0) -> dict[str, str]:
+def after_a_round(feed: FeedState, deadline: TitleDeadline, clock: ManualClock, end: int = 0) -> dict[str, str]:
     """Let a round pass, in which a broker has answered; return the titles by page."""
     clock.now += deadline.ROUND_S
     feed.condition.hear({PAGES: end})
@@ -37,7 +37,7 @@ def after_a_round(feed: Feed, deadline: TitleDeadline, clock: Clock, end: int = 
 
 
 def test_a_page_that_waits_for_a_whole_round_of_a_ready_feed_is_shown_by_its_address() -> None:
-    clock, table = Clock(), dict[str, bytes]()
+    clock, table = ManualClock(), dict[str, bytes]()
     feed, deadline = waiting(clock, table)
     feed.condition.hear({PAGES: 0})
     assert after_a_round(feed, deadline, clock) == {"0": "", "1": "title 1", "2": "", "3": "title 3"}
@@ -47,12 +47,12 @@ def test_a_page_that_waits_for_a_whole_round_of_a_ready_feed_is_shown_by_its_add
     assert found == {"0": "https://s0.example/0", "1": "title 1", "2": "title 2", "3": "title 3"}
     assert feed.fold.counts.untitled == 1
     after_a_round(feed, deadline, clock)
-    again = Fold(table)
+    again = VerdictFold(table)
     assert (again.counts.untitled, again.versions["https://s0.example/0"].title) == (1, "https://s0.example/0")
 
 
 def test_a_feed_that_is_behind_waits_for_its_titles() -> None:
-    clock = Clock()
+    clock = ManualClock()
     feed, deadline = waiting(clock, {})
     feed.condition.hear({PAGES: 0})
     after_a_round(feed, deadline, clock)

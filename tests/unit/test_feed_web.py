@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from deploy.kafka.certificates import Authority
+from deploy.kafka.certificates import CertificateAuthority
 from simstream.errors import (
     BrokerUnreachable,
     ExtractionNotStarted,
@@ -19,7 +19,7 @@ from simstream.errors import (
     Unavailable,
     UsageError,
 )
-from simstream.feeds.app import Feed
+from simstream.feeds.app import FeedState
 from simstream.feeds.broker_settings import credentials
 from simstream.feeds.cards import CardQuery
 from simstream.feeds.fold import FoldLimits
@@ -36,7 +36,7 @@ def test_faust_logs_in_as_the_settings_of_the_client_say(tmp_path: Path) -> None
     plain = credentials({"security.protocol": "SASL_PLAINTEXT", **sasl})
     assert (plain.protocol.value, plain.mechanism.value) == ("SASL_PLAINTEXT", "SCRAM-SHA-512")
     assert (plain.username, plain.password, plain.ssl_context) == ("me", "secret", None)
-    authority = Authority(tmp_path)
+    authority = CertificateAuthority(tmp_path)
     pair = authority.sign("reader")
     tls = {
         "ssl.ca.location": str(authority.certificate),
@@ -145,4 +145,4 @@ def test_a_reason_has_the_code_of_its_sentence_or_else_of_its_kind() -> None:
 )
 def test_a_table_with_something_else_in_it_is_refused_by_name(entry: tuple[str, bytes]) -> None:
     with pytest.raises(StateDamaged, match="start the feed again"):
-        Feed(FoldLimits()).begin(dict([entry]))
+        FeedState(FoldLimits()).begin(dict([entry]))

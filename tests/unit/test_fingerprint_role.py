@@ -20,7 +20,7 @@ from simstream.model import FingerprintColumns, Page
 from simstream.roles.context import RoleContext
 from simstream.roles.fingerprint.role import MAX_BYTES, FingerprintRole
 from simstream.settings import FrameSettings, Settings, default_cache
-from simstream.telemetry.health import Health
+from simstream.telemetry.health import ServiceHealth
 from simstream.telemetry.metrics import Metrics
 from simstream.text.fingerprinter import Fingerprinter
 from simstream.text.recipe import preset
@@ -32,7 +32,7 @@ POLL_BYTES = 16 << 20
 SLOW_HTML, SLOW_S = "<p>a page that takes its time", 2.0
 
 
-class Slow(Fingerprinter):
+class SlowFingerprinter(Fingerprinter):
     """Takes its time over every batch, and notes how many pages were read but not yet fingerprinted."""
 
     def watch(self, metrics: Metrics) -> None:
@@ -50,10 +50,10 @@ def run_over(
     frame: FrameSettings,
     pages: list[bytes],
     partitions: int,
-    kind: type[Slow] = Slow,
+    kind: type[SlowFingerprinter] = SlowFingerprinter,
     threads: int = 1,
     role: type[FingerprintRole] = FingerprintRole,
-) -> Slow:
+) -> SlowFingerprinter:
     """One fingerprinter over a backlog, until it has seen all of it."""
     context = RoleContext(Settings(frame=frame, threads=threads))
     with (
@@ -89,7 +89,7 @@ def test_a_backlog_of_large_pages_is_bounded_in_bytes(tmp_path: Path) -> None:
     assert slow.most <= (MAX_BYTES + 2 * POLL_BYTES) // large + 2
 
 
-class Stuck(Slow):
+class StuckFingerprinter(SlowFingerprinter):
     """Takes long over one page, and says when it begins and ends."""
 
     def columns(self, pages: Sequence[Page]) -> FingerprintColumns:
@@ -120,8 +120,8 @@ def test_the_consumer_is_polled_and_finished_pages_are_committed_while_one_page_
     monkeypatch.setattr(LocalPageConsumer, "poll", noted)
     monkeypatch.setattr(LocalPageConsumer, "commit", noted_commit)
     pages = [b'{"text":"short"}'] * 5 + [b'{"html":"%s"}' % SLOW_HTML.encode()] + [b'{"text":"short"}'] * 60
-    slow = run_over(tmp_path / "log", FrameSettings(max_pages=5), pages, 1, Stuck)
-    assert isinstance(slow, Stuck)
+    slow = run_over(tmp_path / "log", FrameSettings(max_pages=5), pages, 1, StuckFingerprinter)
+    assert isinstance(slow, StuckFingerprinter)
     moments = [slow.began, *(moment for moment in polled if slow.began < moment < slow.ended), slow.ended]
     longest = max(after - before for before, after in itertools.pairwise(moments))
     assert longest < SLOW_S / 2
@@ -129,7 +129,7 @@ def test_the_consumer_is_polled_and_finished_pages_are_committed_while_one_page_
 
 
 def test_the_loop_rests_while_the_oldest_batch_is_slow_and_later_ones_are_done(tmp_path: Path) -> None:
-    class Turns(FingerprintRole):
+    class TurnCounter(FingerprintRole):
         turns = 0
 
         def _begin(self, pool: ThreadPoolExecutor) -> None:
@@ -137,8 +137,10 @@ def test_the_loop_rests_while_the_oldest_batch_is_slow_and_later_ones_are_done(t
             super()._begin(pool)
 
     pages = [b'{"html":"%s"}' % SLOW_HTML.encode()] + [b'{"html":"<p>quick"}'] * 200
-    run_over(tmp_path / "log", FrameSettings(max_pages=5), pages, 1, Stuck, threads=2, role=Turns)
-    assert Turns.turns < 2_000  # a loop that does not rest turns some 100,000 times a second
+    run_over(
+        tmp_path / "log", FrameSettings(max_pages=5), pages, 1, StuckFingerprinter, threads=2, role=TurnCounter
+    )
+    assert TurnCounter.turns < 2_000  # a loop that does not rest turns some 100,000 times a second
 
 
 def test_a_slow_page_does_not_hold_up_a_stop_and_what_was_done_before_it_is_committed(
@@ -150,7 +152,7 @@ def test_a_slow_page_does_not_hold_up_a_stop_and_what_was_done_before_it_is_comm
     context = RoleContext(Settings(frame=FrameSettings(max_pages=5), threads=1, stop_timeout="500ms"))
     with (
         open_log(str(tmp_path / "log"), LogOptions()) as log,
-        Stuck(preset("default"), default_cache(), workers=0) as stuck,
+        StuckFingerprinter(preset("default"), default_cache(), workers=0) as stuck,
     ):
         log.create_topics(1)
         with log.appender(PAGES) as appender:
@@ -176,7 +178,7 @@ def test_while_the_log_has_no_room_the_consumer_is_polled_and_health_says_why(
     monkeypatch.setattr("simstream.roles.fingerprint.role.KEEP_EVERY_S", 0.1)
     polled: list[float] = []
     said: list[tuple[float, str]] = []
-    poll, append, ready = LocalPageConsumer.poll, LocalAppender.append, Health.ready
+    poll, append, ready = LocalPageConsumer.poll, LocalAppender.append, ServiceHealth.ready
 
     def noted(self: LocalPageConsumer, limit: int, timeout: float) -> PollResult:
         polled.append(time.monotonic())
@@ -191,14 +193,14 @@ def test_while_the_log_has_no_room_the_consumer_is_polled_and_health_says_why(
             time.sleep(0.02)
         return append(self, *arguments, **more)
 
-    health: list[Health] = []
-    begin = Health.starting
+    health: list[ServiceHealth] = []
+    begin = ServiceHealth.starting
 
-    def starting(self: Health, role: str, patience_s: float = 0.0) -> None:
+    def starting(self: ServiceHealth, role: str, patience_s: float = 0.0) -> None:
         health.append(self)
         begin(self, role, patience_s)
 
-    monkeypatch.setattr(Health, "starting", starting)
+    monkeypatch.setattr(ServiceHealth, "starting", starting)
     monkeypatch.setattr(LocalPageConsumer, "poll", noted)
     monkeypatch.setattr(LocalAppender, "append", slow)
     run_over(tmp_path / "log", FrameSettings(), [b'{"text":"short"}'], 1)
@@ -237,7 +239,7 @@ def test_pages_that_a_rebalance_makes_read_again_are_counted_once(
 ) -> None:
     began = threading.Event()
 
-    class Held(Fingerprinter):
+    class LostBatchFingerprinter(Fingerprinter):
         """Takes its time over the first batch, which meanwhile belongs to nobody any more."""
 
         def columns(self, pages: Sequence[Page]) -> FingerprintColumns:
@@ -260,7 +262,7 @@ def test_pages_that_a_rebalance_makes_read_again_are_counted_once(
     sample = context.metrics.registry.get_sample_value
     with (
         open_log(str(tmp_path / "log"), LogOptions()) as log,
-        Held(preset("default"), default_cache(), workers=0) as fingerprinter,
+        LostBatchFingerprinter(preset("default"), default_cache(), workers=0) as fingerprinter,
     ):
         log.create_topics(1)
         with log.appender(PAGES) as appender:

@@ -11,7 +11,7 @@ from simstream.roles.fingerprint.shares import PageShare, PartitionFlow, ShareMa
 from simstream.wire.frame import FrameHeader
 
 
-class Maker(ShareMaker):
+class StubShareMaker(ShareMaker):
     """Shares without a fingerprinter."""
 
     def __init__(self) -> None: ...
@@ -40,7 +40,7 @@ def flows(count: int) -> dict[int, PartitionFlow]:
 
 
 def test_what_comes_within_the_linger_is_one_batch_over_all_partitions() -> None:
-    gatherer, running = ShareGatherer(Maker(), 2_000, 0.04), flows(4)
+    gatherer, running = ShareGatherer(StubShareMaker(), 2_000, 0.04), flows(4)
     for offset in range(5):
         gatherer.add([record(partition, offset) for partition in range(4)], running)
         assert gatherer.take(idle=True) is None
@@ -55,7 +55,7 @@ def test_what_comes_within_the_linger_is_one_batch_over_all_partitions() -> None
 
 
 def test_while_all_threads_work_a_batch_goes_on_gathering_until_it_is_full() -> None:
-    gatherer, running = ShareGatherer(Maker(), 8, 0.0), flows(1)
+    gatherer, running = ShareGatherer(StubShareMaker(), 8, 0.0), flows(1)
     gatherer.add([record(0, offset) for offset in range(5)], running)
     assert gatherer.take(idle=False) is None
     gatherer.add([record(0, offset) for offset in range(5, 10)], running)
@@ -67,13 +67,13 @@ def test_while_all_threads_work_a_batch_goes_on_gathering_until_it_is_full() -> 
 
 
 def test_pages_to_be_extracted_go_in_small_batches() -> None:
-    gatherer, running = ShareGatherer(Maker(), 2_000, 1.0), flows(2)
+    gatherer, running = ShareGatherer(StubShareMaker(), 2_000, 1.0), flows(2)
     gatherer.add([record(offset % 2, offset // 2, b"<p>") for offset in range(3 * MAX_HTML_PAGES)], running)
     assert [batch.pages for batch in gatherer.take_all()] == [MAX_HTML_PAGES] * 3
 
 
 def test_records_of_a_partition_that_went_are_dropped_and_it_begins_anew_when_it_comes_back() -> None:
-    gatherer, running = ShareGatherer(Maker(), 2_000, 1.0), flows(2)
+    gatherer, running = ShareGatherer(StubShareMaker(), 2_000, 1.0), flows(2)
     gatherer.add([record(0, 0), record(1, 0), record(1, 1)], running)
     running[1].running = False
     running[1] = PartitionFlow(1, 1, False)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from simstream.telemetry import health as module
-from simstream.telemetry.health import Health
+from simstream.telemetry.health import ServiceHealth
 
 
-class Clock:
+class ManualClock:
     """A clock that a test moves."""
 
     def __init__(self) -> None:
@@ -19,21 +19,21 @@ class Clock:
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    clock = Clock()
+def clock(monkeypatch: pytest.MonkeyPatch) -> ManualClock:
+    clock = ManualClock()
     monkeypatch.setattr(module, "time", clock)
     return clock
 
 
 @pytest.mark.usefixtures("clock")
 def test_nothing_is_ready_before_a_role_is_known() -> None:
-    assert Health().ready() == (False, "starting")
-    assert Health().live() == (True, "live")
+    assert ServiceHealth().ready() == (False, "starting")
+    assert ServiceHealth().live() == (True, "live")
 
 
 @pytest.mark.usefixtures("clock")
 def test_a_standby_that_is_ready_says_what_it_does_all_the_same() -> None:
-    health = Health()
+    health = ServiceHealth()
     health.starting("judge")
     health.turn("judge", False, "standby: follows, 900 frames behind", module.STANDBY)
     assert health.ready() == (False, "judge: standby: follows, 900 frames behind")
@@ -45,7 +45,7 @@ def test_a_standby_that_is_ready_says_what_it_does_all_the_same() -> None:
 
 @pytest.mark.usefixtures("clock")
 def test_all_roles_must_be_ready_and_each_says_why_it_is_not() -> None:
-    health = Health()
+    health = ServiceHealth()
     health.starting("fingerprint")
     health.starting("judge")
     health.turn("fingerprint")
@@ -56,8 +56,8 @@ def test_all_roles_must_be_ready_and_each_says_why_it_is_not() -> None:
     assert health.ready() == (True, "ready")
 
 
-def test_a_role_that_no_longer_turns_is_first_unready_and_then_stuck(clock: Clock) -> None:
-    health = Health()
+def test_a_role_that_no_longer_turns_is_first_unready_and_then_stuck(clock: ManualClock) -> None:
+    health = ServiceHealth()
     health.starting("judge", patience_s=60)
     health.turn("judge")
     clock.now += module.UNREADY_AFTER_S + 1
@@ -70,8 +70,8 @@ def test_a_role_that_no_longer_turns_is_first_unready_and_then_stuck(clock: Cloc
     assert health.live()[0]
 
 
-def test_a_beat_keeps_a_role_live_and_as_it_was(clock: Clock) -> None:
-    health = Health()
+def test_a_beat_keeps_a_role_live_and_as_it_was(clock: ManualClock) -> None:
+    health = ServiceHealth()
     health.starting("judge", patience_s=60)
     health.turn("judge", False, "replaying")
     for _ in range(5):
@@ -83,7 +83,7 @@ def test_a_beat_keeps_a_role_live_and_as_it_was(clock: Clock) -> None:
 
 @pytest.mark.usefixtures("clock")
 def test_started_is_when_every_role_has_begun_whatever_it_does() -> None:
-    health = Health()
+    health = ServiceHealth()
     assert health.started() == (False, "starting")
     health.starting("fingerprint")
     health.starting("judge")
@@ -93,8 +93,8 @@ def test_started_is_when_every_role_has_begun_whatever_it_does() -> None:
     assert health.started() == (True, "started")
 
 
-def test_the_patience_with_a_loop_can_be_set(clock: Clock) -> None:
-    health = Health(patience_s=5)
+def test_the_patience_with_a_loop_can_be_set(clock: ManualClock) -> None:
+    health = ServiceHealth(patience_s=5)
     health.starting("judge", patience_s=60)
     clock.now += 64
     assert health.live()[0], "a start may take longer"
@@ -103,8 +103,8 @@ def test_the_patience_with_a_loop_can_be_set(clock: Clock) -> None:
     assert health.live() == (False, "stuck: judge")
 
 
-def test_a_role_that_waits_is_unready_says_why_and_is_not_stuck_before_its_time(clock: Clock) -> None:
-    health = Health(60.0)
+def test_a_role_that_waits_is_unready_says_why_and_is_not_stuck_before_its_time(clock: ManualClock) -> None:
+    health = ServiceHealth(60.0)
     health.turn("judge")
     health.waits("judge", "takes a last snapshot", 30.0)
     assert health.ready() == (False, "judge: takes a last snapshot")

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from simstream.telemetry.health import Health
+from simstream.telemetry.health import ServiceHealth
 from simstream.telemetry.http import HttpLimits, HttpServer
 from simstream.telemetry.metrics import Metrics
 
@@ -21,13 +21,13 @@ WAIT = 20.0
 
 @pytest.fixture
 def server() -> Iterator[HttpServer]:
-    with HttpServer("127.0.0.1", 0, Metrics(), Health(), LIMITS) as running:
+    with HttpServer("127.0.0.1", 0, Metrics(), ServiceHealth(), LIMITS) as running:
         yield running
 
 
 @pytest.fixture
 def patient() -> Iterator[HttpServer]:
-    with HttpServer("127.0.0.1", 0, Metrics(), Health(), PATIENT) as running:
+    with HttpServer("127.0.0.1", 0, Metrics(), ServiceHealth(), PATIENT) as running:
         yield running
 
 
@@ -143,7 +143,7 @@ def test_an_address_of_ip_6_can_be_listened_on() -> None:
     except OSError:
         pytest.skip("this machine has no IP 6")
     with (
-        HttpServer("::1", 0, Metrics(), Health()) as running,
+        HttpServer("::1", 0, Metrics(), ServiceHealth()) as running,
         socket.create_connection(("::1", running.port)) as wire,
     ):
         wire.sendall(b"GET /health/live HTTP/1.1\r\n\r\n")

@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 
 from tests.studies import idf
-from tests.studies.context import Context, Doc
-from tests.studies.idf import FARTHEST, Found
+from tests.studies.context import CorpusPage, StudyContext
+from tests.studies.idf import FARTHEST, IdfResult
 
 
-def found(near: dict[int, int], candidates: dict[int, int], pairs: int = 100, others: int = 1_000_000) -> Found:
+def found(near: dict[int, int], candidates: dict[int, int], pairs: int = 100, others: int = 1_000_000) -> IdfResult:
     """Counts by distance; all pairs that are alike are in the first bin."""
     columns = [np.array([rows.get(k, 0) for k in range(FARTHEST + 1)], np.int64) for rows in (near, candidates)]
     bins = np.array([pairs, 0, 0, 0, 0, 0, 0], np.int64)
-    return Found(np.zeros_like(bins), bins, columns[0], columns[1], 0, others)
+    return IdfResult(np.zeros_like(bins), bins, columns[0], columns[1], 0, others)
 
 
 def test_the_load_between_two_distances_is_the_geometric_mean_at_half_way() -> None:
@@ -46,13 +46,13 @@ def test_no_group_is_in_both_halves_and_only_pairs_of_the_half_are_looked_at(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     docs = [
-        Doc(f"{group}-{version}", f"{group}", "", f"text {group} {version}")
+        CorpusPage(f"{group}-{version}", f"{group}", "", f"text {group} {version}")
         for group in range(9)
         for version in (1, 2)
     ]
-    monkeypatch.setattr(Context, "docs", lambda self, corpus: docs)
+    monkeypatch.setattr(StudyContext, "docs", lambda self, corpus: docs)
     monkeypatch.setattr(idf, "_alike", lambda corpus: [(f"{group}-1", f"{group}-2") for group in range(9)])
-    learn, half = idf._split(Context("default", tmp_path), "lctt", 0)
+    learn, half = idf._split(StudyContext("default", tmp_path), "lctt", 0)
     assert sorted(learn + half.texts) == sorted(doc.text for doc in docs)
     assert {text.split()[1] for text in learn} & {text.split()[1] for text in half.texts} == set()
     assert len(half.pairs) == len(half.texts) // 2

@@ -17,7 +17,7 @@ from simstream.log.base import FINGERPRINTS, PAGES, VERDICTS, Election, Log
 from simstream.model import FingerprintColumns
 from simstream.roles.context import RoleContext
 from simstream.roles.judge.following import MAX_READY_FRAMES, LogFollower
-from simstream.roles.judge.role import Candidacy, JudgeRole
+from simstream.roles.judge.role import JudgeCandidacy, JudgeRole
 from simstream.roles.judge.snapshots import SnapshotKeeper
 from simstream.settings import Settings
 from simstream.text.recipe import preset
@@ -123,7 +123,7 @@ def test_a_judge_that_is_far_behind_leaves_the_election_to_one_that_is_close(
 
 def test_a_judge_stands_once_it_is_close_and_goes_on_standing(log: Log) -> None:
     context = RoleContext(Settings())
-    with Candidacy(log, context) as candidacy:
+    with JudgeCandidacy(log, context) as candidacy:
         assert not candidacy.is_elected(MAX_READY_FRAMES + 1)
         assert log.running().judges == ()
         assert candidacy.is_elected(MAX_READY_FRAMES)

@@ -16,7 +16,7 @@ from simstream.log.kafka.cluster import KafkaCluster
 END_S = 30.0
 
 
-class Unanswered(Future[Any]):
+class UnansweredQuestion(Future[Any]):
     """A question that the client forgets; nobody may wait for it for END_S seconds."""
 
     def __init__(self) -> None:
@@ -33,4 +33,4 @@ class Unanswered(Future[Any]):
 def test_an_answer_that_never_comes_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kafka_cluster, "GRACE_S", 0.1)
     with pytest.raises(KafkaException, match="did not end a question in time"):
-        KafkaCluster("127.0.0.1:1", LogOptions()).answer(Unanswered(), 0.1)
+        KafkaCluster("127.0.0.1:1", LogOptions()).answer(UnansweredQuestion(), 0.1)

@@ -16,7 +16,7 @@ from simstream.log.kafka.reader import DEFAULTS
 LINGER_MS = 15
 
 
-class Known(KafkaCluster):
+class KnownCluster(KafkaCluster):
     """A cluster that knows its topics without a broker."""
 
     def describe(self, topics: Sequence[str]) -> dict[str, TopicInfo]:
@@ -33,7 +33,7 @@ def fetches(client: Mapping[str, int], monkeypatch: pytest.MonkeyPatch) -> tuple
         return make(kind, config)
 
     monkeypatch.setattr(kafka_source, "make", noted)
-    KafkaPageConsumer(Known("127.0.0.1:1", LogOptions(client=client)), LINGER_MS).close()
+    KafkaPageConsumer(KnownCluster("127.0.0.1:1", LogOptions(client=client)), LINGER_MS).close()
     return made[0].get("fetch.min.bytes"), made[0].get("fetch.wait.max.ms")
 
 

@@ -31,7 +31,7 @@ LOG = "the log"
 ALWAYS = Settings(snapshot_pages=1)
 
 
-class Pages:
+class CountedPages:
     """A judge's state that is no more than how many frames it has seen."""
 
     def __init__(self) -> None:
@@ -39,7 +39,7 @@ class Pages:
         self.frame = 0
         self.on_files: list[str] = []
 
-    def judge(self, frames: int) -> Pages:
+    def judge(self, frames: int) -> CountedPages:
         for _ in range(frames):
             self.frames[self.frame % 100] = self.frame
             self.frame += 1
@@ -69,17 +69,17 @@ def folder(tmp_path: Path) -> Path:
 
 @contextmanager
 def keeping(
-    folder: Path, state: Pages, settings: Settings = ALWAYS, files: FileSystem | None = None, log: str = LOG
+    folder: Path, state: CountedPages, settings: Settings = ALWAYS, files: FileSystem | None = None, log: str = LOG
 ) -> Iterator[SnapshotKeeper]:
     with SnapshotKeeper(str(folder), state, log, RoleContext(settings), files) as keeper:
         yield keeper
 
 
-def turn(keeper: SnapshotKeeper, state: Pages, published: int) -> None:
+def turn(keeper: SnapshotKeeper, state: CountedPages, published: int) -> None:
     keeper.turn(state.frame, 10 * state.frame, published)
 
 
-def until(keeper: SnapshotKeeper, state: Pages, published: int, condition: Callable[[], object]) -> None:
+def until(keeper: SnapshotKeeper, state: CountedPages, published: int, condition: Callable[[], object]) -> None:
     end = time.monotonic() + 20
     while not condition():
         assert time.monotonic() < end
@@ -93,7 +93,7 @@ def published(frame: int) -> Position:
 
 def saved(folder: Path, *frames: int) -> None:
     """Snapshots at these frames, of which the folder keeps the last two."""
-    state = Pages()
+    state = CountedPages()
     with keeping(folder, state) as keeper:
         for frame in frames:
             state.judge(frame - state.frame)
@@ -102,7 +102,7 @@ def saved(folder: Path, *frames: int) -> None:
 
 def loaded(folder: Path, at: int, log_begins: int = 0) -> int | None:
     """The frame of the snapshot that is taken up, None for none."""
-    state = Pages()
+    state = CountedPages()
     with keeping(folder, state) as keeper:
         if not keeper.load(published(at), log_begins):
             return None
@@ -111,7 +111,7 @@ def loaded(folder: Path, at: int, log_begins: int = 0) -> int | None:
 
 
 def test_a_snapshot_is_put_in_place_once_its_frame_is_published(folder: Path) -> None:
-    state = Pages().judge(5)
+    state = CountedPages().judge(5)
     with keeping(folder, state) as keeper:
         turn(keeper, state, 0)
         assert keeper.wanted == 5
@@ -128,7 +128,7 @@ def test_a_snapshot_is_put_in_place_once_its_frame_is_published(folder: Path) ->
 
 
 def test_it_is_what_the_state_was_when_it_was_taken(folder: Path) -> None:
-    state = Pages().judge(5)
+    state = CountedPages().judge(5)
     with keeping(folder, state) as keeper:
         turn(keeper, state, 0)
         state.judge(40)
@@ -138,14 +138,14 @@ def test_it_is_what_the_state_was_when_it_was_taken(folder: Path) -> None:
 
 
 def test_the_judge_goes_on_while_a_snapshot_is_written(folder: Path) -> None:
-    class Held(FileSystem):
+    class HeldFsyncFiles(FileSystem):
         may = threading.Event()
 
         def fsync(self, descriptor: int) -> None:
             assert self.may.wait(20)
             super().fsync(descriptor)
 
-    files, state = Held(), Pages().judge(5)
+    files, state = HeldFsyncFiles(), CountedPages().judge(5)
     with keeping(folder, state, files=files) as keeper:
         for _ in range(50):
             turn(keeper, state.judge(1), state.frame)
@@ -157,14 +157,14 @@ def test_the_judge_goes_on_while_a_snapshot_is_written(folder: Path) -> None:
 
 def test_snapshots_come_by_pages_or_by_time_and_only_where_something_came(folder: Path) -> None:
     by_pages = Settings(snapshot_pages=100)
-    state = Pages().judge(9)
+    state = CountedPages().judge(9)
     with keeping(folder, state, by_pages) as keeper:
         turn(keeper, state, 9)
         assert keeper.wanted == 0
         turn(keeper, state.judge(1), 9)
         assert keeper.wanted == 10
     by_time = Settings(snapshot_every="1ms")
-    with keeping(folder, Pages(), by_time) as keeper:
+    with keeping(folder, CountedPages(), by_time) as keeper:
         time.sleep(0.01)
         keeper.turn(0, 0, 0)
         assert keeper.wanted == 0
@@ -173,7 +173,7 @@ def test_snapshots_come_by_pages_or_by_time_and_only_where_something_came(folder
 
 
 def test_a_clean_stop_takes_a_last_one_where_it_is_published(folder: Path) -> None:
-    state = Pages().judge(5)
+    state = CountedPages().judge(5)
     with keeping(folder, state, Settings()) as keeper:
         keeper.finish(5, 50, 4)
     assert loaded(folder, 9) is None
@@ -183,7 +183,7 @@ def test_a_clean_stop_takes_a_last_one_where_it_is_published(folder: Path) -> No
 
 
 def test_a_clean_stop_puts_in_place_what_is_under_way_first(folder: Path) -> None:
-    state = Pages().judge(5)
+    state = CountedPages().judge(5)
     with keeping(folder, state) as keeper:
         turn(keeper, state, 0)
         state.judge(2)
@@ -203,7 +203,7 @@ def test_all_ahead_of_the_published_position_is_refused_with_both(folder: Path) 
     saved(folder, 5, 8)
     with pytest.raises(WrongLog, match=r"at frame 8 and 5, verdicts are published up to frame 4"):
         loaded(folder, 4)
-    with keeping(folder, Pages()) as keeper, pytest.raises(WrongLog, match="up to frame 0"):
+    with keeping(folder, CountedPages()) as keeper, pytest.raises(WrongLog, match="up to frame 0"):
         keeper.load(None, 0)
 
 
@@ -217,16 +217,20 @@ def test_a_log_that_begins_behind_the_snapshot_is_refused_with_both(folder: Path
 def test_the_state_of_another_log_is_refused_whatever_its_frames(folder: Path) -> None:
     saved(folder, 5, 8)
     for frame in (2, 6, 9):
-        with keeping(folder, Pages(), log="another") as keeper, pytest.raises(WrongLog, match="another log"):
+        with keeping(folder, CountedPages(), log="another") as keeper, pytest.raises(WrongLog, match="another log"):
             keeper.load(published(frame), 0)
 
 
 def test_a_folder_is_for_one(folder: Path) -> None:
-    with keeping(folder, Pages()), pytest.raises(StateLocked, match=str(os.getpid())), keeping(folder, Pages()):
+    with (
+        keeping(folder, CountedPages()),
+        pytest.raises(StateLocked, match=str(os.getpid())),
+        keeping(folder, CountedPages()),
+    ):
         pass
 
 
-class Full(FileSystem):
+class FullDisk(FileSystem):
     """No room as long as it is so."""
 
     full = True
@@ -242,7 +246,7 @@ class Full(FileSystem):
 def test_a_full_disk_makes_unready_and_is_tried_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "RETRY_S", 0.01)
     saved(folder, 3)
-    state, files = Pages().judge(5), Full()
+    state, files = CountedPages().judge(5), FullDisk()
     with keeping(folder, state, files=files) as keeper:
         until(keeper, state, 5, lambda: files.tries > 3)
         until(keeper, state, 5, lambda: keeper.why)
@@ -259,7 +263,7 @@ def test_a_disk_that_stays_full_ends_the_judge_and_leaves_the_snapshots(
 ) -> None:
     monkeypatch.setattr(module, "RETRY_S", 0.01)
     saved(folder, 3)
-    state, files = Pages().judge(5), Full()
+    state, files = CountedPages().judge(5), FullDisk()
     patient = Settings(snapshot_pages=1, give_up_after="50ms")
     with keeping(folder, state, patient, files) as keeper, pytest.raises(StateFull):
         until(keeper, state, 5, lambda: False)
@@ -267,14 +271,14 @@ def test_a_disk_that_stays_full_ends_the_judge_and_leaves_the_snapshots(
 
 
 def test_a_full_disk_at_the_end_is_no_error(folder: Path) -> None:
-    state = Pages().judge(5)
-    with keeping(folder, state, files=Full()) as keeper:
+    state = CountedPages().judge(5)
+    with keeping(folder, state, files=FullDisk()) as keeper:
         keeper.finish(5, 50, 5)
     assert loaded(folder, 9) is None
 
 
 def test_a_failing_commit_is_tried_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Stuck(FileSystem):
+    class StuckRenameFiles(FileSystem):
         stuck = True
 
         def rename(self, old: Path, new: Path) -> None:
@@ -283,7 +287,7 @@ def test_a_failing_commit_is_tried_again(folder: Path, monkeypatch: pytest.Monke
             super().rename(old, new)
 
     monkeypatch.setattr(module, "RETRY_S", 0.01)
-    state, files = Pages().judge(5), Stuck()
+    state, files = CountedPages().judge(5), StuckRenameFiles()
     with keeping(folder, state, files=files) as keeper:
         until(keeper, state, 5, lambda: keeper.why)
         files.stuck = False
@@ -299,7 +303,7 @@ def test_a_folder_that_is_gone_is_judged_anew(folder: Path) -> None:
 
 def test_the_age_of_the_snapshot_is_a_metric(folder: Path) -> None:
     context = RoleContext(ALWAYS)
-    state = Pages().judge(5)
+    state = CountedPages().judge(5)
     with SnapshotKeeper(str(folder), state, LOG, context) as keeper:
         assert math.isnan(context.metrics.registry.get_sample_value("simstream_snapshot_age_seconds") or 0)
         keeper.finish(5, 50, 5)
@@ -335,7 +339,7 @@ def test_where_the_newest_snapshot_is_damaged_the_one_before_goes_on(
         bad.unlink()
     else:
         turn_over(bad)
-    state = Pages()
+    state = CountedPages()
     context = RoleContext(ALWAYS)
     with SnapshotKeeper(str(folder), state, LOG, context) as keeper:
         assert keeper.load(published(7), log_begins=2)
@@ -389,14 +393,14 @@ def test_a_file_found_damaged_in_use_is_verified_at_the_next_start(folder: Path)
         patch.setattr(module.PageStore, "KINDS", frozenset({"seen"}))
         saved(folder, 3, 6)
         turn_over(newest(folder)["sealed"], at=64)
-        keeper = SnapshotKeeper(str(folder), Pages(), LOG, RoleContext(ALWAYS))
+        keeper = SnapshotKeeper(str(folder), CountedPages(), LOG, RoleContext(ALWAYS))
         assert keeper.load(published(6), 0)
         keeper.__exit__(StateDamaged, StateDamaged("a record is damaged", ""), None)
         assert loaded(folder, 6) == 3
         assert not (folder / "suspect").exists()
 
 
-class NotFitting(Pages):
+class UnfitSnapshotSource(CountedPages):
     """A state whose parts do not fit together, which shows only when it is taken up."""
 
     def restore(self, parts: Sequence[SnapshotPart], facts: Mapping[str, Any], log_id: str) -> None:
@@ -405,13 +409,13 @@ class NotFitting(Pages):
 
 def test_a_snapshot_that_does_not_fit_together_ends_one_run_only(folder: Path) -> None:
     saved(folder, 3, 6)
-    with pytest.raises(StateDamaged, match="counts"), keeping(folder, NotFitting()) as keeper:
+    with pytest.raises(StateDamaged, match="counts"), keeping(folder, UnfitSnapshotSource()) as keeper:
         keeper.load(published(6), log_begins=2)
     assert loaded(folder, 6, log_begins=2) == 3
 
 
 def test_a_file_that_rots_while_the_judge_runs_ends_it_by_name_and_the_next_start_goes_on(folder: Path) -> None:
-    state = Pages().judge(3)
+    state = CountedPages().judge(3)
     context = RoleContext(ALWAYS)
     read = context.metrics.registry.get_sample_value
     with pytest.MonkeyPatch.context() as patch:
@@ -429,7 +433,7 @@ def test_a_file_that_rots_while_the_judge_runs_ends_it_by_name_and_the_next_star
 
 
 def test_a_file_that_is_given_up_while_it_is_verified_is_no_damage(folder: Path) -> None:
-    state = Pages()
+    state = CountedPages()
     context = RoleContext(ALWAYS)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(bit_rot, "REST_S", 0.0)
@@ -443,7 +447,7 @@ def test_a_file_that_is_given_up_while_it_is_verified_is_no_damage(folder: Path)
 def test_verifying_is_slow_and_ends_with_the_judge(folder: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(bit_rot, "MAX_BYTES_A_SECOND", 1)
-        state = Pages().judge(3)
+        state = CountedPages().judge(3)
         with keeping(folder, state) as keeper:
             keeper.finish(3, 30, 3)
             turn(keeper, state, 3)

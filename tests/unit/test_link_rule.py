@@ -13,14 +13,14 @@ from scrapy.http import HtmlResponse
 from simstream.crawlers.held_links import MAX_LINKS_AT_ONCE
 from simstream.crawlers.options import CrawlOptions
 from simstream.crawlers.router import LinkRouter
-from tests.bench.crawl_site import Page, Site, Size
+from tests.bench.crawl_site import CrawlSite, SitePage, SiteSize
 from tests.unit.test_link_kinds import router, verdict
 
-SIZE = Size(articles=30, archived=30, mirrors=2, months=20, tags=10)
+SIZE = SiteSize(articles=30, archived=30, mirrors=2, months=20, tags=10)
 HOSTS = ["a.example", "b.example", "c.example"]
 
 
-class Walked(NamedTuple):
+class CrawlWalk(NamedTuple):
     """What a crawl has done."""
 
     fetched: int
@@ -28,13 +28,13 @@ class Walked(NamedTuple):
     missed: set[str]
 
 
-def text_of(page: Page) -> str:
+def text_of(page: SitePage) -> str:
     """What a page's text is, for a judge: indexes, tags and months have one text each."""
     kind = page.content.split()[0]
     return page.content if kind in ("article", "list") else kind
 
 
-def walk(site: Site, links: LinkRouter | None, seed: int) -> Walked:
+def walk(site: CrawlSite, links: LinkRouter | None, seed: int) -> CrawlWalk:
     """Follow all links from the front page, in a random order; without a router, whatever stands on them."""
     rng = random.Random(seed)
     queue = [Request(f"http://{HOSTS[0]}/")]
@@ -55,7 +55,7 @@ def walk(site: Site, links: LinkRouter | None, seed: int) -> Walked:
             links.end(linking)
         texts.add(text_of(page))
         queue += take_up(found, taken_up)
-    return Walked(len(site.fetched), site.useless(), site.missed())
+    return CrawlWalk(len(site.fetched), site.useless(), site.missed())
 
 
 def give(links: LinkRouter, taken_up: set[str]) -> list[Request]:
@@ -79,17 +79,17 @@ def take_up(requests: list[Request], taken_up: set[str]) -> list[Request]:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_no_article_is_missed_and_most_useless_fetches_are_saved(seed: int) -> None:
-    without = walk(Site(SIZE, HOSTS), None, seed)
-    found = walk(Site(SIZE, HOSTS), router(trials=CrawlOptions().trials), seed)
+    without = walk(CrawlSite(SIZE, HOSTS), None, seed)
+    found = walk(CrawlSite(SIZE, HOSTS), router(trials=CrawlOptions().trials), seed)
     assert without.missed == found.missed == set()
     assert found.useless < 0.4 * without.useless
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_print_and_share_pages_of_articles_are_held_back_and_no_article_is_missed(seed: int) -> None:
-    size = Size(articles=100, archived=60, mirrors=0, sessions=0, months=0, days=1, tags=2)
-    without = walk(Site(size, HOSTS[:1]), None, seed)
-    found = walk(Site(size, HOSTS[:1]), router(trials=CrawlOptions().trials), seed)
+    size = SiteSize(articles=100, archived=60, mirrors=0, sessions=0, months=0, days=1, tags=2)
+    without = walk(CrawlSite(size, HOSTS[:1]), None, seed)
+    found = walk(CrawlSite(size, HOSTS[:1]), router(trials=CrawlOptions().trials), seed)
     print(without, found, f"{1 - found.useless / without.useless:.1%} saved")
     assert without.missed == found.missed == set()
     assert found.useless < 0.4 * without.useless

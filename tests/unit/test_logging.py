@@ -13,7 +13,7 @@ from simstream.telemetry import logging as module
 from simstream.telemetry.logging import JsonFormatter, OneLineFormatter, RepetitionFilter
 
 
-class Clock:
+class ManualClock:
     """A clock that a test moves; what it formats is of no moment."""
 
     def __init__(self) -> None:
@@ -35,8 +35,8 @@ def logger(formatter: logging.Formatter, *filters: logging.Filter) -> tuple[logg
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[Clock]:
-    clock = Clock()
+def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[ManualClock]:
+    clock = ManualClock()
     monkeypatch.setattr(module, "time", clock)
     return clock
 
@@ -70,7 +70,7 @@ def test_text_stays_one_line_whatever_a_page_is_called() -> None:
     assert out.getvalue() == "WARNING the oldest is a\\nERROR b\nWARNING the oldest is \ufffd]0;owned\ufffd\ufffd\n"
 
 
-def test_a_flood_of_one_fault_is_bounded_and_counted_and_hides_no_other(clock: Clock) -> None:
+def test_a_flood_of_one_fault_is_bounded_and_counted_and_hides_no_other(clock: ManualClock) -> None:
     log, out = logger(OneLineFormatter("%(message)s"), RepetitionFilter(most=3, seconds=60))
     for number in range(500):
         log.warning("frame %d was ignored", number)
@@ -84,7 +84,7 @@ def test_a_flood_of_one_fault_is_bounded_and_counted_and_hides_no_other(clock: C
     assert out.getvalue().splitlines()[4] == "frame 500 was ignored (and 497 more like it)"
 
 
-def test_kinds_without_number_take_no_memory_without_bound(clock: Clock) -> None:
+def test_kinds_without_number_take_no_memory_without_bound(clock: ManualClock) -> None:
     quiet = RepetitionFilter(most=1, seconds=60)
     log, out = logger(OneLineFormatter("%(message)s"), quiet)
     for number in range(3 * module.MAX_KINDS):

@@ -12,7 +12,7 @@ from simstream.judge import expiry, live_pages
 from simstream.judge.pages.store import PageStore
 from simstream.judge.state import JudgeState
 from tests.bench import expiry as bench
-from tests.bench.made_pages import Made, policy
+from tests.bench.made_pages import PageMaker, policy
 from tests.bench.state import judge
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def test_memory_beside_is_a_small_part_of_the_state(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(expiry, "MAX_PAGES_AT_ONCE", slice_pages)
     monkeypatch.setattr(expiry, "MAX_AHEAD_PAGES", slice_pages)
     monkeypatch.setattr(live_pages, "PageStore", partial(PageStore, capacity=slice_pages))
-    state, made = JudgeState(policy("any", bench.window_ms(pages))), Made(0.13, 0.07)
+    state, made = JudgeState(policy("any", bench.window_ms(pages))), PageMaker(0.13, 0.07)
     while made.count < pages:
         judge(state, made.batch())
     held = sum(state.resolver.nbytes().values())

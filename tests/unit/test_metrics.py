@@ -99,14 +99,14 @@ def test_totals_may_gain_a_label_while_they_are_carried_over() -> None:
     metrics = Metrics()
     totals = {"committed": 2}
 
-    class Publishing:
+    class CountingCarrier:
         """Counts another result while the first is carried over, as the publisher's thread may."""
 
         def labels(self, value: str) -> object:
             totals["fenced"] = 1
             return metrics.transactions.labels(value)
 
-    rising = RisingCounter(cast(Counter, Publishing()))
+    rising = RisingCounter(cast(Counter, CountingCarrier()))
     rising.follow(totals)
     rising.follow(totals)
     read = metrics.registry.get_sample_value

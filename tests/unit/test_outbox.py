@@ -9,11 +9,11 @@ from collections.abc import Sequence
 import pytest
 
 from simstream.errors import DiskFull, TakenOver, TransactionOutlived
-from simstream.log.base import Outgoing, Publisher
+from simstream.log.base import OutgoingVerdict, Publisher
 from simstream.roles.judge.outbox import CommittedBatch, PendingFrame, VerdictOutbox
 
 
-class Slow(Publisher):
+class SlowPublisher(Publisher):
     """Publishes what it may: a real publisher, but for the place where it puts things."""
 
     def __init__(self) -> None:
@@ -28,7 +28,7 @@ class Slow(Publisher):
     def start(self) -> bytes | None:
         return None
 
-    def publish(self, verdicts: Sequence[Outgoing], position: bytes) -> None:
+    def publish(self, verdicts: Sequence[OutgoingVerdict], position: bytes) -> None:
         self.may.acquire()
         self.tries += 1
         if self.error is not None:
@@ -43,12 +43,12 @@ class Slow(Publisher):
 
 
 def frame(number: int, verdict_bytes: int = 10) -> PendingFrame:
-    verdicts = [Outgoing(b"%d" % number, b"x" * verdict_bytes, ())]
+    verdicts = [OutgoingVerdict(b"%d" % number, b"x" * verdict_bytes, ())]
     return PendingFrame(verdicts, b"%d" % number, {"new": 1}, 1_000 + number, {500: 1}, number + 1)
 
 
 def test_frames_are_published_in_order_and_told_after_their_commit() -> None:
-    publisher, told = Slow(), []
+    publisher, told = SlowPublisher(), []
     publisher.may.release(100)
     with VerdictOutbox(publisher, lambda done: told.append((done.frame, list(publisher.published)))) as outbox:
         for number in range(0, 20, 2):
@@ -61,7 +61,7 @@ def test_frames_are_published_in_order_and_told_after_their_commit() -> None:
 
 
 def test_what_waits_while_a_transaction_is_under_way_goes_with_the_next_one() -> None:
-    publisher, told = Slow(), []
+    publisher, told = SlowPublisher(), []
     with VerdictOutbox(publisher, told.append) as outbox:
         outbox.put([frame(0)])
         while not outbox.busy_s:
@@ -80,7 +80,7 @@ def test_what_waits_while_a_transaction_is_under_way_goes_with_the_next_one() ->
 
 def test_a_full_outbox_makes_the_judge_wait_and_says_how_long(monkeypatch) -> None:
     monkeypatch.setattr("simstream.roles.judge.outbox.MAX_BYTES", 1_000)
-    publisher, waits = Slow(), []
+    publisher, waits = SlowPublisher(), []
 
     def waiting(full: VerdictOutbox) -> None:
         waits.append(full.busy_s)
@@ -99,7 +99,7 @@ def test_a_full_outbox_makes_the_judge_wait_and_says_how_long(monkeypatch) -> No
 
 def test_frames_without_verdicts_are_bounded_too(monkeypatch) -> None:
     monkeypatch.setattr("simstream.roles.judge.outbox.MAX_FRAMES", 3)
-    publisher, waits = Slow(), []
+    publisher, waits = SlowPublisher(), []
 
     def waiting(full: VerdictOutbox) -> None:
         waits.append(1)
@@ -113,7 +113,7 @@ def test_frames_without_verdicts_are_bounded_too(monkeypatch) -> None:
         outbox.finish()
 
 
-class Narrow(Slow):
+class NarrowPublisher(SlowPublisher):
     """Takes so many bytes a transaction; a larger one outlives its time."""
 
     def __init__(self, room: int) -> None:
@@ -122,7 +122,7 @@ class Narrow(Slow):
         self.values: list[bytes] = []
         self.sizes: list[int] = []
 
-    def publish(self, verdicts: Sequence[Outgoing], position: bytes) -> None:
+    def publish(self, verdicts: Sequence[OutgoingVerdict], position: bytes) -> None:
         size = sum(len(verdict.value) for verdict in verdicts)
         self.sizes.append(size)
         if size > self.room:
@@ -132,7 +132,7 @@ class Narrow(Slow):
 
 
 def test_a_transaction_that_outlived_its_time_is_split_between_frames() -> None:
-    publisher, told = Narrow(200_000), list[CommittedBatch]()
+    publisher, told = NarrowPublisher(200_000), list[CommittedBatch]()
     made = [frame(number, 40_000) for number in range(40)]
     with VerdictOutbox(publisher, told.append, give_up_s=60) as outbox:
         outbox.put(made)
@@ -145,7 +145,7 @@ def test_a_transaction_that_outlived_its_time_is_split_between_frames() -> None:
 
 
 def test_a_frame_that_alone_outlives_its_transaction_ends_the_judge_with_the_cause() -> None:
-    publisher = Narrow(10)
+    publisher = NarrowPublisher(10)
     with VerdictOutbox(publisher, lambda done: None, give_up_s=0.05) as outbox:
         outbox.put([frame(0, 40_000)])
         with pytest.raises(TransactionOutlived):
@@ -154,7 +154,7 @@ def test_a_frame_that_alone_outlives_its_transaction_ends_the_judge_with_the_cau
 
 def test_a_full_disk_is_waited_for_and_the_same_batch_published_once_there_is_room(monkeypatch) -> None:
     monkeypatch.setattr("simstream.roles.judge.outbox.PAUSE_S", 0.01)
-    publisher = Slow()
+    publisher = SlowPublisher()
     publisher.error = DiskFull("no room", "make some")
     publisher.may.release(3)
     with VerdictOutbox(publisher, lambda done: None, give_up_s=60) as outbox:
@@ -169,7 +169,7 @@ def test_a_full_disk_is_waited_for_and_the_same_batch_published_once_there_is_ro
 
 def test_a_disk_that_stays_full_ends_the_judge(monkeypatch) -> None:
     monkeypatch.setattr("simstream.roles.judge.outbox.PAUSE_S", 0.01)
-    publisher = Slow()
+    publisher = SlowPublisher()
     publisher.error = DiskFull("no room", "make some")
     publisher.may.release(1000)
     with VerdictOutbox(publisher, lambda done: None, give_up_s=0.05) as outbox:
@@ -180,7 +180,7 @@ def test_a_disk_that_stays_full_ends_the_judge(monkeypatch) -> None:
 
 @pytest.mark.parametrize("call", ["check", "put", "finish"])
 def test_an_error_of_the_publisher_is_raised_by_the_next_call(call: str) -> None:
-    publisher = Slow()
+    publisher = SlowPublisher()
     publisher.error = TakenOver("another judge publishes now", "stop")
     with VerdictOutbox(publisher, lambda done: None) as outbox:
         outbox.put([frame(1)])
@@ -192,7 +192,7 @@ def test_an_error_of_the_publisher_is_raised_by_the_next_call(call: str) -> None
 
 
 def test_what_is_queued_is_not_published_after_the_judge_failed() -> None:
-    publisher = Slow()
+    publisher = SlowPublisher()
 
     def fail() -> None:
         with VerdictOutbox(publisher, lambda done: None) as outbox:
@@ -209,7 +209,7 @@ def test_what_is_queued_is_not_published_after_the_judge_failed() -> None:
 
 
 def test_finish_waits_for_the_last_commit() -> None:
-    publisher = Slow()
+    publisher = SlowPublisher()
     with VerdictOutbox(publisher, lambda done: None) as outbox:
         outbox.put([frame(1)])
         threading.Timer(0.2, publisher.may.release, [1]).start()

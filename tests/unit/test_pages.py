@@ -18,7 +18,7 @@ from simstream.judge.pages.record import PageRecord
 from simstream.judge.pages.store import CHUNK_RECORDS, PageStore
 
 
-class Filler:
+class PageFiller:
     """Appends pages of made-up content and remembers them by number."""
 
     def __init__(self, pages: PageStore, sketch_words: int = 3) -> None:
@@ -103,13 +103,13 @@ def store(pages: PageStore, folder: Path, number: int = 0) -> list[SealedFile]:
 
 
 @pytest.fixture
-def small() -> Iterator[Filler]:
+def small() -> Iterator[PageFiller]:
     pages = PageStore(3, capacity=64)
-    yield Filler(pages)
+    yield PageFiller(pages)
     pages.close()
 
 
-def test_records_read_as_they_were_appended_in_memory_and_on_disk(small: Filler, tmp_path: Path):
+def test_records_read_as_they_were_appended_in_memory_and_on_disk(small: PageFiller, tmp_path: Path):
     small.append(200)
     small.append(1)
     small.check()
@@ -121,13 +121,13 @@ def test_records_read_as_they_were_appended_in_memory_and_on_disk(small: Filler,
 
 @pytest.mark.parametrize("words", [0, 2, 3, 4])
 def test_recipes_of_any_sketch_have_their_records(words: int, tmp_path: Path):
-    filler = Filler(PageStore(words, capacity=16), words)
+    filler = PageFiller(PageStore(words, capacity=16), words)
     filler.append(40)
     store(filler.pages, tmp_path)
     filler.check()
 
 
-def test_checks_are_those_of_mmh3(small: Filler):
+def test_checks_are_those_of_mmh3(small: PageFiller):
     small.append(64)
     small.append(1)
     [part] = [part for part in small.pages.parts() if not part.changes]
@@ -141,7 +141,7 @@ def test_checks_are_those_of_mmh3(small: Filler):
         )
 
 
-def test_records_of_the_last_append_can_be_amended_and_no_others(small: Filler):
+def test_records_of_the_last_append_can_be_amended_and_no_others(small: PageFiller):
     before = small.append(64)
     last = small.append(100)
     small.pages.amend(last[0], age=3)
@@ -154,7 +154,7 @@ def test_records_of_the_last_append_can_be_amended_and_no_others(small: Filler):
             small.pages.amend(cold, age=1)
 
 
-def test_numbers_ascend_with_ordinals_whatever_slots_they_have(small: Filler):
+def test_numbers_ascend_with_ordinals_whatever_slots_they_have(small: PageFiller):
     first = small.append(300)
     small.append(1)
     small.leave(first[:190])
@@ -165,7 +165,7 @@ def test_numbers_ascend_with_ordinals_whatever_slots_they_have(small: Filler):
     assert in_order != sorted(small.known), "the slots of chunks that went were given again"
 
 
-def test_a_chunk_without_a_live_page_goes_and_half_dead_neighbours_become_one(small: Filler):
+def test_a_chunk_without_a_live_page_goes_and_half_dead_neighbours_become_one(small: PageFiller):
     colds = small.append(64 * 6 + 1)
     small.append(1)
     small.leave(colds[:64] + colds[64:128:2] + colds[128:192:2])
@@ -175,7 +175,7 @@ def test_a_chunk_without_a_live_page_goes_and_half_dead_neighbours_become_one(sm
     small.check()
 
 
-def test_nothing_is_looked_at_where_nothing_is_to_do(small: Filler):
+def test_nothing_is_looked_at_where_nothing_is_to_do(small: PageFiller):
     colds = small.append(640)
     small.append(1)
     small.compact()
@@ -235,7 +235,7 @@ def test_a_million_recrawls_of_a_thousand_pages_take_bounded_memory_and_disk(tmp
     pages.close()
 
 
-def test_rewritten_chunks_wait_for_a_snapshot_where_many_are_in_memory(small: Filler, tmp_path: Path):
+def test_rewritten_chunks_wait_for_a_snapshot_where_many_are_in_memory(small: PageFiller, tmp_path: Path):
     colds = small.append(64 * 40 + 1)
     store(small.pages, tmp_path)
     small.leave(colds[: 64 * 40 : 2])
@@ -249,7 +249,7 @@ def test_rewritten_chunks_wait_for_a_snapshot_where_many_are_in_memory(small: Fi
     assert len(list(small.pages.chunks())) == 21
 
 
-def test_due_gives_times_in_order_and_each_once(small: Filler, tmp_path: Path):
+def test_due_gives_times_in_order_and_each_once(small: PageFiller, tmp_path: Path):
     for batch in range(20):
         small.append(30, time=None if batch % 3 else 1_000)
     store(small.pages, tmp_path)
@@ -265,7 +265,7 @@ def test_due_gives_times_in_order_and_each_once(small: Filler, tmp_path: Path):
     assert times.tolist() == [time for time, *_ in expected if 1_000 < time <= 2_000], "as after a restart"
 
 
-def test_due_does_not_touch_chunks_without_such_times(small: Filler, tmp_path: Path):
+def test_due_does_not_touch_chunks_without_such_times(small: PageFiller, tmp_path: Path):
     small.append(64 * 4 + 1)
     for file in store(small.pages, tmp_path)[1:]:
         file.path.unlink()
@@ -275,7 +275,7 @@ def test_due_does_not_touch_chunks_without_such_times(small: Filler, tmp_path: P
         small.pages.due(630, 640)
 
 
-def test_a_file_may_be_unlinked_while_it_is_open(small: Filler, tmp_path: Path):
+def test_a_file_may_be_unlinked_while_it_is_open(small: PageFiller, tmp_path: Path):
     colds = small.append(65)
     [file] = store(small.pages, tmp_path)
     small.pages.read(colds[0])
@@ -284,7 +284,7 @@ def test_a_file_may_be_unlinked_while_it_is_open(small: Filler, tmp_path: Path):
 
 
 def test_no_more_files_are_open_than_the_limit(tmp_path: Path):
-    class Counting(FileSystem):
+    class CountingFiles(FileSystem):
         now = most = 0
 
         def open(self, path: Path) -> int:
@@ -296,9 +296,9 @@ def test_no_more_files_are_open_than_the_limit(tmp_path: Path):
             self.now -= 1
             super().close(descriptor)
 
-    files = Counting()
+    files = CountingFiles()
     pages = PageStore(0, capacity=4, files=files)
-    filler = Filler(pages, 0)
+    filler = PageFiller(pages, 0)
     filler.append(4 * 300 + 1)
     store(pages, tmp_path)
     filler.check()
@@ -309,7 +309,7 @@ def test_no_more_files_are_open_than_the_limit(tmp_path: Path):
 
 
 def test_a_disk_that_cannot_be_read_is_named(tmp_path: Path):
-    class Broken(FileSystem):
+    class BrokenFiles(FileSystem):
         number = 5
 
         def pread_into(self, descriptor: int, target: memoryview, offset: int) -> int:
@@ -318,9 +318,9 @@ def test_a_disk_that_cannot_be_read_is_named(tmp_path: Path):
         def pread_some(self, descriptor: int, size: int, offset: int) -> bytes:
             raise OSError(self.number, "broken")
 
-    files = Broken()
+    files = BrokenFiles()
     pages = PageStore(3, capacity=64, files=files)
-    colds = Filler(pages).append(65)
+    colds = PageFiller(pages).append(65)
     [file] = store(pages, tmp_path)
     with pytest.raises(StateDamaged, match=str(file.path)):
         pages.read(colds[0])
@@ -332,7 +332,7 @@ def test_a_disk_that_cannot_be_read_is_named(tmp_path: Path):
 def test_every_byte_that_is_flipped_in_a_sealed_file_is_noticed_when_it_is_read(tmp_path: Path):
     """By what reads it, and by `check`; no byte leads to another answer."""
     pages = PageStore(1, capacity=6)
-    filler = Filler(pages, 1)
+    filler = PageFiller(pages, 1)
     filler.append(7)
     [file] = store(pages, tmp_path)
     whole = file.path.read_bytes()
@@ -355,7 +355,7 @@ def test_every_byte_that_is_flipped_in_a_sealed_file_is_noticed_when_it_is_read(
     assert len(found) == sum(extent.nbytes for extent in file.layout.values())
 
 
-def test_a_file_that_is_cut_off_is_named(small: Filler, tmp_path: Path):
+def test_a_file_that_is_cut_off_is_named(small: PageFiller, tmp_path: Path):
     colds = small.append(65)
     [file] = store(small.pages, tmp_path)
     with file.path.open("r+b") as opened:
@@ -365,7 +365,7 @@ def test_a_file_that_is_cut_off_is_named(small: Filler, tmp_path: Path):
         small.pages.read(colds[60])
 
 
-def test_the_file_of_another_chunk_is_refused(small: Filler, tmp_path: Path):
+def test_the_file_of_another_chunk_is_refused(small: PageFiller, tmp_path: Path):
     small.append(64 * 2 + 1)
     files = store(small.pages, tmp_path)
     with pytest.raises(StateDamaged, match="another chunk"):
@@ -377,7 +377,7 @@ def test_the_file_of_another_chunk_is_refused(small: Filler, tmp_path: Path):
 @pytest.mark.parametrize(
     "what", ["open", "two", "table", "chunk", "name", "shape", "record", "id", "live", "last", "slot"]
 )
-def test_parts_that_do_not_fit_together_are_refused(small: Filler, what: str):
+def test_parts_that_do_not_fit_together_are_refused(small: PageFiller, what: str):
     small.append(64 * 3 + 20)
     parts = small.pages.parts()
     changing, first, second = parts[0], parts[1], parts[2]
@@ -412,7 +412,7 @@ def test_parts_that_do_not_fit_together_are_refused(small: Filler, what: str):
         PageStore(3, capacity=64).restore(parts)
 
 
-def test_columns_that_do_not_fit_are_refused_before_anything_changes(small: Filler):
+def test_columns_that_do_not_fit_are_refused_before_anything_changes(small: PageFiller):
     small.append(10)
     good = {
         "ordinals": np.array([10, 11]),
@@ -444,7 +444,7 @@ def test_columns_that_do_not_fit_are_refused_before_anything_changes(small: Fill
 
 def test_memory_is_let_go_when_a_chunk_is_on_disk(tmp_path: Path):
     pages = PageStore(3)
-    Filler(pages).append(CHUNK_RECORDS + 1)
+    PageFiller(pages).append(CHUNK_RECORDS + 1)
     before = pages.nbytes()
     [file] = store(pages, tmp_path)
     assert before > CHUNK_RECORDS * 100

@@ -34,7 +34,7 @@ Taking = Callable[[], Coroutine[Any, Any, None]]
 JSON = {"Content-Type": "application/json"}
 
 
-class Answer:
+class HttpAnswer:
     """Status, headers and body of an answer."""
 
     def __init__(self, port: int, method: str, path: str, body: Any = None, headers: dict[str, str] = JSON) -> None:
@@ -66,42 +66,42 @@ def port(cache: Path) -> Iterator[int]:
 
 def test_more_text_than_is_cut_at_once_is_refused_with_a_sentence(port: int) -> None:
     for texts in (["x" * (MAX_TOKEN_BYTES + 1)], ["的" * (MAX_TOKEN_BYTES // 12)] * 5):
-        answer = Answer(port, "POST", "/tokens", {"texts": texts})
+        answer = HttpAnswer(port, "POST", "/tokens", {"texts": texts})
         assert answer.status == 413
         assert "at most 1048576 are cut at once" in answer.json["detail"]
-    whole = Answer(port, "POST", "/tokens", {"texts": ["x" * MAX_TOKEN_BYTES]})
+    whole = HttpAnswer(port, "POST", "/tokens", {"texts": ["x" * MAX_TOKEN_BYTES]})
     assert whole.json == {"results": [["x" * MAX_TOKEN_BYTES]]}
 
 
 def test_a_body_has_the_size_of_what_its_question_needs(port: int) -> None:
     for size in (7, 15):  # the client sends all of it before it looks at the answer
-        answer = Answer(port, "POST", "/tokens", b" " * (size << 20))
+        answer = HttpAnswer(port, "POST", "/tokens", b" " * (size << 20))
         assert (answer.status, answer.json["detail"][:28]) == (413, "the request is too large: at")
-    assert Answer(port, "POST", "/match/fingerprints", b" " * (300 << 10)).status == 413
+    assert HttpAnswer(port, "POST", "/match/fingerprints", b" " * (300 << 10)).status == 413
 
 
 @pytest.mark.parametrize("mode", ["accurate", "weights"])
 def test_an_answer_of_too_many_words_is_not_made(port: int, mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(words, "MAX_TOKENS", 6)
     texts = ["one two three", "four five six"]
-    answer = Answer(port, "POST", "/tokens", {"texts": texts, "mode": mode})
+    answer = HttpAnswer(port, "POST", "/tokens", {"texts": texts, "mode": mode})
     if mode == "weights":
         assert [len(result) for result in answer.json["results"]] == [3, 3]
-        answer = Answer(port, "POST", "/tokens", {"texts": [*texts, "seven"], "mode": mode})
+        answer = HttpAnswer(port, "POST", "/tokens", {"texts": [*texts, "seven"], "mode": mode})
     assert answer.status == 413
     assert "more than 6 words" in answer.json["detail"]
 
 
 def test_an_answer_lists_a_bounded_number_of_matches(port: int) -> None:
     many = {"fingerprints": [{"fingerprint": "0" * 16}] * 200, "limit": 1000}
-    answer = Answer(port, "POST", "/match/fingerprints", many)
+    answer = HttpAnswer(port, "POST", "/match/fingerprints", many)
     assert answer.status == 422
     assert "at most 100000 are listed" in answer.json["detail"][0]["msg"]
 
 
 def test_what_is_not_understood_is_told_briefly_and_never_sent_back(port: int) -> None:
     unknown = {f"k{number}": "secret" for number in range(2_000)} | {"n" * 5_000: 1}
-    answer = Answer(port, "POST", "/tokens", unknown)
+    answer = HttpAnswer(port, "POST", "/tokens", unknown)
     assert answer.status == 422
     assert len(answer.body) < 4_000
     for sent in (b"secret", b"k0", b"nnn"):  # the first error is of a field that is missing, the next of `k0`
@@ -111,15 +111,15 @@ def test_what_is_not_understood_is_told_briefly_and_never_sent_back(port: int) -
 
 def test_a_question_about_nothing_and_an_unreadable_time_are_refused(port: int) -> None:
     for body in ({}, {"texts": [], "limit": 5}):
-        answer = Answer(port, "POST", "/match", body)
+        answer = HttpAnswer(port, "POST", "/match", body)
         assert answer.status == 422
         assert "nothing to match" in answer.json["detail"][0]["msg"]
     for time in ("yesterday", "2026-13-01", -5, 10**17):
-        answer = Answer(port, "POST", "/judge", {"id": "a", "text": "x", "time": time})
+        answer = HttpAnswer(port, "POST", "/judge", {"id": "a", "text": "x", "time": time})
         assert answer.status == 422
         assert "ISO 8601" in answer.json["detail"][0]["msg"]
     for timeout in ("0", "-1", "nan", "61", "soon"):
-        assert Answer(port, "POST", f"/judge?timeout={timeout}", {"id": "a", "text": "x"}).status == 422
+        assert HttpAnswer(port, "POST", f"/judge?timeout={timeout}", {"id": "a", "text": "x"}).status == 422
 
 
 def test_a_body_of_very_many_small_values_is_never_read(port: int) -> None:
@@ -127,41 +127,41 @@ def test_a_body_of_very_many_small_values_is_never_read(port: int) -> None:
         b"{" + b",".join(b'"k%d":1' % number for number in range(20_000)) + b"}",
         b'{"texts":[' + b"1," * 100_000 + b"1]}",
     ):
-        answer = Answer(port, "POST", "/tokens", body)
+        answer = HttpAnswer(port, "POST", "/tokens", body)
         assert answer.status == 422
         assert "more than 16384 strings, or too many bytes outside of strings" in answer.json["detail"]
 
 
 def test_every_answer_says_what_a_browser_may_do_with_it(port: int) -> None:
     for path, status in (("/openapi.json", 200), ("/nothing", 404), ("/judge", 405), ("/swagger/start.js", 200)):
-        headers = Answer(port, "GET", path).headers
-        assert Answer(port, "GET", path).status == status
+        headers = HttpAnswer(port, "GET", path).headers
+        assert HttpAnswer(port, "GET", path).status == status
         assert headers["content-security-policy"] == "default-src 'none'; frame-ancestors 'none'"
         assert headers["x-content-type-options"] == "nosniff"
-    policy = Answer(port, "GET", "/docs").headers["content-security-policy"]
+    policy = HttpAnswer(port, "GET", "/docs").headers["content-security-policy"]
     assert "default-src 'none'; script-src 'self'; " in policy
     assert "unsafe-eval" not in policy
-    refused = Answer(port, "GET", "/docs", None, {"Host": "evil.example"})
+    refused = HttpAnswer(port, "GET", "/docs", None, {"Host": "evil.example"})
     assert (refused.status, refused.headers["x-content-type-options"]) == (421, "nosniff")
-    page = Answer(port, "GET", "/docs").body.decode()
+    page = HttpAnswer(port, "GET", "/docs").body.decode()
     assert not re.search(r"<script(?! src=)|(?:src|href)=\"(?!/|data:,)| on\w+=", page)
 
 
 def test_swagger_ui_is_a_maintained_version(port: int) -> None:
     """Version 4 had holes that are known; 5 is what its makers mend."""
-    script = Answer(port, "GET", "/swagger/swagger-ui-bundle.js").body
+    script = HttpAnswer(port, "GET", "/swagger/swagger-ui-bundle.js").body
     versions = {tuple(map(int, found)) for found in re.findall(rb'"(5)\.(\d+)\.\d+"', script)}
     assert max(versions, default=(0, 0)) >= (5, 31)
 
 
 def test_the_pages_files_are_whole_whatever_ranges_are_asked_for(port: int) -> None:
-    whole = Answer(port, "GET", "/swagger/swagger-ui-bundle.js")
-    ranges = Answer(port, "GET", "/swagger/swagger-ui-bundle.js", None, {"Range": "bytes=" + "0-," * 50 + "0-"})
+    whole = HttpAnswer(port, "GET", "/swagger/swagger-ui-bundle.js")
+    ranges = HttpAnswer(port, "GET", "/swagger/swagger-ui-bundle.js", None, {"Range": "bytes=" + "0-," * 50 + "0-"})
     assert (whole.status, ranges.status) == (200, 200)
     assert whole.body == ranges.body
     assert whole.headers["content-type"].startswith("text/javascript")
     for other in ("index.html", "swagger-ui.js", "..%2fswagger-ui.css", "%2e%2e"):
-        assert Answer(port, "GET", f"/swagger/{other}").status == 404
+        assert HttpAnswer(port, "GET", f"/swagger/{other}").status == 404
 
 
 def sent_in_chunks(port: int, chunk: bytes, count: int) -> bytes:
@@ -190,7 +190,7 @@ def test_a_body_in_very_many_small_pieces_is_refused_before_it_is_whole(port: in
     assert b"too many bytes outside of strings" in large  # it was read
 
 
-class Stage:
+class LimitedApplication:
     """An application that answers when it is told to, behind `BodyLimiter`."""
 
     def __init__(self, limits: QueryLimits) -> None:
@@ -223,7 +223,7 @@ class Stage:
 
 def test_costly_questions_wait_for_a_turn_and_are_told_when_to_ask_again() -> None:
     async def play() -> None:
-        stage = Stage(QueryLimits(wait_s=0.05))
+        stage = LimitedApplication(QueryLimits(wait_s=0.05))
         first = [asyncio.create_task(stage.ask("/match")) for _ in range(2)]
         await asyncio.sleep(0.01)
         late = await stage.ask("/tokens")
@@ -240,7 +240,7 @@ def test_costly_questions_wait_for_a_turn_and_are_told_when_to_ask_again() -> No
 
 def test_a_client_that_reads_slowly_keeps_no_costly_question_waiting() -> None:
     async def play() -> None:
-        stage = Stage(QueryLimits(wait_s=0.05, at_once=1))
+        stage = LimitedApplication(QueryLimits(wait_s=0.05, at_once=1))
         stage.go.set()
         stuck = asyncio.Event()
 
@@ -258,7 +258,7 @@ def test_a_client_that_reads_slowly_keeps_no_costly_question_waiting() -> None:
 
 def test_a_client_that_takes_nothing_is_left() -> None:
     async def play() -> None:
-        stage = Stage(QueryLimits(send_s=0.05))
+        stage = LimitedApplication(QueryLimits(send_s=0.05))
         stage.go.set()
         with pytest.raises(TimeoutError):
             await stage.ask("/tokens", takes=lambda: asyncio.sleep(60))
@@ -268,7 +268,7 @@ def test_a_client_that_takes_nothing_is_left() -> None:
 
 def test_bodies_of_all_clients_together_are_bounded() -> None:
     async def play() -> None:
-        stage = Stage(QueryLimits(held_bytes=25))
+        stage = LimitedApplication(QueryLimits(held_bytes=25))
         held = [asyncio.create_task(stage.ask("/judge", b"0123456789")) for _ in range(2)]
         await asyncio.sleep(0.01)
         assert (await stage.ask("/judge", b"0123456789"))["status"] == 503

@@ -9,7 +9,7 @@ import pytest
 from simstream.cli.main import invoke
 from simstream.errors import UsageError, WrongLog
 from simstream.log import open_log
-from simstream.log.base import FINGERPRINTS, Log, LogOptions, Outgoing
+from simstream.log.base import FINGERPRINTS, Log, LogOptions, OutgoingVerdict
 from simstream.tools.replay.compare import compare
 from simstream.wire import position as positions
 from simstream.wire import verdict as wire
@@ -23,7 +23,9 @@ def publish(log: Log, kinds: dict[int, str], log_id: str = "") -> None:
     at = Position(log_id or log.topic(FINGERPRINTS).id, 1, max(kinds) + 1, "0" * 16, "5be0c2d1")
     with log.publisher() as publisher:
         publisher.start()
-        publisher.publish([Outgoing(one.id.encode(), wire.encode(one), ()) for one in made], positions.encode(at))
+        publisher.publish(
+            [OutgoingVerdict(one.id.encode(), wire.encode(one), ()) for one in made], positions.encode(at)
+        )
 
 
 def both(folder: Path) -> tuple[Log, Log]:

@@ -32,7 +32,7 @@ def test_the_variants_are_all_words_of_at_most_three_bits() -> None:
 
 def test_the_picture_names_every_scheme_and_is_the_same_again() -> None:
     rows = [
-        schemes.Measured(name, 1 << bits, 1.0 * bits if name != "stored" or bits < 10 else None, bits << 20)
+        schemes.SchemeResult(name, 1 << bits, 1.0 * bits if name != "stored" or bits < 10 else None, bits << 20)
         for bits in (8, 10)
         for name in schemes.NAMES
     ]

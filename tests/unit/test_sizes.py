@@ -18,7 +18,7 @@ BETWEEN = 0x0F0F ^ 0b111_0000_0000_0000_0000
 ORDINARY = np.random.default_rng(5).integers(0, 2**64, 5000, dtype=np.uint64).tolist()
 
 
-class Stream:
+class NoticedStream:
     """Pages judged one after another, with what is noticed after each."""
 
     def __init__(self, alert: SizeAlert, link: str = "any", window_ms: int | None = None) -> None:
@@ -37,7 +37,7 @@ class Stream:
 
 @pytest.mark.parametrize("link", ["any", "canonical"])
 def test_a_spike_of_identical_pages_is_noticed_once_and_at_each_doubling(link: str) -> None:
-    stream = Stream(SizeAlert(10, 0.01), link)
+    stream = NoticedStream(SizeAlert(10, 0.01), link)
     for number in range(100):
         stream.page(ORDINARY[number])
         stream.page(ERROR_PAGE)
@@ -46,7 +46,7 @@ def test_a_spike_of_identical_pages_is_noticed_once_and_at_each_doubling(link: s
 
 
 def test_ordinary_pages_are_not_noticed() -> None:
-    stream = Stream(SizeAlert(10, 0.01))
+    stream = NoticedStream(SizeAlert(10, 0.01))
     for number in range(500):
         stream.page(ORDINARY[number // 4])
     assert stream.noticed == []
@@ -54,7 +54,7 @@ def test_ordinary_pages_are_not_noticed() -> None:
 
 
 def test_a_large_cluster_that_is_a_small_share_of_all_is_not_noticed_until_its_share_is_large() -> None:
-    stream = Stream(SizeAlert(10, 0.5))
+    stream = NoticedStream(SizeAlert(10, 0.5))
     for number in range(40):
         stream.page(ORDINARY[number])
     for _ in range(39):
@@ -65,7 +65,7 @@ def test_a_large_cluster_that_is_a_small_share_of_all_is_not_noticed_until_its_s
 
 
 def test_a_page_that_is_fetched_again_and_again_makes_no_cluster_grow() -> None:
-    stream = Stream(SizeAlert(2, 0))
+    stream = NoticedStream(SizeAlert(2, 0))
     for _ in range(50):
         stream.page(ERROR_PAGE, "same")
     assert stream.noticed == []
@@ -73,7 +73,7 @@ def test_a_page_that_is_fetched_again_and_again_makes_no_cluster_grow() -> None:
 
 
 def test_clusters_that_are_tied_together_count_as_one_and_are_not_told_twice() -> None:
-    stream = Stream(SizeAlert(10, 0))
+    stream = NoticedStream(SizeAlert(10, 0))
     for _ in range(5):
         stream.page(ERROR_PAGE)
     for _ in range(12):
@@ -87,7 +87,7 @@ def test_clusters_that_are_tied_together_count_as_one_and_are_not_told_twice() -
 
 
 def test_a_cluster_noticed_in_the_batch_in_which_it_is_taken_in_is_told_under_its_new_id() -> None:
-    stream = Stream(SizeAlert(10, 0))
+    stream = NoticedStream(SizeAlert(10, 0))
     stream.page(ERROR_PAGE)
     for _ in range(10):
         stream.page(OTHER_ERROR_PAGE, read=False)
@@ -96,7 +96,7 @@ def test_a_cluster_noticed_in_the_batch_in_which_it_is_taken_in_is_told_under_it
 
 
 def test_a_cluster_that_the_window_has_shrunk_is_noticed_anew_and_one_that_is_gone_is_not_told() -> None:
-    stream = Stream(SizeAlert(10, 0), window_ms=100)
+    stream = NoticedStream(SizeAlert(10, 0), window_ms=100)
     for _ in range(12):
         stream.page(ERROR_PAGE, time=0)
     stream.page(ORDINARY[0], time=200)
@@ -111,7 +111,7 @@ def test_a_cluster_that_the_window_has_shrunk_is_noticed_anew_and_one_that_is_go
 
 
 def test_pages_that_leave_make_the_largest_smaller() -> None:
-    stream = Stream(SizeAlert(10, 0))
+    stream = NoticedStream(SizeAlert(10, 0))
     for number in range(3):
         stream.page(ERROR_PAGE, f"error{number}")
     stream.page(ORDINARY[0], "alone")

@@ -14,7 +14,7 @@ from simstream.text.extraction.slow_hosts import MAX_FAILURES, REST_S, WITHIN_S,
 from tests.unit.test_extract import HTML, PAGE, SLOW
 
 
-class Clock:
+class ManualClock:
     """Moves when it is told to."""
 
     def __init__(self) -> None:
@@ -25,8 +25,8 @@ class Clock:
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
+def clock() -> ManualClock:
+    return ManualClock()
 
 
 def failed(slow: SlowHosts, host: str, times: int) -> None:
@@ -34,7 +34,7 @@ def failed(slow: SlowHosts, host: str, times: int) -> None:
         slow.failed(f"http://{host}/{number}")
 
 
-def test_a_host_rests_after_some_failures_and_is_tried_again_later(clock: Clock) -> None:
+def test_a_host_rests_after_some_failures_and_is_tried_again_later(clock: ManualClock) -> None:
     slow = SlowHosts(clock)
     failed(slow, "a.example", MAX_FAILURES - 1)
     assert not slow.rests("http://a.example/")
@@ -47,7 +47,7 @@ def test_a_host_rests_after_some_failures_and_is_tried_again_later(clock: Clock)
     assert slow.rests("http://a.example/"), "one more failure is enough while the others are remembered"
 
 
-def test_failures_that_lie_far_apart_do_not_count_together(clock: Clock) -> None:
+def test_failures_that_lie_far_apart_do_not_count_together(clock: ManualClock) -> None:
     slow = SlowHosts(clock)
     for _ in range(5 * MAX_FAILURES):
         failed(slow, "a.example", 1)
@@ -56,7 +56,7 @@ def test_failures_that_lie_far_apart_do_not_count_together(clock: Clock) -> None
 
 
 def test_the_number_of_hosts_is_bounded_and_the_latest_are_kept(
-    clock: Clock, monkeypatch: pytest.MonkeyPatch
+    clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(slow_hosts, "MAX_HOSTS", 10)
     slow = SlowHosts(clock)
@@ -85,7 +85,7 @@ def test_the_host_of_a_url(url: str, host: str) -> None:
     assert host_of(url) == host
 
 
-def test_pages_without_a_host_are_always_tried(clock: Clock) -> None:
+def test_pages_without_a_host_are_always_tried(clock: ManualClock) -> None:
     slow = SlowHosts(clock)
     for url in (None, "", "no url"):
         for _ in range(MAX_FAILURES):
@@ -93,7 +93,7 @@ def test_pages_without_a_host_are_always_tried(clock: Clock) -> None:
         assert not slow.rests(url)
 
 
-def test_pages_of_a_slow_host_are_set_aside_and_counted_and_others_are_not(clock: Clock) -> None:
+def test_pages_of_a_slow_host_are_set_aside_and_counted_and_others_are_not(clock: ManualClock) -> None:
     bad, good = "http://bad.example/1", "http://good.example/1"
     with ExtractionPool(1, timeout=0.1, clock=clock) as pool:
         found = pool.extract(
@@ -115,7 +115,7 @@ def test_without_a_clock_no_page_is_set_aside() -> None:
         assert pool.extract([(PAGE, HTML)], ["http://bad.example/1"]) == [extract_one(PAGE, HTML)]
 
 
-def test_a_process_that_somebody_kills_is_not_held_against_a_host(clock: Clock) -> None:
+def test_a_process_that_somebody_kills_is_not_held_against_a_host(clock: ManualClock) -> None:
     with ExtractionPool(1, clock=clock) as pool:
         for _ in range(MAX_FAILURES):
             pool.extract([(PAGE, HTML)], ["http://a.example/"])

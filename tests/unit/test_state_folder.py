@@ -318,19 +318,19 @@ def test_a_reader_finds_two_whole_snapshots_whenever_it_looks(tmp_path: Path) ->
     """At every step of a commit somebody else looks, without the lock."""
     seen = []
 
-    class Watched(FailingFiles):
+    class WatchedFiles(FailingFiles):
         def _step(self, name: str) -> None:
             super()._step(name)
             if name.startswith(("rename", "sync_folder", "unlink")):
                 seen.append([each.manifest.facts["ordinal"] for each in manifest.read_all(FileSystem(), tmp_path)])
 
-    with StateFolder(tmp_path, Watched()) as folder:
+    with StateFolder(tmp_path, WatchedFiles()) as folder:
         for number in range(1, 5):
             take(folder, number)
     assert {tuple(each) for each in seen} == {(), (1,), (2, 1), (3, 2), (4, 3)}
 
 
-class Folders(RuleBasedStateMachine):
+class SnapshotFolders(RuleBasedStateMachine):
     """Snapshots of changing arrays, given up, repeated, reopened, against plain copies."""
 
     @initialize(folder=st.builds(lambda: None))
@@ -416,7 +416,7 @@ class Folders(RuleBasedStateMachine):
             self.place.cleanup()
 
 
-TestFolders = Folders.TestCase
+TestFolders = SnapshotFolders.TestCase
 TestFolders.settings = settings(max_examples=examples(60), stateful_step_count=30, deadline=None)
 
 

@@ -18,7 +18,7 @@ from simstream.cli.repeated_names import report_separated, separate
 from simstream.errors import InputError
 
 if TYPE_CHECKING:
-    from simstream.cli.dedup_outputs import Extras
+    from simstream.cli.dedup_outputs import FurtherOutputs
     from simstream.deduper import Deduper
     from simstream.model import Record
     from simstream.settings import Settings
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from simstream.tools.dedup.unread import UnreadPages
 
 
-class _Share(click.FloatRange):
+class _ShareType(click.FloatRange):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         share = super().convert(value, param, ctx)
         return self.fail("nan is not a share from 0 to 1", param, ctx) if isnan(share) else share
@@ -53,7 +53,7 @@ class _Share(click.FloatRange):
 @click.option(
     "--max-unreadable",
     metavar="SHARE",
-    type=_Share(0, 1),
+    type=_ShareType(0, 1),
     help="End with 1 if more than this share of pages, 0 to 1, is unreadable (default: if any line is not JSON).",
 )
 @versions_option
@@ -82,7 +82,7 @@ def command(
     file while it runs.
     """
     settings = settle_on_all_cores(config, **flags)
-    from simstream.cli.dedup_outputs import CLUSTERS, KEEP, PAIRS, Extras, check
+    from simstream.cli.dedup_outputs import CLUSTERS, KEEP, PAIRS, FurtherOutputs, check
     from simstream.sources.fields import PageFields
     from simstream.sources.noted_lines import NotedLines
     from simstream.sources.read import size_of
@@ -99,7 +99,7 @@ def command(
     kinds, unread = Counter[str](), UnreadPages()
     began = perf_counter()
     with make_deduper(settings) as deduper, ExitStack() as stack:
-        extras = Extras(deduper.policy, places, _exact_pairs(settings, stack) if exact else None)
+        extras = FurtherOutputs(deduper.policy, places, _exact_pairs(settings, stack) if exact else None)
         if against:
             title = "reading the corpus to compare with"
             corpus = separate(with_progress(against, settings.max_record_bytes, title, fields), names)
@@ -154,7 +154,7 @@ def _sum_up(output: str, kinds: Counter[str], seconds: float) -> None:
     say(f"{seconds:,.1f} s, {kinds.total() / seconds:,.0f} pages/s{memory}")
 
 
-def _compare_with(corpus: Iterable[Record], deduper: Deduper, extras: Extras, threads: int) -> None:
+def _compare_with(corpus: Iterable[Record], deduper: Deduper, extras: FurtherOutputs, threads: int) -> None:
     """Make the pages of a corpus live."""
     from simstream.model import INCOMPARABLE_VERDICTS
 

@@ -45,7 +45,7 @@ class ExactPair(NearPair):
     jaccard: float
 
 
-class Extras:
+class FurtherOutputs:
     """Follows a run of verdicts and writes the further outputs that `options` name.
 
     `exact` sees every page and computes the similarity of the pairs at the end; None: --exact was not given.

@@ -117,7 +117,7 @@ def _recipes(names: tuple[str, ...], peers: bool) -> list[Recipe]:
     return found
 
 
-class _Quiet:
+class _SilentWatcher:
     """Prints sentences and no bars."""
 
     def task(self, title: str, total: int | None) -> Callable[[int], None]:
@@ -127,7 +127,7 @@ class _Quiet:
         say(sentence)
 
 
-class _Bars(_Quiet):
+class _BarWatcher(_SilentWatcher):
     """Shows a bar on a terminal for each task that runs."""
 
     def __init__(self, progress: Any) -> None:
@@ -153,13 +153,13 @@ class _Bars(_Quiet):
 
 
 @contextmanager
-def _watcher() -> Iterator[_Quiet]:
+def _watcher() -> Iterator[_SilentWatcher]:
     if not sys.stderr.isatty():
-        yield _Quiet()
+        yield _SilentWatcher()
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True)) as progress:
-        yield _Bars(progress)
+        yield _BarWatcher(progress)

@@ -16,7 +16,7 @@ from simstream.errors import InputMissing, UsageError
 
 if TYPE_CHECKING:
     from simstream.model import U64
-    from simstream.tools.find.near import Nearest
+    from simstream.tools.find.near import NearestDistances
 
 _BATCH_LINES: Final = 1 << 16
 """The number of lines in one write."""
@@ -87,7 +87,7 @@ def _check(output: str, inputs: Sequence[str]) -> None:
         raise UsageError(f"{output} cannot be written", "name another file with -o")
 
 
-def _lines(column: U64, found: Nearest) -> Iterator[tuple[int, bytes]]:
+def _lines(column: U64, found: NearestDistances) -> Iterator[tuple[int, bytes]]:
     """Return the output in parts, with the number of lines of each part."""
     import numpy as np
 

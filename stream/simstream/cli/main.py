@@ -45,7 +45,7 @@ COMMANDS = {
 }
 
 
-class Commands(click.Group):
+class LazyCommandGroup(click.Group):
     """A group that imports a command's file when the command is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -62,7 +62,9 @@ class Commands(click.Group):
             formatter.write_dl(list(COMMANDS.items()))
 
 
-@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(
+    cls=LazyCommandGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+)
 @click.version_option(__version__, prog_name="simstream", message="%(prog)s %(version)s")
 def main() -> None:
     """Tell near-duplicate web pages apart from new ones: one verdict a page.

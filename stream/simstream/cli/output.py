@@ -18,7 +18,7 @@ _GZIP_LEVEL = 6
 """The level of the tool gzip. The defaults for .xz and .zst are already those of their tools."""
 
 
-class _Writable(Protocol):
+class _WritableStream(Protocol):
     def write(self, data: Any, /) -> int: ...
 
     def flush(self) -> None: ...
@@ -27,7 +27,7 @@ class _Writable(Protocol):
 class _CheckedWriter(io.RawIOBase):
     """Writes to a handle. Raises OutputError, which names the file, if the system refuses a write."""
 
-    def __init__(self, handle: _Writable, path: str) -> None:
+    def __init__(self, handle: _WritableStream, path: str) -> None:
         self._handle, self._path = handle, path
 
     def writable(self) -> bool:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from simstream.judge.policy import Policy
     from simstream.log.base import Log
     from simstream.roles.context import RoleContext
-    from simstream.roles.supervisor import Supervisor
+    from simstream.roles.supervisor import RoleSupervisor
     from simstream.settings import Settings
     from simstream.text.fingerprinter import Fingerprinter
 
@@ -94,13 +94,13 @@ def _roles(roles: str, leading: str | None) -> tuple[str, ...]:
 def serve(settings: Settings, chosen: tuple[str, ...], config: str | None = None) -> None:
     """Run the roles until a signal or an error."""
     from simstream.roles.context import RoleContext
-    from simstream.telemetry.health import Health
+    from simstream.telemetry.health import ServiceHealth
     from simstream.telemetry.http import HttpServer
     from simstream.telemetry.metrics import Metrics
 
     sys.setswitchinterval(SWITCH_S)
     metrics = Metrics(settings.publish_to or settings.prefix)
-    context = RoleContext(settings, metrics, Health(settings.stuck_after_s))
+    context = RoleContext(settings, metrics, ServiceHealth(settings.stuck_after_s))
     stop_on_signals(context.stop)
     with (
         HttpServer(settings.http_host, settings.http_port, context.metrics, context.health) as http,
@@ -120,12 +120,12 @@ def service(
     chosen: tuple[str, ...],
     beside: Mapping[str, Callable[[], None]] = MappingProxyType({}),
     config: str | None = None,
-) -> Iterator[Supervisor]:
+) -> Iterator[RoleSupervisor]:
     """Start the roles over a log. `beside`: loops that end with them. `config`: the settings file."""
     from simstream.deduper import warm_index
     from simstream.roles.fingerprint.role import FingerprintRole
     from simstream.roles.judge.role import JudgeRole
-    from simstream.roles.supervisor import Supervisor
+    from simstream.roles.supervisor import RoleSupervisor
 
     workers = None if set(chosen) & {"fingerprint", "query"} else 0
     speak = say if settings.log_format == "text" else _log.info
@@ -154,7 +154,7 @@ def service(
             fingerprinter.recipe_id,
             policy.id,
         )
-        supervisor = Supervisor(context, roles)
+        supervisor = RoleSupervisor(context, roles)
         supervisor.start()
         yield supervisor
 

@@ -19,7 +19,7 @@ from simstream.settings import cores, duration_ms
 if TYPE_CHECKING:
     from simstream.text.fingerprinter import Fingerprinter
     from simstream.tools.train_idf.state import TrainingFolder
-    from simstream.tools.train_idf.training import Training, TrainingOptions
+    from simstream.tools.train_idf.training import TrainingOptions, TrainingRun
 
 _UNITS = {"KB": 10, "MB": 20, "GB": 30}
 
@@ -115,18 +115,18 @@ def _train(
     options: TrainingOptions,
     inputs: tuple[str, ...],
     max_record_bytes: int,
-) -> Training:
-    from simstream.tools.train_idf.training import Training
+) -> TrainingRun:
+    from simstream.tools.train_idf.training import TrainingRun
     from simstream.wire.page import PageLimits
 
-    training = Training(fingerprinter, folder, PageLimits(max_record_bytes=max_record_bytes), options)
+    training = TrainingRun(fingerprinter, folder, PageLimits(max_record_bytes=max_record_bytes), options)
     if training.records:
         say(f"continues after {training.records:,} pages of the input")
     training.run(with_progress(inputs, max_record_bytes, "counting", forgiving=True))
     return training
 
 
-def _write(training: Training, min_pages: int, output: str, inputs: tuple[str, ...]) -> int:
+def _write(training: TrainingRun, min_pages: int, output: str, inputs: tuple[str, ...]) -> int:
     """Write the table. Returns its number of words."""
     from simstream.tools.train_idf.weights import lines
 

@@ -17,7 +17,7 @@ except ImportError as error:
         "simstream.crawlers needs Scrapy, which is not installed", "run pip install 'simstream[scrapy]'"
     ) from error
 
-from simstream.crawlers.middleware import Addon, FrontierMiddleware, LateVerdictMiddleware
+from simstream.crawlers.middleware import FrontierAddon, FrontierMiddleware, LateVerdictMiddleware
 from simstream.crawlers.pipeline import VerdictPipeline
 
-__all__ = ["Addon", "FrontierMiddleware", "LateVerdictMiddleware", "VerdictPipeline"]
+__all__ = ["FrontierAddon", "FrontierMiddleware", "LateVerdictMiddleware", "VerdictPipeline"]

@@ -27,20 +27,20 @@ MAX_LATE_S = 60.0
 RETRY_S = 30.0
 """Seconds until the next attempt to connect."""
 Later = Callable[[Verdict], None]
-_channels: WeakKeyDictionary[Any, Channel] = WeakKeyDictionary()
+_channels: WeakKeyDictionary[Any, VerdictChannel] = WeakKeyDictionary()
 
 
 def _nothing(verdict: Verdict) -> None:
     """Ignore a late verdict."""
 
 
-def channel_of(crawler: Any) -> Channel:
+def channel_of(crawler: Any) -> VerdictChannel:
     """Return the channel of a crawler; the first call makes it. Raises SettingsError."""
     channel = _channels.get(crawler)
     if channel is None:
         for name in ("asyncio", "twisted"):
             logging.getLogger(name).addFilter(_in_one_line)
-        channel = _channels[crawler] = Channel(options_of(crawler.settings), crawler.stats)
+        channel = _channels[crawler] = VerdictChannel(options_of(crawler.settings), crawler.stats)
         crawler.signals.connect(channel.open, signal=signals.spider_opened)
         crawler.signals.connect(channel.close, signal=signals.spider_closed)
     return channel
@@ -54,7 +54,7 @@ def _in_one_line(record: logging.LogRecord) -> bool:
     return True
 
 
-class Channel:
+class VerdictChannel:
     """Sends pages, and waits a bounded time for their verdicts. No failure here ends a crawl."""
 
     def __init__(self, options: CrawlOptions, stats: Any) -> None:

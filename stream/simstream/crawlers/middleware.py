@@ -96,7 +96,7 @@ class LateVerdictMiddleware:
             raise IgnoreRequest("its page is a near duplicate, or its kind of address brings only copies")
 
 
-class Addon:
+class FrontierAddon:
     """Installs both middlewares, each in its place: `ADDONS = {"simstream.crawlers.Addon": 100}`."""
 
     def update_settings(self, settings: Any) -> None:

@@ -7,7 +7,7 @@ from typing import Any, Self
 from itemadapter import ItemAdapter
 from scrapy.exceptions import DropItem
 
-from simstream.crawlers.channel import Channel, channel_of
+from simstream.crawlers.channel import VerdictChannel, channel_of
 from simstream.crawlers.link_decision import is_duplicate
 
 FIELDS = ("id", "url", "title", "text", "html", "time", "status")
@@ -21,7 +21,7 @@ class VerdictPipeline:
     pages: it would ask about each page again.
     """
 
-    def __init__(self, channel: Channel) -> None:
+    def __init__(self, channel: VerdictChannel) -> None:
         self._channel = channel
 
     @classmethod

@@ -13,7 +13,7 @@ from scrapy import Request, signals
 from scrapy.http import Response
 
 from simstream.crawlers.address_kinds import KindYields, kind_of
-from simstream.crawlers.channel import Channel, channel_of
+from simstream.crawlers.channel import VerdictChannel, channel_of
 from simstream.crawlers.copies import MAX_LINKS, PageLinks, address_of, is_named_after
 from simstream.crawlers.dropped_links import DroppedLinks
 from simstream.crawlers.held_links import MAX_LINKS_AT_ONCE, WaitingLinks
@@ -53,7 +53,7 @@ def router_of(crawler: Any) -> LinkRouter:
 class LinkRouter:
     """Decides about links, and learns from verdicts which kinds of addresses are worth a fetch. Bounded memory."""
 
-    def __init__(self, crawler: Any, channel: Channel) -> None:
+    def __init__(self, crawler: Any, channel: VerdictChannel) -> None:
         self.channel = channel
         options = channel.options
         self._probes = options.links == "probe"

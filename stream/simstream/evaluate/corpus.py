@@ -57,11 +57,11 @@ class InputReading:
     memory_bytes: int = MEMORY_BYTES
 
 
-class _Grouped(msgspec.Struct, gc=False):
+class _GroupedPages(msgspec.Struct, gc=False):
     group: str | int | None = None
 
 
-_decode_group = msgspec.json.Decoder(_Grouped).decode
+_decode_group = msgspec.json.Decoder(_GroupedPages).decode
 
 
 def corpus_names(inputs: Sequence[str]) -> list[str]:

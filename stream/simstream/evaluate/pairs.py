@@ -33,7 +33,7 @@ class LabelledPair(msgspec.Struct, frozen=True, gc=False):
     jaccard5: float | None = None
 
 
-class _Line(msgspec.Struct, gc=False):
+class _LabelledLine(msgspec.Struct, gc=False):
     a: str | int
     b: str | int
     label: int | None = None
@@ -74,7 +74,7 @@ class PairAssignment:
 
 def read_pairs(paths: Sequence[str]) -> list[LabelledPair]:
     """All pairs of JSONL files (also .gz .xz .zst). Raises InputMissing and InputError, which name the line."""
-    decoder = msgspec.json.Decoder(_Line)
+    decoder = msgspec.json.Decoder(_LabelledLine)
     found = []
     for path in paths:
         try:

@@ -10,7 +10,7 @@ import asyncio
 from typing import Any, Final
 
 
-class Acks:
+class EventAcks:
     """Events that have been worked in and are not yet acknowledged; at most MAX_EVENTS of them."""
 
     EVERY: Final = 0.25

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from simstream.feeds.ordered import OrderedTuples
 
 
-class Ageing:
+class ExpiryTimes:
     """Names with a time at which each ends; a name that is set again ends at its new time. O(log n) each."""
 
     def __init__(self) -> None:

@@ -17,11 +17,11 @@ import faust
 import msgspec
 
 from simstream.errors import LogDamaged, StateDamaged
-from simstream.feeds.acks import Acks
+from simstream.feeds.acks import EventAcks
 from simstream.feeds.broker_settings import credentials
-from simstream.feeds.cards import Cards
+from simstream.feeds.cards import StoryCards
 from simstream.feeds.condition import FeedCondition, FeedPartition
-from simstream.feeds.fold import Fold, FoldLimits
+from simstream.feeds.fold import FoldLimits, VerdictFold
 from simstream.feeds.prepare import SESSION_S
 from simstream.feeds.records import PageSheet, place
 from simstream.feeds.titles import sheet_of
@@ -49,13 +49,13 @@ class FeedTopics(NamedTuple):
     replicas: int
 
 
-class Feed:
+class FeedState:
     """What the app's agents and its web share: the fold and its cards, once the table has been read."""
 
     def __init__(self, limits: FoldLimits) -> None:
         self.limits = limits
-        self.fold: Fold | None = None
-        self.cards: Cards | None = None
+        self.fold: VerdictFold | None = None
+        self.cards: StoryCards | None = None
         self.condition = FeedCondition()
         self.inboxes: list[Any] = []
         """Faust's channels, with the records that are still to be taken."""
@@ -67,13 +67,13 @@ class Feed:
     def begin(self, table: MutableMapping[str, bytes]) -> None:
         """Start from what the table holds. Raises StateDamaged."""
         try:
-            self.fold = Fold(table, self.limits)
+            self.fold = VerdictFold(table, self.limits)
         except (msgspec.MsgspecError, KeyError, ValueError) as error:
             raise StateDamaged(
                 f"the feed's table holds an entry that cannot be read ({error})",
                 f"delete the consumer group and the topics PREFIX.news{FORMAT}.*, and start the feed again",
             ) from error
-        self.cards, self.sign = Cards(self.fold), ""
+        self.cards, self.sign = StoryCards(self.fold), ""
         self.condition.has_read_table = False
         _log.info("the feed begins with %d pages", len(self.fold.versions))
 
@@ -100,7 +100,7 @@ def app_name(settings: Settings, verdicts: TopicInfo) -> str:
     return f"{judged}.news{FORMAT}.{sign}"
 
 
-def make_app(settings: Settings, topics: FeedTopics, feed: Feed, data: str) -> faust.App:
+def make_app(settings: Settings, topics: FeedTopics, feed: FeedState, data: str) -> faust.App:
     """The app with its agents and table; `data` is a folder that it may write to."""
     app = faust.App(
         app_name(settings, topics.verdicts),
@@ -127,7 +127,7 @@ def make_app(settings: Settings, topics: FeedTopics, feed: Feed, data: str) -> f
     )
     feed.is_crashed = lambda: bool(app.crashed)
     table = cast(Any, app).Table(TABLE, key_type=str, value_type=bytes, partitions=1, use_partitioner=True)
-    acks = Acks(app)
+    acks = EventAcks(app)
 
     async def recovered() -> None:
         try:
@@ -174,7 +174,7 @@ def make_app(settings: Settings, topics: FeedTopics, feed: Feed, data: str) -> f
     return app
 
 
-def take_verdict(feed: Feed, message: Any) -> None:
+def take_verdict(feed: FeedState, message: Any) -> None:
     """One record of `verdicts`."""
     assert feed.fold is not None  # agents wait until the table has been read
     try:
@@ -190,7 +190,7 @@ def take_verdict(feed: Feed, message: Any) -> None:
     feed.fold.apply(verdict, message.partition)
 
 
-def take_page(feed: Feed, limits: PageLimits, message: Any) -> None:
+def take_page(feed: FeedState, limits: PageLimits, message: Any) -> None:
     """Take one record of `pages`. If its bytes raise an error, this page has no title, and the feed goes on."""
     assert feed.fold is not None
     record = to_record(message)

@@ -12,10 +12,10 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from simstream.feeds.fold import Fold
+from simstream.feeds.fold import VerdictFold
 from simstream.feeds.ordered import OrderedTuples
 from simstream.feeds.records import PageVersion
-from simstream.feeds.shelves import Card, Shelves
+from simstream.feeds.shelves import StoryCard, StoryShelves
 
 GROWTH_MS = 6 * 3_600_000
 """A card's growth is how many of its sites have a page younger than this, or than a quarter of the window."""
@@ -47,17 +47,17 @@ class CardQuery:
         return all(limits) and not self.words.split()
 
 
-class Cards:
+class StoryCards:
     """The cards of a fold, which may be behind it: `refresh` brings them up to it."""
 
-    def __init__(self, fold: Fold) -> None:
+    def __init__(self, fold: VerdictFold) -> None:
         self._fold = fold
         self.revision = 0
         """Grows whenever a card changes."""
-        self._shelves = Shelves(self.growth_ms)
-        self._cards: dict[int, Card] = {}
+        self._shelves = StoryShelves(self.growth_ms)
+        self._cards: dict[int, StoryCard] = {}
         """By cluster."""
-        self._shown: dict[int, Card] = {}
+        self._shown: dict[int, StoryCard] = {}
         """By shelf, whose number is that of its group."""
         self._orders: dict[Order, OrderedTuples] = {order: OrderedTuples() for order in ORDERS}
         self._texts: dict[int, str] = {}
@@ -97,18 +97,18 @@ class Cards:
         self._show(shelves)
         return left == len(old)
 
-    def get(self, cluster: int) -> Card | None:
+    def get(self, cluster: int) -> StoryCard | None:
         """The card of a cluster, by its id or that of one that was merged into it."""
         return self._cards.get(self._fold.groups.root(cluster))
 
-    def spread(self, card: Card, most: int) -> list[tuple[str, PageVersion]]:
+    def spread(self, card: StoryCard, most: int) -> list[tuple[str, PageVersion]]:
         """A card's pages in the order in which they joined; of more than `most` the first one and the newest."""
         newest = self._shelves.newest(card.shelf, most)
         founder = self._shelves.oldest(card.shelf, 1)
         listed = newest[::-1] if newest[-1:] == founder else founder + newest[-2::-1]
         return [(page_id, self._shelves.version(page_id)) for page_id in listed]
 
-    def find(self, asked: CardQuery, start: int, stop: int) -> Generator[None, None, tuple[list[Card], int]]:
+    def find(self, asked: CardQuery, start: int, stop: int) -> Generator[None, None, tuple[list[StoryCard], int]]:
         """Return the cards `start` to `stop` (excluded) of the answer, and the number of cards in the whole answer.
 
         Equal cards come by cluster, the younger first. A search yields after each slice. A question for all cards
@@ -118,7 +118,7 @@ class Cards:
         if asked.is_all:
             return [self._cards[-key[-1]] for key in order.between(start, stop)], len(order)
         wanted = asked.words.casefold().split()
-        found: list[Card] = []
+        found: list[StoryCard] = []
         fitting: set[int] = set()
         last: tuple[int, ...] = ()
         while keys := order.after(last, SLICE_PAGES):
@@ -162,7 +162,7 @@ class Cards:
                 for order, keys in self._orders.items():
                     keys.add(_key(order, card))
 
-    def _says(self, card: Card, wanted: Sequence[str]) -> Generator[None, None, bool]:
+    def _says(self, card: StoryCard, wanted: Sequence[str]) -> Generator[None, None, bool]:
         """Whether each word stands in one of the card's titles and sites."""
         if card.pages <= MAX_JOINED_PAGES:
             text = self._texts.get(card.shelf)
@@ -179,7 +179,7 @@ class Cards:
         return True
 
 
-def _fits(card: Card, asked: CardQuery) -> bool:
+def _fits(card: StoryCard, asked: CardQuery) -> bool:
     return (
         card.pages >= asked.at_least
         and card.sites >= asked.sites
@@ -188,7 +188,7 @@ def _fits(card: Card, asked: CardQuery) -> bool:
     )
 
 
-def _key(order: Order, card: Card) -> tuple[int, ...]:
+def _key(order: Order, card: StoryCard) -> tuple[int, ...]:
     """Where a card stands in an order."""
     if order == "newest":
         return (-card.first, -card.cluster)

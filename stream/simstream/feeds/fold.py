@@ -2,7 +2,8 @@
 
 It keeps to what does not depend on that order: of a page the verdict with the greatest ordinal counts, and a merge
 of two clusters, which happens once, holds for all their pages whenever they are heard of. So what comes again,
-aborted or repeated, changes nothing. All is written through to a table, from which `Fold` begins after a restart.
+aborted or repeated, changes nothing. All is written through to a table, from which `VerdictFold` begins after a
+restart.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from itertools import islice
 
 import msgspec
 
-from simstream.feeds.ageing import Ageing
+from simstream.feeds.ageing import ExpiryTimes
 from simstream.feeds.groups import PageGroups
 from simstream.feeds.records import (
     COUNTS_KEY,
@@ -52,7 +53,7 @@ class FoldLimits:
     """Beyond so many the oldest leave; likewise merges, and pages whose verdict is still to come."""
 
 
-class Fold:
+class VerdictFold:
     """Live pages by cluster. A verdict, a sheet and a merge cost O(log n), whatever the size of the clusters."""
 
     def __init__(self, table: Table, limits: FoldLimits | None = None) -> None:
@@ -76,7 +77,7 @@ class Fold:
         """The page by the place of a record that it waits for: its own, or that of a doubt."""
         self._places: set[str] = set()
         """Where the records of live pages lie."""
-        self._ages = {kind: Ageing() for kind in "vms"}
+        self._ages = {kind: ExpiryTimes() for kind in "vms"}
         for name, entry in sorted(entries(table), key=lambda item: isinstance(item[1], PageVersion)):
             self._restore(name, entry)
         for source in self._sheets.keys() & self._awaited.keys():  # a crash came between

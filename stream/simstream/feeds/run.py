@@ -17,7 +17,7 @@ from faust.web.base import BlueprintManager
 
 from simstream.closing import Closing
 from simstream.errors import LogError, SimstreamError, UsageError
-from simstream.feeds.app import TABLE, Feed, FeedTopics, app_name, make_app
+from simstream.feeds.app import TABLE, FeedState, FeedTopics, app_name, make_app
 from simstream.feeds.comparison import READ_S, PageTexts
 from simstream.feeds.fold import FoldLimits
 from simstream.feeds.prepare import (
@@ -54,7 +54,7 @@ def run(settings: Settings, log: Log) -> None:
     wait_alone(cluster, name, SESSION_S + 5)
     begin_everywhere(cluster, name, (VERDICTS, PAGES))
     limits = FoldLimits() if settings.window_ms is None else FoldLimits(settings.window_ms)
-    feed = Feed(limits)
+    feed = FeedState(limits)
     pool = ExtractionPool(1, settings.extract.timeout_s, settings.extract.memory_bytes)
     impatient = open_log(settings.log, options_of(settings, READ_S))
     with tempfile.TemporaryDirectory(prefix="simstream-news-") as folder, pool, impatient:
@@ -63,12 +63,12 @@ def run(settings: Settings, log: Log) -> None:
         ends = partial(ends_of, impatient, {VERDICTS: verdicts.name, PAGES: pages.name})
         web: Any = app.web
         web.blueprints = BlueprintManager()  # Faust's own pages would show tables to whoever asks
-        FeedWeb(feed, _Comparing(feed, texts), callers).serve_on(web.web_app)
-        with _Deadline(settings.stop_timeout_s) as deadline:
+        FeedWeb(feed, _ComparisonRunner(feed, texts), callers).serve_on(web.web_app)
+        with _StopDeadline(settings.stop_timeout_s) as deadline:
             asyncio.run(_serve(app, settings, deadline, FeedWatch(app, feed, ends)))
 
 
-async def _serve(app: Any, settings: Settings, deadline: _Deadline, watch: FeedWatch) -> None:
+async def _serve(app: Any, settings: Settings, deadline: _StopDeadline, watch: FeedWatch) -> None:
     """Run the app, and beside it the watch as soon as the app has started."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -94,7 +94,7 @@ async def _serve(app: Any, settings: Settings, deadline: _Deadline, watch: FeedW
         raise crash
 
 
-class _Deadline(Closing):
+class _StopDeadline(Closing):
     """Ends the process if it does not end by itself: a task of Faust's may outlive every attempt to cancel it.
 
     Nothing is lost by that: all results are already acknowledged by the brokers.
@@ -153,10 +153,10 @@ def _named(error: BaseException) -> SimstreamError:
     )
 
 
-class _Comparing:
+class _ComparisonRunner:
     """Compares two pages of the feed in a thread, two at once; raises LogError where too many wait."""
 
-    def __init__(self, feed: Feed, texts: PageTexts) -> None:
+    def __init__(self, feed: FeedState, texts: PageTexts) -> None:
         self._feed = feed
         self._texts = texts
         self._waiting = 0

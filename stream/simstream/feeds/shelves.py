@@ -12,13 +12,13 @@ from itertools import islice, takewhile
 
 import msgspec
 
-from simstream.feeds.ageing import Ageing
+from simstream.feeds.ageing import ExpiryTimes
 from simstream.feeds.ordered import OrderedTuples
 from simstream.feeds.records import PageVersion
 from simstream.feeds.sites import owner_of, site_of
 
 
-class Card(msgspec.Struct, frozen=True, gc=False):
+class StoryCard(msgspec.Struct, frozen=True, gc=False):
     """A cluster as it is shown. Times are in ms since 1970, of pages in the window."""
 
     cluster: int
@@ -81,7 +81,7 @@ class _SiteCounter:
         return True
 
 
-class Shelves:
+class StoryShelves:
     """Pages by shelf. `put`, `take` and `card` cost O(log n) of all pages; a page is young for `growth_ms`."""
 
     def __init__(self, growth_ms: int) -> None:
@@ -91,7 +91,7 @@ class Shelves:
         self._joined, self._titled, self._firsts, self._lasts = (OrderedTuples() for _ in range(4))
         self._sites = _SiteCounter()
         self._young_sites = _SiteCounter()
-        self._young = Ageing()
+        self._young = ExpiryTimes()
 
     def put(self, page_id: str, shelf: int, version: PageVersion, now: int) -> None:
         """Put a page that is on no shelf on this one; `now` is stream time."""
@@ -138,13 +138,13 @@ class Shelves:
             self._tallies[placed.shelf].young -= self._young_sites.take(placed)
         return [placed.shelf for placed in grown]
 
-    def card(self, shelf: int, cluster: int) -> Card | None:
+    def card(self, shelf: int, cluster: int) -> StoryCard | None:
         """The card of a shelf, under the id of a cluster; None where the shelf is empty."""
         tally = self._tallies.get(shelf)
         if tally is None:
             return None
         founder = self._placed[next(self._joined.since((shelf,)))[2]]
-        return Card(
+        return StoryCard(
             cluster=cluster,
             shelf=shelf,
             title=self._title(next(self._titled.since((shelf,)), None), shelf),

@@ -27,12 +27,12 @@ _NUMBER = re.compile(r"&#0*([0-9]{1,8})[0-9]*")
 """A character reference by number, zeros aside. Eight digits are beyond Unicode; Python reads at most 4,300."""
 
 
-class _Fields(msgspec.Struct, gc=False):
+class _TitleFields(msgspec.Struct, gc=False):
     title: str | None = None
     status: int | None = None
 
 
-_decode_fields = msgspec.json.Decoder(_Fields).decode
+_decode_fields = msgspec.json.Decoder(_TitleFields).decode
 
 
 def sheet_of(record: Record, limits: PageLimits) -> PageSheet | None:

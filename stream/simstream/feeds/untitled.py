@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from simstream.feeds.app import Feed
+from simstream.feeds.app import FeedState
 from simstream.feeds.condition import FeedCondition
 
 _log = logging.getLogger("simstream.news")
@@ -26,7 +26,7 @@ class TitleDeadline:
 
     ROUND_S: Final = FeedCondition.FRESH_S + 30.0
 
-    def __init__(self, feed: Feed, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, feed: FeedState, clock: Callable[[], float] = time.monotonic) -> None:
         self._feed = feed
         self._clock = clock
         self._before: set[str] = set()

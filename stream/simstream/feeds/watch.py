@@ -17,7 +17,7 @@ from faust.exceptions import FaustError
 from faust.types import TP
 
 from simstream.errors import SimstreamError
-from simstream.feeds.app import Feed
+from simstream.feeds.app import FeedState
 from simstream.feeds.condition import Ends, FeedPartition
 from simstream.feeds.untitled import TitleDeadline
 from simstream.log.base import VERDICTS, Log
@@ -34,7 +34,7 @@ class FeedWatch:
     PATIENCE_S: Final = 2.0
     """Seconds to wait for an answer of Faust's consumer, which lives in a thread of its own."""
 
-    def __init__(self, app: Any, feed: Feed, ends: Callable[[], Ends]) -> None:
+    def __init__(self, app: Any, feed: FeedState, ends: Callable[[], Ends]) -> None:
         self._app = app
         self._condition = feed.condition
         self._inboxes = feed.inboxes

@@ -11,8 +11,8 @@ import msgspec
 from aiohttp import web
 
 from simstream.errors import LogError, PageUnknown, SimstreamError, UsageError
-from simstream.feeds.app import Feed
-from simstream.feeds.cards import Cards
+from simstream.feeds.app import FeedState
+from simstream.feeds.cards import StoryCards
 from simstream.feeds.reasons import NO_ANSWER, READING, REASONS, code_of, code_of_status
 from simstream.feeds.slices import SearchRunner, unhurried
 from simstream.feeds.web_objects import asked_of, left_out, story, timeline
@@ -48,7 +48,7 @@ class _TableUnread(Exception):
 class FeedWeb:
     """The routes of the news page; `compare` compares two pages by their ids, `callers` says who may ask."""
 
-    def __init__(self, feed: Feed, compare: Compare, callers: CallerRules | None = None) -> None:
+    def __init__(self, feed: FeedState, compare: Compare, callers: CallerRules | None = None) -> None:
         self._feed = feed
         self._compare = compare
         self._callers = callers or CallerRules()
@@ -157,7 +157,7 @@ class FeedWeb:
         response.headers.update(HEADERS)
         return response
 
-    def _now(self) -> tuple[Cards, str]:
+    def _now(self) -> tuple[StoryCards, str]:
         """Return the cards and their ETag, which changes whenever an answer may change. Raises _TableUnread."""
         if self._feed.is_crashed():
             raise web.HTTPServiceUnavailable(reason=CRASHED)

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from simstream.errors import UsageError
-from simstream.feeds.cards import ORDERS, CardQuery, Cards
-from simstream.feeds.fold import Fold
+from simstream.feeds.cards import ORDERS, CardQuery, StoryCards
+from simstream.feeds.fold import VerdictFold
 from simstream.feeds.records import PageVersion
-from simstream.feeds.shelves import Card
+from simstream.feeds.shelves import StoryCard
 from simstream.feeds.sites import site_of
 from simstream.wire.page import time_ms
 
@@ -40,7 +40,7 @@ def asked_of(query: Mapping[str, str], most: int, now: int = 0) -> tuple[CardQue
     return asked, _number(query, "page", 1, 1 << 31), _number(query, "per_page", CARDS_A_PAGE, most)
 
 
-def story(card: Card) -> dict[str, Any]:
+def story(card: StoryCard) -> dict[str, Any]:
     """A card as an object."""
     return {
         "id": str(card.cluster),
@@ -56,7 +56,7 @@ def story(card: Card) -> dict[str, Any]:
     }
 
 
-def timeline(cards: Cards, card: Card) -> dict[str, Any]:
+def timeline(cards: StoryCards, card: StoryCard) -> dict[str, Any]:
     """Return the pages of a story by their times, at most MAX_VERSIONS, and how many are left out."""
     members = cards.spread(card, MAX_VERSIONS)
     founder = members[0][0]
@@ -67,7 +67,7 @@ def timeline(cards: Cards, card: Card) -> dict[str, Any]:
     }
 
 
-def left_out(fold: Fold) -> dict[str, int]:
+def left_out(fold: VerdictFold) -> dict[str, int]:
     """Return how many pages are not shown, by the reason."""
     return {"too_old": fold.counts.too_old, "too_many": fold.counts.too_many, "lists": fold.lists}
 

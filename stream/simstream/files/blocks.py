@@ -114,7 +114,7 @@ def _give_up(tables: Tables, number: int, at: int, sizes: Mapping[int, int]) -> 
 def bring(files: FileSystem, cut: BlockCut, paths: Mapping[int, Path]) -> None:
     """Read the blocks of files that are given up into `cut.content`. Raises StateDamaged."""
     content = cut.content.data
-    with _Opened(files, paths) as opened:
+    with _BlockFiles(files, paths) as opened:
         for move in cut.moves:
             opened.read(move.file, move.offset, move.digest, content[move.to : move.to + move.length])
 
@@ -163,7 +163,7 @@ def gather(
     Raises StateDamaged and StateFormat.
     """
     found = []
-    with _Opened(files, paths) as opened:
+    with _BlockFiles(files, paths) as opened:
         for part in parts:
             arrays = {}
             for array in part.arrays:
@@ -181,7 +181,7 @@ def gather(
     return found
 
 
-class _Opened(Closing):
+class _BlockFiles(Closing):
     """Block files, opened when they are first read."""
 
     def __init__(self, files: FileSystem, paths: Mapping[int, Path]) -> None:

@@ -65,7 +65,7 @@ class SealedFile(NamedTuple):
     sums: Mapping[str, bytes]
 
 
-class _Array(msgspec.Struct, frozen=True, array_like=True):
+class _ArrayEntry(msgspec.Struct, frozen=True, array_like=True):
     name: str
     dtype: str | list[Any]
     shape: tuple[int, ...]
@@ -73,11 +73,11 @@ class _Array(msgspec.Struct, frozen=True, array_like=True):
     checksum: bytes
 
 
-class _Footer(msgspec.Struct, frozen=True):
+class _SealedFooter(msgspec.Struct, frozen=True):
     name: str
     kind: str
     facts: dict[str, Any]
-    arrays: tuple[_Array, ...]
+    arrays: tuple[_ArrayEntry, ...]
 
 
 def write(files: FileSystem, path: Path, part: SnapshotPart) -> SealedFile:
@@ -106,11 +106,11 @@ def _write(files: FileSystem, descriptor: int, path: Path, part: SnapshotPart) -
         for piece in checksum.pieces(data):
             total.update(piece)
             files.write(descriptor, piece)
-        arrays.append(_Array(name, dtypes.spell(array.dtype), array.shape, at, total.digest()))
+        arrays.append(_ArrayEntry(name, dtypes.spell(array.dtype), array.shape, at, total.digest()))
         layout[name] = ArrayExtent(at, len(data), array.dtype, array.shape)
         at = _aligned(at + len(data))
         files.write(descriptor, memoryview(_PADDING)[: at - layout[name].offset - len(data)])
-    footer = msgspec.msgpack.encode(_Footer(part.name, part.kind, dict(part.facts), tuple(arrays)))
+    footer = msgspec.msgpack.encode(_SealedFooter(part.name, part.kind, dict(part.facts), tuple(arrays)))
     length = len(footer).to_bytes(8, "little")
     digest = checksum.of_block(head + footer + length)
     files.write(descriptor, memoryview(footer + _TRAILER.pack(len(footer), digest, header.SEALED)))
@@ -197,7 +197,7 @@ def _describe(files: FileSystem, descriptor: int, path: Path) -> SealedFile:
         raise damaged(path, "the checksum of its footer does not agree")
     header.check_format(path, head, files.reads)
     try:
-        footer = msgspec.msgpack.decode(encoded, type=_Footer)
+        footer = msgspec.msgpack.decode(encoded, type=_SealedFooter)
         extents = {each.name: _extent(each) for each in footer.arrays}
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise damaged(path, f"its footer cannot be read: {str(error)[:100]}") from error
@@ -212,7 +212,7 @@ def _describe(files: FileSystem, descriptor: int, path: Path) -> SealedFile:
     return SealedFile(path, footer.name, footer.kind, footer.facts, size, digest, extents, sums)
 
 
-def _extent(array: _Array) -> ArrayExtent:
+def _extent(array: _ArrayEntry) -> ArrayExtent:
     dtype = dtypes.read(array.dtype)
     if any(side < 0 for side in array.shape):
         raise ValueError(f"{array.name} has the shape {array.shape}")

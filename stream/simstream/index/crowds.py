@@ -35,7 +35,7 @@ class CrowdPart(Protocol):
         """Its entries within any distance; None where they are more than `most`."""
 
 
-class Crowd:
+class EntryCrowd:
     """Entries within `radius` of `middle`; room for more of them is made when it is needed."""
 
     def __init__(self, middle: int, entries: FreshEntries) -> None:
@@ -69,7 +69,7 @@ class Crowd:
         self.columns = to
 
 
-class Crowds:
+class EntryCrowds:
     """The crowds of an index whose queries reach as far as `distance`.
 
     A crowd reaches twice as far from its middle, so it has all that a query within the distance of the middle is
@@ -78,7 +78,7 @@ class Crowds:
 
     def __init__(self, distance: int) -> None:
         self._distance = distance
-        self._crowds: list[Crowd] = []
+        self._crowds: list[EntryCrowd] = []
         self._middles: U64 = np.empty(0, np.uint64)
         self._clock = 0
         self._owed = 0
@@ -93,7 +93,7 @@ class Crowds:
         found: NDArray[np.bool_] = near.any(axis=1)
         return found
 
-    def of(self, fingerprint: int) -> Crowd | None:
+    def of(self, fingerprint: int) -> EntryCrowd | None:
         """Return the closest crowd that covers this fingerprint, or None."""
         if not self._crowds:
             return None
@@ -105,7 +105,7 @@ class Crowds:
         self._crowds[which].used = self._clock
         return self._crowds[which]
 
-    def make(self, fingerprint: int, parts: Sequence[CrowdPart], entries: int) -> Crowd | None:
+    def make(self, fingerprint: int, parts: Sequence[CrowdPart], entries: int) -> EntryCrowd | None:
         """Make a crowd for a crowded query that no crowd covers.
 
         Return None if a crowd would not pay yet, or would be too large. `entries` is the number of entries in all
@@ -125,7 +125,7 @@ class Crowds:
         if found is None:
             return None
         order = np.argsort(found.rows & np.uint32(NUMBER_MASK))  # what is known by row lies side by side, too
-        made = Crowd(middle, FreshEntries(*(column[order] for column in found.columns)))
+        made = EntryCrowd(middle, FreshEntries(*(column[order] for column in found.columns)))
         self._crowds.append(made)
         self._clock += 1
         made.used = self._clock

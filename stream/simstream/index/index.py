@@ -19,7 +19,7 @@ from simstream.errors import SettingsError, StateDamaged
 from simstream.files import SnapshotPart
 from simstream.index import crowds
 from simstream.index.answers import SearchPart, answer, spread
-from simstream.index.crowds import Crowd, Crowds
+from simstream.index.crowds import EntryCrowd, EntryCrowds
 from simstream.index.entry_numbers import EntryNumbers
 from simstream.index.fresh_entries import DELETE, MEMTABLE, FreshEntries, as_numbers, whole
 from simstream.index.keys import Flags, KeyColumns, MatchRule, frozen
@@ -29,7 +29,7 @@ from simstream.index.merge_worker import BackgroundWorker
 from simstream.index.packed import TableSize
 from simstream.index.plan import Plan
 from simstream.index.segment import KIND, EntryRun, Segment
-from simstream.index.segments import Shelf
+from simstream.index.segments import SegmentShelf
 from simstream.kernels.index.entry_numbers import NUMBER_MASK
 from simstream.kernels.judge.crowd import CrowdPage
 from simstream.model import U64, MatchLimits
@@ -78,10 +78,10 @@ class Index(Closing):
         """S: 64-bit words of each sketch."""
         self._memtable = Memtable(memtable_limit, sketch_words, distance)
         self._held = EntryNumbers()
-        self._shelf = Shelf(plan, distance, self._held, background)
+        self._shelf = SegmentShelf(plan, distance, self._held, background)
         if isinstance(self._shelf.worker, BackgroundWorker):
             weakref.finalize(self, self._shelf.worker.stop)
-        self._crowds = Crowds(distance)
+        self._crowds = EntryCrowds(distance)
         self._given_back = False
         """Numbers may be those of other entries than in a crowd."""
         self.candidates = 0
@@ -172,7 +172,7 @@ class Index(Closing):
         self.count(candidates, len(matches.entry))
         return spread(matches, others, crowded)
 
-    def crowd(self, fingerprint: int) -> Crowd | None:
+    def crowd(self, fingerprint: int) -> EntryCrowd | None:
         """Return the crowd with all entries within the distance of a query, or None if there is no crowd yet.
 
         It also has entries that were released, until their numbers are given back. Cost: a few us; now and then, of
@@ -203,7 +203,7 @@ class Index(Closing):
         """Which numbers are released: 64 a word; of those in use, until numbers are added or given back."""
         return self._held.released
 
-    def _known_crowds(self) -> Crowds:
+    def _known_crowds(self) -> EntryCrowds:
         """Without entries whose numbers were given back."""
         if self._given_back:
             self._given_back = False

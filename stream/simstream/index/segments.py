@@ -30,7 +30,7 @@ COUNT_AGAIN = 16
 """What is dead is counted by segment once a 16th of all entries was released since the last time."""
 
 
-class Shelf:
+class SegmentShelf:
     """Segments by name. Work in the background only reads them; they are exchanged by `settle` alone.
 
     A segment takes part in one merge at a time. Of a bucket that is no longer the newest all segments become one,

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from simstream.model import REASONS, FingerprintColumns, PageSource
 
 
-class Arrival(msgspec.Struct, frozen=True, gc=False):
+class PageArrival(msgspec.Struct, frozen=True, gc=False):
     """One page that is about to be judged; `sketch` is the sketch's bits as one integer."""
 
     id: str
@@ -33,7 +33,7 @@ def arrivals(
     short: NDArray[np.bool_],
     ordinal: int,
     sources: Sequence[PageSource],
-) -> Iterator[Arrival]:
+) -> Iterator[PageArrival]:
     """n pages with accepted times (n,), short or not (n,), numbered from `ordinal` on."""
     identities, sketches = columns.identity.tobytes(), columns.sketch.tobytes()
     width = 8 * columns.sketch.shape[1]
@@ -51,7 +51,7 @@ def arrivals(
     for i, (page_id, url, kind, reason, ms, fingerprint, is_short, source) in enumerate(rows):
         identity = identities[16 * i : 16 * i + 16]
         sketch = int.from_bytes(sketches[width * i : width * (i + 1)], "little")
-        yield Arrival(
+        yield PageArrival(
             page_id, url, identity, kind, REASONS[reason], ms, ordinal + i, fingerprint, sketch, is_short, source
         )
 

@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from simstream.index.index import Index
 from simstream.judge.batch import PageBatch
-from simstream.judge.directory import Directory
+from simstream.judge.directory import PageDirectory
 from simstream.judge.expiry import Beat
 from simstream.judge.pages.store import PageStore
-from simstream.judge.rows import FOUNDER, INDEXED, LIVE, Rows
+from simstream.judge.rows import FOUNDER, INDEXED, LIVE, RowTable
 
 Buckets = Callable[[NDArray[np.int64]], NDArray[np.int64]]
 """The bucket (n,) of each time (n,)."""
@@ -28,7 +28,7 @@ class BatchChanges:
     """Of the batch that is being judged; `settle` tells of them all at once, and there are none then."""
 
     def __init__(
-        self, index: Index, rows: Rows, pages: PageStore, directory: Directory, buckets: Buckets, beat: Beat
+        self, index: Index, rows: RowTable, pages: PageStore, directory: PageDirectory, buckets: Buckets, beat: Beat
     ) -> None:
         self.reindexed = 0
         """How often heirs were indexed within a batch. An answer made before does not contain these heirs."""

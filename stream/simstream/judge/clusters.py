@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from simstream.files import SnapshotPart
 from simstream.judge.record_table import NONE, RecordTable
-from simstream.judge.rows import Rows
+from simstream.judge.rows import RowTable
 from simstream.kernels.judge.departures import SPENT_ROOM, SPENT_SHARE, ClusterForest, leave_nodes, link_rings, tidy
 from simstream.kernels.judge.pairing_heaps import collect
 
@@ -46,7 +46,7 @@ class Clusters:
     Memory: nothing for a page that is alone; 24 bytes a member and 28 a cluster otherwise.
     """
 
-    def __init__(self, rows: Rows, age_of: Callable[[int], int]) -> None:
+    def __init__(self, rows: RowTable, age_of: Callable[[int], int]) -> None:
         self._rows = rows
         self._age_of = age_of
         self._nodes = RecordTable(

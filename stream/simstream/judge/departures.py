@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from simstream.judge.changes import BatchChanges
 from simstream.judge.cluster_sizes import ClusterSizes
 from simstream.judge.clusters import Clusters
-from simstream.judge.rows import INDEXED, Rows
+from simstream.judge.rows import INDEXED, RowTable
 
 
 class PageDepartures:
@@ -22,7 +22,7 @@ class PageDepartures:
     """
 
     def __init__(
-        self, rows: Rows, clusters: Clusters, sizes: ClusterSizes, changes: BatchChanges, canonical_only: bool
+        self, rows: RowTable, clusters: Clusters, sizes: ClusterSizes, changes: BatchChanges, canonical_only: bool
     ) -> None:
         self._rows = rows
         self._clusters = clusters

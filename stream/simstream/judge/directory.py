@@ -37,7 +37,7 @@ SLOTS_A_PAGE = 512
 """Memory comes in pages of 4,096 bytes; what is left of the last one lengthens the tail."""
 
 
-class Directory:
+class PageDirectory:
     """Identities (128 bits, as two uint64) and the rows (below 2^31 - 1) that have them.
 
     It knows 33 bits of each identity: `candidates` are nearly always the one row or none, and the caller looks
@@ -137,7 +137,7 @@ class Directory:
 
     def restore(self, part: SnapshotPart) -> None:
         """Take over what `part` gave; StateDamaged where it is not whole. Copies, about 2 ns a page."""
-        fresh = Directory(_secret_of(part))
+        fresh = PageDirectory(_secret_of(part))
         fresh._drop()
         table = part.arrays.get(PLACED)
         if table is None or table.ndim != 2 or table.shape[1] != 4 or not len(table):

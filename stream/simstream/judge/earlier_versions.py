@@ -9,9 +9,9 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from simstream.judge.directory import Directory
+from simstream.judge.directory import PageDirectory
 from simstream.judge.pages.store import PageRecord, PageStore
-from simstream.judge.rows import Rows
+from simstream.judge.rows import RowTable
 from simstream.model import U64
 
 NONE: Final[tuple[EarlierVersion, ...]] = ()
@@ -33,7 +33,9 @@ class EarlierVersion(msgspec.Struct, frozen=True, gc=False):
         return cls(row, record.identity, record.age, record.fingerprint, record.sketch, record.short)
 
 
-def versions(directory: Directory, rows: Rows, pages: PageStore, identities: U64) -> list[Sequence[EarlierVersion]]:
+def versions(
+    directory: PageDirectory, rows: RowTable, pages: PageStore, identities: U64
+) -> list[Sequence[EarlierVersion]]:
     """For each of n identities (n, 2) the pages that may be its live one: nearly always that or none.
 
     They are as they are now: ask whether they have changed. Raises StateDamaged.
@@ -46,7 +48,7 @@ def versions(directory: Directory, rows: Rows, pages: PageStore, identities: U64
     return [known[ends[i] : ends[i + 1]] for i in range(len(identities))]
 
 
-def _read(rows: Rows, pages: PageStore, found: NDArray[np.uint32]) -> list[EarlierVersion]:
+def _read(rows: RowTable, pages: PageStore, found: NDArray[np.uint32]) -> list[EarlierVersion]:
     records = pages.records(rows.table.column("cold")[found])
     identities, sketches = records["identity"].tobytes(), records["sketch"].tobytes()
     width = records["sketch"].shape[1] * 8

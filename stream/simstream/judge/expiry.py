@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simstream.judge.pages.store import PageStore
-from simstream.judge.rows import LIVE, Rows
+from simstream.judge.rows import LIVE, RowTable
 
 Beat = Callable[[], None]
 """Called between the steps of long work, at most some 100 ms apart, to say that it goes on."""
@@ -67,14 +67,14 @@ class DuePages(NamedTuple):
 NONE: Final = DuePages(np.empty(0, np.int64), np.empty(0, np.uint32), np.empty(0, np.uint32))
 
 
-class Expiry:
+class PageExpiry:
     """The live pages whose time comes next, for a window of `window_ms`.
 
     Memory: 16 bytes for each page of one part of the window, and about 130 for one that came when its part had been
     read already; of a part at most 262,144 pages and those of one chunk of the page store.
     """
 
-    def __init__(self, rows: Rows, pages: PageStore, window_ms: int, beat: Beat) -> None:
+    def __init__(self, rows: RowTable, pages: PageStore, window_ms: int, beat: Beat) -> None:
         self._rows = rows
         self._pages = pages
         self._beat = beat

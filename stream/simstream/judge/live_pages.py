@@ -18,11 +18,11 @@ from simstream.judge.changes import BatchChanges
 from simstream.judge.cluster_sizes import ClusterSizes, GrownCluster, SizeAlert
 from simstream.judge.clusters import Cluster, Clusters
 from simstream.judge.departures import PageDepartures
-from simstream.judge.directory import Directory
+from simstream.judge.directory import PageDirectory
 from simstream.judge.earlier_versions import EarlierVersion, versions
-from simstream.judge.expiry import MAX_SINGLE_PAGES, Beat, Expiry, Leaving
+from simstream.judge.expiry import MAX_SINGLE_PAGES, Beat, Leaving, PageExpiry
 from simstream.judge.pages.store import PageRecord, PageStore
-from simstream.judge.rows import FOUNDER, INDEXED, LIVE, Rows
+from simstream.judge.rows import FOUNDER, INDEXED, LIVE, RowTable
 from simstream.kernels.judge.best_match import LiveColumns
 from simstream.model import U64
 
@@ -53,13 +53,13 @@ class LivePages:
         self.live_pages = 0
         self.reindexed = 0
         """Changes where pages are indexed in the middle of a batch: a query made before misses them."""
-        self.rows = Rows()
+        self.rows = RowTable()
         self.pages = PageStore(index.sketch_words)
-        self.directory = Directory()
+        self.directory = PageDirectory()
         self.clusters = Clusters(self.rows, lambda row: self.record(row).age)
         self.sizes = ClusterSizes(alert)
         self._beat = beat
-        self._expiry = Expiry(self.rows, self.pages, window_ms, beat) if window_ms is not None else None
+        self._expiry = PageExpiry(self.rows, self.pages, window_ms, beat) if window_ms is not None else None
         self._bucket_ms = max(1, window_ms // BUCKETS_A_WINDOW) if window_ms is not None else None
         self._changes = BatchChanges(index, self.rows, self.pages, self.directory, self.buckets, beat)
         self._departures = PageDepartures(self.rows, self.clusters, self.sizes, self._changes, canonical_only)

@@ -17,7 +17,7 @@ from simstream.files.file_system import FileSystem
 from simstream.files.sealed import SealedFile
 from simstream.index.index import Index
 from simstream.judge import live_pages_check, live_pages_parts, lookups
-from simstream.judge.arrivals import Arrival, arrivals, ids_of
+from simstream.judge.arrivals import PageArrival, arrivals, ids_of
 from simstream.judge.batch import PageBatch
 from simstream.judge.best_match import BestMatch, ClosestFinder
 from simstream.judge.candidates import WIDE_DISTANCE, LivePage, compare
@@ -213,7 +213,7 @@ class Resolver:
         """The live version of the page with this identity, which its next one would be compared with."""
         return lookups.earlier(self._store, identity)
 
-    def _other(self, page: Arrival, known: Sequence[EarlierVersion]) -> Verdict:
+    def _other(self, page: PageArrival, known: Sequence[EarlierVersion]) -> Verdict:
         """A page with nothing to compare: it may end its earlier version, and matches nothing."""
         if page.kind in ENDING_KINDS:
             earlier = self._store.live_version(page.identity, known)
@@ -221,7 +221,7 @@ class Resolver:
                 self._store.leave(earlier.row, page.identity)
         return self._verdicts.of(page, VERDICT_OF_KIND[PageKind(page.kind)])
 
-    def _readable(self, page: Arrival, known: Sequence[EarlierVersion], number: int) -> Verdict:
+    def _readable(self, page: PageArrival, known: Sequence[EarlierVersion], number: int) -> Verdict:
         """A page that is compared; `number` is its place in the batch."""
         store, closest = self._store, self._closest
         store.advance(page.time)

@@ -19,10 +19,10 @@ from simstream.judge.record_table import NONE, RecordTable
 from simstream.kernels.judge.best_match import CHAINED, FOUNDER, INDEXED, LIVE
 from simstream.kernels.judge.departures import EntryChains, leave_chains
 
-__all__ = ["CHAINED", "FOUNDER", "INDEXED", "LIVE", "Rows"]
+__all__ = ["CHAINED", "FOUNDER", "INDEXED", "LIVE", "RowTable"]
 
 
-class Rows:
+class RowTable:
     """Rows by number: `node` (see `judge/clusters`), `link` (chains), `cold` (see `judge/pages/store`), `state`.
 
     Memory: 13 bytes a page; 16 more for each page that shares its entry, and 16 for each entry that is shared.

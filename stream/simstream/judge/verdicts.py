@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from simstream.judge.arrivals import Arrival
+from simstream.judge.arrivals import PageArrival
 from simstream.judge.best_match import BestMatch
 from simstream.judge.clusters import Cluster
 from simstream.judge.live_pages import LivePages
@@ -24,7 +24,7 @@ class VerdictMaker:
 
     def of(
         self,
-        page: Arrival,
+        page: PageArrival,
         kind: VerdictKind,
         cluster: Cluster = 0,
         age: int = 0,

@@ -60,7 +60,7 @@ class TopicReport(NamedTuple):
     differs: tuple[str, ...] = ()
 
 
-class Outgoing(NamedTuple):
+class OutgoingVerdict(NamedTuple):
     """One verdict ready to be published."""
 
     key: bytes
@@ -257,7 +257,7 @@ class Publisher(Closing):
         Raises PositionMissing where `verdicts` has records and `positions` has none."""
 
     @abstractmethod
-    def publish(self, verdicts: Sequence[Outgoing], position: bytes) -> None:
+    def publish(self, verdicts: Sequence[OutgoingVerdict], position: bytes) -> None:
         """Publish all of it or nothing, and return when it is committed.
 
         What failed is sent again, the same bytes. After a fencing it starts anew and compares the committed

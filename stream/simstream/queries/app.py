@@ -27,7 +27,7 @@ from simstream.queries.limits import MAX_BYTES
 from simstream.queries.sending import VerdictCaller
 from simstream.queries.words import words_of
 from simstream.roles.query import QueryRole
-from simstream.telemetry.health import Health
+from simstream.telemetry.health import ServiceHealth
 from simstream.telemetry.metrics import ASKED, Metrics
 from simstream.text.fingerprinter import Fingerprinter
 from simstream.wire.page import PageLimits, decode
@@ -43,7 +43,7 @@ Listed = Annotated[int, Query(ge=1, le=models.MAX_LISTED, description="members l
 
 
 def make_app(
-    role: QueryRole, fingerprinter: Fingerprinter, judge: VerdictCaller, health: Health, metrics: Metrics
+    role: QueryRole, fingerprinter: Fingerprinter, judge: VerdictCaller, health: ServiceHealth, metrics: Metrics
 ) -> FastAPI:
     """The application; what it asks is safe from any thread."""
 

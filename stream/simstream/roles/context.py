@@ -6,7 +6,7 @@ import threading
 from dataclasses import dataclass, field
 
 from simstream.settings import Settings
-from simstream.telemetry.health import Health
+from simstream.telemetry.health import ServiceHealth
 from simstream.telemetry.metrics import Metrics
 
 
@@ -16,5 +16,5 @@ class RoleContext:
 
     settings: Settings
     metrics: Metrics = field(default_factory=Metrics)
-    health: Health = field(default_factory=Health)
+    health: ServiceHealth = field(default_factory=ServiceHealth)
     stop: threading.Event = field(default_factory=threading.Event)

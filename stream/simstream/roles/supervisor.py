@@ -13,7 +13,7 @@ from simstream.roles.context import RoleContext
 _log = logging.getLogger("simstream")
 
 
-class Supervisor:
+class RoleSupervisor:
     """Runs each role in a thread. The first that fails stops all; its error is raised by `wait`."""
 
     def __init__(self, context: RoleContext, roles: Mapping[str, Callable[[], None]]) -> None:

@@ -47,9 +47,9 @@ def unpacked(handle: io.RawIOBase, path: str) -> io.BufferedReader:
     if path.endswith(".gz"):
         return io.BufferedReader(gzip.GzipFile(fileobj=packed), _BUFFER_BYTES)
     if path.endswith(".xz"):
-        return io.BufferedReader(_Xz(packed), _BUFFER_BYTES)
+        return io.BufferedReader(_XzStreams(packed), _BUFFER_BYTES)
     if path.endswith(".zst"):
-        return io.BufferedReader(_Zstd(packed), _BUFFER_BYTES)
+        return io.BufferedReader(_ZstdFrames(packed), _BUFFER_BYTES)
     return packed
 
 
@@ -88,7 +88,7 @@ def _pass_over(stream: io.BufferedReader, step: int) -> None:
         pass
 
 
-class _Xz(io.RawIOBase):
+class _XzStreams(io.RawIOBase):
     """Streams of xz one after another in bounded memory; the standard library's file has no bound."""
 
     def __init__(self, handle: IO[bytes]) -> None:
@@ -128,7 +128,7 @@ class _Xz(io.RawIOBase):
         return data
 
 
-class _Zstd(io.RawIOBase):
+class _ZstdFrames(io.RawIOBase):
     """Frames of Zstandard one after another; a frame that breaks off is an error, not an end."""
 
     def __init__(self, handle: IO[bytes]) -> None:

@@ -20,12 +20,12 @@ _MAX_PART_BYTES: Final = 900
 """The length of key and path in a long name; two such parts, their hashes and a line number fit into an id."""
 
 
-class _Content(msgspec.Struct, gc=False):
+class _PageContent(msgspec.Struct, gc=False):
     text: str | None = None
     html: str | None = None
 
 
-_decode_content = msgspec.json.Decoder(_Content).decode
+_decode_content = msgspec.json.Decoder(_PageContent).decode
 
 
 class PageNames:

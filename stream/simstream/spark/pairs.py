@@ -69,7 +69,7 @@ def matches(block: int, parts: Iterable[bytes], blocks: FingerprintBlocks, polic
 
     Memory: the group, its tables (see `near_pairs`), and about a million pairs at a time.
     """
-    group = _Group(np.frombuffer(b"".join(parts), _packed(policy)), block, blocks, policy)
+    group = _EntryGroup(np.frombuffer(b"".join(parts), _packed(policy)), block, blocks, policy)
     for pairs in group.candidates():
         yield from group.confirmed(pairs)
 
@@ -79,7 +79,7 @@ def _packed(policy: Policy) -> np.dtype[Any]:
     return np.dtype([("number", "<i8"), ("fingerprint", "<i8"), ("short", "?"), sketch])
 
 
-class _Group:
+class _EntryGroup:
     """The entries of a group, in the order of their fingerprints."""
 
     def __init__(self, entries: NDArray[Any], block: int, blocks: FingerprintBlocks, policy: Policy) -> None:

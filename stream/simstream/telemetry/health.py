@@ -20,7 +20,7 @@ WORKING = "working"
 
 
 @dataclass(slots=True)
-class _Role:
+class _RoleState:
     state: str
     ready: bool
     why: str
@@ -37,7 +37,7 @@ class RoleHealth(TypedDict):
     turned_s: float
 
 
-class Health:
+class ServiceHealth:
     """What every role last said about itself. Safe to use from all threads.
 
     `patience_s`: a role is live as long as its loop turns at least once in so many seconds.
@@ -46,12 +46,14 @@ class Health:
     def __init__(self, patience_s: float = PATIENCE_S) -> None:
         self._patience_s = patience_s
         self._lock = threading.Lock()
-        self._roles: dict[str, _Role] = {}
+        self._roles: dict[str, _RoleState] = {}
 
     def starting(self, role: str, patience_s: float = 0.0) -> None:
         """Expect a role. It may take `patience_s` seconds longer than others until it first turns."""
         with self._lock:
-            self._roles[role] = _Role(STARTING, False, STARTING, time.monotonic(), self._patience_s + patience_s)
+            self._roles[role] = _RoleState(
+                STARTING, False, STARTING, time.monotonic(), self._patience_s + patience_s
+            )
 
     def is_starting(self, role: str) -> bool:
         """Whether a role has not begun to work: nothing of its is under way."""
@@ -61,7 +63,7 @@ class Health:
     def turn(self, role: str, ready: bool = True, why: str = "", state: str = WORKING) -> None:
         """A role's loop turned, and is ready or not; `why` may also say what a ready one does."""
         with self._lock:
-            self._roles[role] = _Role(state, ready, why, time.monotonic(), self._patience_s)
+            self._roles[role] = _RoleState(state, ready, why, time.monotonic(), self._patience_s)
 
     def waits(self, role: str, why: str, patience_s: float) -> None:
         """Note that a role is about to wait for at most `patience_s` seconds.
@@ -70,7 +72,7 @@ class Health:
         """
         with self._lock:
             state = self._roles[role].state if role in self._roles else STARTING
-            self._roles[role] = _Role(state, False, why, time.monotonic(), self._patience_s + patience_s)
+            self._roles[role] = _RoleState(state, False, why, time.monotonic(), self._patience_s + patience_s)
 
     def beat(self, role: str) -> None:
         """A role is alive without having changed its mind, for instance while it waits."""

@@ -21,7 +21,7 @@ import msgspec
 
 from simstream.closing import Closing
 from simstream.errors import SettingsError
-from simstream.telemetry.health import Health
+from simstream.telemetry.health import ServiceHealth
 from simstream.telemetry.metrics import CONTENT_TYPE, Metrics
 
 PLAIN = "text/plain; charset=utf-8"
@@ -52,12 +52,12 @@ class HttpServer(Closing):
     """
 
     def __init__(
-        self, host: str, port: int, metrics: Metrics, health: Health, limits: HttpLimits = DEFAULT
+        self, host: str, port: int, metrics: Metrics, health: ServiceHealth, limits: HttpLimits = DEFAULT
     ) -> None:
         answers = {"metrics": metrics, "health": health, "limits": limits, "timeout": limits.seconds}
-        handler = type("Handler", (_Handler,), answers)
+        handler = type("Handler", (_RequestHandler,), answers)
         try:
-            self._server = _Server(host, port, handler, limits)
+            self._server = _BoundedServer(host, port, handler, limits)
         except OSError as error:
             raise SettingsError(
                 f"port {port} on {host} cannot be opened ({error.strerror})", "choose another with --http-port"
@@ -80,7 +80,7 @@ class HttpServer(Closing):
         self._thread.join()
 
 
-class _Server(ThreadingHTTPServer):
+class _BoundedServer(ThreadingHTTPServer):
     """A thread a connection, a bounded number of them, none beyond its deadline."""
 
     daemon_threads = True
@@ -139,7 +139,7 @@ class _Server(ThreadingHTTPServer):
             request.shutdown(socket.SHUT_RDWR)
 
 
-class _Bounded(io.RawIOBase):
+class _BoundedBody(io.RawIOBase):
     """What a client sends, up to so many bytes."""
 
     def __init__(self, file: io.BufferedIOBase, most: int) -> None:
@@ -159,9 +159,9 @@ class _Bounded(io.RawIOBase):
         super().close()
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _RequestHandler(BaseHTTPRequestHandler):
     metrics: Metrics
-    health: Health
+    health: ServiceHealth
     limits: HttpLimits
     default_request_version = "HTTP/1.0"  # the base class answers an older one without any status
     error_content_type = PLAIN
@@ -169,7 +169,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def setup(self) -> None:
         super().setup()
-        self.rfile = cast(io.BufferedReader, _Bounded(self.rfile, self.limits.request_bytes))
+        self.rfile = cast(io.BufferedReader, _BoundedBody(self.rfile, self.limits.request_bytes))
 
     def do_GET(self) -> None:  # the base class calls this name
         path = self.path.partition("?")[0]

@@ -16,7 +16,7 @@ from simstream.index.plan import MAX_TABLES
 from simstream.judge.acceptor import IgnoreReason
 from simstream.model import REASONS, VerdictKind
 from simstream.telemetry import memory
-from simstream.telemetry.registry import LabellingRegistry, MetricDescription, MetricLabel, Registry
+from simstream.telemetry.registry import LabellingRegistry, MetricDescription, MetricLabel, MetricRegistry
 
 PREFIX_LABEL = "prefix"
 """The label on every series of a service."""
@@ -57,7 +57,7 @@ class Metrics:
     def __init__(self, prefix: str = "") -> None:
         """`prefix`: the prefix of the topics that this process publishes to. It becomes a label of every series, so
         that judges of one log are told apart. Empty: no such label."""
-        make = self._registry = Registry()
+        make = self._registry = MetricRegistry()
         self._exposed = LabellingRegistry(make.collectors, {PREFIX_LABEL: prefix} if prefix else {})
         self.registry = make.collectors
         self._flow(make)
@@ -66,7 +66,7 @@ class Metrics:
         self._quality(make)
         self._process(make)
 
-    def _flow(self, make: Registry) -> None:
+    def _flow(self, make: MetricRegistry) -> None:
         """Pages in, verdicts out, and how long that takes."""
         self.pages = make.counter("pages_consumed", "pages", "Records of `pages` that were read.")
         self.page_bytes = make.counter("consumed_bytes", "bytes", "Values of the pages that were read.")
@@ -123,7 +123,7 @@ class Metrics:
             "batch_seconds", "seconds", "Time a batch spent in a stage; `_sum` is the stage's time.", SECONDS, STAGE
         )
 
-    def _log(self, make: Registry) -> None:
+    def _log(self, make: MetricRegistry) -> None:
         """The log, its one order, and who works on it."""
         self.frames = make.counter("frames_accepted", "frames", "Frames of the log that counted.")
         self.frames_ignored = make.counter(
@@ -181,7 +181,7 @@ class Metrics:
             TOPIC,
         )
 
-    def _state(self, make: Registry) -> None:
+    def _state(self, make: MetricRegistry) -> None:
         """What the judge holds, and what of it is kept."""
         self.live_pages = make.gauge("live_pages", "pages", "Pages that a new page is compared with.")
         self.entries = make.gauge("index_entries", "entries", "Distinct entries of the index.")
@@ -229,7 +229,7 @@ class Metrics:
             "snapshot_position", "frame", "First frame that a restart would need: the newest snapshot's, else 0."
         )
 
-    def _quality(self, make: Registry) -> None:
+    def _quality(self, make: MetricRegistry) -> None:
         """What the verdicts are like. Shares are computed from `simstream_verdicts_total`."""
         self.similarity = make.histogram(
             "similarity_ratio", "ratio", "Similarity of near duplicates to the page that they name.", SIMILARITIES
@@ -258,7 +258,7 @@ class Metrics:
             "largest_cluster_ratio", "ratio", "The largest cluster's share in all live pages."
         )
 
-    def _process(self, make: Registry) -> None:
+    def _process(self, make: MetricRegistry) -> None:
         """This process, beside `process_*` of the client library (CPU, files, start)."""
         self.last_poll = make.gauge(
             "last_poll_timestamp_seconds", "seconds since 1970", "When a role's loop last turned.", ROLE

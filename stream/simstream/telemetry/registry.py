@@ -51,7 +51,7 @@ class LabellingRegistry(CollectorRegistry):
             yield family
 
 
-class Registry:
+class MetricRegistry:
     """Makes the metrics of one process."""
 
     def __init__(self) -> None:

@@ -207,7 +207,7 @@ def _from_named(arrays: dict[str, NDArray[Any]]) -> tuple[Trie, HiddenMarkovMode
     return Trie(**arrays, split=split, log_total=log_total), hmm
 
 
-class _Column(msgspec.Struct):
+class _TableColumn(msgspec.Struct):
     name: str
     dtype: str
     shape: list[int]
@@ -215,9 +215,9 @@ class _Column(msgspec.Struct):
     """From the beginning of the arrays, a multiple of 64."""
 
 
-class _Header(msgspec.Struct):
+class _CacheHeader(msgspec.Struct):
     key: str
-    columns: list[_Column]
+    columns: list[_TableColumn]
 
 
 def _encode(key: str, arrays: dict[str, NDArray[Any]]) -> bytes:
@@ -225,10 +225,10 @@ def _encode(key: str, arrays: dict[str, NDArray[Any]]) -> bytes:
     body = bytearray()
     columns = []
     for name, array in arrays.items():
-        columns.append(_Column(name, array.dtype.str, list(array.shape), len(body)))
+        columns.append(_TableColumn(name, array.dtype.str, list(array.shape), len(body)))
         body += array.tobytes()
         body += bytes(-len(body) % _ALIGN)
-    header = msgspec.json.encode(_Header(key, columns))
+    header = msgspec.json.encode(_CacheHeader(key, columns))
     content = len(header).to_bytes(4, "little") + header
     content += bytes(-(_PREFIX + len(content)) % _ALIGN) + body
     return _MAGIC + mmh3.mmh3_x64_128_digest(content) + content
@@ -240,14 +240,14 @@ def _decode(content: mmap.mmap, key: str) -> dict[str, NDArray[Any]] | None:
     if head != _MAGIC + mmh3.mmh3_x64_128_digest(checked):
         return None
     begin = _PREFIX + 4 + int.from_bytes(checked[:4], "little")
-    header = msgspec.json.decode(content[_PREFIX + 4 : begin], type=_Header)
+    header = msgspec.json.decode(content[_PREFIX + 4 : begin], type=_CacheHeader)
     if header.key != key:
         return None
     begin += -begin % _ALIGN
     return {column.name: _array(content, begin, column) for column in header.columns}
 
 
-def _array(content: mmap.mmap, begin: int, column: _Column) -> NDArray[Any]:
+def _array(content: mmap.mmap, begin: int, column: _TableColumn) -> NDArray[Any]:
     flat = np.frombuffer(content, np.dtype(column.dtype), math.prod(column.shape), begin + column.offset)
     return flat.reshape(column.shape)
 

@@ -35,7 +35,7 @@ class PageLimits:
     max_record_bytes: int = 1 << 20
 
 
-class _Fields(msgspec.Struct, gc=False):
+class _JsonFields(msgspec.Struct, gc=False):
     """The fields of a JSON page that simstream knows; a null counts as absent."""
 
     id: str | int | None = None
@@ -47,13 +47,13 @@ class _Fields(msgspec.Struct, gc=False):
     status: int | None = None
 
 
-class _Naming(msgspec.Struct, gc=False):
+class _PageNames(msgspec.Struct, gc=False):
     id: str | int | None = None
     url: str | None = None
 
 
-_decode_fields = msgspec.json.Decoder(_Fields).decode
-_decode_naming = msgspec.json.Decoder(_Naming).decode
+_decode_fields = msgspec.json.Decoder(_JsonFields).decode
+_decode_naming = msgspec.json.Decoder(_PageNames).decode
 _STRINGS = ("id", "url", "title", "text", "html")
 
 
@@ -91,7 +91,7 @@ def own_name(value: bytes) -> bytes | None:
 
     A value that `decode` finds broken has no name. About 1 us where the value is a good page.
     """
-    naming: _Fields | _Naming
+    naming: _JsonFields | _PageNames
     try:
         if not value.isascii():
             value.decode()
@@ -253,7 +253,7 @@ class _BadJsonError(ValueError):
     """The value is no JSON object; the message is the page's detail."""
 
 
-def _fields_of(value: bytes) -> tuple[_Fields, str]:
+def _fields_of(value: bytes) -> tuple[_JsonFields, str]:
     """The fields the slow way, and a sentence about those of a wrong type (empty: none).
 
     Takes two things that the fast decoder refuses: a byte-order mark, and lone surrogates, which JSON can
@@ -272,9 +272,9 @@ def _fields_of(value: bytes) -> tuple[_Fields, str]:
     return _sort_out(tree)
 
 
-def _sort_out(tree: dict[str, object]) -> tuple[_Fields, str]:
-    fields, wrong = _Fields(), []
-    for name in _Fields.__struct_fields__:
+def _sort_out(tree: dict[str, object]) -> tuple[_JsonFields, str]:
+    fields, wrong = _JsonFields(), []
+    for name in _JsonFields.__struct_fields__:
         value = tree.get(name)
         if value is None:
             continue

@@ -7,16 +7,16 @@ from functools import partial
 
 from confluent_kafka import KafkaException
 
-from deploy.kafka.broker import Broker
-from deploy.kafka.brokers import Brokers
+from deploy.kafka.broker import KafkaBroker
+from deploy.kafka.brokers import BrokerCluster
 from simstream.log.base import FINGERPRINTS, POSITIONS, VERDICTS
-from tests.chaos.arena import Arena, Scale
+from tests.chaos.arena import ChaosArena, ChaosScale
 
 LED = (FINGERPRINTS, VERDICTS, POSITIONS, "__transaction_state", "__consumer_offsets")
 """What a broker may lead when it goes: topics of the service, or what Kafka keeps of transactions and groups."""
 
 
-def leader(arena: Arena, topic: str) -> int:
+def leader(arena: ChaosArena, topic: str) -> int:
     """The id of the broker that leads partition 0 of a topic."""
     name = topic if topic.startswith("__") else f"{arena.place.prefix}.{topic}"
     found: list[int] = []
@@ -30,7 +30,7 @@ def leader(arena: Arena, topic: str) -> int:
     return found[-1]
 
 
-def leaders_killed(arena: Arena, scale: Scale) -> str:
+def leaders_killed(arena: ChaosArena, scale: ChaosScale) -> str:
     """The broker that leads the log, what the judge writes, or Kafka's own notes of transactions and groups, is
     killed amid the work and comes back."""
     brokers = _begin(arena)
@@ -46,7 +46,7 @@ def leaders_killed(arena: Arena, scale: Scale) -> str:
     return f"{scale.faults} leaders killed, {arena.settle()} pages"
 
 
-def below_min_insync(arena: Arena, scale: Scale) -> str:
+def below_min_insync(arena: ChaosArena, scale: ChaosScale) -> str:
     """Two of three brokers are away for a while: nothing may be acknowledged, and all goes on when one is back."""
     brokers = _begin(arena)
     for turn in range(scale.faults):
@@ -65,7 +65,7 @@ def below_min_insync(arena: Arena, scale: Scale) -> str:
     return f"{scale.faults} times below min.insync.replicas, {arena.settle()} pages"
 
 
-def frozen(arena: Arena, scale: Scale) -> str:
+def frozen(arena: ChaosArena, scale: ChaosScale) -> str:
     """A leader stops for longer than its session, and wakes as one that leads no more."""
     brokers = _begin(arena)
     for turn in range(scale.faults):
@@ -83,8 +83,8 @@ def frozen(arena: Arena, scale: Scale) -> str:
     return f"{scale.faults} leaders frozen, {arena.settle()} pages"
 
 
-def _begin(arena: Arena) -> Brokers:
-    assert isinstance(arena.broker, Brokers)
+def _begin(arena: ChaosArena) -> BrokerCluster:
+    assert isinstance(arena.broker, BrokerCluster)
     arena.client(**{"topic.metadata.refresh.interval.ms": 1_000})
     arena.until(lambda: len(arena.admin().list_topics(timeout=30).brokers) == 3, "three brokers are there")
     arena.open(3, transactions=False)
@@ -95,18 +95,18 @@ def _begin(arena: Arena) -> Brokers:
     return arena.broker
 
 
-def _led_by_another(arena: Arena, topic: str, node: Broker) -> bool:
+def _led_by_another(arena: ChaosArena, topic: str, node: KafkaBroker) -> bool:
     try:
         return leader(arena, topic) != node.node.id
     except KafkaException:  # it was the frozen one that was asked
         return False
 
 
-def _ready(arena: Arena) -> bool:
+def _ready(arena: ChaosArena) -> bool:
     return all(service.get("/health/ready")[0] == 200 for service in arena.running)
 
 
-def _whole(arena: Arena) -> None:
+def _whole(arena: ChaosArena) -> None:
     """Until every copy of every partition is in step again: the next fault meets a healthy cluster."""
 
     def in_step() -> bool:

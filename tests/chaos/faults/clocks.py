@@ -6,7 +6,7 @@ import random
 
 from simstream.log.base import FINGERPRINTS, PAGES
 from tests.chaos import oracle
-from tests.chaos.arena import Arena, Scale
+from tests.chaos.arena import ChaosArena, ChaosScale
 from tests.chaos.feed import changed
 from tests.e2e.harness import all_verdicts, naive_verdicts, read_topic
 
@@ -17,7 +17,7 @@ YEAR_MS = 365 * 86_400_000
 ANY_TIME = {"message__timestamp__before__max__ms": 1 << 62, "message__timestamp__after__max__ms": 1 << 62}
 
 
-class Clock:
+class JumpingClock:
     """Mostly goes on by minutes; now and then it is set, by hours, days or years, either way."""
 
     def __init__(self, rng: random.Random, now: int) -> None:
@@ -34,14 +34,14 @@ class Clock:
         return self._now
 
 
-def clocks(arena: Arena, scale: Scale) -> str:
+def clocks(arena: ChaosArena, scale: ChaosScale) -> str:
     """Under a window, pages carry jumping times, or none and jumping record timestamps; then the same frames are
     judged from a log whose broker's clock jumped while it took them."""
     rng = arena.rng
     arena.open(2)
     arena.alter(PAGES, **ANY_TIME)
     arena.serve("all", "--window", WINDOW, frame_max_pages=10)
-    sites, producers = Clock(rng, NOW_MS), Clock(rng, NOW_MS)
+    sites, producers = JumpingClock(rng, NOW_MS), JumpingClock(rng, NOW_MS)
     for _ in range(scale.faults):
         lines = []
         for line in arena.feed.take(scale.burst):
@@ -49,12 +49,12 @@ def clocks(arena: Arena, scale: Scale) -> str:
             lines.append(changed(line, {"time": time}))
         arena.feed.append(lines, [producers.tick() for _ in lines])
     pages = arena.settle(window_ms=WINDOW_MS)
-    with Arena(arena.broker, arena.folder, arena.cache, rng.randrange(1 << 30)) as again:
-        _judged_again(arena, again, Clock(rng, NOW_MS))
+    with ChaosArena(arena.broker, arena.folder, arena.cache, rng.randrange(1 << 30)) as again:
+        _judged_again(arena, again, JumpingClock(rng, NOW_MS))
     return f"{pages} pages under clocks of sites, producers and broker that jump"
 
 
-def _judged_again(arena: Arena, again: Arena, broker: Clock) -> None:
+def _judged_again(arena: ChaosArena, again: ChaosArena, broker: JumpingClock) -> None:
     """The frames in another log, each with the append time that a wrong clock of the broker would have given it."""
     again.open(2, transactions=False)
     again.alter(FINGERPRINTS, message__timestamp__type="CreateTime", **ANY_TIME)

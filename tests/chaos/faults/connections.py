@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from tests.chaos.arena import Arena, Scale
+from tests.chaos.arena import ChaosArena, ChaosScale
 from tests.chaos.proxy import (
     ADD_PARTITIONS,
     COMMIT,
@@ -13,9 +13,9 @@ from tests.chaos.proxy import (
     HEARTBEAT,
     NAMES,
     PRODUCE,
-    Fate,
-    Proxy,
-    Request,
+    KafkaProxy,
+    ProxiedRequest,
+    RequestFate,
 )
 
 POINTS = (
@@ -31,38 +31,38 @@ POINTS = (
 """Which request of which client."""
 
 
-class Cuts:
+class CutRule:
     """The proxy's rule: cuts at the next request of the kind that is due."""
 
     def __init__(self) -> None:
-        self._due: tuple[int, str, Fate] | None = None
+        self._due: tuple[int, str, RequestFate] | None = None
         self._lock = threading.Lock()
         self.done = 0
 
-    def order(self, api: int, client: str, fate: Fate) -> None:
+    def order(self, api: int, client: str, fate: RequestFate) -> None:
         self._due = (api, client, fate)
 
     @property
     def waits(self) -> bool:
         return self._due is not None
 
-    def __call__(self, request: Request) -> Fate:
+    def __call__(self, request: ProxiedRequest) -> RequestFate:
         with self._lock:
             if self._due is None or self._due[0] != request.api or not request.role.endswith(self._due[1]):
-                return Fate.PASS
+                return RequestFate.PASS
             fate, self._due = self._due[2], None
             self.done += 1
             return fate
 
 
-def cuts(arena: Arena, scale: Scale) -> str:
+def cuts(arena: ChaosArena, scale: ChaosScale) -> str:
     """Each kind of request in turn is lost before the broker saw it, or done without an answer; now and then all
     connections end at once."""
     arena.open(3)
-    rule = Cuts()
-    points = [(*point, fate) for point in POINTS for fate in (Fate.CUT, Fate.UNANSWERED)]
+    rule = CutRule()
+    points = [(*point, fate) for point in POINTS for fate in (RequestFate.CUT, RequestFate.UNANSWERED)]
     arena.rng.shuffle(points)
-    with Proxy(arena.broker, rule) as proxy:
+    with KafkaProxy(arena.broker, rule) as proxy:
         arena.serve(via=proxy.address, frame_max_pages=5)
         arena.feed.burst(scale.burst)
         arena.judged()

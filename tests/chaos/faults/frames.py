@@ -15,7 +15,7 @@ from simstream.judge.acceptor import Acceptor, IgnoreReason
 from simstream.log.base import FINGERPRINTS
 from simstream.model import FingerprintColumns
 from simstream.wire import frame as frames
-from tests.chaos.arena import Arena, Scale
+from tests.chaos.arena import ChaosArena, ChaosScale
 from tests.e2e.harness import Service, read_topic
 
 FRAME = 20
@@ -26,7 +26,7 @@ LIMIT = 15_500
 USUAL = 16 << 20
 
 
-def ignored(arena: Arena) -> dict[IgnoreReason, int]:
+def ignored(arena: ChaosArena) -> dict[IgnoreReason, int]:
     """How many frames of the log do not count, by reason."""
     found: dict[IgnoreReason, int] = {}
     acceptor = None
@@ -39,7 +39,7 @@ def ignored(arena: Arena) -> dict[IgnoreReason, int]:
     return found
 
 
-def one_of_five(arena: Arena, scale: Scale) -> str:
+def one_of_five(arena: ChaosArena, scale: ChaosScale) -> str:
     """Many frames are in flight at once, one record a request, and the broker refuses the first: no page is lost.
 
     In the long form at least one frame behind it is written all the same."""
@@ -56,7 +56,7 @@ def one_of_five(arena: Arena, scale: Scale) -> str:
     return f"{turn} frames refused, {gaps} written behind them, {arena.settle()} pages"
 
 
-def _refuse_one(arena: Arena, turn: int) -> None:
+def _refuse_one(arena: ChaosArena, turn: int) -> None:
     """A fingerprinter meets a log that has just become too narrow for one of its frames; then it is as before."""
     arena.alter(FINGERPRINTS, max__message__bytes=USUAL)
     worker = arena.serve("fingerprint", frame_linger_ms=300, **CUT)
@@ -92,7 +92,7 @@ def _noticed(worker: Service) -> bool:
     return worker.process.poll() is not None or worker.metric("simstream_delivery_restarts_total") > 0
 
 
-def doubles(arena: Arena, scale: Scale) -> str:
+def doubles(arena: ChaosArena, scale: ChaosScale) -> str:
     """While the service runs, copies of frames are appended: as they are, halves of them, two in one; and the
     fingerprinters go back and write long stretches again, cut elsewhere."""
     rng = arena.rng
@@ -117,7 +117,7 @@ def doubles(arena: Arena, scale: Scale) -> str:
     return f"{written} frames written again, {repeated} frames repeated in all, {pages} pages"
 
 
-def _write_again(arena: Arena) -> int:
+def _write_again(arena: ChaosArena) -> int:
     """Copies of some of the log's frames, in any order; how many were written."""
     values = [record.value or b"" for record in read_topic(arena.log, FINGERPRINTS)]
     found = [frames.decode(value) for value in values]

@@ -9,15 +9,15 @@ from typing import Any
 from confluent_kafka import Consumer
 
 from simstream.log.base import PAGES
-from tests.chaos.arena import QUICK_GROUPS, Arena, Scale
+from tests.chaos.arena import QUICK_GROUPS, ChaosArena, ChaosScale
 
 STRANGERS = 2
 
 
-class Stranger(threading.Thread):
+class GroupStranger(threading.Thread):
     """Joins the group, holds the partitions that it is given for a moment without reading them, leaves, joins."""
 
-    def __init__(self, arena: Arena, seed: int) -> None:
+    def __init__(self, arena: ChaosArena, seed: int) -> None:
         super().__init__(name="stranger", daemon=True)
         self._rng = random.Random(seed)
         self._topic = f"{arena.place.prefix}.{PAGES}"
@@ -55,13 +55,13 @@ class Stranger(threading.Thread):
             consumer.pause(partitions)
 
 
-def storm(arena: Arena, scale: Scale) -> str:
+def storm(arena: ChaosArena, scale: ChaosScale) -> str:
     """Fingerprinters start, are killed and leave, among strangers that take partitions and give them back."""
     arena.client(**QUICK_GROUPS)
     arena.open(8)
     arena.serve("judge")
     arena.serve("fingerprint", frame_max_pages=10)
-    strangers = [Stranger(arena, arena.rng.randrange(1 << 30)) for _ in range(STRANGERS)]
+    strangers = [GroupStranger(arena, arena.rng.randrange(1 << 30)) for _ in range(STRANGERS)]
     for stranger in strangers:
         stranger.start()
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.chaos.arena import QUICK_GROUPS, Arena, Scale
+from tests.chaos.arena import QUICK_GROUPS, ChaosArena, ChaosScale
 from tests.e2e.harness import Service
 
 MANY = 20
@@ -14,7 +14,7 @@ WORKING = 0.8
 """Share of kills that wait until their victim works; the others may hit it while it starts."""
 
 
-def kills(arena: Arena, scale: Scale) -> str:
+def kills(arena: ChaosArena, scale: ChaosScale) -> str:
     """Two fingerprinters and a judge, in the long form two; one of them, now and then two, is killed and started
     anew all the time, the judges sometimes with the state that they have kept and sometimes without."""
     rng = arena.rng
@@ -40,7 +40,7 @@ def kills(arena: Arena, scale: Scale) -> str:
     return f"{hit} kills, {arena.settle()} pages"
 
 
-def _start(arena: Arena, role: str) -> Service:
+def _start(arena: ChaosArena, role: str) -> Service:
     """Frames of another size each time, so that what is read again is cut elsewhere."""
     more: dict[str, Any] = {"frame_max_pages": arena.rng.choice([3, 7, 10, 40])}
     name, _, number = role.partition(" ")

@@ -6,9 +6,9 @@ import json
 import time
 from pathlib import Path
 
-from tests.chaos.arena import Arena, Scale
+from tests.chaos.arena import ChaosArena, ChaosScale
 from tests.chaos.faults.zombies import stop, wake
-from tests.chaos.proxy import Proxy
+from tests.chaos.proxy import KafkaProxy
 from tests.e2e.harness import Service, by_ordinal
 
 MB = 1 << 20
@@ -44,12 +44,12 @@ def bound_mb(pages: int) -> dict[str, float]:
     }
 
 
-def backlog(arena: Arena, scale: Scale) -> str:
+def backlog(arena: ChaosArena, scale: ChaosScale) -> str:
     """`scale.pages` pages wait; then fingerprinter and judge read at full speed, but their ways to write are narrow
     for `scale.faults` seconds."""
     arena.client(**{"queued.max.messages.kbytes": FETCHED_MB << 10, "queue.buffering.max.kbytes": QUEUED_MB << 10})
     arena.open(4, transactions=False)
-    with Proxy(arena.broker) as proxy:
+    with KafkaProxy(arena.broker) as proxy:
         roles = {
             name: arena.serve(name, via=proxy.address, frame_max_pages=FRAME_PAGES, **KEPT)
             for name in ("judge", "fingerprint")
@@ -86,7 +86,7 @@ def backlog(arena: Arena, scale: Scale) -> str:
     return f"{scale.pages} pages, {slow} verdicts while it was slow, {', '.join(said)}"
 
 
-def _fill(arena: Arena, pages: int) -> None:
+def _fill(arena: ChaosArena, pages: int) -> None:
     """Short pages with long URLs, all different."""
     for start in range(0, pages, 10_000):
         lines = []

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 
-from tests.chaos.arena import Arena, Scale
-from tests.chaos.proxy import Proxy
+from tests.chaos.arena import ChaosArena, ChaosScale
+from tests.chaos.proxy import KafkaProxy
 from tests.e2e.harness import Service, by_ordinal
 
 NARROW_BYTES_S = 160 << 10
@@ -22,10 +22,10 @@ SLOW_HTML_BYTES = 9 << 20
 HOUR_MS = 3_600_000
 
 
-def narrow(arena: Arena, scale: Scale) -> str:
+def narrow(arena: ChaosArena, scale: ChaosScale) -> str:
     """Full default frames, and a broker that takes little from the judge: one transaction cannot carry the rest."""
     arena.open(4, transactions=False)
-    with Proxy(arena.broker) as proxy:
+    with KafkaProxy(arena.broker) as proxy:
         proxy.slow = {"-judge": NARROW_BYTES_S}
         arena.feed.append([_page(number) for number in range(scale.pages)])
         service = arena.serve("all", via=proxy.address, state="state", snapshot_every="5s")
@@ -35,7 +35,7 @@ def narrow(arena: Arena, scale: Scale) -> str:
     return _whole(arena, scale.pages)
 
 
-def slow_pages(arena: Arena, scale: Scale) -> str:
+def slow_pages(arena: ChaosArena, scale: ChaosScale) -> str:
     """Many large pages of HTML: all together take longer than a member of the group may be silent."""
     arena.client(max__poll__interval__ms=POLL_MS, session__timeout__ms=3_000, heartbeat__interval__ms=1_000)
     arena.client(**{"queue.buffering.max.kbytes": 256 << 10})
@@ -50,7 +50,7 @@ def slow_pages(arena: Arena, scale: Scale) -> str:
     return _whole(arena, scale.pages)
 
 
-def window_moves(arena: Arena, scale: Scale) -> str:
+def window_moves(arena: ChaosArena, scale: ChaosScale) -> str:
     """A window that moves on at once: all pages of an archive leave as the first live page comes."""
     arena.open(2, transactions=False)
     then = 1_000_000_000_000
@@ -63,7 +63,7 @@ def window_moves(arena: Arena, scale: Scale) -> str:
     return _whole(arena, scale.faults * scale.pages)
 
 
-def _wait(arena: Arena, service: Service, pages: int, timeout: float) -> None:
+def _wait(arena: ChaosArena, service: Service, pages: int, timeout: float) -> None:
     """Until so many verdicts are there, while the service is live at every look."""
 
     def come() -> bool:
@@ -74,7 +74,7 @@ def _wait(arena: Arena, service: Service, pages: int, timeout: float) -> None:
     arena.until(come, f"{pages} verdicts are there", timeout)
 
 
-def _whole(arena: Arena, pages: int) -> str:
+def _whole(arena: ChaosArena, pages: int) -> str:
     while arena.running:
         arena.end(arena.running[-1])
     assert len(by_ordinal(arena.watcher.rest())) == pages

@@ -12,17 +12,17 @@ from collections.abc import Callable
 from pathlib import Path
 
 from simstream.files.folder import StateFolder
-from tests.chaos.arena import QUICK_GROUPS, Arena, Scale
+from tests.chaos.arena import QUICK_GROUPS, ChaosArena, ChaosScale
 from tests.e2e.harness import Service
 
 WINDOWS = (None, 2 * 3_600_000)
 OFTEN = {"snapshot_every": "50ms", "snapshot_pages": 40, "frame_max_pages": 10}
 
 
-class Kept:
+class JudgeWithCopies:
     """One judge at a time with its state in a folder, and copies of the folder to put back."""
 
-    def __init__(self, arena: Arena, flags: tuple[str, ...]) -> None:
+    def __init__(self, arena: ChaosArena, flags: tuple[str, ...]) -> None:
         self.arena = arena
         self.path = arena.folder / "state"
         self.done: Counter[str] = Counter()
@@ -156,7 +156,7 @@ def wound(path: Path, rng: random.Random) -> None:
             file.unlink()
 
 
-def states(arena: Arena, scale: Scale) -> str:
+def states(arena: ChaosArena, scale: ChaosScale) -> str:
     """A judge that takes snapshots all the time is stopped in every way, and finds its folder changed."""
     rng = arena.rng
     window, link = rng.choice(WINDOWS), rng.choice(["any", "canonical"])
@@ -164,7 +164,7 @@ def states(arena: Arena, scale: Scale) -> str:
     arena.client(**QUICK_GROUPS)
     arena.open(2)
     arena.serve("fingerprint", *flags, frame_max_pages=10)
-    kept = Kept(arena, flags)
+    kept = JudgeWithCopies(arena, flags)
     acts: list[Callable[[], None]] = [
         kept.nothing, kept.nothing, kept.remove, kept.older, kept.damage, kept.damage, kept.cut, kept.share,
         kept.stranger,

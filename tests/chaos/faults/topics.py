@@ -8,14 +8,14 @@ from pathlib import Path
 from confluent_kafka.admin import NewPartitions
 
 from simstream.log.base import FINGERPRINTS, PAGES
-from tests.chaos.arena import Arena, Scale
-from tests.chaos.feed import Feed
+from tests.chaos.arena import ChaosArena, ChaosScale
+from tests.chaos.feed import SeededFeed
 from tests.e2e import pages
 from tests.e2e.harness import Program, all_verdicts, naive_verdicts, watching
-from tests.kafka_fixtures import Place
+from tests.kafka_fixtures import TopicPlace
 
 
-def partitions_added(arena: Arena, scale: Scale) -> str:
+def partitions_added(arena: ChaosArena, scale: ChaosScale) -> str:
     """`pages` grows while the service runs, and while it is down: pages of the new partitions are judged, too."""
     arena.client(**{"topic.metadata.refresh.interval.ms": 500})
     arena.open(2)
@@ -28,7 +28,7 @@ def partitions_added(arena: Arena, scale: Scale) -> str:
         if not running:
             arena.end(service)
         _add_partitions(arena, count)
-        with Feed(arena.place, arena.rng, transactions=False) as feed:  # one that knows all partitions
+        with SeededFeed(arena.place, arena.rng, transactions=False) as feed:  # one that knows all partitions
             feed.burst(scale.burst)
         if not running:
             service = arena.serve(frame_max_pages=10)
@@ -38,14 +38,14 @@ def partitions_added(arena: Arena, scale: Scale) -> str:
     return f"{count - 2} partitions added, {arena.settle()} pages"
 
 
-def _add_partitions(arena: Arena, count: int) -> None:
+def _add_partitions(arena: ChaosArena, count: int) -> None:
     request = [NewPartitions(f"{arena.place.prefix}.{PAGES}", count)]
     for future in arena.admin().create_partitions(request).values():
         future.result(30)
     arena.until(lambda: arena.log.topic(PAGES).partitions == count, "all see the new partitions")
 
 
-def log_cut(arena: Arena, scale: Scale) -> str:
+def log_cut(arena: ChaosArena, scale: ChaosScale) -> str:
     """Frames that were published are removed from the log: a running judge goes on, and one that would have to read
     them again refuses to start."""
     arena.open(1)
@@ -68,10 +68,10 @@ def log_cut(arena: Arena, scale: Scale) -> str:
     return f"{end - 1} frames removed, {count} pages"
 
 
-def another_log(arena: Arena, scale: Scale) -> str:
+def another_log(arena: ChaosArena, scale: ChaosScale) -> str:
     """A log of the same name, id and offsets with other pages in it, as a mistaken restore would leave it: refused
     by its digest, before any verdict. In folders, as Kafka gives no two topics one id."""
-    places = [Place(str(arena.folder / name), "simstream") for name in ("mine", "other")]
+    places = [TopicPlace(str(arena.folder / name), "simstream") for name in ("mine", "other")]
     mine, other = (Program(arena.folder, arena.cache, place) for place in places)
     mine.good("topics", "create", "--partitions", 1)
     shutil.copytree(places[0].address, places[1].address)

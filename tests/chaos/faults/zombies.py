@@ -6,8 +6,8 @@ import signal
 import threading
 
 from simstream.log.base import POSITIONS, VERDICTS
-from tests.chaos.arena import PATIENCE_S, Arena, Scale
-from tests.chaos.proxy import END_TRANSACTION, PRODUCE, Fate, Proxy, Request
+from tests.chaos.arena import PATIENCE_S, ChaosArena, ChaosScale
+from tests.chaos.proxy import END_TRANSACTION, PRODUCE, KafkaProxy, ProxiedRequest, RequestFate
 from tests.e2e.harness import Service, read_topic, shares
 
 WRITTEN = VERDICTS, POSITIONS
@@ -22,7 +22,7 @@ def wake(service: Service) -> None:
     service.process.send_signal(signal.SIGCONT)
 
 
-def zombies(arena: Arena, scale: Scale) -> str:
+def zombies(arena: ChaosArena, scale: ChaosScale) -> str:
     """A fingerprinter and a judge are stopped in the middle of their work, replaced, and woken: the fingerprinter
     goes on as a member among others, the judge ends and says who publishes now."""
     arena.open(4, transactions=False)
@@ -50,31 +50,31 @@ def zombies(arena: Arena, scale: Scale) -> str:
     return f"{2 * scale.faults} zombies, {arena.settle()} pages"
 
 
-def outlived(arena: Arena, scale: Scale) -> str:
+def outlived(arena: ChaosArena, scale: ChaosScale) -> str:
     """The judge sleeps within a transaction until the broker aborts it; nobody else has come: it goes on."""
     return _outlive(arena, scale, asleep=True)
 
 
-def stalled(arena: Arena, scale: Scale) -> str:
+def stalled(arena: ChaosArena, scale: ChaosScale) -> str:
     """The same, but it is the network that holds the end of the transaction back."""
     return _outlive(arena, scale, asleep=False)
 
 
-def _outlive(arena: Arena, scale: Scale, asleep: bool) -> str:
+def _outlive(arena: ChaosArena, scale: ChaosScale, asleep: bool) -> str:
     arena.open(2, transactions=False)
     due, free = threading.Event(), threading.Event()
     free.set()
 
-    def rule(request: Request) -> Fate:
+    def rule(request: ProxiedRequest) -> RequestFate:
         wanted = PRODUCE if asleep else END_TRANSACTION
         if request.api == wanted and request.client.endswith("-judge"):
             if due.is_set():
                 due.clear()
                 stop(judge) if asleep else free.clear()
             free.wait(PATIENCE_S)
-        return Fate.PASS
+        return RequestFate.PASS
 
-    with Proxy(arena.broker, rule) as proxy:
+    with KafkaProxy(arena.broker, rule) as proxy:
         judge = arena.serve("judge", via=proxy.address)
         arena.serve("fingerprint", frame_max_pages=5)
         for turn in range(scale.faults):

@@ -41,7 +41,7 @@ class ChunkFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     due_check: str
 
 
-class Chunk:
+class ChunkReader:
     """Reading of a chunk, wherever its arrays are: `records`, and `ids` one after the other."""
 
     def __init__(self, layout: RecordLayout, slot: int, rank: int, source: ChunkSource) -> None:
@@ -127,7 +127,7 @@ class Chunk:
             raise self.source.damaged("its records are not in the order of their ordinals")
 
 
-class SealedChunk(Chunk):
+class SealedChunk(ChunkReader):
     """A chunk that changes no more."""
 
     def __init__(self, layout: RecordLayout, facts: ChunkFacts, source: ChunkSource) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simstream.judge import memory
-from simstream.judge.pages.chunk import Chunk, ChunkPlace, SealedChunk, damaged_store, sealed
+from simstream.judge.pages.chunk import ChunkPlace, ChunkReader, SealedChunk, damaged_store, sealed
 from simstream.judge.pages.chunk_source import FileChunk
 from simstream.judge.pages.open_chunk import OpenChunk
 from simstream.judge.pages.record import RecordLayout
@@ -22,7 +22,7 @@ class ChunkList:
     def __init__(self, layout: RecordLayout, capacity: int) -> None:
         self.layout = layout
         self.capacity = capacity
-        self.in_order: list[Chunk] = []
+        self.in_order: list[ChunkReader] = []
         """The last ones, which the last append has filled, are open."""
         self.live: NDArray[np.int64] = np.zeros(16, np.int64)
         """Live records by slot."""
@@ -32,10 +32,10 @@ class ChunkList:
         """The next sealed chunk's."""
         self.rank = 0
         """The next open chunk's."""
-        self._by_slot: list[Chunk | None] = []
+        self._by_slot: list[ChunkReader | None] = []
         self._free: list[int] = []
 
-    def of(self, cold: int) -> Chunk:
+    def of(self, cold: int) -> ChunkReader:
         """The chunk that has a record. ValueError where none has."""
         slot = int(cold) >> 16
         chunk = self._by_slot[slot] if slot < len(self._by_slot) else None
@@ -75,7 +75,7 @@ class ChunkList:
         self._by_slot.append(None)
         return len(self._by_slot) - 1
 
-    def put_last(self, chunk: Chunk, live: int) -> None:
+    def put_last(self, chunk: ChunkReader, live: int) -> None:
         """Put a chunk behind all others. Raises StateDamaged where its slot is taken."""
         while len(self._by_slot) <= chunk.slot:
             self._free.append(len(self._by_slot))
@@ -121,7 +121,7 @@ class ChunkList:
         if last > last_ordinal or rank >= self.rank:
             raise damaged_store("it has records that it has not counted")
 
-    def _put(self, chunk: Chunk, live: int) -> None:
+    def _put(self, chunk: ChunkReader, live: int) -> None:
         if len(self.live) <= chunk.slot:
             more = np.zeros(max(chunk.slot, len(self.live)), np.int64)
             self.live, self.ranks = np.concatenate([self.live, more]), np.concatenate([self.ranks, more])
@@ -134,7 +134,7 @@ class ChunkList:
         made = sealed(place, chunk.records(), memory.copied(chunk.ids()))
         self.in_order[i] = self._by_slot[chunk.slot] = made
 
-    def _drop(self, chunk: Chunk) -> None:
+    def _drop(self, chunk: ChunkReader) -> None:
         if isinstance(chunk.source, FileChunk):
             chunk.source.close()
         self._by_slot[chunk.slot] = None

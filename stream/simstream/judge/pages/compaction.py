@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simstream.judge import memory
-from simstream.judge.pages.chunk import BYTES, WORD, Chunk, ChunkPlace, SealedChunk, damaged_store, sealed
+from simstream.judge.pages.chunk import BYTES, WORD, ChunkPlace, ChunkReader, SealedChunk, damaged_store, sealed
 from simstream.judge.pages.chunk_source import MemoryChunk
 from simstream.kernels.judge import page_records as kernels
 from simstream.kernels.judge.page_records import ChosenRecords
@@ -27,7 +27,7 @@ class RecordMoves(NamedTuple):
     colds: NDArray[np.uint32]  # (n,) the new numbers
 
 
-def choose(chunks: Sequence[Chunk], live: NDArray[np.int64], capacity: int) -> slice | None:
+def choose(chunks: Sequence[ChunkReader], live: NDArray[np.int64], capacity: int) -> slice | None:
     """Which chunks, one or two neighbours, are worth rewriting as one; None for none.
 
     Two where half of their records are dead, or where both fit into half a chunk; one where half of it is dead.
@@ -46,7 +46,7 @@ def choose(chunks: Sequence[Chunk], live: NDArray[np.int64], capacity: int) -> s
     return None
 
 
-def _fit(one: Chunk, other: Chunk, live: NDArray[np.int64], capacity: int) -> bool:
+def _fit(one: ChunkReader, other: ChunkReader, live: NDArray[np.int64], capacity: int) -> bool:
     """Whether two neighbours can and should be one."""
     both = int(live[one.slot] + live[other.slot])
     return isinstance(other, SealedChunk) and both <= max((one.count + other.count) // 2, capacity // 2)

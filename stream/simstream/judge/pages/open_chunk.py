@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simstream.judge import memory
-from simstream.judge.pages.chunk import BYTES, WORD, Chunk, damaged_store
+from simstream.judge.pages.chunk import BYTES, WORD, ChunkReader, damaged_store
 from simstream.judge.pages.chunk_source import MemoryChunk
 from simstream.judge.pages.due_times import DUE
 from simstream.judge.pages.record import RecordLayout, Records
@@ -20,7 +20,7 @@ ID_ROOM_BYTES: Final = 128
 """Bytes for each id, to begin with."""
 
 
-class OpenChunk(Chunk):
+class OpenChunk(ChunkReader):
     """Room for `capacity` records; what was never used of it takes no memory.
 
     Records from `settled` on can be amended; the others have their checks.

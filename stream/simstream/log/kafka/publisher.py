@@ -11,7 +11,7 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from simstream.errors import LogError, PositionMissing, TransactionOutlived
-from simstream.log.base import POSITION_KEY, POSITIONS, VERDICTS, Outgoing, Publisher
+from simstream.log.base import POSITION_KEY, POSITIONS, VERDICTS, OutgoingVerdict, Publisher
 from simstream.log.kafka.access_errors import LASTING, MISSING
 from simstream.log.kafka.claim import PublisherClaim, taken_over
 from simstream.log.kafka.cluster import AWAY, SOCKET_MS, KafkaCluster, make, note_error
@@ -117,7 +117,7 @@ class KafkaPublisher(Publisher):
             )
         return record.value if record else None
 
-    def publish(self, verdicts: Sequence[Outgoing], position: bytes) -> None:
+    def publish(self, verdicts: Sequence[OutgoingVerdict], position: bytes) -> None:
         """See Publisher. Raises BrokerUnreachable, TakenOver, LogError; never in between: call it again."""
         if self._producer is None and not self._unsure:
             raise LogError("publish was called before start", "call start first")
@@ -148,7 +148,7 @@ class KafkaPublisher(Publisher):
                 raise
         self._last = position
 
-    def _outlived(self, verdicts: Sequence[Outgoing]) -> TransactionOutlived:
+    def _outlived(self, verdicts: Sequence[OutgoingVerdict]) -> TransactionOutlived:
         size = sum(len(verdict.value) + len(verdict.key) for verdict in verdicts)
         return TransactionOutlived(
             f"{len(verdicts)} verdicts ({size} bytes) were not committed within {self._transaction_ms / 1000:g} s, "
@@ -224,7 +224,7 @@ class KafkaPublisher(Publisher):
         self._unsure = False
         return found == position
 
-    def _transact(self, verdicts: Sequence[Outgoing], position: bytes) -> None:
+    def _transact(self, verdicts: Sequence[OutgoingVerdict], position: bytes) -> None:
         """One transaction with all of it. Raises _FencedError, _AgainError, LogError."""
         self._call(self._producer.begin_transaction, timed=False)
         for verdict in verdicts:

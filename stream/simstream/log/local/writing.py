@@ -16,7 +16,7 @@ from simstream.log.base import (
     POSITIONS,
     VERDICTS,
     Appender,
-    Outgoing,
+    OutgoingVerdict,
     Placed,
     Publisher,
 )
@@ -174,7 +174,7 @@ class LocalPublisher(Publisher):
         file.seek(FILE_HEADER)
         return _last_position(file)
 
-    def publish(self, verdicts: Sequence[Outgoing], position: bytes) -> None:
+    def publish(self, verdicts: Sequence[OutgoingVerdict], position: bytes) -> None:
         """See Publisher. After DiskFull nothing of it is there: called again with the same arguments, once there is
         room, it publishes once. So after any other LogError of the disk, if the disk can be mended."""
         if self._writer is None or self._frames is None:

@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import NamedTuple, Self
 
 from simstream.errors import DiskFull, TransactionOutlived
-from simstream.log.base import Outgoing, Publisher
+from simstream.log.base import OutgoingVerdict, Publisher
 from simstream.roles.judge.transaction_room import TransactionRoom
 
 MAX_BYTES = 8 << 20
@@ -33,7 +33,7 @@ class PendingFrame(NamedTuple):
     Without verdicts only the position moves, to `frame`, the next one of the log.
     """
 
-    verdicts: Sequence[Outgoing]
+    verdicts: Sequence[OutgoingVerdict]
     position: bytes
     kinds: Mapping[str, int]
     """How many verdicts are of which kind."""

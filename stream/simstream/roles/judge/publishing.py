@@ -6,7 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 
-from simstream.log.base import Election, Outgoing, Publisher, Reader
+from simstream.log.base import Election, OutgoingVerdict, Publisher, Reader
 from simstream.model import Record, Verdict
 from simstream.roles.context import RoleContext
 from simstream.roles.judge.following import FRAMES_A_POLL, NAME
@@ -159,5 +159,5 @@ class VerdictPublisher:
         return not why, why
 
 
-def _outgoing(verdict: Verdict) -> Outgoing:
-    return Outgoing(verdict.id.encode(), wire.encode(verdict), (("verdict", verdict.verdict.encode()),))
+def _outgoing(verdict: Verdict) -> OutgoingVerdict:
+    return OutgoingVerdict(verdict.id.encode(), wire.encode(verdict), (("verdict", verdict.verdict.encode()),))

@@ -56,7 +56,9 @@ class JudgeRole:
         with (
             RetentionWatch(self._log, keeper, self._context),
             self._log.reader(FINGERPRINTS, self._judging.next_frame) as reader,
-            Candidacy(self._log, self._context) as candidacy,  # closed after the publisher, when all is committed
+            JudgeCandidacy(
+                self._log, self._context
+            ) as candidacy,  # closed after the publisher, when all is committed
             self._log.publisher() as publisher,
         ):
             following = LogFollower(self._log, reader, self._judging, fitting, keeper, self._context)
@@ -73,7 +75,7 @@ class JudgeRole:
             return publishing.run(publisher, candidacy.election)
 
 
-class Candidacy(Closing):
+class JudgeCandidacy(Closing):
     """Stands for election once this judge is close to the published position.
 
     A judge that is far behind would hold the election while it replays, and a judge that is close would wait. If no

@@ -112,7 +112,7 @@ class SnapshotKeeper(NoSnapshots):
         self._metrics = context.metrics
         self._prepared: PreparedSnapshot | None = None
         """The snapshot under way."""
-        self._writing: _Writing | None = None
+        self._writing: _SnapshotWrite | None = None
         """Its write, under way or done; None after one that failed."""
         self._frame = self._ordinal = 0
         """Where the last snapshot was prepared or loaded."""
@@ -275,13 +275,13 @@ class SnapshotKeeper(NoSnapshots):
         self._prepared = self._folder.prepare(self._state.parts(), self._state.facts(self._log_id))
         self._metrics.batch.labels("snapshot").observe(time.perf_counter() - began)
         self._frame, self._ordinal, self._prepared_at = frame, ordinal, time.monotonic()
-        self._writing = _Writing(self._prepared)
+        self._writing = _SnapshotWrite(self._prepared)
 
     def _go_on(self, published: int) -> None:
         """The next step of the snapshot under way, if it may be taken now."""
         assert self._prepared is not None
         if self._writing is None:
-            self._writing = _Writing(self._prepared)
+            self._writing = _SnapshotWrite(self._prepared)
         elif self._writing.done:
             error = self._writing.error
             if error is not None:
@@ -294,7 +294,7 @@ class SnapshotKeeper(NoSnapshots):
         """Take the snapshot under way as far as it goes without another try."""
         if self._prepared is not None:
             if self._writing is None:
-                self._writing = _Writing(self._prepared)
+                self._writing = _SnapshotWrite(self._prepared)
             self._writing.wait()
             self._go_on(published)
 
@@ -330,7 +330,7 @@ class SnapshotKeeper(NoSnapshots):
         return max(0.0, time.time() - snapshots[0].modified_ns / 1e9) if snapshots else float("nan")
 
 
-class _Writing:
+class _SnapshotWrite:
     """One write in a thread of its own, which does not hold up the process's end."""
 
     def __init__(self, prepared: PreparedSnapshot) -> None:

@@ -16,7 +16,7 @@ _MAX_ENCODINGS: Final = 4
 """At most so many encodings of one body are decoded."""
 
 
-class _Readable(Protocol):
+class _ReadableBody(Protocol):
     def read(self, size: int, /) -> bytes: ...
 
 
@@ -122,7 +122,7 @@ def _zstd(body: bytes, limit: int) -> bytes:
         return b""
 
 
-def _read(source: _Readable, limit: int) -> bytes:
+def _read(source: _ReadableBody, limit: int) -> bytes:
     out = bytearray()
     try:
         while len(out) <= limit and (data := source.read(min(1 << 16, limit + 1 - len(out)))):

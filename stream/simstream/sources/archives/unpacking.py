@@ -40,7 +40,7 @@ class MemberBegin:
     """Marks the start of a compressed member. Most packed web archives have one member for each record."""
 
 
-class _Member(Protocol):
+class _ArchiveMember(Protocol):
     @property
     def eof(self) -> bool: ...
 
@@ -53,10 +53,10 @@ def pieces(handle: io.RawIOBase, path: str) -> Iterator[bytes | ArchiveBreak | M
 
     Never raises for damage. Pieces have at most 64 KB (Zstandard: 16 MB), which bounds memory.
     """
-    held = _Held(handle)
+    held = _ForwardWindow(handle)
     kind = _kind(held.slice(0, _PIECE_BYTES), path.lower())
     if kind == "gzip":
-        yield from _members(held, 0, _GZIP, _Gzip)
+        yield from _members(held, 0, _GZIP, _GzipMember)
     elif kind == "zstd":
         yield from _zstd(held)
     elif kind == "plain":
@@ -79,7 +79,7 @@ def _kind(head: bytes, path: str) -> str:
     return next((kinds[magic] for magic in (_GZIP, _ZSTD) if magic in head), "plain")
 
 
-class _Held(io.RawIOBase):
+class _ForwardWindow(io.RawIOBase):
     """A window on a file that only moves forward. It holds the bytes that may be asked for again."""
 
     def __init__(self, handle: io.RawIOBase) -> None:
@@ -134,7 +134,7 @@ class _Held(io.RawIOBase):
         return len(data)
 
 
-def _plain(held: _Held) -> Iterator[bytes | ArchiveBreak]:
+def _plain(held: _ForwardWindow) -> Iterator[bytes | ArchiveBreak]:
     at = 0
     while piece := held.slice(at, _PIECE_BYTES):
         yield piece
@@ -144,7 +144,7 @@ def _plain(held: _Held) -> Iterator[bytes | ArchiveBreak]:
         yield ArchiveBreak(at, str(held.error.strerror), fresh=False)
 
 
-def _whole(held: _Held, kind: str, path: str) -> Iterator[bytes | ArchiveBreak]:
+def _whole(held: _ForwardWindow, kind: str, path: str) -> Iterator[bytes | ArchiveBreak]:
     """Unpacks formats in which nothing can be found again after damage."""
     try:
         if kind == "lz4":
@@ -160,7 +160,7 @@ def _whole(held: _Held, kind: str, path: str) -> Iterator[bytes | ArchiveBreak]:
 
 
 def _members(
-    held: _Held, at: int, magic: bytes, make: Callable[[], _Member]
+    held: _ForwardWindow, at: int, magic: bytes, make: Callable[[], _ArchiveMember]
 ) -> Iterator[bytes | ArchiveBreak | MemberBegin]:
     """Unpacks members one after another. After a damaged member it looks for the next one."""
     while held.slice(at, 1):
@@ -197,7 +197,7 @@ def _members(
         yield ArchiveBreak(at, str(held.error.strerror), fresh=False)
 
 
-class _Gzip:
+class _GzipMember:
     """Unpacks one member of gzip. Its checksum is verified with its last bytes."""
 
     def __init__(self) -> None:
@@ -214,7 +214,7 @@ class _Gzip:
         return data, len(packed) - len(rest)
 
 
-def _zstd(held: _Held) -> Iterator[bytes | ArchiveBreak | MemberBegin]:
+def _zstd(held: _ForwardWindow) -> Iterator[bytes | ArchiveBreak | MemberBegin]:
     """Unpacks frames of Zstandard. If the first frame is a skippable one, it holds the dictionary of all others."""
     import zstandard
 
@@ -232,10 +232,10 @@ def _zstd(held: _Held) -> Iterator[bytes | ArchiveBreak | MemberBegin]:
         except (OSError, MemoryError, ValueError, zstandard.ZstdError) as error:
             yield ArchiveBreak(8, f"the dictionary cannot be read: {error}", fresh=True)
             return
-    yield from _members(held, at, _ZSTD, lambda: _Zstd(unpacker.decompressobj(), zstandard.ZstdError))
+    yield from _members(held, at, _ZSTD, lambda: _ZstdFrame(unpacker.decompressobj(), zstandard.ZstdError))
 
 
-class _Zstd:
+class _ZstdFrame:
     """One frame of Zstandard."""
 
     def __init__(self, unpacker: zstandard.ZstdDecompressionObj, error: type[Exception]) -> None:

@@ -75,7 +75,8 @@ class ExtractionPool(Closing):
             raise ValueError("the extraction pool is closed")
         urls = [None] * len(items) if urls is None else urls
         batches = [
-            _Batch(items[start:end], urls[start:end]) for start, end in _batches(items, max(1, len(self._workers)))
+            _ExtractionBatch(items[start:end], urls[start:end])
+            for start, end in _batches(items, max(1, len(self._workers)))
         ]
         if self._threads is None or len(batches) < 2:
             done = [self._answer(batch) for batch in batches]
@@ -95,7 +96,7 @@ class ExtractionPool(Closing):
         if self._threads is not None:
             self._threads.shutdown(wait=True, cancel_futures=True)
 
-    def _answer(self, batch: _Batch) -> list[ExtractedText]:
+    def _answer(self, batch: _ExtractionBatch) -> list[ExtractedText]:
         """Answer what needs no process, and ask one for the rest."""
         for i, (raw, content_type) in enumerate(batch.items):
             if content_type.lower().startswith("text/plain"):
@@ -119,7 +120,7 @@ class ExtractionPool(Closing):
                 self._idle.put(worker)
         return [found for found in batch.done if found is not None]
 
-    def _ask(self, worker: ExtractionProcess, batch: _Batch) -> None:
+    def _ask(self, worker: ExtractionProcess, batch: _ExtractionBatch) -> None:
         """Ask until all pages are answered. Only the page that was being worked on can be at fault.
 
         But for want of CPU time it is tried again: others may kill or freeze a process, but hardly twice.
@@ -136,7 +137,7 @@ class ExtractionPool(Closing):
             else:
                 suspect = page
 
-    def _exchange(self, worker: ExtractionProcess, batch: _Batch) -> str:
+    def _exchange(self, worker: ExtractionProcess, batch: _ExtractionBatch) -> str:
         """Send what is asked, and take the answers as they come; empty if all have come, else what is wrong."""
         if not batch.asked:
             return ""
@@ -156,12 +157,12 @@ class ExtractionPool(Closing):
             )
         return ""
 
-    def _fail(self, batch: _Batch, page: int, detail: str) -> None:
+    def _fail(self, batch: _ExtractionBatch, page: int, detail: str) -> None:
         del batch.asked[page]
         batch.done[page] = ExtractedText(None, "extract_failed", detail)
         self._count(1)
 
-    def _note_failure(self, batch: _Batch, page: int) -> None:
+    def _note_failure(self, batch: _ExtractionBatch, page: int) -> None:
         """Hold it against the page's host, which may leave other pages of the batch untried."""
         if self._slow is None:
             return
@@ -175,7 +176,7 @@ class ExtractionPool(Closing):
     def _rests(self, url: str | None) -> bool:
         return self._slow is not None and self._slow.rests(url)
 
-    def _put_aside(self, batch: _Batch, page: int) -> None:
+    def _put_aside(self, batch: _ExtractionBatch, page: int) -> None:
         what = f"pages of its host took too long again and again; they are tried again within {REST_S:g} seconds"
         batch.done[page] = ExtractedText(None, "extract_failed", what)
         with self._counting:
@@ -186,7 +187,7 @@ class ExtractionPool(Closing):
             self._extracted += pages
 
 
-class _Batch:
+class _ExtractionBatch:
     """Pages of one exchange: `done` has an answer for each in the end, `asked` those that wait for theirs."""
 
     def __init__(self, items: Sequence[Item], urls: Sequence[str | None]) -> None:

@@ -32,7 +32,7 @@ class DuplicateGroup(msgspec.Struct):
     """The ids of the pages, the oldest first."""
 
 
-class _Members(NamedTuple):
+class _ClusterMembers(NamedTuple):
     """The pages that are in a cluster, by cluster and age."""
 
     cluster: NDArray[np.int64]
@@ -85,7 +85,7 @@ class DuplicateGroups:
     def _id(self, event: int) -> str:
         return self._ids[self._id_ends[event] : self._id_ends[event + 1]].decode()
 
-    def _members(self) -> _Members:
+    def _members(self) -> _ClusterMembers:
         ordinal, cluster = (np.array(column, np.int64) for column in (self._ordinal, self._cluster))
         identity = np.frombuffer(bytes(self._identity), np.uint64).reshape(-1, 2)
         order = np.lexsort((ordinal, identity[:, 1], identity[:, 0]))
@@ -95,9 +95,11 @@ class DuplicateGroups:
         last = np.flatnonzero(np.append(~same, np.ones(min(len(order), 1), np.bool_)))
         last = last[cluster[order[last]] != GONE]
         event = order[last]
-        found = _Members(self._survivors()[cluster[event]], ordinal[order[since[last]]], ordinal[event], event)
+        found = _ClusterMembers(
+            self._survivors()[cluster[event]], ordinal[order[since[last]]], ordinal[event], event
+        )
         by_age = np.lexsort((found.age, found.cluster))
-        return _Members(*(column[by_age] for column in found))
+        return _ClusterMembers(*(column[by_age] for column in found))
 
     def _survivors(self) -> NDArray[np.int64]:
         """Return the cluster (n,) that each cluster was merged into; the oldest survives."""

@@ -157,7 +157,7 @@ class Rejudge:
         )
 
 
-class _Subject(NamedTuple):
+class _ComparedFields(NamedTuple):
     """The columns of a page that are compared."""
 
     fingerprint: int
@@ -201,7 +201,7 @@ def _compare(one: FingerprintColumns, page: LivePage, policy: Policy) -> judge.P
     """Compare the only page of the columns with a live page, by the judge's own rule."""
     sketch = int.from_bytes(one.sketch.tobytes(), "little")
     short = bool(one.words[0] < policy.short_words)
-    return judge.compare(_Subject(int(one.fingerprint[0]), sketch, short), page, policy)
+    return judge.compare(_ComparedFields(int(one.fingerprint[0]), sketch, short), page, policy)
 
 
 def _is_short(one: FingerprintColumns, page: LivePage, policy: Policy) -> bool:

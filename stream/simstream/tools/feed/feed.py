@@ -24,7 +24,7 @@ class FeedResult(NamedTuple):
     refused: int
 
 
-class _Feed:
+class _FeedRun:
     """The records in flight: where each came from, until it is acknowledged or refused."""
 
     def __init__(
@@ -112,7 +112,7 @@ def feed(
     InputError of `records` once all earlier records are acknowledged.
     """
     with log.appender(PAGES) as appender:
-        run = _Feed(appender, largest, refused, position)
+        run = _FeedRun(appender, largest, refused, position)
         try:
             for record in records if position is None else position.rest(records):
                 run.append(record)

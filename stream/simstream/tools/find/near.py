@@ -27,7 +27,7 @@ NO_MATCH: Final = 255
 """Stands for a distance: there is no match."""
 
 
-class Nearest(NamedTuple):
+class NearestDistances(NamedTuple):
     """The least distance (n,) of each query to the corpus, or NO_MATCH, and the least fingerprint with it."""
 
     distance: NDArray[np.uint8]
@@ -36,14 +36,14 @@ class Nearest(NamedTuple):
     """The number of fingerprints in the corpus."""
 
 
-class _Best(NamedTuple):
-    """The same as `Nearest`, up to now."""
+class _BestSoFar(NamedTuple):
+    """The same as `NearestDistances`, up to now."""
 
     distance: NDArray[np.uint8]
     fingerprint: U64
 
 
-class _Hits(NamedTuple):
+class _NearestHits(NamedTuple):
     """The places (h,) of queries, each once, and the nearest of the compared fingerprints."""
 
     place: NDArray[np.int64]
@@ -53,7 +53,7 @@ class _Hits(NamedTuple):
 
 def nearest(
     queries: U64, corpus: Iterable[U64], distance: int, heard: Callable[[int], None] = lambda done: None
-) -> Nearest:
+) -> NearestDistances:
     """Return the nearest match within `distance` (0 to 64) of each of the distinct ascending queries (n,).
 
     `corpus` comes in parts of any order; memory holds a few of them. A query that is also in the corpus matches
@@ -61,10 +61,10 @@ def nearest(
     Memory: 9 bytes a query, and 6 to 8 bytes for each of its tables. Cost: a query of the index for each
     fingerprint of the corpus; many similar queries cost each match.
     """
-    best = _Best(np.full(len(queries), NO_MATCH, np.uint8), np.zeros(len(queries), np.uint64))
+    best = _BestSoFar(np.full(len(queries), NO_MATCH, np.uint8), np.zeros(len(queries), np.uint64))
     tables = tables_over(queries, distance) if len(queries) else None
     threads, done = cores(), 0
-    waiting: deque[tuple[int, Future[_Hits]]] = deque()
+    waiting: deque[tuple[int, Future[_NearestHits]]] = deque()
     with ThreadPoolExecutor(threads, thread_name_prefix="find") as pool:
         try:
             for size, values in _chunks(corpus):
@@ -80,7 +80,7 @@ def nearest(
             heard(done)
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
-    return Nearest(best.distance, best.fingerprint, done)
+    return NearestDistances(best.distance, best.fingerprint, done)
 
 
 def _chunks(corpus: Iterable[U64]) -> Iterator[tuple[int, U64]]:
@@ -92,7 +92,7 @@ def _chunks(corpus: Iterable[U64]) -> Iterator[tuple[int, U64]]:
             yield len(chunk) + (len(part) - len(values) if first + CHUNK_FINGERPRINTS >= len(values) else 0), chunk
 
 
-def _take(best: _Best, size: int, future: Future[_Hits]) -> int:
+def _take(best: _BestSoFar, size: int, future: Future[_NearestHits]) -> int:
     """Keep the matches that are nearer than earlier ones. Returns `size`."""
     place, distance, fingerprint = future.result()
     before = best.distance[place]
@@ -102,14 +102,14 @@ def _take(best: _Best, size: int, future: Future[_Hits]) -> int:
     return size
 
 
-def _look_up(tables: SegmentTables, values: U64) -> _Hits:
+def _look_up(tables: SegmentTables, values: U64) -> _NearestHits:
     hits, at = HitBuffers(), 0
-    best = _Hits(np.empty(0, np.int64), np.empty(0, np.uint8), np.empty(0, np.uint64))
+    best = _NearestHits(np.empty(0, np.int64), np.empty(0, np.uint8), np.empty(0, np.uint64))
     asked = frozen(values, np.uint64)
     while at < len(asked):
         following, count = tables.find(asked, at, hits)
         tags = hits.tags[:count]
-        parts = _Hits(
+        parts = _NearestHits(
             np.concatenate([best.place, hits.places[:count].astype(np.int64)]),
             np.concatenate([best.distance, (tags & np.uint64(255)).astype(np.uint8)]),
             np.concatenate([best.fingerprint, asked[(tags >> np.uint64(8)).astype(np.int64)]]),
@@ -121,9 +121,9 @@ def _look_up(tables: SegmentTables, values: U64) -> _Hits:
     return best
 
 
-def _nearest(hits: _Hits) -> _Hits:
+def _nearest(hits: _NearestHits) -> _NearestHits:
     """Return each place once, with its nearest match; of equally near matches the least fingerprint."""
     order = np.lexsort((hits.fingerprint, hits.distance, hits.place))
     place = hits.place[order]
     first = order[np.diff(place, prepend=-1) != 0]
-    return _Hits(hits.place[first], hits.distance[first], hits.fingerprint[first])
+    return _NearestHits(hits.place[first], hits.distance[first], hits.fingerprint[first])

@@ -64,7 +64,7 @@ class MachineSpeed(msgspec.Struct, frozen=True):
         return SizeCosts(nbytes, table, probe, candidate)
 
 
-class _Tables(NamedTuple):
+class _RandomTables(NamedTuple):
     """Return the first so many entries of random columns, which stand for packed tables."""
 
     entries: int
@@ -84,7 +84,7 @@ def measure(distance: int, flips: int = 0) -> MachineSpeed:
     low = frozen(rng.integers(0, 1 << 16, SIZES[-1], np.uint16), np.uint16)
     queries = frozen(np.sort(rng.integers(0, 1 << 64, 1 << 14, np.uint64)), np.uint64)
     for entries in SIZES:
-        tables = _Tables(entries, high, low)
+        tables = _RandomTables(entries, high, low)
         few, many, lone = (
             _probe(tables, _plan(entries, count, each, own), within, queries)
             for count, each, own in ((1, FEW, 1), (1, MANY, 1), (TABLES, FEW, 0))
@@ -102,7 +102,7 @@ def _plan(entries: int, tables: int, each: int, flips: int) -> Plan:
     return Plan(tables, (bits,) * tables, flips)
 
 
-def _probe(tables: _Tables, plan: Plan, within: int, queries: U64) -> float:
+def _probe(tables: _RandomTables, plan: Plan, within: int, queries: U64) -> float:
     """Return ns a probe of the tables of this plan, with its flips."""
     layout, masks = plan.layout(plan.complete_for)
     each = tables.entries // plan.tables

@@ -83,7 +83,7 @@ def compare(old: Log, new: Log, examples: int, tick: Callable[[int], None]) -> R
             "compare verdicts of one log",
         )
     comparison = ReplayComparison(old.topic(VERDICTS).name, new.topic(VERDICTS).name, a.policy, b.policy)
-    counting = _Counting(comparison, examples)
+    counting = _VerdictCounter(comparison, examples)
     sides = [_verdicts(old), _verdicts(new)]
     read = [0, 0]
     while sides[0] is not _ENDED or sides[1] is not _ENDED:
@@ -120,7 +120,7 @@ def _said(verdict: Verdict) -> ComparedVerdict:
     return ComparedVerdict(verdict.verdict, verdict.near_duplicate_of, verdict.similarity, verdict.cluster_id)
 
 
-class _Counting:
+class _VerdictCounter:
     """Counts a page as soon as both its verdicts are there."""
 
     def __init__(self, comparison: ReplayComparison, examples: int) -> None:

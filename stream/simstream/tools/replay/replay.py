@@ -15,7 +15,7 @@ from simstream.judge.policy import Policy
 from simstream.log.base import FINGERPRINTS, VERDICTS, Log, TopicReport
 from simstream.roles.context import RoleContext
 from simstream.roles.judge.role import JudgeRole
-from simstream.roles.supervisor import Supervisor
+from simstream.roles.supervisor import RoleSupervisor
 from simstream.wire import position as positions
 
 LOOK_EVERY_S = 0.1
@@ -47,7 +47,7 @@ def replay(log: Log, policy: Policy, context: RoleContext, tick: Callable[[int],
     warm_index(policy)
     judge = JudgeRole(log, policy, context)
     watch = partial(_until, frames, judge, context, tick)
-    supervisor = Supervisor(context, {"judge": judge.run, "replay": watch})
+    supervisor = RoleSupervisor(context, {"judge": judge.run, "replay": watch})
     supervisor.start()
     supervisor.wait()
     with log.publisher() as publisher:

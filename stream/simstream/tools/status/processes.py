@@ -76,13 +76,13 @@ def _ask(address: str) -> ProcessStatus:
     url = (address if "://" in address else f"http://{address}").rstrip("/") + "/health"
     try:
         with urllib.request.urlopen(url, timeout=TIMEOUT_S) as answer:
-            said = msgspec.json.decode(answer.read(MAX_BYTES), type=_Health)
+            said = msgspec.json.decode(answer.read(MAX_BYTES), type=_HealthAnswer)
     except (OSError, ValueError, msgspec.MsgspecError) as error:
         return ProcessStatus(address, error=str(getattr(error, "reason", error)))
     return ProcessStatus(address, None, said.live, said.ready, said.why, said.roles)
 
 
-class _Health(msgspec.Struct):
+class _HealthAnswer(msgspec.Struct):
     live: bool
     ready: bool
     why: str

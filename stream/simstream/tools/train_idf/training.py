@@ -36,7 +36,7 @@ class TrainingOptions(NamedTuple):
     save_every_s: float = 20.0
 
 
-class _Batch(NamedTuple):
+class _CountBatch(NamedTuple):
     """Records whose words are being counted, and the digest of the input up to their end."""
 
     records: int
@@ -44,7 +44,7 @@ class _Batch(NamedTuple):
     counts: Future[WordCounts]
 
 
-class Training:
+class TrainingRun:
     """Counts words, and goes on from the folder's saved state.
 
     After an interrupt, damage of the input or a kill it can go on; a kill costs some seconds' work. Counts are
@@ -100,9 +100,9 @@ class Training:
         """Yield all words in the order of their bytes, each with its pages. Call it after `run`."""
         return merged([self._folder.path / run.name for run in self._state.runs])
 
-    def _batches(self, records: Iterable[Record]) -> Iterator[_Batch]:
+    def _batches(self, records: Iterable[Record]) -> Iterator[_CountBatch]:
         """Yield batches in order; a few are counted at a time."""
-        digest, waiting = blake2b(digest_size=16), deque[_Batch]()
+        digest, waiting = blake2b(digest_size=16), deque[_CountBatch]()
         iterator = iter(records)
         self._pass_over(iterator, digest)
         with ThreadPoolExecutor(self._options.threads, thread_name_prefix="count") as pool:
@@ -111,7 +111,7 @@ class Training:
                     for record in batch:
                         _update(digest, record)
                     counts = pool.submit(self._count, batch)
-                    waiting.append(_Batch(len(batch), digest.hexdigest(), counts))
+                    waiting.append(_CountBatch(len(batch), digest.hexdigest(), counts))
                     if len(waiting) > self._options.threads:
                         yield waiting.popleft()
             except InputError:
@@ -133,7 +133,7 @@ class Training:
     def _count(self, records: list[Record]) -> WordCounts:
         return self._fingerprinter.count([decode(record, self._limits) for record in records])
 
-    def _take(self, batch: _Batch) -> None:
+    def _take(self, batch: _CountBatch) -> None:
         """Add a batch. If an interrupt comes in between, its half is never saved."""
         counts, first = batch.counts.result(), 0
         self._whole = False
