@@ -17,50 +17,55 @@ ROUNDS ?=
 SPEED ?=
 ONLY ?=
 
-.PHONY: help demo docs feed-demo test test-all lowest chaos fuzz audit locks lint bench evaluate broker clean
+.PHONY: help demo docs feed-demo test watch test-all lowest chaos fuzz audit locks lint dist bench evaluate broker clean
 .DEFAULT_GOAL := help
 
-help:  ## This list.
+help:  ## Print this list.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 11
 
-demo: $(VENV)/.run  ## The whole service on a local log, over about a hundred bundled pages (INPUT="files" for yours).
+demo: $(VENV)/.run  ## Judge about a hundred bundled pages with the whole service (INPUT="files" for yours).
 	@$(BIN)/simstream demo $(INPUT)
 
-feed-demo: $(VENV)/.feed kernels jars  ## The news page over replayed pages, with broker and service, until Ctrl-C (SPEED=pages a second).
+feed-demo: $(VENV)/.feed kernels jars  ## Show the news page over replayed pages until Ctrl-C (SPEED=pages a second).
 	@$(BIN)/python -m deploy.feed_demo $(if $(SPEED),--speed $(SPEED)) --corpora $(CORPORA)
 
-test: $(VENV)/.test kernels jars  ## The tests without the long ones, two at once (TESTS=FILE: all of a file; WORKERS=1: one at once).
+test: $(VENV)/.test kernels jars  ## Run the tests without the long ones (TESTS=FILE: all of a file; WORKERS=1: one at once).
 	@echo "== tests"
 	$(BIN)/python -m pytest $(or $(TESTS),--short $(AT_ONCE))
 
-test-all: $(VENV)/.test kernels jars  ## All tests, as CI runs them; a real Kafka broker where Java 17 and Maven are there.
+watch: $(VENV)/.test  ## Run the tests in TESTS=FILE again whenever a source changes, until Ctrl-C.
+	@test -n "$(TESTS)" || { echo "make: name a file: make watch TESTS=tests/unit/test_verdict.py"; exit 2; }
+	$(BIN)/watchfiles "$(BIN)/python -m pytest $(TESTS)" stream tests deploy
+
+test-all: $(VENV)/.test kernels jars  ## Run all tests, as CI does; tests on a real Kafka broker need Java 17 and Maven.
 	@echo "== all tests"
 	$(BIN)/python -m pytest $(AT_ONCE)
 
 AT_ONCE = $(if $(filter-out 0 1,$(WORKERS)),-n $(WORKERS) --dist loadfile --no-loadscope-reorder)
 
 LOWEST_TESTS := $(patsubst %,tests/unit/test_%.py,archives page sources parquet decode settings frame verdict position)
-lowest: $(VENV)/bin/python  ## Some tests with the lowest versions that pyproject.toml allows, in build/lowest (two minutes).
+lowest: $(VENV)/bin/python  ## Run some tests with the lowest versions that pyproject.toml allows (two minutes).
 	$(BIN)/python -m venv build/lowest
 	$(BIN)/python -m deploy.lowest > build/lowest/constraints.txt
 	build/lowest/bin/python -m pip install --quiet --disable-pip-version-check -c build/lowest/constraints.txt -e '.[parquet]' pytest hypothesis
 	build/lowest/bin/python -m pytest -p no:cacheprovider $(LOWEST_TESTS)
 
-chaos: $(VENV)/.test kernels jars  ## The long chaos suite: faults on real brokers (SEED=, ROUNDS=, SECONDS=, ONLY=kills; half an hour or more).
+chaos: $(VENV)/.test kernels jars  ## Break real brokers for half an hour or more (SEED=, ROUNDS=, SECONDS=, ONLY=kills).
 	$(BIN)/python -m tests.chaos $(if $(SEED),--seed $(SEED)) $(if $(ROUNDS),--rounds $(ROUNDS)) \
 		$(if $(SECONDS),--seconds $(SECONDS)) $(foreach name,$(ONLY),--only $(name))
 
-fuzz: $(VENV)/.test kernels  ## Hostile bytes for every reader, until SECONDS (600) are over (ONLY=frames for one, SEED= repeats).
+fuzz: $(VENV)/.test kernels  ## Give hostile bytes to every reader for SECONDS=600 (ONLY=frames for one, SEED= repeats).
 	$(BIN)/python -m tests.fault.fuzz $(if $(SEED),--seed $(SEED)) $(if $(SECONDS),--seconds $(SECONDS)) \
 		$(foreach name,$(ONLY),--only $(name))
 
-audit: $(VENV)/.test  ## Licences into LICENSES.md; known vulnerabilities of the locked versions (asks api.osv.dev, else the package index).
+audit: $(VENV)/.test  ## Write LICENSES.md; look for known vulnerabilities (asks api.osv.dev, else the index).
 	$(BIN)/python -m deploy.audit
 
-locks: $(VENV)/.test  ## The lock files with their hashes, of what is installed in .venv, and the bill of materials (needs the index).
+locks: $(VENV)/.test  ## Write the lock files and the bill of materials from what .venv holds (needs the index).
 	$(PYTHON) -m venv build/tools
 	build/tools/bin/pip install --quiet --disable-pip-version-check uv==0.13.9 cyclonedx-bom==7.5.0
-	$(BIN)/python -m pip freeze --exclude-editable > build/pins.txt
+	$(BIN)/python -m pip freeze --all --exclude pip --exclude-editable \
+		| sed "s/^backports.zstd==.*/& ; python_version < '3.14'/" > build/pins.txt  # Python 3.14 has it itself
 	$(COMPILE) build/pins.txt --no-deps -o requirements-test.txt
 	$(COMPILE) pyproject.toml -c build/pins.txt --universal -o requirements.txt
 	$(COMPILE) pyproject.toml -c build/pins.txt --universal --extra feed -o requirements-feed.txt
@@ -68,19 +73,22 @@ locks: $(VENV)/.test  ## The lock files with their hashes, of what is installed 
 
 COMPILE = UV_CUSTOM_COMPILE_COMMAND='make locks' build/tools/bin/uv pip compile --python-version 3.11 --generate-hashes --no-annotate --no-emit-find-links --no-emit-index-url --quiet
 
-lint: $(VENV)/.test  ## ruff, mypy --strict, import-linter.
+lint: $(VENV)/.test  ## Run ruff, mypy --strict and import-linter.
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: $(VENV)/.test kernels jars  ## Speed against named peers, answers checked first (BENCH="--help" says what can be set).
+dist: $(VENV)/.test  ## Build the sdist and the wheel of a release into dist/.
+	$(BIN)/python -m build --no-isolation
+
+bench: $(VENV)/.test kernels jars  ## Measure speed beside named peers, answers checked first (BENCH="--help" lists options).
 	$(BIN)/python -m tests.bench $(BENCH)
 
-docs: $(VENV)/.test  ## The documentation into build/docs; every broken link and anchor is an error.
+docs: $(VENV)/.test  ## Build the documentation into build/docs; a broken link or anchor is an error.
 	$(BIN)/zensical build --clean --strict
 
-evaluate: $(VENV)/.test kernels  ## Every figure of quality, from the labelled pages in CORPORA (about 20 minutes, into OUT=build/evaluate).
+evaluate: $(VENV)/.test kernels  ## Measure every figure of quality on the pages in CORPORA, into OUT (about 20 minutes).
 	@test -f $(CORPORA)/zh_lctt_revisions/docs.jsonl.xz || { echo "make: $(CORPORA) has no labelled pages: set CORPORA to their folder (your own: simstream evaluate)"; exit 2; }
 	@echo "== the default recipe beside its peers"
 	$(EVALUATE) --peers -o $(OUT)/default
@@ -93,12 +101,12 @@ evaluate: $(VENV)/.test kernels  ## Every figure of quality, from the labelled p
 EVALUATE = $(BIN)/simstream evaluate $(foreach name,lctt_revisions msdocs_revisions news_xwlb,$(CORPORA)/zh_$(name)/docs.jsonl.xz) \
 	--pairs $(CORPORA)/zh_lctt_revisions/pairs.jsonl.xz --pairs $(CORPORA)/zh_msdocs_revisions/pairs.jsonl.xz --strip-front-matter
 
-broker: $(VENV)/.run jars  ## A real one-node Kafka broker on 127.0.0.1:9092 until Ctrl-C, with Kafka's own tools in .venv/bin.
+broker: $(VENV)/.run jars  ## Run a real Kafka broker on 127.0.0.1:9092 until Ctrl-C, with Kafka's tools in .venv/bin.
 	@$(BIN)/python -m deploy.kafka.tools $(BIN)
 	$(BIN)/python -m deploy.kafka.broker
 
-clean:  ## Remove the virtual environment; the cache folder stays.
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis build stream/*.egg-info
+clean:  ## Remove the virtual environment and what was built; the cache folder stays.
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage build dist stream/*.egg-info
 
 .PHONY: kernels jars
 kernels:
