@@ -82,12 +82,12 @@ def make_app(
         if not good:
             raise HTTPException(503, f"not ready: {why}")
 
-    @app.get("/ready", summary="Whether it answers, and how much it knows", responses=_ERRORS)
+    @app.get("/ready", summary="Tell whether the role is ready, and how many pages are live", responses=_ERRORS)
     def is_ready() -> dict[str, object]:
         ready()
         return {"ready": True, "live_pages": role.live_pages, "policy": role.policy.id}
 
-    @app.post("/match", summary="The live pages that each text matches; adds nothing", responses=_ERRORS)
+    @app.post("/match", summary="Find the live pages that each text matches; adds no page", responses=_ERRORS)
     def match(asked: models.PagesQuestion) -> models.MatchesAnswer:
         ready()
         contents = [{"text": text} for text in asked.texts]
@@ -96,7 +96,9 @@ def make_app(
         return _matches(role, [_matched(one.matches, one.reason) for one in found])
 
     @app.post(
-        "/match/fingerprints", summary="The same of fingerprints, with or without their sketches", responses=_ERRORS
+        "/match/fingerprints",
+        summary="Find the live pages that each fingerprint matches, with or without its sketch",
+        responses=_ERRORS,
     )
     def match_fingerprints(asked: models.FingerprintsQuestion) -> models.MatchesAnswer:
         ready()
@@ -109,7 +111,9 @@ def make_app(
         return _matches(role, results)
 
     @app.get(
-        "/page", summary="A page's cluster, its members, and its verdict where it is recent", responses=_ERRORS
+        "/page",
+        summary="Show a page's cluster with its members, and its verdict if it is recent",
+        responses=_ERRORS,
     )
     def page(
         id: Annotated[str, Query(max_length=2048)],  # the field's name everywhere
@@ -119,7 +123,8 @@ def make_app(
         found, verdict = role.page(id, limit), role.verdict(id)
         if found is None and verdict is None:
             raise HTTPException(
-                404, "no live page has this id, and no recent verdict: was it judged, or has it left?"
+                404,
+                "no live page and no recent verdict has this id: check the id, or wait until the page is judged",
             )
         return models.PageAnswer(
             page=None if found is None else _page(found[0]),
@@ -127,21 +132,22 @@ def make_app(
             verdict=None if verdict is None else models.VerdictAnswer(**msgspec.to_builtins(verdict)),
         )
 
-    @app.get("/cluster/{cluster_id}", summary="A cluster and its oldest members", responses=_ERRORS)
+    @app.get("/cluster/{cluster_id}", summary="Show a cluster and its oldest members", responses=_ERRORS)
     def cluster(cluster_id: int, limit: Listed = 100) -> models.ClusterAnswer:
         ready()
         found = role.cluster(cluster_id, limit) if 0 <= cluster_id < 2**63 else None
         if found is None:
             raise HTTPException(
-                404, "no cluster of two pages has this id (one that was merged has the survivor's; one page: /page)"
+                404,
+                "no cluster of pages has this id: use the survivor's id if it was merged, or /page if it has one page",
             )
         return _cluster(found)
 
     @app.post(
         "/tokens",
-        summary="The words of texts, as jieba cuts them or with their weights",
+        summary="Cut texts into words, as jieba does, or show the words that count with their weights",
         response_model=models.TokensAnswer,
-        responses={413: {"model": models.ProblemAnswer, "description": "too much text, or too many words in it"}},
+        responses={413: {"model": models.ProblemAnswer, "description": "too much text, or too many words"}},
     )
     def tokens(asked: models.TokensQuestion) -> Response:
         return Response(msgspec.json.encode({"results": words_of(fingerprinter, asked)}), media_type=_JSON)
@@ -150,7 +156,10 @@ def make_app(
         "/judge",
         summary="Add a page, and wait for its verdict",
         responses={
-            504: {"model": models.ProblemAnswer, "description": "no verdict in time; it may still be judged"}
+            504: {
+                "model": models.ProblemAnswer,
+                "description": "no verdict came in time; the page may still be judged",
+            }
         },
     )
     async def judged(

@@ -10,7 +10,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 MAX_FREE_PIECES: Final = 64
 """A body may have so many pieces of any size."""
 MIN_PIECE_BYTES: Final = 256
-"""Of more, this is what they have on average: a piece costs the event loop some 5 us, however small it is."""
+"""More pieces must have so many bytes on average: a piece of any size costs the event loop about 5 us."""
 TOO_SMALL: Final = "The body comes in too many small pieces: send it whole, with Content-Length."
 
 
@@ -19,7 +19,7 @@ class TooSmallPiecesError(h11.RemoteProtocolError):
 
 
 class PieceGuard(h11.Connection):
-    """Raises TooSmallPiecesError instead of the piece that is one too many."""
+    """Raises TooSmallPiecesError when a piece is one too many."""
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
@@ -39,14 +39,14 @@ class PieceGuard(h11.Connection):
 
 
 class QueryConnection(H11Protocol):
-    """What uvicorn makes for every client."""
+    """The protocol of one client's connection."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.conn = PieceGuard(h11.SERVER)
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse what is no request, unless its answer has begun."""
+        """Refuse bytes that are not a request, unless an answer has begun."""
         if self.conn.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
             self.transport.close()
             return

@@ -14,9 +14,9 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]
 MAX_BYTES = 16 << 20
-"""Of one request's body."""
+"""The greatest size of a request's body."""
 MAX_TOKEN_BYTES = 1 << 20
-"""Of all texts of one question for tokens, in UTF-8."""
+"""The greatest size of all texts of one question for tokens, in UTF-8."""
 ESCAPED = 6
 """JSON may write each byte of a text as six: `\\u0061`."""
 RETRY_AFTER_S = 1
@@ -28,33 +28,33 @@ def _bodies() -> dict[str, int]:
 
 @dataclass(frozen=True, slots=True)
 class QueryLimits:
-    """What clients may take."""
+    """The limits of all clients."""
 
     bodies: Mapping[str, int] = field(default_factory=_bodies)
-    """Bytes of a body, by the request's path."""
+    """Greatest size of a body, by the request's path."""
     other_body: int = 256 << 10
-    """Bytes of a body, for every other path."""
+    """Greatest size of a body, for every other path."""
     read_bytes: int = 2 * MAX_BYTES
-    """Bytes of a body that are read though it is refused."""
+    """At most so many bytes of a refused body are read."""
     held_bytes: int = 4 * MAX_BYTES
     """Bodies being read or answered, and answers being sent, of all clients together."""
     body_s: float = 10.0
-    """Seconds in which a body comes."""
+    """Seconds in which a body must be complete."""
     send_s: float = 30.0
-    """Seconds in which a client takes up what is sent to it at once."""
+    """Seconds in which a client must take up a part of an answer."""
     costly: frozenset[str] = frozenset({"/match", "/match/fingerprints", "/tokens"})
-    """Paths whose answers take a processor for long."""
+    """Paths whose answers take much CPU time."""
     at_once: int = 2
-    """Costly answers that are made at once."""
+    """The number of costly answers that are made at once."""
     wait_s: float = 2.0
     """Seconds that a costly question waits for its turn."""
 
 
 class BodyLimiter:
-    """An ASGI application behind which a request's body is whole, within its limit, and came in time.
+    """An ASGI application that passes on a request only if its body is complete, within its limit, and in time.
 
-    Costly questions wait briefly for their turn. What is refused is told why: 408, 413, 422, or 503 with
-    Retry-After. For one event loop.
+    Costly questions wait briefly for their turn. A refused request is answered with the reason: 408, 413, 422, or
+    503 with Retry-After. For one event loop.
     """
 
     def __init__(self, app: App, limits: QueryLimits) -> None:
@@ -74,7 +74,7 @@ class BodyLimiter:
         except _RefusedError as refused:
             await refused.tell(send)
         except _GoneError:
-            return  # nobody is there to be answered
+            return  # there is no client to answer
         finally:
             self._held -= len(body)
 
@@ -85,7 +85,7 @@ class BodyLimiter:
                 await self._read(path, body, receive)
         except TimeoutError:
             raise _RefusedError(
-                408, f"the request is not whole after {self._limits.body_s:g} s: send it faster, or send less"
+                408, f"the request is not complete after {self._limits.body_s:g} s: send it faster, or send less"
             ) from None
         if not has_few_values(body):
             raise _RefusedError(
@@ -108,7 +108,7 @@ class BodyLimiter:
         await self._in_turn(scope, whole, send)
 
     async def _in_turn(self, scope: MutableMapping[str, Any], whole: Receive, send: Send) -> None:
-        """Answer a costly question. Its turn ends with the work: who reads slowly keeps nobody waiting."""
+        """Answer a costly question. Its turn ends with the work: a slow reader does not block others."""
         try:
             async with asyncio.timeout(self._limits.wait_s):
                 await self._turns.acquire()
@@ -132,9 +132,9 @@ class BodyLimiter:
             done()
 
     async def _read(self, path: str, body: bytearray, receive: Receive) -> None:
-        """Fill `body`. Linear in its bytes, whatever its parts.
+        """Fill `body`. Linear in its bytes, for any number of parts.
 
-        What is refused is read on and dropped, up to a limit: a client that still sends would not see the answer.
+        A refused body is read and dropped up to a limit: a client that still sends would not see the answer.
         """
         most = self._limits.bodies.get(path, self._limits.other_body)
         refused: _RefusedError | None = None
@@ -156,9 +156,9 @@ class BodyLimiter:
             raise refused
 
     def _refusal(self, size: int, more: int, most: int) -> _RefusedError | None:
-        """Why a body of so many bytes, `more` of them new, is not taken."""
+        """Return why a body of so many bytes, `more` of them new, is refused, or None."""
         if size > most:
-            return _RefusedError(413, f"the request is too large: at most {most} bytes; send less at once")
+            return _RefusedError(413, f"the request is larger than {most} bytes: send less at once")
         if self._held + more > self._limits.held_bytes:
             return _RefusedError(503, f"other requests fill {self._limits.held_bytes} bytes: ask again in a moment")
         return None
@@ -174,11 +174,11 @@ class BodyLimiter:
 
 
 class _GoneError(Exception):
-    """The client went away before its request was whole."""
+    """The client went away before its request was complete."""
 
 
 class _RefusedError(Exception):
-    """A request is not answered; raised before anything is sent."""
+    """A request is refused. Raised before anything is sent."""
 
     def __init__(self, status: int, why: str) -> None:
         super().__init__(why)

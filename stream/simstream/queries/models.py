@@ -9,36 +9,36 @@ from pydantic import BaseModel, ConfigDict, Field, StrictInt, field_validator, m
 from simstream.wire.page import time_ms
 
 MAX_TEXTS = 256
-"""Texts, fingerprints or pages of one request."""
+"""The greatest number of texts, fingerprints or pages in one request."""
 MAX_LISTED = 1_000
 MAX_MATCHES = 100_000
-"""Matches that one answer may list, over all that was asked."""
+"""The greatest number of matches in one answer."""
 Limit = Annotated[int, Field(ge=1, le=MAX_LISTED)]
 Hex = Annotated[str, Field(pattern=r"^[0-9a-f]{16}$", description="64 bits as 16 hex digits")]
 
 
 class Question(BaseModel):
-    """A question: what it does not know is refused."""
+    """A question. Unknown fields are refused."""
 
     model_config = ConfigDict(extra="forbid")
 
 
 class PageContent(Question):
-    """A page without a name; of HTML the service takes what it takes of a page."""
+    """A page without a name. The service extracts the text of its HTML as usual."""
 
     text: str | None = None
     html: str | None = None
 
     @model_validator(mode="after")
     def one_of_them(self) -> PageContent:
-        """Refuses both and none."""
+        """Refuse both and neither."""
         if (self.text is None) == (self.html is None):
             raise ValueError("give text or html")
         return self
 
 
 class PagesQuestion(Question):
-    """Texts or pages to be matched."""
+    """Texts or pages to match."""
 
     texts: Annotated[list[str], Field(max_length=MAX_TEXTS)] = []
     pages: Annotated[list[PageContent], Field(max_length=MAX_TEXTS, description="answered after `texts`")] = []
@@ -57,20 +57,20 @@ class FingerprintText(Question):
     """A fingerprint, as verdicts and `simstream fingerprint` have it."""
 
     fingerprint: Hex
-    sketch: Annotated[list[Hex] | None, Field(description="its words; without them the distance alone decides")] = (
-        None
-    )
+    sketch: Annotated[
+        list[Hex] | None, Field(description="its 64-bit words; without a sketch only the distance decides")
+    ] = None
 
 
 class FingerprintsQuestion(Question):
-    """Fingerprints to be matched."""
+    """Fingerprints to match."""
 
     fingerprints: Annotated[list[FingerprintText], Field(min_length=1, max_length=MAX_TEXTS)]
     limit: Limit = 100
 
     @model_validator(mode="after")
     def not_too_many(self) -> FingerprintsQuestion:
-        """Refuses what may have too long an answer."""
+        """Refuse a question that may have too long an answer."""
         _check_matches(len(self.fingerprints), self.limit)
         return self
 
@@ -81,21 +81,21 @@ def _check_matches(asked: int, limit: int) -> None:
 
 
 class TokensQuestion(Question):
-    """Texts to be cut into words."""
+    """Texts to cut into words."""
 
     texts: Annotated[
-        list[str], Field(min_length=1, max_length=MAX_TEXTS, description="1 MB of them together, in UTF-8")
+        list[str], Field(min_length=1, max_length=MAX_TEXTS, description="together at most 1 MB in UTF-8")
     ]
     mode: Annotated[
         Literal["accurate", "search", "full", "weights"],
-        Field(description="jieba's three modes; `weights`: the words that count, with what they weigh"),
+        Field(description="jieba's three modes; `weights`: the words that count, with their weights"),
     ] = "accurate"
     hmm: bool = True
-    top: Annotated[int | None, Field(ge=1, description="so many of the heaviest words (`weights`)")] = None
+    top: Annotated[int | None, Field(ge=1, description="only so many of the heaviest words (`weights`)")] = None
 
 
 class PageToJudge(Question):
-    """A page to be added, as in the topic `pages`. At least one of `id` and `url`, and of `text` and `html`."""
+    """A page to add, as in the topic `pages`. It needs `id` or `url`, and `text` or `html`."""
 
     id: str | StrictInt | None = None
     url: str | None = None
@@ -107,7 +107,7 @@ class PageToJudge(Question):
     @field_validator("time")
     @classmethod
     def a_time(cls, time: int | str | None) -> int | str | None:
-        """Refuse a time that cannot be read: in the topic it would silently count as absent."""
+        """Refuse a time that cannot be read: in the topic it would silently count as missing."""
         if time is not None and time_ms(time) is None:
             raise ValueError("give ISO 8601, such as 2026-03-02T18:00:00Z, or ms since 1970")
         return time
@@ -123,10 +123,10 @@ class MatchAnswer(BaseModel):
 
 
 class PageMatchesAnswer(BaseModel):
-    """What one text or fingerprint matches, the closest first."""
+    """The matches of one text or fingerprint, the closest first."""
 
     reason: Annotated[
-        str | None, Field(description="why it is not compared: few_words, no_text, extract_failed, …")
+        str | None, Field(description="why it was not compared: few_words, no_text, extract_failed, …")
     ] = None
     matches: list[MatchAnswer]
 
@@ -181,7 +181,7 @@ class SourceAnswer(BaseModel):
 
 
 class VerdictAnswer(BaseModel):
-    """A verdict as it was published."""
+    """A published verdict."""
 
     id: str
     url: str | None
@@ -201,12 +201,12 @@ class VerdictAnswer(BaseModel):
 
 
 class PageAnswer(BaseModel):
-    """What is known of a page. `page` is null where no version of it is live, `verdict` where it is not recent."""
+    """A page and its verdict. `page` is null if no version is live, `verdict` if it is not recent."""
 
     page: KnownPageAnswer | None
     cluster: ClusterAnswer | None
     verdict: Annotated[
-        VerdictAnswer | None, Field(description="of the last 20,000 since the start of this process")
+        VerdictAnswer | None, Field(description="if it is one of the last 20,000 verdicts since this process began")
     ]
 
 

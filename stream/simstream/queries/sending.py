@@ -21,20 +21,22 @@ class VerdictCaller:
     async def judge(self, page: Mapping[str, Any], timeout: float) -> Verdict:
         """Return the page's verdict within `timeout` seconds, connecting included.
 
-        Raises VerdictLate after `timeout`, and whatever AsyncClient.open and AsyncClient.judge raise.
+        Raises VerdictLate after `timeout`, and the errors of AsyncClient.open and AsyncClient.judge.
         """
         try:
             async with asyncio.timeout(timeout):
                 client = await self._opened()
                 return await client.judge(page, wait=timeout, timeout=timeout)
         except TimeoutError:
-            raise VerdictLate(f"no verdict came within {timeout:g} s", "it may still be judged") from None
+            raise VerdictLate(
+                f"no verdict came within {timeout:g} s", "wait: the page may still be judged"
+            ) from None
 
     async def close(self) -> None:
         """End the client, if there is one."""
         if self._opening is None:
             return
-        self._opening.cancel()  # changes nothing if the client is open
+        self._opening.cancel()  # no effect if the client is open
         await asyncio.wait({self._opening})
         if not self._opening.cancelled() and self._opening.exception() is None:
             await self._opening.result().close()

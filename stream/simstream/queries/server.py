@@ -18,13 +18,13 @@ from simstream.telemetry.callers import CallerRules
 MAX_CONNECTIONS = 256
 IDLE_S = 5
 END_S = 5
-"""Seconds that answers under way have when the service ends."""
+"""Seconds that running answers have when the service ends."""
 
 
 class QueryServer(Closing):
-    """Serves an application on one address; port 0 takes a free one, `port` says which.
+    """Serves an application on one address. Port 0 takes any free port; `port` tells which.
 
-    Raises SettingsError where the address cannot be bound.
+    Raises SettingsError if the address cannot be bound.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class QueryServer(Closing):
             CallerGuard(BodyLimiter(app, limits or QueryLimits()), callers or CallerRules()),
             http=QueryConnection,
             log_config=None,
-            log_level=logging.WARNING,  # when it starts and ends, the role says itself
+            log_level=logging.WARNING,  # the role itself logs its start and its end
             access_log=False,
             server_header=False,
             limit_concurrency=MAX_CONNECTIONS,
@@ -51,7 +51,7 @@ class QueryServer(Closing):
         self._thread.start()
 
     def close(self) -> None:
-        """Answer what was asked, and nothing more."""
+        """Answer the open requests, and end."""
         self._server.should_exit = True
         self._thread.join(END_S + 5)
         self._socket.close()
@@ -64,10 +64,11 @@ def _bound(host: str, port: int) -> socket.socket:
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind((host, port))
-        listening.listen()  # whoever asks before the loop runs waits for it
+        listening.listen()  # a client that asks before the loop runs waits for it
     except OSError as error:
         listening.close()
         raise SettingsError(
-            f"port {port} on {host} cannot be opened ({error.strerror})", "choose another with --query-port"
+            f"port {port} on {host} cannot be opened ({error.strerror})",
+            "choose another port with --query-port, or another address with --query-host",
         ) from error
     return listening

@@ -11,18 +11,18 @@ from simstream.queries.models import TokensQuestion
 from simstream.text.fingerprinter import Fingerprinter
 
 MAX_TOKENS: Final = 1 << 19
-"""Of one answer: about what 1 MB of English has, spaces included."""
+"""The greatest number of words in one answer: about those of 1 MB of English, with spaces."""
 
 
 def words_of(fingerprinter: Fingerprinter, asked: TokensQuestion) -> list[list[Any]]:
-    """For each text its tokens, or its words with their weights. Raises HTTPException for too much of either.
+    """Return the tokens of each text, or its words with weights. Raises HTTPException for too many.
 
     Cost: at most about a second and 200 MB.
     """
     size = sum(len(text.encode("utf-8", "surrogatepass")) for text in asked.texts)
     if size > MAX_TOKEN_BYTES:
         raise HTTPException(
-            413, f"the texts have {size} bytes, but at most {MAX_TOKEN_BYTES} are cut at once: send fewer texts"
+            413, f"the texts have {size} bytes, and at most {MAX_TOKEN_BYTES} are cut at once: send fewer texts"
         )
     results: list[list[Any]] = []
     count = 0

@@ -9,4 +9,6 @@ from simstream.errors import Unavailable
 try:
     import pyspark as pyspark
 except ImportError as error:
-    raise Unavailable("the batch job needs PySpark", "pip install 'simstream[spark]'") from error
+    raise Unavailable(
+        "the batch job needs PySpark, which is not installed", "run pip install 'simstream[spark]'"
+    ) from error

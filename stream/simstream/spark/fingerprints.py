@@ -21,17 +21,17 @@ from simstream.text.recipe import Recipe
 from simstream.wire.page import PageLimits, decode
 
 FILE_BITS: Final = 36
-"""A page's number is that of its file, and below these bits that of its record."""
+"""A page's number is that of its file, and in these low bits that of its record."""
 TROUBLE: Final = -1
-"""In the place of a kind: the row is no page, its `id` says what is wrong with a file."""
+"""Stands for a kind: the row is not a page; its `id` says what is wrong with a file."""
 SCHEMA: Final = "number long, identity binary, id string, kind int, fingerprint long, sketch binary, short boolean"
 Row = tuple[int, bytes, str, int, int, bytes, bool]
-"""A row of SCHEMA; of a fingerprint the bits, which Spark holds as a signed number."""
+"""A row of SCHEMA. A fingerprint is signed, since Spark has no unsigned numbers."""
 
 
 @dataclass(frozen=True, slots=True)
 class FingerprintTask:
-    """All that a worker has to know. `cache`: its folder for what is built once, by default that of its user."""
+    """The settings of a worker. `cache`: its folder of tables that are built once (default: that of its user)."""
 
     recipe: Recipe
     short_words: int
@@ -41,13 +41,13 @@ class FingerprintTask:
     memory_bytes: int
     fields: PageFields
     versions: bool = False
-    """Whether all pages of one id are versions of one page, in whatever file and with whatever text."""
+    """Whether all pages of one id are versions of one page, in any file and with any text."""
 
 
 def fingerprinted(files: Iterable[tuple[int, str]], how: FingerprintTask) -> Iterator[Row]:
-    """The rows of each file, of which number and path are given.
+    """Yield the rows of each file, given by number and path.
 
-    Paths are opened on the machine where this runs. What is damaged costs itself, and a row of kind TROUBLE.
+    Opens the paths on the worker's machine. A damaged part is lost, and gives a row of kind TROUBLE.
     """
     for file, path in files:
         number = file << FILE_BITS
@@ -77,7 +77,7 @@ def _rows(records: Sequence[Record], first: int, how: FingerprintTask) -> Iterat
 
 @cache
 def _fingerprinter(how: FingerprintTask) -> Fingerprinter:
-    """One a worker process, which Spark uses again for the next task."""
+    """Return the fingerprinter of a worker process. Spark uses the process again for the next task."""
     return Fingerprinter(
         how.recipe, Path(how.cache), workers=1, timeout_s=how.timeout_s, memory_bytes=how.memory_bytes
     )

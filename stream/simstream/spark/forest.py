@@ -17,9 +17,9 @@ Tie = tuple[int, int]
 
 
 def forest(ties: Iterable[Tie]) -> Iterator[Tie]:
-    """Of the ties of pages as few as tie the same: the least page of each tree to each other one.
+    """Reduce ties to the fewest that tie the same pages: the least page of each tree to each other page.
 
-    Memory: some 60 bytes a tie; so a partition of the last step has at most as many as pages that are in clusters.
+    Memory: about 60 bytes a tie. The last step has at most one tie for each page in a cluster.
     """
     flat = np.fromiter(chain.from_iterable(ties), np.int64).reshape(-1, 2)
     numbers, places = np.unique(flat, return_inverse=True)

@@ -27,7 +27,7 @@ _ENTRY: Final = ["fingerprint", "sketch", "short"]
 
 
 class SparkOutcome(NamedTuple):
-    """How many there were; `troubles`: what was wrong with files."""
+    """The counts of a run. `troubles`: what was wrong with files."""
 
     pages: int
     compared: int
@@ -40,8 +40,8 @@ class SparkOutcome(NamedTuple):
 class SparkComparison:
     """Compares the last versions of all pages of `inputs` with one another, without a window.
 
-    Writes `pages`, `matches` and `clusters` below `output`, replacing what is there. Inputs are files and folders
-    that all workers can open by the same paths; each file is one task.
+    Replaces `pages`, `matches` and `clusters` below `output`. Inputs are files and folders that all workers can
+    open by the same paths. Each file is one task.
     """
 
     spark: SparkSession
@@ -49,7 +49,7 @@ class SparkComparison:
     policy: Policy
 
     def run(self, inputs: Sequence[str], output: str) -> SparkOutcome:
-        """Do it all. Raises InputMissing and UsageError before anything is begun."""
+        """Run the job. Raises InputMissing and UsageError before it begins."""
         pages = self._pages(inputs, f"{output}/{PAGES}")
         last = self._last(pages).persist(StorageLevel.DISK_ONLY)
         ties = self._matches(last, f"{output}/{MATCHES}")

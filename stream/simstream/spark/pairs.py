@@ -22,9 +22,9 @@ from simstream.model import U64
 from simstream.tools.find.pairs import FingerprintPairs, near_pairs
 
 MAX_BITS: Final = 8
-"""Bits of a block that groups are told apart by: so many groups are enough for a thousand machines."""
+"""Groups differ in so many bits of a block: enough groups for a thousand machines."""
 ROWS: Final = 1 << 16
-"""Entries that are packed together."""
+"""The number of entries that are packed together."""
 MATCHES: Final = "left long, right long, distance int, agreement int"
 Entry = tuple[int, int, bytes, bool]
 """The number of a page, its fingerprint as a signed number, its sketch, and whether it is short."""
@@ -34,7 +34,7 @@ Match = tuple[int, int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class FingerprintBlocks:
-    """How fingerprints are cut for a distance from 0 to 16: `count` blocks of `bits` bits, from the highest on."""
+    """The cut of fingerprints for a distance from 0 to 16: `count` blocks of `bits` bits, from the highest on."""
 
     count: int
     bits: int
@@ -44,7 +44,7 @@ class FingerprintBlocks:
         return cls(distance + 1, min(MAX_BITS, 64 // (distance + 1)))
 
     def value(self, fingerprints: U64, block: int) -> NDArray[np.int64]:
-        """The block's bits (n,) of fingerprints (n,)."""
+        """Return the block's bits (n,) of fingerprints (n,)."""
         down = np.uint64(64 - (block + 1) * self.bits)
         return ((fingerprints >> down) & np.uint64((1 << self.bits) - 1)).astype(np.int64)
 
@@ -52,7 +52,7 @@ class FingerprintBlocks:
 def blocked(
     entries: Iterable[Entry], blocks: FingerprintBlocks, policy: Policy
 ) -> Iterator[tuple[tuple[int, int], bytes]]:
-    """All entries once for every block, packed by the block and its value. Memory: ROWS of them."""
+    """Yield all entries once for every block, packed by the block and its value. Memory: ROWS entries."""
     kept = iter(entries)
     while rows := list(islice(kept, ROWS)):
         packed = np.array([(n, f, s, np.frombuffer(k, np.uint64)) for n, f, k, s in rows], _packed(policy))
@@ -65,7 +65,7 @@ def blocked(
 
 
 def matches(block: int, parts: Iterable[bytes], blocks: FingerprintBlocks, policy: Policy) -> Iterator[Match]:
-    """All matches within a group of `blocked` that no earlier block has told.
+    """Yield all matches within a group of `blocked` that no earlier block has yielded.
 
     Memory: the group, its tables (see `near_pairs`), and about a million pairs at a time.
     """
@@ -91,7 +91,7 @@ class _EntryGroup:
         self._block, self._blocks, self._policy = block, blocks, policy
 
     def candidates(self) -> Iterator[FingerprintPairs]:
-        """Places of all pairs within the distance, in parts."""
+        """Yield the places of all pairs within the distance, in parts."""
         distinct, starts = np.unique(self._fingerprints, return_index=True)
         ends = np.append(starts[1:], len(self._fingerprints))
         same = np.flatnonzero(ends - starts > 1)
@@ -100,7 +100,7 @@ class _EntryGroup:
             yield _crossed(starts, ends, pairs)
 
     def confirmed(self, pairs: FingerprintPairs) -> Iterator[Match]:
-        """Of these pairs the matches that are told here."""
+        """Return the matches among these pairs that this block yields."""
         differ = self._fingerprints[pairs.left] ^ self._fingerprints[pairs.right]
         told = np.ones(len(differ), np.bool_)
         for block in range(self._block):
@@ -119,7 +119,7 @@ class _EntryGroup:
 
 
 def _crossed(starts: NDArray[np.int64], ends: NDArray[np.int64], pairs: FingerprintPairs) -> FingerprintPairs:
-    """All pairs of a member of the one and a member of the other run."""
+    """Return all pairs of a member of one run and a member of the other."""
     width = (ends - starts)[pairs.right]
     each = (ends - starts)[pairs.left] * width
     which = np.repeat(np.arange(len(each)), each)

@@ -27,9 +27,9 @@ _ALWAYS = {
 
 @contextmanager
 def session(master: str | None) -> Iterator[SparkSession]:
-    """A session, stopped at the end; `master` None: what spark-submit has set, else all cores of this machine.
+    """Yield a session, and stop it at the end. `master` None: that of spark-submit, else all cores of this machine.
 
-    Raises Unavailable where Java is missing, and SimstreamError for what Spark says of a job that failed.
+    Raises Unavailable without Java, and SimstreamError for a failed job.
     """
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ  # set by spark-submit, with a master of its own
     local = not submitted if master is None else master.startswith("local")
@@ -44,12 +44,12 @@ def session(master: str | None) -> Iterator[SparkSession]:
         spark = builder.getOrCreate()
     except (PySparkException, RuntimeError, OSError) as error:
         raise Unavailable(
-            f"Spark does not start ({_first(error)})", "it needs Java 17 or later, and its master"
+            f"Spark does not start ({_first(error)})", "install Java 17 or later, and check that its master answers"
         ) from error
     try:
         yield spark
     except PySparkException as error:
-        raise SimstreamError(f"the Spark job failed: {_first(error)}", "see Spark's log") from error
+        raise SimstreamError(f"the Spark job failed: {_first(error)}", "see Spark's log for the cause") from error
     finally:
         spark.stop()
 

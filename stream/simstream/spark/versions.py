@@ -18,7 +18,7 @@ _BITS: Final = (1 << 64) - 1
 def newest(versions: Sequence[Version], policy: Policy) -> Iterator[Entry]:
     """The last version, nothing where that is none to compare; `versions` are of VERSION_KINDS, by number.
 
-    It has the number of the first of those before it that differ by no more than an unchanged page does.
+    Its number is that of the first version since which the page is unchanged.
     """
     last = versions[-1]
     if last[1] != PageKind.READABLE:
