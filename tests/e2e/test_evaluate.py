@@ -251,8 +251,8 @@ def test_damaged_files_of_the_cache_are_made_anew(
 @pytest.mark.parametrize(
     ("pairs", "line"),
     [
-        ('{"a": "left/0/0", "b": "gone"}', "no pair is left that both inputs and pairs have"),
-        ("nonsense", "is no pair"),
+        ('{"a": "left/0/0", "b": "gone"}', "no labelled pair has both its pages in one input"),
+        ("nonsense", "is not a pair"),
     ],
 )
 def test_pairs_that_do_not_fit_end_with_one_line(
@@ -289,7 +289,7 @@ def test_a_recipe_file_is_measured_beside_its_preset(
     recipes = ["--recipe", "default", "--recipe", str(tmp_path / "strict.toml")]
     arguments = ["evaluate", str(tmp_path / "left.jsonl"), "--pairs", str(tmp_path / "pairs.jsonl"), *recipes]
     assert invoke([*arguments, "--distance", "2,8", "-o", str(tmp_path / "out")]) == 0
-    assert "1 pairs name a page that no input has, such as 'gone'" in capsys.readouterr().err
+    assert "skipped 1 pairs with a page that no input has, such as 'gone'" in capsys.readouterr().err
     one, strict = json.loads((tmp_path / "out" / "results.json").read_bytes())["contenders"]
     assert (strict["name"], strict["distance"], strict["ids"]) == ("strict", 2, one["ids"])
     [at_two] = [curve for curve in one["corpora"][0]["curves"] if curve["distance"] == 2 and curve["sketch"]]

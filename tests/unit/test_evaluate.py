@@ -216,7 +216,7 @@ def test_a_pair_may_name_its_pages_by_whole_numbers(tmp_path: Path) -> None:
 def test_a_line_that_is_no_pair_is_named(tmp_path: Path) -> None:
     path = tmp_path / "pairs.jsonl"
     path.write_text('{"a": "x", "b": "y", "extra": 1}\n{"a": "x"}\n')
-    with pytest.raises(InputError, match=r"pairs.jsonl:2 is no pair"):
+    with pytest.raises(InputError, match=r"pairs.jsonl:2 is not a pair"):
         read_pairs([str(path)])
 
 

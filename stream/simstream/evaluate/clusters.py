@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 
 class ClusterAgreement(NamedTuple):
-    """How far clusters are the groups: 1 is wholly. B-cubed is the mean over pages."""
+    """How well clusters agree with groups; 1 is full agreement. B-cubed is the mean over pages."""
 
     rand: float
     precision: float
@@ -22,7 +22,10 @@ class ClusterAgreement(NamedTuple):
 
 
 def compare(cluster: NDArray[np.integer], group: NDArray[np.integer]) -> ClusterAgreement | None:
-    """Clusters (n,) against groups (n,) of the same pages; None for fewer than two pages. About 0.2 us a page."""
+    """Compare clusters (n,) with groups (n,) of the same pages.
+
+    None for fewer than two pages. About 0.2 us a page.
+    """
     n = len(cluster)
     if n < 2:
         return None

@@ -33,11 +33,11 @@ class ProgressBars(Protocol):
     """Shows progress."""
 
     def task(self, title: str, total: int | None) -> Callable[[int], None]:
-        """Begin a piece of work; what it returns hears how much of it was done."""
+        """Begin a task. Returns a function that hears how much is done."""
 
 
 class RecipeRun:
-    """Measures one recipe. Fingerprints, counts and costs are taken from the store where it has them."""
+    """Measures one recipe. Takes fingerprints, counts and costs from the store if it has them."""
 
     def __init__(self, recipe: Recipe, distances: Sequence[int], settings: Settings, store: ResultStore) -> None:
         self.recipe = recipe

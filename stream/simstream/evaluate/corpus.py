@@ -24,12 +24,12 @@ _FRONT_MATTER: Final = re.compile(r"\A---\n.*?\n---\n", re.DOTALL)
 _BATCH_PAGES: Final = 256
 """Pages with HTML that are handed to the extraction processes together."""
 _VAGUE: Final = ("docs", "pages")
-"""Names of files that say nothing: their folder names the corpus."""
+"""Names of files that say nothing: the folder then names the corpus."""
 
 
 @dataclass(frozen=True, slots=True)
 class Corpus:
-    """Pages in input order. `place` has the last page of each id."""
+    """The pages of one input, in order. `place` has the last page of each id."""
 
     name: str
     pages: list[Page]
@@ -38,17 +38,17 @@ class Corpus:
     digest: str
 
     def texts(self) -> list[str]:
-        """The text of each page; empty where there is none."""
+        """The text of each page; empty if it has none."""
         return [page.text or "" for page in self.pages]
 
     def with_groups(self, group: NDArray[np.int32]) -> Corpus:
-        """The same pages in other groups."""
+        """Return the same pages in other groups."""
         return replace(self, group=group)
 
 
 @dataclass(frozen=True, slots=True)
 class InputReading:
-    """How inputs are read."""
+    """The options for reading inputs."""
 
     limits: PageLimits
     strip_front_matter: bool = False
@@ -65,9 +65,9 @@ _decode_group = msgspec.json.Decoder(_GroupedPages).decode
 
 
 def corpus_names(inputs: Sequence[str]) -> list[str]:
-    """A name for each input: its file's without endings, or its folder's where that says more.
+    """Return a name for each input: that of its file without endings, or of its folder if that says more.
 
-    Raises UsageError where two inputs come to one name.
+    Raises UsageError if two inputs get the same name.
     """
     stems = [_stem(path) for path in inputs]
     names = [
@@ -81,7 +81,7 @@ def corpus_names(inputs: Sequence[str]) -> list[str]:
 
 
 def read_corpus(name: str, records: Iterable[Record], reading: InputReading) -> Corpus:
-    """All pages of one input. Raises what `records` raises, and InputMissing where there is no page."""
+    """Return all pages of one input. Raises what `records` raises, and InputMissing without a page."""
     pages, groups = [], []
     numbers: dict[str | int, int] = {}
     for record in records:
@@ -90,7 +90,7 @@ def read_corpus(name: str, records: Iterable[Record], reading: InputReading) -> 
         pages.append(page)
         groups.append(_group(record, numbers))
     if not pages:
-        raise InputMissing(f"{name} has no page", "name an input with pages")
+        raise InputMissing(f"{name} has no page", "give an input with pages")
     _extract(pages, reading)
     if reading.strip_front_matter:
         for page in pages:
@@ -101,7 +101,7 @@ def read_corpus(name: str, records: Iterable[Record], reading: InputReading) -> 
 
 
 def components(pages: int, a: NDArray[np.int64], b: NDArray[np.int64]) -> NDArray[np.int32]:
-    """The connected component (n,) of each page under the pairs; NO_GROUP for a page in no pair."""
+    """Return the connected component (n,) of each page under the pairs; NO_GROUP for a page in no pair."""
     parent = list(range(pages))
 
     def root(page: int) -> int:
@@ -123,7 +123,7 @@ def _stem(path: str) -> str:
 
 
 def _group(record: Record, numbers: dict[str | int, int]) -> int:
-    """The number of the page's group; numbers are given in the order of their first pages."""
+    """Return the number of the page's group. Groups are numbered in the order of their first pages."""
     if not record.value or record.headers or b'"group"' not in record.value:
         return NO_GROUP
     try:
@@ -134,7 +134,7 @@ def _group(record: Record, numbers: dict[str | int, int]) -> int:
 
 
 def _extract(pages: Sequence[Page], reading: InputReading) -> None:
-    """Give pages that hold HTML their text, once for all recipes."""
+    """Extract the text of pages with HTML, once for all recipes."""
     waiting = [page for page in pages if page.kind == PageKind.READABLE and page.text is None]
     if not waiting:
         return
@@ -149,7 +149,7 @@ def _extract(pages: Sequence[Page], reading: InputReading) -> None:
 
 
 def _digest(pages: Sequence[Page]) -> str:
-    """16 hex digits over what a recipe and the judge see."""
+    """Return 16 hex digits over all that a recipe and the judge see."""
     digest = blake2b(digest_size=8, person=b"evaluate corpus")
     for page in pages:
         text = (page.text or "").encode("utf-8", "surrogatepass")

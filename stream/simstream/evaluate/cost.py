@@ -22,7 +22,7 @@ ROUNDS: Final = 5
 
 
 def cost(fingerprinter: Fingerprinter, texts: Sequence[str], cache: Path) -> FingerprintCost | None:
-    """CPU time over every n-th text, at most 500 of them; None where there is no text. About a second."""
+    """Measure CPU time over every n-th text, at most 500; None without a text. Takes about a second."""
     texts = [text for text in texts if text]
     texts = texts[:: max(1, len(texts) // PAGES)][:PAGES]
     if not texts:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 INK: Final = "#0b1a2a"
-"""Stands for the page's own text colour: what is drawn with it follows light and dark."""
+"""Stands for the page's own text colour, which follows light and dark."""
 COLOURS: Final = ("#2f7ed8", "#e07b00", "#159a80", "#9a5fd0", "#c8486a", "#7a8794")
 BLUES: Final = ("#0f5bb5", "#3a86d8", "#6aa9e9", "#9cc8f2")
 MARKS: Final = ("o", "s", "^", "D", "v", "P")
@@ -31,7 +31,7 @@ class FigureDrawing(NamedTuple):
     svg: str
 
     def inline(self) -> str:
-        """The SVG to stand inside an HTML page: no prologue, the page's own text colour."""
+        """Return the SVG for an HTML page: without prologue, in the page's own text colour."""
         body = self.svg[self.svg.index("<svg") :]
         body = (
             re.sub(r'\s(xmlns(:xlink)?|version|width|height)="[^"]*"', "", body[: body.index(">")])
@@ -41,7 +41,7 @@ class FigureDrawing(NamedTuple):
 
 
 def draw_all(results: EvaluationResults) -> list[FigureDrawing]:
-    """Every figure, the main one first."""
+    """Return every figure, the main one first."""
     drawings = [draw_main(results)]
     for number, info in enumerate(results.corpora):
         drawings.append(_precision_and_recall(results, number, info.name))
@@ -72,7 +72,7 @@ def draw_main(results: EvaluationResults) -> FigureDrawing:
 
 
 def title_of(contender: Contender) -> str:
-    """A contender's name with the distance that it goes by."""
+    """Return a contender's name with its distance."""
     if contender.distance is None:
         return f"{contender.name}, J ≥ {contender.agreement / contender.bits:.2g}"
     sketch = f" + {contender.bits}-bit sketch" if contender.bits else ""
@@ -80,7 +80,7 @@ def title_of(contender: Contender) -> str:
 
 
 def bin_name(name: str) -> str:
-    """A bin of J as it is printed."""
+    """Return the printed name of a bin of J."""
     return name.replace(">=", "≥").replace("-", "–")
 
 
@@ -254,7 +254,7 @@ def _legend(figure: Figure, handles: Sequence[Any], names: Sequence[str], column
 
 
 def as_svg(salt: str, inches: tuple[float, float], paint: Callable[[Figure], None]) -> str:
-    """What `paint` draws. The same numbers give the same bytes."""
+    """Return what `paint` draws. The same numbers give the same bytes."""
     import matplotlib as mpl
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
@@ -291,5 +291,5 @@ def as_svg(salt: str, inches: tuple[float, float], paint: Callable[[Figure], Non
 
 
 def safe(name: str) -> str:
-    """A name as part of a file's name."""
+    """Return a name as part of a file's name."""
     return re.sub(r"[^A-Za-z0-9_-]+", "-", name)

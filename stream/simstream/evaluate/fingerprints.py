@@ -21,11 +21,11 @@ from simstream.text.fingerprinter import Fingerprinter
 BATCH_PAGES: Final = 256
 _FORMAT: Final = 1
 Done = Callable[[int], None]
-"""Hears how many pages were done since it was called last."""
+"""Hears how many pages were done since the last call."""
 
 
 class CorpusPrints(NamedTuple):
-    """What one recipe makes of n pages."""
+    """The fingerprints of n pages under one recipe."""
 
     fingerprint: U64  # (n,)
     sketch: U64  # (n, sketch words)
@@ -35,18 +35,18 @@ class CorpusPrints(NamedTuple):
 
     @property
     def readable(self) -> NDArray[np.bool_]:
-        """Which pages (n,) have a fingerprint."""
+        """Return which pages (n,) have a fingerprint."""
         readable: NDArray[np.bool_] = self.kind == PageKind.READABLE
         return readable
 
 
 def file_of(folder: Path, recipe_id: str, corpus: Corpus) -> Path:
-    """Where the prints of a corpus under a recipe are kept."""
+    """Return the file of the fingerprints of a corpus under a recipe."""
     return folder / f"prints-{_FORMAT}-{recipe_id}-{corpus.digest}.npz"
 
 
 def read(path: Path, pages: int) -> CorpusPrints | None:
-    """The prints of a file; None where there is none, or it is damaged."""
+    """Return the fingerprints of a file; None if it is missing or damaged."""
     try:
         with np.load(path, allow_pickle=False) as arrays:
             found = CorpusPrints(*(arrays[name] for name in CorpusPrints._fields))
@@ -63,7 +63,7 @@ def make(fingerprinter: Fingerprinter, corpus: Corpus, threads: int, done: Done)
         for page in pages:
             if page.content_type:  # it was extracted once for all recipes
                 page.text = fingerprinter.counting(page.text, page.content_type)
-        found = fingerprinter.columns(pages)  # which changes the pages: these are copies
+        found = fingerprinter.columns(pages)  # it changes the pages, so these are copies
         done(len(pages))
         return found
 
@@ -73,14 +73,14 @@ def make(fingerprinter: Fingerprinter, corpus: Corpus, threads: int, done: Done)
 
 
 def write(path: Path, prints: CorpusPrints) -> None:
-    """Keep prints in a file, which is there whole or not at all. Raises UsageError."""
+    """Write fingerprints to a file atomically. Raises UsageError."""
     content = io.BytesIO()
     np.savez(content, **prints._asdict())
     write_atomically(path, content.getvalue())
 
 
 def columns(prints: CorpusPrints, pages: Sequence[Page], start: int) -> FingerprintColumns:
-    """The columns that the judge takes, of `pages`, which begin at place `start` of the corpus."""
+    """Return the judge's columns of `pages`, which begin at place `start` of the corpus."""
     here = slice(start, start + len(pages))
     ids = [page.id.encode() for page in pages]
     none = np.zeros(len(pages), np.uint32)

@@ -22,11 +22,11 @@ _T: Final = (
 
 
 class ShareInterval(msgspec.Struct, frozen=True):
-    """`hits` of `of`, the mean over the seeds; null values where there was nothing to count.
+    """A share, `hits` of `of`: the mean over the seeds; null without anything to count.
 
-    `low` and `high` bound it for other pages and pairs of the same kind (Wilson), `seeds_low` and `seeds_high`
-    bound the mean over all seeds (Student's t; null for one seed). `by_seed` has each seed's share. Where only
-    a sample of the cases was looked at, `hits` is scaled up, and `looked_at` is the size of the sample.
+    `low` and `high` bound it for other pages and pairs of the same kind (Wilson). `seeds_low` and `seeds_high`
+    bound the mean over all seeds (Student's t; null for one seed). `by_seed` has each seed's share. If only a
+    sample was examined, `hits` is scaled up, and `looked_at` is the size of the sample.
     """
 
     value: float | None
@@ -41,7 +41,7 @@ class ShareInterval(msgspec.Struct, frozen=True):
 
 
 class MeanInterval(msgspec.Struct, frozen=True):
-    """A mean over the seeds, with Student's interval; null for one seed, or where there was nothing to measure."""
+    """A mean over the seeds, with Student's interval. Null for one seed, or without anything to measure."""
 
     value: float | None
     low: float | None
@@ -50,7 +50,7 @@ class MeanInterval(msgspec.Struct, frozen=True):
 
 
 def wilson(hits: float, of: float) -> tuple[float, float]:
-    """The 95 % interval of a share; (0, 1) of nothing."""
+    """Return the 95 % interval of a share; (0, 1) if `of` is 0."""
     if of <= 0:
         return 0.0, 1.0
     share = hits / of
@@ -60,7 +60,7 @@ def wilson(hits: float, of: float) -> tuple[float, float]:
 
 
 def student(values: Sequence[float]) -> tuple[float, float] | None:
-    """The 95 % interval of a mean; None for fewer than two values."""
+    """Return the 95 % interval of a mean; None for fewer than two values."""
     n = len(values)
     if n < 2:
         return None
@@ -71,7 +71,7 @@ def student(values: Sequence[float]) -> tuple[float, float] | None:
 
 
 def share(hits: Sequence[float], of: Sequence[float], looked_at: Sequence[float] | None = None) -> ShareInterval:
-    """The share over seeds, from each seed's counts; seeds with nothing to count are passed over."""
+    """Return the share over seeds, from each seed's counts. Skips seeds without anything to count."""
     looked = of if looked_at is None else looked_at
     rows = [[float(x) for x in row] for row in zip(hits, of, looked, strict=True) if row[1] > 0]
     if not rows:
@@ -86,7 +86,7 @@ def share(hits: Sequence[float], of: Sequence[float], looked_at: Sequence[float]
 
 
 def mean(values: Sequence[float]) -> MeanInterval:
-    """The mean over seeds."""
+    """Return the mean over seeds."""
     if not values:
         return MeanInterval(None, None, None, [])
     low, high = student(values) or (None, None)

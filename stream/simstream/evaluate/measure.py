@@ -23,7 +23,7 @@ BINS: Final = (0.9, 0.8, 0.7, 0.6, 0.5, 0.0)
 """Where each bin of J begins, from the top."""
 BIN_NAMES: Final = (">= .9", ".8-.9", ".7-.8", ".6-.7", ".5-.6", "< .5")
 WRONG, LOOSE, RIGHT = range(3)
-"""A match of J below .3, from .3 to .5, and from .5 on."""
+"""The class of a match: J below .3, from .3 to .5, and from .5 on."""
 CLASSES: Final = (0.3, 0.5)
 LENGTHS: Final = (8, 16, 32, 64, 128, 256)
 """Where the bins of distinct words end; the last has no end."""
@@ -33,7 +33,7 @@ MAX_LARGEST_CLUSTERS: Final = 5
 
 
 class LinkRuleVerdicts(msgspec.Struct, frozen=True):
-    """What came of judging a corpus under one link rule."""
+    """The result of judging a corpus under one link rule."""
 
     near_duplicates: int
     wrong: int
@@ -47,7 +47,7 @@ class LinkRuleVerdicts(msgspec.Struct, frozen=True):
 
 
 class RecipeCounts(msgspec.Struct, frozen=True):
-    """What was counted. Lists by distance have a place for each from 0 to the greatest that was asked for."""
+    """The counts. Lists by distance have a place for each distance from 0 to the greatest one measured."""
 
     readable: int
     apart: int
@@ -55,31 +55,31 @@ class RecipeCounts(msgspec.Struct, frozen=True):
     labelled: list[int]
     """Labelled pairs by bin of J."""
     found: list[list[list[int]]]
-    """Of these by distance, without and with the sketch, by bin: those at exactly this distance."""
+    """The found ones by distance, without and with the sketch, by bin: pairs at exactly this distance."""
     lengths: list[list[list[int]]]
     """By distinct words of the shorter page, by bin: pairs that match under the policy, and all."""
     matched: list[list[list[list[float]]]]
-    """All pairs of the corpus by distance, confirmed (0, 1), same group (0, 1) and class of J: an estimate
-    where only a sample of them was looked at."""
+    """All pairs of the corpus by distance, confirmed (0, 1), same group (0, 1) and class of J. It is an estimate if
+    only a sample was examined."""
     looked_at: list[list[list[int]]]
-    """How many of these were looked at."""
+    """The number of examined pairs."""
     random: list[int]
     """Random pairs of different groups, by distance."""
     ones: list[int]
-    """Fingerprints that have a 1, by bit."""
+    """The number of fingerprints with a 1, by bit."""
     verdicts: dict[str, LinkRuleVerdicts]
     """By link rule."""
 
 
 class CrossCorpusPairs(msgspec.Struct, frozen=True):
-    """Pairs of pages of different corpora: all, and by distance those not confirmed and confirmed."""
+    """Pairs of pages of different corpora: all, and by distance the unconfirmed and the confirmed ones."""
 
     pairs: int
     matched: list[list[int]]
 
 
 class CorpusTruth:
-    """What is known about a corpus, whatever the recipe; its shingles are made when they are first asked for."""
+    """The facts about a corpus that no recipe changes. Shingles are made when they are first needed."""
 
     def __init__(self, corpus: Corpus, threads: int) -> None:
         self.corpus = corpus
@@ -88,12 +88,12 @@ class CorpusTruth:
 
     @cached_property
     def sets(self) -> ShingleSets:
-        """The shingles of each page's text."""
+        """Return the shingles of each page's text."""
         return shingle_sets(self.corpus.texts(), self.threads)
 
 
 class LabelledResult(NamedTuple):
-    """What a rule says of the labelled pairs."""
+    """The decisions of a rule about the labelled pairs."""
 
     hit: NDArray[np.bool_]  # (n,) both pages are readable
     distance: NDArray[np.int64]
@@ -103,7 +103,7 @@ class LabelledResult(NamedTuple):
 def count(
     truth: CorpusTruth, prints: CorpusPrints, rule: PolicyThresholds, reach: int, judged: dict[str, CorpusVerdicts]
 ) -> RecipeCounts:
-    """Count everything; `reach` is the greatest distance, `judged` what the judge said by link rule."""
+    """Count everything. `reach`: the greatest distance. `judged`: the judge's verdicts by link rule."""
     labelled = _labelled(truth.pairs, prints, rule)
     chosen = truth.pairs.label != DIFFERENT
     bins = bin_of(truth.pairs.jaccard)
@@ -127,7 +127,7 @@ def count(
 def between(
     all_prints: Sequence[CorpusPrints], rule: PolicyThresholds, reach: int, threads: int
 ) -> CrossCorpusPairs:
-    """Count the matches between all pairs of corpora; none of them is a near duplicate by assumption."""
+    """Count the matches between all pairs of corpora. By assumption none is a near duplicate."""
     counts = np.zeros(2 * (reach + 1), np.int64)
     pairs = 0
     for number, left in enumerate(all_prints):
@@ -155,7 +155,7 @@ def class_of(similarity: NDArray[np.float64]) -> NDArray[np.int64]:
 
 
 def all_pairs(truth: CorpusTruth, prints: CorpusPrints, rule: PolicyThresholds, reach: int) -> SampledPairs:
-    """All pairs of readable pages within `reach`, by 4 distance + 2 confirmed + same group."""
+    """Count all pairs of readable pages within `reach`, by 4 distance + 2 confirmed + same group."""
     places = np.flatnonzero(prints.readable)
     sketch, words, group = prints.sketch[places], prints.words[places], truth.corpus.group[places]
 
@@ -173,7 +173,7 @@ def all_pairs(truth: CorpusTruth, prints: CorpusPrints, rule: PolicyThresholds, 
 def _agreement(
     left: NDArray[np.uint64], a: NDArray[np.int64], right: NDArray[np.uint64], b: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """How many sketch bits agree (n,)."""
+    """Return how many sketch bits agree (n,)."""
     different = np.bitwise_count(left[a] ^ right[b]).sum(axis=1, dtype=np.int64)
     return np.asarray(64 * left.shape[1] - different, np.int64)
 
@@ -214,7 +214,7 @@ def _lengths(
 
 
 def classes_of_kinds(truth: CorpusTruth, near: SampledPairs) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Per kind the number of pairs of each class (kinds, 3), scaled up from those kept, and how many were."""
+    """Return the number of pairs by kind and class (kinds, 3), scaled up from the kept pairs, and the kept ones."""
     classes = class_of(jaccard(truth.sets, near.a, near.b, truth.threads))
     kept = _tally((len(near.counts), 3), near.kind, classes)
     looked_at = kept.sum(axis=1)
@@ -222,12 +222,12 @@ def classes_of_kinds(truth: CorpusTruth, near: SampledPairs) -> tuple[NDArray[np
 
 
 def _tally(shape: tuple[int, int], row: NDArray[np.integer], column: NDArray[np.integer]) -> NDArray[np.int64]:
-    """How often each (row, column) comes."""
+    """Return how often each (row, column) occurs."""
     return np.bincount(row * np.int64(shape[1]) + column, minlength=shape[0] * shape[1]).reshape(shape)
 
 
 def apart(group: NDArray[np.int32]) -> int:
-    """Pairs of pages of different groups."""
+    """Return the number of pairs of pages of different groups."""
     sizes = np.unique(group[group != NO_GROUP], return_counts=True)[1].astype(np.int64)
     return int(len(group) * (len(group) - 1) // 2 - (sizes * (sizes - 1) // 2).sum())
 

@@ -34,14 +34,14 @@ Signatures = NDArray[np.uint32]
 
 
 def installed() -> bool:
-    """Whether the library is there."""
+    """Return whether the library is installed."""
     from importlib.util import find_spec
 
     return find_spec("rensa") is not None
 
 
 def signatures(sets: ShingleSets, seed: int) -> Signatures:
-    """128 minima (n, 128) over the shingles of each text."""
+    """Return 128 minima (n, 128) over the shingles of each text."""
     import rensa
 
     out = np.zeros((len(sets.starts) - 1, PERMUTATIONS), np.uint32)
@@ -54,12 +54,12 @@ def signatures(sets: ShingleSets, seed: int) -> Signatures:
 
 
 def least_equal(similarity: float) -> int:
-    """How many of the minima must be equal for J >= similarity."""
+    """Return how many minima must be equal for J >= similarity."""
     return int(np.ceil(similarity * PERMUTATIONS))
 
 
 def count(truth: CorpusTruth, marks: Signatures, least: int) -> RecipeCounts:
-    """What a recipe's `count` counts, as far as it has a meaning here: distance 0 is a match."""
+    """Count what a recipe's `count` counts, if it has a meaning here: distance 0 is a match."""
     texts = truth.sets.sizes() > 0
     places = np.flatnonzero(texts)
     group = truth.corpus.group[places]
@@ -91,7 +91,7 @@ def count(truth: CorpusTruth, marks: Signatures, least: int) -> RecipeCounts:
 def between(
     truths: Sequence[CorpusTruth], marks: Sequence[Signatures], least: int, threads: int
 ) -> CrossCorpusPairs:
-    """The matches between all pairs of corpora."""
+    """Count the matches between all pairs of corpora."""
     pairs = matched = 0
     full = [rows[truth.sets.sizes() > 0] for truth, rows in zip(truths, marks, strict=True)]
     for number, left in enumerate(full):
@@ -109,7 +109,7 @@ def _match(left: Signatures, right: Signatures, least: int) -> NDArray[np.bool_]
 
 
 def _all(left: Signatures, right: Signatures | None, least: int, threads: int) -> Iterator[NearPlaces]:
-    """All matching pairs, in parts; a < b within `left` where `right` is None."""
+    """Yield all matching pairs, in parts; a < b within `left` if `right` is None."""
 
     def part(at: int) -> NearPlaces:
         a, b = _similar(left[at : at + _ROWS], left[at:] if right is None else right, least)

@@ -23,7 +23,7 @@ MAX_SAMPLE_PAIRS: Final = 20_000
 
 
 class NearPlaces(NamedTuple):
-    """Pairs of places, and the distance of each."""
+    """Pairs of places, and the distance of each pair."""
 
     a: NDArray[np.int64]
     b: NDArray[np.int64]
@@ -31,7 +31,7 @@ class NearPlaces(NamedTuple):
 
 
 class SampledPairs(NamedTuple):
-    """How many pairs there are of each kind, and the pairs that were kept, with their kinds."""
+    """The number of pairs of each kind, and the kept pairs with their kinds."""
 
     counts: NDArray[np.int64]  # (kinds,)
     a: NDArray[np.int64]
@@ -40,13 +40,13 @@ class SampledPairs(NamedTuple):
 
 
 KindOf = Callable[[NearPlaces], NDArray[np.int64]]
-"""The kind (n,) of n pairs, from 0."""
+"""Returns the kind (n,) of n pairs, from 0."""
 
 
 def within(left: U64, right: U64 | None, distance: int, threads: int) -> Iterator[NearPlaces]:
-    """All pairs of a place of `left` and one of `right` within the distance, in parts.
+    """Yield all pairs of a place of `left` and a place of `right` within the distance, in parts.
 
-    Where `right` is None all pairs a < b of places of `left`. Parts come in the order of `a`.
+    If `right` is None, yields all pairs a < b of places of `left`. Parts come in the order of `a`.
     """
 
     def part(at: int) -> NearPlaces:
@@ -65,7 +65,7 @@ def within(left: U64, right: U64 | None, distance: int, threads: int) -> Iterato
 def sample(parts: Iterator[NearPlaces], kinds: int, kind_of: KindOf, most: int = MAX_SAMPLE_PAIRS) -> SampledPairs:
     """Count the pairs of each kind and keep at most `most` of each, chosen by a hash of their places.
 
-    So the choice depends on the pairs alone, and memory on `kinds` and `most`.
+    So the choice depends only on the pairs, and memory only on `kinds` and `most`.
     """
     counts = np.zeros(kinds, np.int64)
     kept = [np.empty((4, 0), np.int64)]
@@ -102,7 +102,7 @@ def _scan(
 
 
 def _hash(a: NDArray[np.int64], b: NDArray[np.int64]) -> NDArray[np.int64]:
-    """A number (n,) for each pair, as if drawn at random (the finalizer of splitmix64)."""
+    """Return a pseudo-random number (n,) for each pair (the finalizer of splitmix64)."""
     h = (a.astype(np.uint64) << np.uint64(32)) | b.astype(np.uint64)
     h = (h ^ (h >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     h = (h ^ (h >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -110,7 +110,7 @@ def _hash(a: NDArray[np.int64], b: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _least(rows: NDArray[np.int64], most: int) -> NDArray[np.int64]:
-    """Of the rows a, b, kind, hash (4, n) those of the `most` least hashes of each kind."""
+    """Return the rows a, b, kind, hash (4, n) with the `most` least hashes of each kind."""
     order = np.lexsort((rows[3], rows[2]))
     kind = rows[2][order]
     first = np.searchsorted(kind, kind)

@@ -25,7 +25,7 @@ _MAX_J_DIFFERENCE: Final = 0.02
 
 
 class LabelledPair(msgspec.Struct, frozen=True, gc=False):
-    """One line of a file of pairs: the ids of two pages. Other fields are passed over."""
+    """One line of a file of pairs: the ids of two pages. Other fields are ignored."""
 
     a: str
     b: str
@@ -48,28 +48,28 @@ class LabelledPairs(NamedTuple):
     label: NDArray[np.int8]
     jaccard: NDArray[np.float64]
     off: float
-    """Share of the given J that are not those of the texts."""
+    """Return the share of the given J that differ from those of the texts."""
 
     @classmethod
     def none(cls) -> Self:
-        """No pair."""
+        """Return an object without a pair."""
         return cls(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int8), np.empty(0), 0.0)
 
     def digest(self) -> str:
-        """8 hex digits over all pairs."""
+        """Return 8 hex digits over all pairs."""
         arrays = (self.a, self.b, self.label, self.jaccard)
         return blake2b(b"".join(array.tobytes() for array in arrays), digest_size=4).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
 class PairAssignment:
-    """The pairs of each corpus, and how many belong to none: an unknown id, or pages of two corpora."""
+    """The pairs of each corpus, and the number of pairs in none: an unknown id, or pages of two corpora."""
 
     pairs: list[list[LabelledPair]]
     unknown: int
     across: int
     example: str
-    """An id that no corpus has."""
+    """An example of an id that no corpus has."""
 
 
 def read_pairs(paths: Sequence[str]) -> list[LabelledPair]:
@@ -87,15 +87,15 @@ def read_pairs(paths: Sequence[str]) -> list[LabelledPair]:
                     pair = decoder.decode(line)
                     found.append(LabelledPair(str(pair.a), str(pair.b), pair.label, pair.jaccard5))
                 except ValueError as error:
-                    what = f"{shown_path(path)}:{number} is no pair ({error})"
+                    what = f"{shown_path(path)}:{number} is not a pair ({error})"
                     raise InputError(what, 'write {"a": ID, "b": ID} on each line') from error
     return found
 
 
 def assign(pairs: Sequence[LabelledPair], corpora: Sequence[Corpus]) -> PairAssignment:
-    """Give each pair to the corpus that has both pages; pairs of a page with itself are passed over.
+    """Give each pair to the corpus that has both pages. Skips pairs of a page with itself.
 
-    Raises UsageError where it cannot be told which corpus is meant.
+    Raises UsageError if several corpora have both pages.
     """
     out: list[list[LabelledPair]] = [[] for _ in corpora]
     unknown, across, example = 0, 0, ""
@@ -105,7 +105,7 @@ def assign(pairs: Sequence[LabelledPair], corpora: Sequence[Corpus]) -> PairAssi
         if len(both) > 1 or (not both and max(map(len, homes)) > 1):
             names = " and ".join(corpora[n].name for n in sorted(homes[0] | homes[1]))
             raise UsageError(
-                f"the pair {pair.a}, {pair.b} could be of {names}, which have pages of one id",
+                f"the pair {pair.a}, {pair.b} could belong to {names}, which have pages of one id",
                 "give pages of different inputs different ids, or evaluate the inputs one by one",
             )
         if both:
@@ -119,7 +119,7 @@ def assign(pairs: Sequence[LabelledPair], corpora: Sequence[Corpus]) -> PairAssi
 
 
 def of_groups(corpus: Corpus) -> list[LabelledPair]:
-    """Each page of a group with the next of it, in input order: as many pairs as pages at most."""
+    """Return pairs of each page of a group with the group's next page, in input order: at most one a page."""
     latest: dict[int, str] = {}
     found = []
     for name, place in corpus.place.items():
@@ -132,14 +132,14 @@ def of_groups(corpus: Corpus) -> list[LabelledPair]:
 
 
 class CompletedPairs(msgspec.Struct, frozen=True):
-    """J of each pair of a corpus: the given ones, completed by those of the texts; and `LabelledPairs.off`."""
+    """Return the J of each pair of a corpus, given or computed from the texts, and `LabelledPairs.off`."""
 
     jaccard: list[float]
     off: float
 
 
 def complete(pairs: Sequence[LabelledPair], corpus: Corpus, sets: ShingleSets, threads: int) -> CompletedPairs:
-    """J of each pair: the given one, else that of the texts."""
+    """Return the J of each pair: the given one, else that of the texts."""
     a, b = _places(pairs, corpus)
     given = np.array([np.nan if pair.jaccard5 is None else pair.jaccard5 for pair in pairs], np.float64)
     true = jaccard(sets, a, b, threads)
@@ -149,7 +149,7 @@ def complete(pairs: Sequence[LabelledPair], corpus: Corpus, sets: ShingleSets, t
 
 
 def placed(pairs: Sequence[LabelledPair], corpus: Corpus, given: CompletedPairs) -> LabelledPairs:
-    """The pairs of one corpus as arrays."""
+    """Return the pairs of one corpus as arrays."""
     label = np.array([-1 if pair.label is None else pair.label for pair in pairs], np.int8)
     return LabelledPairs(*_places(pairs, corpus), label, np.array(given.jaccard, np.float64), given.off)
 

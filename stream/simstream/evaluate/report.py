@@ -25,14 +25,16 @@ _TITLE: Final = (
 
 
 def check_libraries() -> None:
-    """Raises UsageError where one is missing that `write` needs."""
+    """Raise UsageError if a package is missing that `write` needs."""
     for package in ("matplotlib", "jinja2"):
         if find_spec(package) is None:
-            raise UsageError(f"{package} is not installed", "run pip install 'simstream[evaluate]'")
+            raise UsageError(
+                f"the report needs {package}, which is not installed", "run pip install 'simstream[evaluate]'"
+            )
 
 
 def write(results: EvaluationResults, folder: Path) -> None:
-    """`index.html` and the figures as files of their own. Raises UsageError."""
+    """Write `index.html`, and each figure as a file. Raises UsageError."""
     drawings = draw_all(results)
     for drawing in drawings:
         white = drawing.svg.replace("<defs>", '<rect width="100%" height="100%" fill="#ffffff"/>\n <defs>', 1)
@@ -61,7 +63,7 @@ def write(results: EvaluationResults, folder: Path) -> None:
 
 
 def table(results: EvaluationResults) -> Table:
-    """The main numbers of every contender on every corpus, in 80 columns."""
+    """Return the main numbers of every contender on every corpus, in 80 columns."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
@@ -98,13 +100,13 @@ def _bare(value: float | None) -> str:
 
 
 def _candidates(curves: list[DistanceCurve], distance: int | None) -> float | None:
-    """Candidates per million at the recipe's own distance; None where it was not measured."""
+    """Return candidates per million at the recipe's own distance; None if it was not measured."""
     rates = [curve.matched.value for curve in curves if curve.distance == distance and not curve.sketch]
     return None if not rates or rates[0] is None else rates[0] * _MILLION
 
 
 def _bounds(found: ShareInterval | MeanInterval, scale: float = 1.0) -> str:
-    """`97.0–98.7`: the interval in per cent, or as a number of `scale`; nothing where there is none."""
+    """Return the interval in per cent, such as `97.0–98.7`, or in `scale`; empty without an interval."""
     if found.value is None or found.low is None or found.high is None:
         return ""
     if scale == 1.0 and isinstance(found, ShareInterval):
@@ -113,14 +115,14 @@ def _bounds(found: ShareInterval | MeanInterval, scale: float = 1.0) -> str:
 
 
 def _seeds(share: ShareInterval, scale: float = 100.0) -> str:
-    """The least and the greatest of the seeds; nothing for one seed."""
+    """Return the least and the greatest value of the seeds; empty for one seed."""
     if len(share.by_seed) < 2:
         return ""
     return f"{_plain(min(share.by_seed) * scale)}–{_plain(max(share.by_seed) * scale)}"
 
 
 def _plain(value: float | None) -> str:
-    """A number with three figures, or all of them before the point."""
+    """Return a number with three digits, or all its digits before the point."""
     if value is None:
         return "–"
     if value == 0:

@@ -1,6 +1,6 @@
 """The types of `results.json`. Their JSON Schema is written beside it.
 
-Shares of pairs are given as shares; times a million they are the "per million pairs" of the page.
+Shares of pairs are shares; times a million they are the "per million pairs" of the page.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ class CorpusInfo(msgspec.Struct, frozen=True):
     """`group` (a field of the pages), `pairs` (components of pairs with label 1), or null."""
     pairs: int
     pairs_by_bin: list[int]
-    """Pairs by J, as in `bins`; those with label 0 are not in it."""
+    """Pairs by J, as in `bins`, without pairs of label 0."""
     wrong_jaccard: float
-    """Share of the given `jaccard5` that are off by more than .02 from that of the texts."""
+    """Share of the given `jaccard5` that differ by more than .02 from those of the texts."""
 
 
 class DistanceCurve(msgspec.Struct, frozen=True):
@@ -40,7 +40,7 @@ class DistanceCurve(msgspec.Struct, frozen=True):
     recall: list[ShareInterval]
     """By bin: labelled pairs within the distance (and confirmed)."""
     precision: ShareInterval
-    """Of all matched pairs those with J >= .5."""
+    """Share of all matched pairs with J >= .5."""
     wrong: ShareInterval
     """Matches with J < .3 of all pairs of different groups."""
     loose: ShareInterval
@@ -50,16 +50,16 @@ class DistanceCurve(msgspec.Struct, frozen=True):
 
 
 class JudgedCorpus(msgspec.Struct, frozen=True):
-    """What the judge makes of a corpus in input order, under one link rule."""
+    """The judge's verdicts over a corpus in input order, under one link rule."""
 
     link: str
     near_duplicates: MeanInterval
     below_5: ShareInterval
-    """Of the verdicts `near_duplicate` those that name a page with J < .5."""
+    """Share of the verdicts `near_duplicate` that name a page with J < .5."""
     below_3: ShareInterval
     clusters: MeanInterval
     largest: list[int]
-    """Pages of the largest clusters, under the first seed."""
+    """Number of pages of each of the largest clusters, under the first seed."""
     rand: MeanInterval
     """Adjusted Rand index of clusters against groups."""
     b_cubed_precision: MeanInterval
@@ -74,11 +74,11 @@ class FingerprintCost(msgspec.Struct, frozen=True):
     us_per_page: float
     tokenizing_us_per_page: float
     ratio: float
-    """Median over rounds in which both ran."""
+    """Median over the rounds in which both ran."""
 
 
 class ContenderOnCorpus(msgspec.Struct, frozen=True):
-    """One contender on one corpus. `rule` is what a verdict goes by: its own distance and sketch."""
+    """One contender on one corpus. `rule` has the result at its own distance and with its sketch."""
 
     corpus: str
     readable: MeanInterval
@@ -88,9 +88,9 @@ class ContenderOnCorpus(msgspec.Struct, frozen=True):
     lengths: list[list[ShareInterval]]
     """Recall under the rule by distinct words of the shorter page (`length_names`), then by bin."""
     distances: list[ShareInterval]
-    """Of random pairs of different groups, those at each distance from 0 to 64."""
+    """Share of random pairs of different groups at each distance from 0 to 64."""
     bits: list[ShareInterval]
-    """Of the fingerprints, those with a 1 at each bit."""
+    """Share of the fingerprints with a 1 at each bit."""
     judged: list[JudgedCorpus]
     cost: FingerprintCost | None
 
@@ -119,13 +119,13 @@ class Contender(msgspec.Struct, frozen=True):
     """Of fingerprint and sketch, or of the signature."""
     corpora: list[ContenderOnCorpus]
     apart: list[CrossCorpusMatches]
-    """Empty for one corpus."""
+    """Results between corpora by distance; empty for one corpus."""
     apart_rule: CrossCorpusMatches | None
-    """The same at its own distance."""
+    """Results between corpora at its own distance."""
 
 
 class EvaluationResults(msgspec.Struct, frozen=True):
-    """Everything that was measured. Intervals are of 95 %."""
+    """All measurements. Intervals are 95 % intervals."""
 
     version: int
     simstream: str
@@ -134,9 +134,9 @@ class EvaluationResults(msgspec.Struct, frozen=True):
     corpora: list[CorpusInfo]
     contenders: list[Contender]
     left_out: list[str]
-    """What was asked for and could not be measured, and why."""
+    """Requests that could not be measured, with the reason."""
 
 
 def schema() -> bytes:
-    """The JSON Schema of `EvaluationResults`."""
+    """Return the JSON Schema of `EvaluationResults`."""
     return msgspec.json.format(msgspec.json.encode(msgspec.json.schema(EvaluationResults)), indent=2)

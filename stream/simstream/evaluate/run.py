@@ -35,24 +35,24 @@ from simstream.text.recipe import Recipe
 from simstream.wire.page import PageLimits
 
 CACHE: Final = ".cache"
-"""The folder of the store, in the output's."""
+"""The folder of the store, within the output's folder."""
 FIRST_SEED: Final = 16
-"""MurmurHash3 leaves words of as many bytes as the seed without the lowest bit, where both are below 9."""
+"""In MurmurHash3 a word of as many bytes as the seed loses its lowest bit, if both are below 9."""
 
 
 class RunWatcher(Protocol):
-    """Whoever waits for a run."""
+    """The person or program that waits for a run."""
 
     def task(self, title: str, total: int | None) -> Callable[[int], None]:
-        """Begin a piece of work; what it returns hears how much of it was done."""
+        """Begin a task. Returns a function that hears how much is done."""
 
     def say(self, sentence: str) -> None:
-        """Hear something that matters."""
+        """Hear a sentence about the run."""
 
 
 @dataclass(frozen=True, slots=True)
 class EvaluationRequest:
-    """What a run is asked for. `seeds` None: each recipe's own."""
+    """The options of a run. `seeds` None: each recipe's own seed."""
 
     inputs: Sequence[str]
     pairs: Sequence[str]
@@ -71,7 +71,7 @@ class EvaluationRequest:
 
 
 def evaluate(request: EvaluationRequest, watcher: RunWatcher) -> EvaluationResults:
-    """Measure everything. Raises UsageError and InputError; what was finished before is kept."""
+    """Measure everything. Raises UsageError and InputError; finished measurements are kept."""
     store = ResultStore(request.folder / CACHE)
     truths = [CorpusTruth(corpus, request.threads) for corpus in _read(request, watcher)]
     infos = _label(request, truths, store, watcher)
@@ -120,13 +120,13 @@ def _label(
     corpora = [truth.corpus for truth in truths]
     given = assign(read_pairs(request.pairs), corpora)
     if given.unknown:
-        watcher.say(
-            f"{given.unknown:,} pairs name a page that no input has, such as {given.example!r}: passed over"
-        )
+        watcher.say(f"skipped {given.unknown:,} pairs with a page that no input has, such as {given.example!r}")
     if given.across:
-        watcher.say(f"{given.across:,} pairs are of pages of different inputs: passed over")
+        watcher.say(f"skipped {given.across:,} pairs with pages of different inputs")
     if request.pairs and not any(given.pairs):
-        raise InputMissing("no pair is left that both inputs and pairs have", "check that their ids are the same")
+        raise InputMissing(
+            "no labelled pair has both its pages in one input", "check that pairs and pages have the same ids"
+        )
     infos = []
     for truth, named, path in zip(truths, given.pairs, request.inputs, strict=True):
         pairs = named or of_groups(truth.corpus)
@@ -179,7 +179,7 @@ def _minhash(
     recipes: list[Contender],
     left_out: list[str],
 ) -> list[Contender]:
-    """MinHash at the J that the first recipe with a sketch asks for."""
+    """Return MinHash at the J of the first recipe with a sketch."""
     similarity = next(
         (max(0.0, 2 * one.agreement / one.bits - 1) for one in recipes if one.bits and one.agreement), 0.5
     )
@@ -192,20 +192,20 @@ def _minhash(
 
 
 def encode(results: EvaluationResults) -> bytes:
-    """The content of `results.json`."""
+    """Return the content of `results.json`."""
     return msgspec.json.format(msgspec.json.encode(results), indent=1) + b"\n"
 
 
 def distances_of(text: str) -> list[int]:
-    """The distances of `1-10`, `3` or `1,3,8`; raises UsageError."""
+    """Return the distances of `1-10`, `3` or `1,3,8`. Raises UsageError."""
     try:
         found = {
             distance for part in text.split(",") for distance in _range(*(int(end) for end in part.split("-")))
         }
     except (ValueError, TypeError) as error:
-        raise UsageError(f"--distance is {text!r}", "write 1-10, 8 or 3,8") from error
+        raise UsageError(f"--distance is {text!r}", "give distances such as 1-10, 8 or 3,8") from error
     if not found or min(found) < 0 or max(found) > _MAX_DISTANCE:
-        raise UsageError(f"--distance is {text!r}", f"use 0 to {_MAX_DISTANCE}")
+        raise UsageError(f"--distance is {text!r}", f"give distances from 0 to {_MAX_DISTANCE}")
     return sorted(found)
 
 

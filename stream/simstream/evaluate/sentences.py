@@ -14,7 +14,7 @@ RECALL: Final = (0.99, 0.97, 0.90)
 _MAX_FAIR_LOSS: Final = 0.03
 """Recall that misses by less is fair."""
 BELOW_5: Final = (0.04, 0.1)
-"""Up to the first share of verdicts that name a page with J < .5 it is good, up to the second fair."""
+"""The share of verdicts that name a page with J < .5 is good up to the first value, fair up to the second."""
 BELOW_3: Final = 0.002
 _OUT_OF_PROPORTION: Final = (0.01, 0.05)
 """Shares of all pages in the largest cluster, as above."""
@@ -31,14 +31,14 @@ class ReportSentence(NamedTuple):
 
 
 class ReportPart(NamedTuple):
-    """What there is to know about one corpus, or about the whole."""
+    """The sentences about one corpus, or about all."""
 
     title: str
     sentences: list[ReportSentence]
 
 
 def read(results: EvaluationResults) -> list[ReportPart]:
-    """What to say about the first recipe, and how the others stand beside it."""
+    """Return sentences about the first recipe, and how the others compare with it."""
     first = results.contenders[0]
     parts = [
         ReportPart(one.corpus, [*_recall(one), *_verdicts(one), *_clusters(one), *_bits(one)])
@@ -54,7 +54,7 @@ def read(results: EvaluationResults) -> list[ReportPart]:
 
 
 def percent(value: float | None) -> str:
-    """A share as a person writes it; as many digits as tell it from 0 and 1."""
+    """Return a share as a person writes it, with enough digits to tell it from 0 and 1."""
     if value is None:
         return "–"
     if value in (0, 1):
@@ -66,7 +66,7 @@ def percent(value: float | None) -> str:
 def _recall(one: ContenderOnCorpus) -> Iterator[ReportSentence]:
     bins = [(share, goal) for share, goal in zip(one.rule.recall, RECALL, strict=False) if share.value is not None]
     if not bins:
-        yield ReportSentence("plain", "No labelled pairs with J ≥ .7, so nothing can be said of what it finds.")
+        yield ReportSentence("plain", "There are no labelled pairs with J ≥ .7, so its recall is not known.")
         return
     names = ("J ≥ .9", ".8–.9", ".7–.8")
     found = ", ".join(
@@ -119,7 +119,7 @@ def _apart(first: Contender) -> Iterator[ReportSentence]:
 
 
 def _spread(share: ShareInterval) -> str:
-    """How far the seeds differ, where that is much."""
+    """Return how far the seeds differ, if they differ much."""
     least, most = min(share.by_seed, default=0.0), max(share.by_seed, default=0.0)
     return f"; by seed J < .5 from {percent(least)} to {percent(most)}" if most > 1.2 * least else ""
 
@@ -152,7 +152,7 @@ def _cost(first: Contender) -> Iterator[ReportSentence]:
 
 
 def _others(results: EvaluationResults) -> Iterator[ReportSentence]:
-    """One sentence a contender: the bin .8-.9, and false matches, of all labelled corpora together."""
+    """Return one sentence about all contenders: the bin .8-.9 and false matches of all labelled corpora."""
     rows = [(contender, _together(contender)) for contender in results.contenders]
     if len(rows) < 2 or rows[0][1][0] is None:
         return

@@ -13,33 +13,33 @@ import msgspec
 from simstream.errors import UsageError
 
 FORMAT: Final = 1
-"""Raised whenever the same inputs would give other numbers."""
+"""Increase it whenever the same inputs would give other numbers."""
 T = TypeVar("T")
 
 
 class ResultStore:
-    """Values of msgspec types by what they depend on. A damaged file is as good as none."""
+    """Keeps values of msgspec types by their dependencies. A damaged file counts as missing."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.made = 0
-        """How many values were put: nothing, where a run only repeats another."""
+        """The number of values that were put: 0 if a run only repeats another."""
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise UsageError(
-                f"{folder} cannot be made ({error.strerror})", "name another folder with -o"
+                f"the folder {folder} cannot be made ({error.strerror})", "name another folder with -o"
             ) from error
 
     def get(self, kind: str, depends: object, of: type[T]) -> T | None:
-        """The value that was put for these dependencies."""
+        """Return the value that was put for these dependencies, or None."""
         try:
             return msgspec.json.decode(self._path(kind, depends).read_bytes(), type=of)
         except (OSError, msgspec.MsgspecError):
             return None
 
     def put(self, kind: str, depends: object, value: T) -> T:
-        """Keep a value; returns it."""
+        """Keep a value, and return it."""
         self.made += 1
         write_atomically(self._path(kind, depends), msgspec.json.encode(value))
         return value
@@ -50,7 +50,7 @@ class ResultStore:
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Put a file in place, whole or not at all. Raises UsageError where it cannot be written."""
+    """Write a file atomically. Raises UsageError if it cannot be written."""
     beside = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
         try:

@@ -26,7 +26,7 @@ def on_corpus(
     sketch: bool,
     cost: FingerprintCost | None,
 ) -> ContenderOnCorpus:
-    """One contender on one corpus, from the counts under each seed; `own` is the distance it judges by."""
+    """Return one contender's results on one corpus, from the counts under each seed. `own`: its distance."""
     kinds = (False, True) if sketch else (False,)
     return ContenderOnCorpus(
         corpus=name,
@@ -42,7 +42,7 @@ def on_corpus(
 
 
 def curve(seeds: Sequence[RecipeCounts], distance: int, sketch: bool) -> DistanceCurve:
-    """Recall, precision and false matches at a distance; without the sketch all candidates count as matches."""
+    """Return recall, precision and false matches at a distance. Without the sketch all candidates are matches."""
     matched = [_matched(counts, distance, sketch) for counts in seeds]
     apart = [float(counts.apart) for counts in seeds]
     looked = [_looked_at(counts, distance, sketch) for counts in seeds]
@@ -59,7 +59,7 @@ def curve(seeds: Sequence[RecipeCounts], distance: int, sketch: bool) -> Distanc
 
 
 def apart(seeds: Sequence[CrossCorpusPairs], distance: int) -> CrossCorpusMatches:
-    """Matches between corpora within a distance."""
+    """Return the matches between corpora within a distance."""
     sums = [np.array(counts.matched)[: distance + 1].sum(axis=0) for counts in seeds]
     pairs = [float(counts.pairs) for counts in seeds]
     return CrossCorpusMatches(
@@ -70,7 +70,7 @@ def apart(seeds: Sequence[CrossCorpusPairs], distance: int) -> CrossCorpusMatche
 
 
 def _matched(counts: RecipeCounts, distance: int, sketch: bool) -> NDArray[np.float64]:
-    """Matched pairs (2, 3) by same group and class of J."""
+    """Return matched pairs (2, 3) by same group and class of J."""
     cells = np.array(counts.matched)[: distance + 1, int(sketch) :]
     out: NDArray[np.float64] = cells.sum(axis=(0, 1))
     return out
@@ -103,7 +103,7 @@ def _lengths(seeds: Sequence[RecipeCounts]) -> list[list[ShareInterval]]:
 
 
 def _cells(rows: Sequence[Sequence[int]]) -> list[ShareInterval]:
-    """The share of each cell of its row's sum."""
+    """Return the share of each cell of its row's sum."""
     sums = [float(sum(row)) for row in rows]
     return [share([float(row[at]) for row in rows], sums) for at in range(len(rows[0]))]
 

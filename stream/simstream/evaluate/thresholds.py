@@ -11,7 +11,7 @@ from simstream.judge.policy import Policy
 
 
 class PolicyThresholds(NamedTuple):
-    """The thresholds of a policy; pairs with a short page keep to the stricter ones."""
+    """The limits of a policy; a pair with a short page has the stricter limits."""
 
     distance: int
     agreement: int
@@ -22,16 +22,16 @@ class PolicyThresholds(NamedTuple):
     def confirms(
         self, distance: NDArray[np.int64], agreement: NDArray[np.int64], words: NDArray[np.uint32]
     ) -> NDArray[np.bool_]:
-        """Whether pairs (n,) match as far as sketches and the rule for short pages go, not the distance of others.
+        """Return whether pairs (n,) match by sketch and by the rule for short pages; the distance is not checked.
 
-        `agreement` is that of their sketches, `words` the distinct words of the page that has fewer.
+        `agreement` is that of their sketches, `words` the distinct words of the shorter page.
         """
         short = (words < self.short_words) & ((distance > self.short_distance) | (agreement < self.short_agreement))
         return (agreement >= self.agreement) & ~short
 
 
 def rule_of(policy: Policy) -> PolicyThresholds:
-    """The rule of a policy."""
+    """Return the limits of a policy."""
     return PolicyThresholds(
         policy.distance, policy.agreement, policy.short_words, policy.short_distance, policy.short_agreement
     )

@@ -31,22 +31,22 @@ _BATCH_PAIRS: Final = 1 << 14
 class ShingleSets(NamedTuple):
     """The shingle sets of n texts: set i is `values[starts[i]:starts[i + 1]]`, ascending 64-bit hashes.
 
-    Hashes are of this process: sets of two processes cannot be compared.
+    Hashes belong to this process: sets of two processes cannot be compared.
     """
 
     values: U64
     starts: NDArray[np.int64]  # (n + 1,)
 
     def sizes(self) -> NDArray[np.int64]:
-        """How many shingles each text has (n,)."""
+        """Return the number of shingles of each text (n,)."""
         return np.diff(self.starts)
 
 
 class PairSimilarity(NamedTuple):
-    """What n pairs of texts have in common."""
+    """The similarities of n pairs of texts."""
 
     jaccard: NDArray[np.float64]  # (n,)
-    containment: NDArray[np.float64]  # (n,) share of the smaller text that the larger has, too
+    containment: NDArray[np.float64]  # (n,) share of the smaller text that is also in the larger one
 
 
 def shingle_sets(texts: Sequence[str], threads: int = 1) -> ShingleSets:
@@ -62,14 +62,17 @@ def shingle_sets(texts: Sequence[str], threads: int = 1) -> ShingleSets:
 def jaccard(
     sets: ShingleSets, a: NDArray[np.integer], b: NDArray[np.integer], threads: int = 1
 ) -> NDArray[np.float64]:
-    """J (n,) of the pairs of texts a[i] and b[i]; 0 for two empty ones. About 2 us a pair of 1,000 shingles."""
+    """Return J (n,) of the pairs of texts a[i] and b[i]; 0 for two empty texts.
+
+    About 2 us a pair of 1,000 shingles.
+    """
     return similarity(sets, a, b, threads).jaccard
 
 
 def similarity(
     sets: ShingleSets, a: NDArray[np.integer], b: NDArray[np.integer], threads: int = 1
 ) -> PairSimilarity:
-    """J and containment of the pairs of texts a[i] and b[i]. The work holds no GIL."""
+    """Return J and containment of the pairs of texts a[i] and b[i]. Releases the GIL."""
     a, b = np.ascontiguousarray(a, np.int64), np.ascontiguousarray(b, np.int64)
     shared = np.empty(len(a), np.int64)
 
@@ -86,7 +89,7 @@ def similarity(
 
 @cache
 def _word_characters() -> NDArray[np.bool_]:
-    """Whether each code point counts (0x110000,), as the running Python's `re` says."""
+    """Return whether each code point counts (0x110000,), as the running Python's `re` says."""
     kept = np.zeros(POINTS, np.bool_)
     everything = "".join(map(chr, range(POINTS)))
     kept[[ord(character) for character in re.findall(r"[^\W_]", everything)]] = True

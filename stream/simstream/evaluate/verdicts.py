@@ -19,15 +19,15 @@ _BATCH_PAGES: Final = 512
 
 
 class CorpusVerdicts(NamedTuple):
-    """What the judge said about n pages."""
+    """The judge's verdicts about n pages."""
 
     page: NDArray[np.int64]  # places of the pages that are near duplicates
-    named: NDArray[np.int64]  # the page that each of them is said to be like
-    cluster: NDArray[np.int64]  # (n,) cluster of each page at the end, -1 where it has none
+    named: NDArray[np.int64]  # the page that each of them names
+    cluster: NDArray[np.int64]  # (n,) cluster of each page at the end, -1 without a cluster
 
 
 def judge(corpus: Corpus, prints: CorpusPrints, policy: Policy) -> CorpusVerdicts:
-    """Judge a corpus as `dedup` does. About 30 us a page, and what its matches cost."""
+    """Judge a corpus as `dedup` does. About 30 us a page, and the cost of its matches."""
     latest: dict[str, int] = {}
     page, named = [], []
     cluster = np.full(len(corpus.pages), -1, np.int64)

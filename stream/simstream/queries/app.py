@@ -139,7 +139,7 @@ def make_app(
         if found is None:
             raise HTTPException(
                 404,
-                "no cluster of pages has this id: use the survivor's id if it was merged, or /page if it has one page",
+                "no cluster of pages has this id: use the survivor's id if it was merged, /page if it has one page",
             )
         return _cluster(found)
 
