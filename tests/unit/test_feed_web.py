@@ -129,7 +129,7 @@ def test_the_page_says_every_reason_in_chinese() -> None:
 def test_a_reason_has_the_code_of_its_sentence_or_else_of_its_kind() -> None:
     assert code_of(LogError(*REASONS["late_texts"])) == "late_texts"
     assert code_of(BrokerUnreachable("no broker of 127.0.0.1:1 answers")) == "log"
-    assert code_of(UsageError("sort is 'loudest'")) == "bad_question"
+    assert code_of(UsageError("sort is not a known order")) == "bad_question"
     assert code_of(ExtractionNotStarted("no process starts")) == FAILED
     assert [code_of_status(status) for status in (401, 403, 404, 421, 503)] == [
         "token",

@@ -1,7 +1,7 @@
 """Acknowledges a record once its changes of the table have reached the brokers.
 
-Faust by itself may commit an offset while the table's change is still on its way; a process that is killed between
-the two would lose a card. Here both wait in the same list until the producer has been flushed.
+Faust itself may commit an offset while the table's change is still on its way. A process that is killed between
+both would lose a card. Here both wait in one list until the producer was flushed.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ class EventAcks:
         self._lock = asyncio.Lock()
 
     async def add(self, event: Any) -> None:
-        """Take an event that has been worked in."""
+        """Take an event that was folded."""
         self._events.append(event)
         if len(self._events) >= self.MAX_EVENTS:
             await self.settle()
 
     async def last(self, *_: Any, **__: Any) -> None:
-        """The same at the end of the app, while its producer still runs."""
+        """Acknowledge at the end of the app, while its producer still runs."""
         await self.settle()
 
     async def settle(self) -> None:
-        """Flush, then acknowledge what had been worked in before."""
+        """Flush, then acknowledge the events that were folded before."""
         async with self._lock:
             events, self._events = self._events, []
             if events:

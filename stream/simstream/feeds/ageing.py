@@ -18,26 +18,26 @@ class ExpiryTimes:
         return len(self._ends)
 
     def set(self, name: str, end: int) -> None:
-        """From now on this name ends then."""
+        """Set the end of a name."""
         if self._ends.get(name) != end:
             self.drop(name)
             self._ends[name] = end
             self._queue.add((end, name))
 
     def drop(self, name: str) -> bool:
-        """The name is no more; whether it was there."""
+        """Remove a name. Returns whether it was there."""
         end = self._ends.pop(name, None)
         if end is not None:
             self._queue.remove((end, name))
         return end is not None
 
     def ended(self, now: int) -> Iterator[str]:
-        """Take out the names that end at `now` or before, the oldest first."""
+        """Remove and yield the names that end at `now` or before, the oldest first."""
         while self._ends and self._queue.least()[0] <= now:
             yield self._take()
 
     def surplus(self, most: int) -> Iterator[str]:
-        """Take out the oldest names while there are more than `most`."""
+        """Remove and yield the oldest names while there are more than `most`."""
         while len(self._ends) > most:
             yield self._take()
 

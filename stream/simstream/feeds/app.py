@@ -1,7 +1,7 @@
 """The Faust app: reads `verdicts` and `pages`, folds them, and keeps the fold in a table of its own.
 
-Faust reads what is not committed, too, and may read a record twice; the fold takes both. The table's changelog has
-one partition, so what is read back after a restart comes in the order in which it was written.
+Faust also reads uncommitted records, and may read a record twice; the fold accepts both. The table's changelog has
+one partition, so after a restart it is read back in the order in which it was written.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ from simstream.wire import verdict as wire
 from simstream.wire.page import PageLimits
 
 FORMAT = 2
-"""Of the table's entries; another one begins with a table of its own."""
+"""The format of the table's entries. Another format begins with a table of its own."""
 TABLE = "news"
 MAX_WAITING_RECORDS = 500
 """Records of a topic that are read ahead."""
 MAX_BEHIND = 128
-"""Pages that may have changed before the cards are made anew without anybody asking."""
+"""After so many changed pages the cards are refreshed without a question."""
 _log = logging.getLogger("simstream.news")
 
 
 class FeedTopics(NamedTuple):
-    """What is read, and how many replicas what is kept should have."""
+    """The topics that are read, and the number of replicas of the table."""
 
     verdicts: TopicInfo
     pages: TopicInfo
@@ -58,14 +58,14 @@ class FeedState:
         self.cards: StoryCards | None = None
         self.condition = FeedCondition()
         self.inboxes: list[Any] = []
-        """Faust's channels, with the records that are still to be taken."""
+        """Faust's channels, with the records that are not taken yet."""
         self.sign = ""
-        """Another one for each time that the feed began; empty until there are cards of all that it began with."""
+        """A new sign for each start of the feed; empty until the cards show all that it began with."""
         self.is_crashed: Callable[[], bool] = lambda: False
-        """Whether the app has crashed: then the stories no longer change."""
+        """Whether the app has crashed. Then the stories no longer change."""
 
     def begin(self, table: MutableMapping[str, bytes]) -> None:
-        """Start from what the table holds. Raises StateDamaged."""
+        """Start from the table's entries. Raises StateDamaged."""
         try:
             self.fold = VerdictFold(table, self.limits)
         except (msgspec.MsgspecError, KeyError, ValueError) as error:
@@ -78,7 +78,7 @@ class FeedState:
         _log.info("the feed begins with %d pages", len(self.fold.versions))
 
     async def settle(self) -> None:
-        """Take out what is too old, and bring the cards near the fold, in slices: others go on in between."""
+        """Remove what is too old, and refresh the cards, in slices: other tasks go on in between."""
         assert self.fold is not None
         assert self.cards is not None
         more = self.fold.age() or self.cards.behind >= MAX_BEHIND or not self.sign
@@ -91,9 +91,9 @@ class FeedState:
 
 
 def app_name(settings: Settings, verdicts: TopicInfo) -> str:
-    """The name of the app's consumer group, and the first part of its own topics' names.
+    """Return the name of the app's consumer group, which is the first part of its own topics' names.
 
-    It goes with the topic `verdicts` itself: where that is made anew, the feed begins anew.
+    It depends on the topic's id: if `verdicts` is deleted and created again, the feed begins again.
     """
     judged = settings.publish_to or settings.prefix
     sign = "".join(char for char in verdicts.id if char.isalnum())[:8].lower()
@@ -138,10 +138,10 @@ def make_app(settings: Settings, topics: FeedTopics, feed: FeedState, data: str)
             await feed.settle()
 
     table.on_recover(recovered)
-    table.partition_for_key = lambda _: 0  # to ask the producer fails while the topic is new to it
+    table.partition_for_key = lambda _: 0  # asking the producer fails while the topic is new to it
 
     def read(info: TopicInfo) -> Any:
-        raw: Any = {"key_serializer": "raw", "value_serializer": "raw"}  # its own default would be to look for JSON
+        raw: Any = {"key_serializer": "raw", "value_serializer": "raw"}  # by default it would look for JSON
         return app.topic(info.name, key_type=bytes, value_type=bytes, allow_empty=True, **raw)
 
     limits = PageLimits(settings.max_record_bytes)
@@ -154,7 +154,7 @@ def make_app(settings: Settings, topics: FeedTopics, feed: FeedState, data: str)
             await feed.settle()
             await acks.add(event)
         except Exception as error:
-            await app.crash(error)  # Faust would pass over the record and go on
+            await app.crash(error)  # Faust would skip the record and go on
             raise
 
     @app.agent(read(topics.verdicts), concurrency=1)
@@ -185,7 +185,7 @@ def take_verdict(feed: FeedState, message: Any) -> None:
     numbers = (verdict.cluster_id or "0", *verdict.merged_clusters)
     if not all(number.isascii() and number.isdecimal() and len(number) < 20 for number in numbers):
         where = message.partition, message.offset
-        _log.warning("partition %d, offset %d: a verdict has a cluster id that is no number", *where)
+        _log.warning("partition %d, offset %d: a verdict has a cluster id that is not a number", *where)
         return
     feed.fold.apply(verdict, message.partition)
 
@@ -205,7 +205,7 @@ def take_page(feed: FeedState, limits: PageLimits, message: Any) -> None:
 
 
 def to_record(message: Any) -> Record:
-    """A message of Faust's as a record."""
+    """Return a message of Faust as a record."""
     headers = message.headers or ()
     pairs = headers.items() if hasattr(headers, "items") else headers
     return Record(

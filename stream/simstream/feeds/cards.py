@@ -29,7 +29,7 @@ ORDERS: tuple[Order, ...] = ("newest", "growing", "largest")
 
 @dataclass(frozen=True, slots=True)
 class CardQuery:
-    """What a reader wants to see; None or empty asks for no limit."""
+    """A reader's question; None or empty is no limit."""
 
     order: Order = "newest"
     since: int | None = None
@@ -42,7 +42,7 @@ class CardQuery:
 
     @property
     def is_all(self) -> bool:
-        """Whether every card fits."""
+        """Return whether every card fits."""
         limits = (self.since is None, self.until is None, self.at_least <= 1, self.sites <= 1)
         return all(limits) and not self.words.split()
 
@@ -61,16 +61,16 @@ class StoryCards:
         """By shelf, whose number is that of its group."""
         self._orders: dict[Order, OrderedTuples] = {order: OrderedTuples() for order in ORDERS}
         self._texts: dict[int, str] = {}
-        """By shelf of few pages, once they have been searched."""
+        """The texts of shelves of few pages, once they were searched."""
 
     @property
     def growth_ms(self) -> int:
-        """The span before stream time that growth is counted in."""
+        """The time before stream time in which growth is counted."""
         return min(GROWTH_MS, self._fold.limits.window_ms // 4)
 
     @property
     def behind(self) -> int:
-        """How many pages of the fold are known to have changed, but for merges."""
+        """The number of pages of the fold that changed, without merges."""
         return len(self._fold.groups.changes.pages)
 
     def __len__(self) -> int:
@@ -126,7 +126,7 @@ class StoryCards:
             for cluster in (-key[-1] for key in keys):
                 card = self._cards.get(cluster)
                 if card is None or cluster in fitting or not _fits(card, asked):
-                    continue  # cards come, leave and move while others go on
+                    continue  # cards come, leave and move while other tasks go on
                 if wanted and not (yield from self._says(card, wanted)):
                     continue
                 if start <= len(fitting) < stop:
@@ -136,7 +136,7 @@ class StoryCards:
         return found, len(fitting)
 
     def _place(self, page_id: str) -> set[int]:
-        """Bring a page to where it belongs; the numbers of the shelves that this changed."""
+        """Put a page on its shelf. Returns the numbers of the changed shelves."""
         before = self._shelves.take(page_id)
         group = self._fold.groups.home(page_id)
         if group is not None:
@@ -145,7 +145,7 @@ class StoryCards:
         return {shelf for shelf in changed if shelf is not None}
 
     def _show(self, shelves: set[int]) -> None:
-        """Make the cards of these shelves anew; a shelf whose group has gone into another has none."""
+        """Make new cards for these shelves. A shelf has none if its group was merged into another."""
         self.revision += bool(shelves)
         for shelf in shelves:
             self._texts.pop(shelf, None)

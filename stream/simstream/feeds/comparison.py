@@ -21,14 +21,14 @@ MAX_CHARACTERS = 40_000
 """Of a longer text the beginning is compared."""
 MAX_POLL_RECORDS = 100
 _ENDS = frozenset(".!?…;")
-"""Marks that end a sentence where space follows: a dot may stand in a number."""
+"""Marks that end a sentence if space follows: a dot may stand in a number."""
 _WIDE_ENDS = frozenset("。！？；")
 READ_S = 6.0
-"""Seconds after which a text that has not been read is given up."""
+"""Seconds after which an unread text is given up."""
 
 
 class PageTexts:
-    """Reads the texts of pages again, by where their records lie, and compares two of them."""
+    """Reads the texts of pages again, by the places of their records, and compares two of them."""
 
     def __init__(self, log: Log, pool: ExtractionPool, limits: PageLimits) -> None:
         self._log = log
@@ -55,7 +55,7 @@ class PageTexts:
         return (done.text or "")[:MAX_CHARACTERS]
 
     def _record(self, partition: int, offset: int) -> Record | None:
-        """The record at this place, None where it is gone."""
+        """Return the record at this place; None if it is gone."""
         end = time.monotonic() + READ_S
         for records in committed(self._log, PAGES, MAX_POLL_RECORDS, offset):
             if time.monotonic() > end:
@@ -67,7 +67,7 @@ class PageTexts:
 
 
 def side_by_side(a: str, b: str) -> dict[str, Any]:
-    """Return two texts as rows of pieces, and how many words they share."""
+    """Return two texts as rows of pieces, and the number of their common words."""
     left, right = units(a, ()), units(b, ())
     found = readable(runs(left, right))
     same, only_left, only_right = counts(left, right, found)
@@ -86,7 +86,7 @@ def side_by_side(a: str, b: str) -> dict[str, Any]:
 
 
 def rows(left: Sequence[TextUnit], found: Sequence[TextRun]) -> list[list[TextRun]]:
-    """Return the runs in rows that stand side by side: a row ends with a sentence or line that both texts have.
+    """Return the runs in rows side by side: a row ends with a sentence or line that both texts have.
 
     Successive rows without a difference are joined into one.
     """
@@ -106,7 +106,7 @@ def rows(left: Sequence[TextUnit], found: Sequence[TextRun]) -> list[list[TextRu
 
 
 def _parted(left: Sequence[TextUnit], found: Sequence[TextRun]) -> Iterator[TextRun]:
-    """Yield the same runs; a run without a difference is cut behind each end of a row."""
+    """Yield the runs; cut a run without a difference after each end of a row."""
     for run in found:
         if not run.same:
             yield run
@@ -122,9 +122,9 @@ def _ends_a_row(unit: TextUnit) -> bool:
 
 
 def _pieces(all_units: Sequence[TextUnit], spans: Sequence[tuple[bool, int, int]]) -> list[dict[str, Any]]:
-    """What is shown of one text: pieces with `differs` where the other text has something else, or nothing.
+    """Return the pieces of one text; `differs` marks a piece that the other text does not have in this place.
 
-    Space behind what differs is a piece of its own: to mark it would only look odd.
+    Space after a difference is a piece of its own: marked space would look odd.
     """
     pieces: list[dict[str, Any]] = []
     for same, start, end in spans:

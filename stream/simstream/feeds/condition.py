@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Final, Literal, NamedTuple
 
 State = Literal["reading", "loading", "away", "ready"]
-"""The feed reads its own table; it is behind the topics; no broker answers it; it is up to date."""
+"""The feed reads its own table; it is behind the topics; no broker answers; it is up to date."""
 
 
 class FeedPartition(NamedTuple):
@@ -41,7 +41,7 @@ class FeedCondition:
 
     @property
     def state(self) -> State:
-        """The condition in one word; `away` wins over `loading`."""
+        """Return the condition in one word; `away` has precedence over `loading`."""
         if not self.has_read_table:
             return "reading"
         if self.silent_s > self.SILENT_S:
@@ -51,16 +51,16 @@ class FeedCondition:
 
     @property
     def silent_s(self) -> float:
-        """Seconds since a broker answered."""
+        """Return the seconds since a broker answered."""
         return self._clock() - self._heard_at
 
     @property
     def behind(self) -> int:
-        """Records still to be read, as of the last answer of a broker."""
+        """Return the number of records to read, by the last answer of a broker."""
         return sum(max(0, end - self._next.get(where, 0)) for where, end in self._ends.items())
 
     def hear(self, ends: Ends) -> None:
-        """Note a broker's answer: where the partitions end."""
+        """Note a broker's answer: the ends of the partitions."""
         self._heard_at, self._ends = self._clock(), ends
         if self._goal is None or self._reaches_goal() or self._has_shrunk():
             self._goal, self._goal_at = ends, self._heard_at
@@ -71,7 +71,7 @@ class FeedCondition:
         self._next[where] = max(offset, self._next.get(where, 0))
 
     def read_to(self, where: FeedPartition) -> int:
-        """Return the offset below which all records of a partition are known to be taken in."""
+        """Return the offset below which all records of a partition were surely taken in."""
         return self._next.get(where, 0)
 
     def told(self) -> dict[str, str | int]:
@@ -93,11 +93,11 @@ class FeedCondition:
         }[self.state]
 
     def _has_shrunk(self) -> bool:
-        """Whether a topic was made anew and ends before the goal, which is then never reached."""
+        """Return whether a topic was created again and ends before the goal, which is then never reached."""
         return any(self._ends.get(where, 0) < end for where, end in (self._goal or {}).items())
 
     def _reaches_goal(self) -> bool:
-        """Whether all records are read that the topics had when the goal was set; then note that time as fresh."""
+        """Return whether all records up to the goal were read; then note the goal's time as fresh."""
         is_reached = all(self._next.get(where, 0) >= end for where, end in (self._goal or {}).items())
         if is_reached:
             self._fresh_at = self._goal_at

@@ -40,53 +40,56 @@ MAX_AGED = 256
 
 
 Table = MutableMapping[str, bytes]
-"""Where the fold's entries are kept: a Faust table or, in tests, a dict."""
+"""The table of the fold's entries: a Faust table or, in tests, a dict."""
 
 
 @dataclass(frozen=True, slots=True)
 class FoldLimits:
-    """How much the feed remembers."""
+    """The limits of the feed's memory."""
 
     window_ms: int = 72 * 3_600_000
-    """A page is in the feed while its time is above stream time less this."""
+    """A page is in the feed while its time is above stream time minus this."""
     most_pages: int = 200_000
-    """Beyond so many the oldest leave; likewise merges, and pages whose verdict is still to come."""
+    """If there are more pages, the oldest leave.
+
+    The same holds for merges, and for pages that wait for a verdict.
+    """
 
 
 class VerdictFold:
     """Live pages by cluster. A verdict, a sheet and a merge cost O(log n), whatever the size of the clusters."""
 
     def __init__(self, table: Table, limits: FoldLimits | None = None) -> None:
-        """Begin with what the table holds. Raises msgspec.MsgspecError where an entry is none."""
+        """Begin with the table's entries. Raises msgspec.MsgspecError for an entry that cannot be read."""
         self.limits = limits or FoldLimits()
         self.stream_time = 0
-        """The largest time of a readable page so far, in ms since 1970."""
+        """The greatest time of a readable page up to now, in ms since 1970."""
         self.revision = 0
-        """Grows whenever something changes that can be seen."""
+        """A number that grows whenever a visible thing changes."""
         self.groups = PageGroups()
-        """Which pages belong together, and what changed of it."""
+        """The groups of pages, and their changes."""
         self.counts = LeftOutCounts()
-        """Pages that were left out since the feed began with this log."""
+        """The pages that were left out since the feed began with this log."""
         self.lists = 0
-        """Lists of links in the window; they are not shown."""
+        """The number of lists of links in the window; they are not shown."""
         self.versions: dict[str, PageVersion] = {}
         self._table = table
         self._merges: dict[int, ClusterMerge] = {}
         self._sheets: dict[str, PageSheet] = {}
         self._awaited: dict[str, str] = {}
-        """The page by the place of a record that it waits for: its own, or that of a doubt."""
+        """The waiting page, by the place of the record that it waits for: its own, or that of a doubt."""
         self._places: set[str] = set()
         """Where the records of live pages lie."""
         self._ages = {kind: ExpiryTimes() for kind in "vms"}
         for name, entry in sorted(entries(table), key=lambda item: isinstance(item[1], PageVersion)):
             self._restore(name, entry)
-        for source in self._sheets.keys() & self._awaited.keys():  # a crash came between
+        for source in self._sheets.keys() & self._awaited.keys():  # a crash came in between
             self.read(source, self._drop_sheet(source))
         while self.age():
             pass
 
     def apply(self, verdict: Verdict, partition: int = 0) -> None:
-        """Take a verdict from this partition of `verdicts`; a repeated verdict changes nothing."""
+        """Take a verdict from this partition of `verdicts`. A repeated verdict changes nothing."""
         source = place(verdict.source.partition, verdict.source.offset)
         sheet = self._sheets.get(source)
         before = self.versions.get(verdict.id)
@@ -105,7 +108,7 @@ class VerdictFold:
         self.age()
 
     def read(self, source: str, sheet: PageSheet) -> None:
-        """Take what the record of a page says of it."""
+        """Take what a page's record says about the page."""
         page_id = self._awaited.pop(source, None)
         version = self.versions.get(page_id) if page_id is not None else None
         if page_id is None or version is None:
@@ -122,11 +125,11 @@ class VerdictFold:
         self.age()
 
     def awaited_titles(self) -> set[str]:
-        """Return the places of the records that pages still wait for to get their titles."""
+        """Return the places of the records that pages wait for to get their titles."""
         return {source for source, page_id in self._awaited.items() if self.versions[page_id].source == source}
 
     def give_up_title(self, source: str) -> None:
-        """Show a page by its address, unless it has an earlier title: its record does not come any more."""
+        """Show a page by its address, unless it has an earlier title: its record will not come."""
         page_id = self._awaited.get(source)
         version = self.versions.get(page_id) if page_id is not None else None
         if page_id is None or version is None or version.source != source:
@@ -136,7 +139,7 @@ class VerdictFold:
         self._put(page_id, msgspec.structs.replace(version, title=address, awaits_title=False))
 
     def age(self) -> bool:
-        """Let go some of what has left the window, or is too much; True where it is to be called again."""
+        """Remove some entries that left the window, or are too many. Returns whether to call it again."""
         gone = {kind: self._outdated(kind) for kind in self._ages}
         for name in gone["v"]:
             self._forget(name)
@@ -236,7 +239,7 @@ class VerdictFold:
         self.revision += 1
 
     def _restore(self, name: str, entry: Entry) -> None:
-        """Take an entry from the table; merges come before versions."""
+        """Take an entry from the table. Merges come before versions."""
         window = self.limits.window_ms
         match entry:
             case ClusterMerge():

@@ -12,25 +12,25 @@ from itertools import count
 
 @dataclass(slots=True)
 class PageGroup:
-    """A cluster's live pages, counted."""
+    """The number of a cluster's live pages."""
 
     cluster: int
-    """The id of the cluster: of two that merge, the one that survived."""
+    """The id of the cluster; after a merge, that of the survivor."""
     number: int
-    """Of two merging groups, the number of the larger one stays. A number is never used again."""
+    """When two groups merge, the number of the larger one stays. A number is never used again."""
     pages: int = 0
     into: PageGroup | None = None
-    """The group that this one has gone into."""
+    """The group that this group was merged into."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupChanges:
-    """Changes that the cards have not taken in yet. The reader removes what it has taken in."""
+    """Changes that the cards have not taken in yet. The reader removes the changes that it took in."""
 
     pages: dict[str, None] = field(default_factory=dict)
     """Ids of pages that came, changed or left."""
     renamed: set[int] = field(default_factory=set)
-    """Numbers of groups that came to another cluster, or to none."""
+    """Numbers of groups that now belong to another cluster, or to none."""
     emptied: deque[int] = field(default_factory=deque)
     """Numbers of groups whose pages all belong to other groups now."""
 
@@ -41,31 +41,31 @@ class PageGroups:
     def __init__(self) -> None:
         self.changes = GroupChanges()
         self._into: dict[int, int] = {}
-        """The cluster into which another has gone, or one further on that way."""
+        """The cluster that a cluster was merged into, directly or by more merges."""
         self._by_cluster: dict[int, PageGroup] = {}
         self._by_number: dict[int, PageGroup] = {}
         self._numbers = count()
         self._home: dict[str, PageGroup] = {}
-        """The group that a page came into; it may have gone into another since."""
+        """The group that a page came into; it may have been merged into another since."""
 
     def root(self, cluster: int) -> int:
-        """The cluster that this one has gone into, by however many merges; itself where by none."""
+        """Return the cluster that this cluster was merged into by any number of merges, or itself."""
         while (above := self._into.get(cluster)) is not None:
             self._into[cluster] = self._into.get(above, above)  # half as far the next time
             cluster = above
         return cluster
 
     def home(self, page_id: str) -> PageGroup | None:
-        """The group of a live page; None for any other page."""
+        """Return the group of a live page; None for any other page."""
         group = self._home.get(page_id)
         return None if group is None else _top(group)
 
     def numbered(self, number: int) -> PageGroup | None:
-        """The group of this number; None where it has no pages, or has gone into another."""
+        """Return the group of this number; None if it has no pages, or was merged into another."""
         return self._by_number.get(number)
 
     def add(self, page_id: str, cluster: int) -> None:
-        """Add a page that is not there to the group of a cluster, or of what that has gone into."""
+        """Add a new page to the group of a cluster, or of the cluster that it was merged into."""
         root = self.root(cluster)
         group = self._by_cluster.get(root)
         if group is None:
@@ -76,7 +76,7 @@ class PageGroups:
         self.changes.pages[page_id] = None
 
     def remove(self, page_id: str) -> None:
-        """Remove a page that is there; a group without pages is no more."""
+        """Remove a page. A group without pages is removed, too."""
         group = _top(self._home.pop(page_id))
         group.pages -= 1
         if not group.pages:
@@ -85,7 +85,7 @@ class PageGroups:
         self.changes.pages[page_id] = None
 
     def merge(self, cluster: int, into: int) -> bool:
-        """A cluster has gone into another; whether that had pages."""
+        """Merge a cluster into another. Returns whether the merged cluster had pages."""
         self._into[cluster] = into
         group = self._by_cluster.pop(cluster, None)
         if group is None:
@@ -100,7 +100,7 @@ class PageGroups:
         return True
 
     def forget(self, cluster: int) -> None:
-        """This cluster's merge is too old to be asked for; pages that it moved stay where they are."""
+        """Forget an old merge of this cluster. Pages that it moved stay where they are."""
         del self._into[cluster]
 
     def _join(self, group: PageGroup, into: PageGroup) -> None:
@@ -115,7 +115,7 @@ class PageGroups:
 
 
 def _top(group: PageGroup) -> PageGroup:
-    """The group that this one has gone into, by however many merges."""
+    """Return the group that this group was merged into by any number of merges."""
     while (above := group.into) is not None:
         group.into = above.into or above  # half as far the next time
         group = above

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from simstream.text.extraction.prose import is_sentence, width_of
 
 MAX_CHARACTERS = 256 << 10
-"""Characters of a page's HTML that are read, at most."""
+"""At most so many characters of a page's HTML are read."""
 MIN_HEADLINES = 20
 MIN_HEADLINE_WIDTH = 16
 """The least width of a link's text that may be a headline: 8 letters of Chinese, 16 of English."""
 MIN_LINKS_TO_PROSE = 8
-"""The headlines of a list are at least so many times as wide as its sentences; of 60 articles none is above 5.6."""
+"""The headlines of a list are at least so many times as wide as its sentences. No article of 60 is above 5.6."""
 SKIPPED = ("head", "script", "style", "noscript", "template", "svg")
 """Elements that no reader sees."""
 _SKIPPED = re.compile(rf"<(?:({'|'.join(SKIPPED)})\b|!--)", re.IGNORECASE)
@@ -25,7 +25,7 @@ _INLINE = re.compile(
 
 
 def is_list_of_links(html: str) -> bool:
-    """Whether a page has many linked headlines, and hardly a sentence outside of links.
+    """Return whether a page has many linked headlines, and hardly a sentence outside links.
 
     Cost: linear, about 20 ms for MAX_CHARACTERS.
     """

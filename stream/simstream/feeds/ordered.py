@@ -28,7 +28,7 @@ class OrderedTuples:
         return self._count
 
     def add(self, key: Any) -> None:
-        """Add a key that is not there."""
+        """Add a new key."""
         self._count += 1
         if not self._blocks:
             self._blocks, self._ends = [[key]], [key]
@@ -41,7 +41,7 @@ class OrderedTuples:
             self._split(at)
 
     def remove(self, key: Any) -> None:
-        """Remove a key. Raises KeyError where it is not there."""
+        """Remove a key. Raises KeyError if it is missing."""
         at = bisect_left(self._ends, key)
         block = self._blocks[at] if at < len(self._blocks) else []
         place = bisect_left(block, key)
@@ -55,11 +55,11 @@ class OrderedTuples:
             self._join(at)
 
     def least(self) -> Any:
-        """The first key. Raises IndexError where there is none."""
+        """Return the first key. Raises IndexError if there is none."""
         return self._blocks[0][0]
 
     def since(self, key: Any) -> Iterator[Any]:
-        """The keys from this one on; add and remove none meanwhile."""
+        """Yield the keys from this key on. Do not add or remove keys meanwhile."""
         at = bisect_left(self._ends, key)
         if at < len(self._blocks):
             yield from islice(self._blocks[at], bisect_left(self._blocks[at], key), None)
@@ -67,7 +67,7 @@ class OrderedTuples:
                 yield from block
 
     def before(self, key: Any) -> Iterator[Any]:
-        """The keys less than this one, the greatest first; add and remove none meanwhile."""
+        """Yield the keys less than this key, the greatest first. Do not add or remove keys meanwhile."""
         at = min(bisect_left(self._ends, key), len(self._blocks) - 1)
         if at >= 0:
             yield from reversed(self._blocks[at][: bisect_left(self._blocks[at], key)])
@@ -75,7 +75,7 @@ class OrderedTuples:
                 yield from reversed(self._blocks[place])
 
     def after(self, key: Any, most: int) -> list[Any]:
-        """At most so many of the keys greater than this one; all of them, for an empty tuple."""
+        """Return at most so many of the keys greater than this key. An empty tuple is less than all keys."""
         at = bisect_right(self._ends, key)
         found: list[Any] = []
         start = bisect_right(self._blocks[at], key) if at < len(self._blocks) else 0
@@ -85,7 +85,7 @@ class OrderedTuples:
         return found
 
     def between(self, start: int, stop: int) -> list[Any]:
-        """The keys from number `start`, counted from 0, to before number `stop`."""
+        """Return the keys from number `start`, counted from 0, to before number `stop`."""
         found: list[Any] = []
         for block in self._blocks:
             if stop <= 0:
@@ -102,7 +102,7 @@ class OrderedTuples:
         self._ends[at : at + 1] = [block[half - 1], block[-1]]
 
     def _join(self, at: int) -> None:
-        """Put a block that has become small into the one before it, and drop it where it is empty."""
+        """Join a small block with the block before it, and drop an empty block."""
         block = self._blocks[at]
         if block and at == 0:
             return

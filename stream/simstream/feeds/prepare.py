@@ -1,7 +1,7 @@
 """Creates what Faust needs before it starts: its table's topic, and a first offset for every partition.
 
-A partition without an offset would lose records: while Faust reads its table it drops what came of other topics,
-and goes back only to offsets that were committed.
+A partition without an offset would lose records: while Faust reads its table, it drops records of other topics, and
+goes back only to committed offsets.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from simstream.log.kafka.topics import group_state
 from simstream.settings import Settings
 
 SESSION_S = 10.0
-"""After so long without a sign of life a member of the feed's group is one no more."""
+"""A member of the feed's group that is silent for so long leaves the group."""
 PAUSE_S = 0.2
 
 
 def cluster_of(settings: Settings) -> KafkaCluster:
-    """The brokers that the settings name."""
+    """Return the brokers that the settings name."""
     return KafkaCluster(settings.log.removeprefix("kafka://"), options_of(settings, settings.give_up_s))
 
 
@@ -42,9 +42,9 @@ def options_of(settings: Settings, patience: float) -> LogOptions:
 
 
 def make_table_topic(cluster: KafkaCluster, name: str) -> int:
-    """Make the table's compacted topic unless it is there, with as many replicas as `verdicts` has; how many.
+    """Create the table's compacted topic if it is missing, with as many replicas as `verdicts`. Returns the number.
 
-    Raises LogError where it may not be made.
+    Raises LogError if the topic cannot be created.
     """
     known = cluster.asked(lambda left: cluster.admin().list_topics(cluster.name(VERDICTS), left), VERDICTS)
     replicas = len(known.topics[cluster.name(VERDICTS)].partitions[0].replicas)
@@ -59,7 +59,7 @@ def make_table_topic(cluster: KafkaCluster, name: str) -> int:
 
 
 def wait_alone(cluster: KafkaCluster, group: str, patience: float) -> None:
-    """Until the group has no members: one that was killed counts as one for SESSION_S.
+    """Wait until the group has no members. A killed member counts for SESSION_S.
 
     Raises LogLocked after `patience` seconds: two processes would each read a part, and show a part of each story.
     """
@@ -74,7 +74,7 @@ def wait_alone(cluster: KafkaCluster, group: str, patience: float) -> None:
 
 
 def begin_everywhere(cluster: KafkaCluster, group: str, topics: Sequence[str]) -> None:
-    """Commit the first offset of each partition of which the group has none. Raises BrokerUnreachable, LogError."""
+    """Commit the first offset of each partition without an offset. Raises BrokerUnreachable, LogError."""
     for topic in topics:
         firsts = cluster.offsets(topic, "first")
         name = cluster.name(topic)

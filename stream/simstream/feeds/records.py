@@ -1,7 +1,7 @@
 """The entries of the feed's table: newest versions, merges of clusters, waiting pages, pages left out.
 
-The key of an entry begins with its kind. No entry depends on another one. So after a crash, whatever part of the
-table is left, the records that come again from the topics repair it.
+The key of an entry begins with its kind. No entry depends on another. So after a crash, the records that come again
+from the topics repair any part of the table that is left.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 import msgspec
 
 NOWHERE = -1
-"""The cluster of a page that has left."""
+"""Stands for the cluster of a page that has left."""
 
 
 class PageVersion(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
@@ -20,27 +20,27 @@ class PageVersion(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     ordinal: int
     time: int
     stream_time: int
-    """The feed's, once this had come."""
+    """The feed's stream time after this version."""
     cluster: int = NOWHERE
-    """As the verdict named it; merges since are on record apart."""
+    """The cluster that the verdict named; later merges are separate entries."""
     joined: int = 0
-    """Ordinal with which the page came into its cluster: what `unchanged` says later leaves it."""
+    """The ordinal with which the page came into its cluster; `unchanged` verdicts keep it."""
     first: int = 0
-    """Time of the version that did."""
+    """The time of the version with that ordinal."""
     verdict: str = ""
-    """As what the page came in: `new`, `near_duplicate`, or `unchanged` where the feed did not know it."""
+    """The verdict with which the page came: `new`, `near_duplicate`, or `unchanged` if the feed did not know it."""
     like: str | None = None
     similarity: float | None = None
     url: str | None = None
     source: str = ""
-    """Where the page's record lies, see `place`."""
+    """The place of the page's record, see `place`."""
     title: str = ""
     awaits_title: bool = False
-    """The record of this version is still to be read; `title` is that of the one before, or empty."""
+    """Whether the record of this version was not read yet. Then `title` is the earlier one, or empty."""
     doubts: tuple[str, ...] = ()
-    """Error pages fetched since, of which only their records say whether the page is gone."""
+    """Later error pages; only their records say whether the page is gone."""
     is_list: bool = False
-    """Whether the page is a list of links; False as long as its record has not been read."""
+    """Whether the page is a list of links; False until its record was read."""
 
     @property
     def is_live(self) -> bool:
@@ -49,24 +49,24 @@ class PageVersion(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
     @property
     def is_shown(self) -> bool:
-        """Whether the page belongs to a story: a list of links does not."""
+        """Whether the page belongs to a story. A list of links does not."""
         return self.is_live and not self.is_list
 
 
 class ClusterMerge(msgspec.Struct, frozen=True, gc=False):
-    """A cluster went into another; `time` is the feed's stream time when it heard of it."""
+    """A merge of a cluster into another. `time` is the feed's stream time when it came."""
 
     into: int
     time: int
 
 
 class PageSheet(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """What the page's own record says of it."""
+    """What a page's own record says about the page."""
 
     title: str
     time: int
     gone: bool = False
-    """It was answered with status 404 or 410."""
+    """Whether it was answered with status 404 or 410."""
     is_list: bool = False
     """Whether the page is a list of links."""
 
@@ -77,11 +77,11 @@ class LeftOutCounts(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     too_old: int = 0
     """Pages that were older than the window when they came."""
     too_many: int = 0
-    """Pages that left within the window, because there were more pages than the feed holds."""
+    """Pages that left within the window, since the feed was full."""
     untitled: int = 0
     """Pages whose records never came: each shows its earlier title, or else its address."""
     last: dict[int, int] = {}
-    """By partition of `verdicts` the ordinal of the last page that was too old: a repeated page counts once."""
+    """The ordinal of the last page that was too old, by partition of `verdicts`: a repeated page counts once."""
 
 
 Entry = PageVersion | ClusterMerge | PageSheet | LeftOutCounts
@@ -97,32 +97,35 @@ encode = _json.encode
 
 
 def place(partition: int, offset: int) -> str:
-    """The name of a place in `pages`."""
+    """Return the name of a place in `pages`."""
     return f"{partition}/{offset}"
 
 
 def parts(name: str) -> tuple[int, int]:
-    """Partition and offset of such a name. Raises ValueError."""
+    """Return partition and offset of the name of a place. Raises ValueError."""
     partition, _, offset = name.partition("/")
     return int(partition), int(offset)
 
 
 def version_key(page_id: str) -> str:
-    """Where a page's version is kept."""
+    """Return the key of a page's version."""
     return f"v{page_id}"
 
 
 def merge_key(cluster: int) -> str:
-    """Where a cluster's merge into another is kept."""
+    """Return the key of a cluster's merge into another."""
     return f"m{cluster}"
 
 
 def sheet_key(source: str) -> str:
-    """Where the sheet of a page without verdict is kept."""
+    """Return the key of the sheet of a page without verdict."""
     return f"s{source}"
 
 
 def entries(table: Mapping[str, bytes]) -> Iterator[tuple[str, Entry]]:
-    """All entries of a table, decoded, with what follows the kind in their keys. Raises msgspec.MsgspecError."""
+    """Yield all entries of a table, decoded, with the rest of their keys after the kind.
+
+    Raises msgspec.MsgspecError.
+    """
     for key, value in list(table.items()):
         yield key[1:], _decoders[key[0]](value)

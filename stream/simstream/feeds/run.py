@@ -40,12 +40,12 @@ from simstream.text.extraction.pool import ExtractionPool
 from simstream.wire.page import PageLimits
 
 MAX_COMPARED = 8
-"""Comparisons that may wait for their turn; two are made at once."""
+"""The number of comparisons that may wait for their turn; two run at once."""
 _log = logging.getLogger("simstream.news")
 
 
 def run(settings: Settings, log: Log) -> None:
-    """Serve the feed until SIGTERM or Ctrl-C. Raises SimstreamError: the log's, and Faust's as LogError."""
+    """Serve the feed until SIGTERM or Ctrl-C. Raises the errors of the log, and LogError for errors of Faust."""
     callers = callers_of(settings.allowed_hosts, settings.http_host, settings.token_file)
     verdicts, pages = log.topic(VERDICTS), log.topic(PAGES)
     settings = msgspec.structs.replace(settings, http_port=_port(settings.http_host, settings.http_port))
@@ -97,7 +97,7 @@ async def _serve(app: Any, settings: Settings, deadline: _StopDeadline, watch: F
 class _StopDeadline(Closing):
     """Ends the process if it does not end by itself: a task of Faust's may outlive every attempt to cancel it.
 
-    Nothing is lost by that: all results are already acknowledged by the brokers.
+    Nothing is lost: the brokers have already acknowledged all results.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -122,7 +122,7 @@ class _StopDeadline(Closing):
 
 
 def _port(host: str, port: int) -> int:
-    """The port, or for 0 a free one: Faust would not say which one the system gave it. Raises UsageError."""
+    """Return the port, or for 0 any free port: Faust would not tell which one it got. Raises UsageError."""
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -137,7 +137,7 @@ def _port(host: str, port: int) -> int:
 
 
 async def _first(*waited: Any) -> None:
-    """Until one of them is done; the others are given up, but a task that was handed in goes on."""
+    """Wait until one of them is done, and cancel the others; a task that was passed in goes on."""
     tasks = [asyncio.ensure_future(one) for one in waited]
     await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     for task, one in zip(tasks, waited, strict=True):
@@ -166,7 +166,7 @@ class _ComparisonRunner:
         pages = [(page_id, self._version(page_id)) for page_id in (a, b)]
         if self._waiting >= MAX_COMPARED:
             raise LogError(*REASONS["many_comparisons"])
-        # The caller may give up, but the thread cannot: it keeps its turn until it is done.
+        # A caller may give up, but a thread cannot: it keeps its turn until it is done.
         return await asyncio.shield(self._take_turn(*pages))
 
     async def _take_turn(self, *pages: tuple[str, PageVersion]) -> dict[str, Any]:

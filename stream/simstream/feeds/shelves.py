@@ -1,7 +1,7 @@
 """The live pages of every group, in the orders that cards are made from.
 
-What is kept of each page is left out of Python's search for cycles, which would stop all for half a second.
-All shelves share four orders. Keys begin with the shelf's number, so that a shelf of one page needs no list.
+Python's search for cycles skips the data of pages: it would stop the process for half a second. All shelves share
+four orders. Keys begin with the shelf's number, so that a shelf of one page needs no list.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ class StoryCard(msgspec.Struct, frozen=True, gc=False):
 
     cluster: int
     shelf: int
-    """Where its pages are."""
+    """The number of the shelf with its pages."""
     title: str
-    """Of the page that joined first."""
+    """The title of the page that joined first."""
     newest_title: str
-    """Of the one that joined last."""
+    """The title of the page that joined last."""
     url: str | None
     site: str
     sites: int
-    """How many sites; a site counts once, however many hosts it has."""
+    """The number of sites. A site with many hosts counts once."""
     pages: int
-    """How many pages, each counted once however often it was fetched."""
+    """The number of pages. A page that was fetched often counts once."""
     growth: int
-    """How many of the sites have a young page."""
+    """The number of sites with a young page."""
     first: int
-    """When the first page was seen."""
+    """The time at which the first page was seen."""
     last: int
 
 
@@ -51,11 +51,11 @@ class ShelvedPage(msgspec.Struct, frozen=True, gc=False):
 
 
 class ShelfTally(msgspec.Struct, gc=False):
-    """What is counted of a shelf."""
+    """The counts of a shelf."""
 
     pages: int = 0
     young: int = 0
-    """Sites with a young page."""
+    """The number of sites with a young page."""
     sites: int = 0
 
 
@@ -66,13 +66,13 @@ class _SiteCounter:
         self._pages: Counter[tuple[int, str]] = Counter()
 
     def put(self, placed: ShelvedPage) -> bool:
-        """Count a page; return whether it is the first one of its site on its shelf."""
+        """Count a page. Returns whether it is the first page of its site on its shelf."""
         key = (placed.shelf, placed.owner)
         self._pages[key] += 1
         return self._pages[key] == 1
 
     def take(self, placed: ShelvedPage) -> bool:
-        """Stop counting a page; return whether it was the last one of its site on its shelf."""
+        """Stop counting a page. Returns whether it was the last page of its site on its shelf."""
         key = (placed.shelf, placed.owner)
         self._pages[key] -= 1
         if self._pages[key]:
@@ -94,7 +94,7 @@ class StoryShelves:
         self._young = ExpiryTimes()
 
     def put(self, page_id: str, shelf: int, version: PageVersion, now: int) -> None:
-        """Put a page that is on no shelf on this one; `now` is stream time."""
+        """Put a page that is on no shelf on this shelf. `now` is stream time."""
         site = site_of(page_id, version.url)
         self._placed[page_id] = placed = ShelvedPage(shelf, version, site, owner_of(site))
         key = (shelf, version.joined, page_id)
@@ -111,7 +111,7 @@ class StoryShelves:
             self._young.set(page_id, version.first + self._growth_ms)
 
     def take(self, page_id: str) -> int | None:
-        """Take a page from its shelf; the shelf's number, None where the page is on none."""
+        """Take a page from its shelf. Returns the shelf's number; None if the page is on no shelf."""
         placed = self._placed.pop(page_id, None)
         if placed is None:
             return None
@@ -132,7 +132,7 @@ class StoryShelves:
         return shelf
 
     def grow_old(self, now: int, most: int) -> list[int]:
-        """Pages that are young no longer, so many at most, count as old; their shelves, as often as pages."""
+        """Count pages that are no longer young as old, at most so many. Returns the shelf of each."""
         grown = [self._placed[page_id] for page_id in islice(self._young.ended(now), most)]
         for placed in grown:
             self._tallies[placed.shelf].young -= self._young_sites.take(placed)
@@ -159,24 +159,24 @@ class StoryShelves:
         )
 
     def size(self, shelf: int) -> int:
-        """How many pages are on a shelf."""
+        """Return the number of pages on a shelf."""
         tally = self._tallies.get(shelf)
         return tally.pages if tally is not None else 0
 
     def oldest(self, shelf: int, most: int) -> list[str]:
-        """The ids of the pages that joined first."""
+        """Return the ids of the pages that joined first."""
         return self._ids(self._joined.since((shelf,)), shelf, most)
 
     def newest(self, shelf: int, most: int) -> list[str]:
-        """The ids of the pages that joined last, the last first."""
+        """Return the ids of the pages that joined last, the last first."""
         return self._ids(self._joined.before((shelf + 1,)), shelf, most)
 
     def version(self, page_id: str) -> PageVersion:
-        """A page that is on a shelf."""
+        """Return a page that is on a shelf."""
         return self._placed[page_id].version
 
     def words(self, shelf: int, after: int, most: int) -> tuple[list[str], int]:
-        """Title and site, in one case, of `most` pages that joined after an ordinal; the last one's ordinal."""
+        """Return case-folded titles and sites of `most` pages that joined after an ordinal, and the last one."""
         keys = [key for key in self._joined.after((shelf, after + 1), most) if key[0] == shelf]
         found = [self._placed[key[2]] for key in keys]
         texts = [f"{placed.version.title} {placed.site}".casefold() for placed in found]

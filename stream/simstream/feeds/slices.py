@@ -11,19 +11,19 @@ from simstream.errors import LogError
 from simstream.feeds.reasons import REASONS
 
 MAX_WAITING = 32
-"""Searches that may wait for their turn."""
+"""The number of searches that may wait for their turn."""
 T = TypeVar("T")
 
 
 class SearchRunner:
-    """Runs one generator at a time to its end; the event loop has half of the time for others, at least."""
+    """Runs one generator at a time to its end. Other tasks get at least half of the event loop's time."""
 
     def __init__(self) -> None:
         self._turn = asyncio.Lock()
         self._waiting = 0
 
     async def run(self, work: Generator[None, None, T]) -> T:
-        """What the generator returns. Raises LogError where too many wait."""
+        """Return the generator's result. Raises LogError if too many wait."""
         if self._waiting >= MAX_WAITING:
             raise LogError(*REASONS["many_searches"])
         self._waiting += 1
@@ -35,7 +35,7 @@ class SearchRunner:
 
 
 async def unhurried(work: Generator[None, None, T]) -> T:
-    """What a generator returns; after each of its slices others have as long as the slice took."""
+    """Return a generator's result. After each of its slices, other tasks have as much time as the slice took."""
     while True:
         began = time.perf_counter()
         try:

@@ -24,7 +24,10 @@ _OG_TITLE = re.compile(r"""(?:property|name)\s*=\s*["']?og:title["'\s/]""", re.I
 _CONTENT = re.compile(r"""\bcontent\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+))""", re.IGNORECASE)
 _TAGS = re.compile(r"<(script|style)\b.*?(?:</\1[^<>]*>|\Z)|<!--.*?(?:-->|\Z)|<[^<>]*>", re.IGNORECASE | re.DOTALL)
 _NUMBER = re.compile(r"&#0*([0-9]{1,8})[0-9]*")
-"""A character reference by number, zeros aside. Eight digits are beyond Unicode; Python reads at most 4,300."""
+"""A character reference by number, without leading zeros.
+
+Eight digits are beyond Unicode; Python reads at most 4,300.
+"""
 
 
 class _TitleFields(msgspec.Struct, gc=False):
@@ -36,7 +39,7 @@ _decode_fields = msgspec.json.Decoder(_TitleFields).decode
 
 
 def sheet_of(record: Record, limits: PageLimits) -> PageSheet | None:
-    """What the feed needs of a page's record; None where the record is withdrawn or unreadable.
+    """Return what the feed needs of a page's record; None if the record is withdrawn or unreadable.
 
     The title is the JSON field of that name, else `og:title` or `<title>`, else the first line of the text.
     Its time is the page's own, but never later than the record's. Never raises because of the record.
@@ -54,7 +57,7 @@ def sheet_of(record: Record, limits: PageLimits) -> PageSheet | None:
 
 
 def tidy(text: str) -> str:
-    """A title in one line: runs of space are one space, control characters and direction marks are left out."""
+    """Return a title in one line: runs of space become one space, control characters and direction marks go."""
     kept = "".join(" " if char.isspace() else char for char in text if not _is_control(char))
     line = " ".join(kept.split())
     return line if len(line) <= MAX_CHARACTERS else line[: MAX_CHARACTERS - 1].rstrip() + "…"
@@ -65,7 +68,7 @@ def _is_control(char: str) -> bool:
 
 
 def _own_title(record: Record) -> str:
-    """The JSON field `title`, where the value is JSON and has one."""
+    """Return the JSON field `title`, if the value is JSON and has it."""
     if (record.value or b"").lstrip()[:1] != b"{":
         return ""
     try:

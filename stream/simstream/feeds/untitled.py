@@ -1,8 +1,8 @@
 """Ends the wait for titles: a page whose record never comes is shown by its address.
 
-A record may be gone: it has expired, or the topic `pages` was made anew. The feed is ready if it
-has read all records that the topics had a minute ago. So if a page waits for its title during one whole round of a
-ready feed, its record does not come.
+A record may be gone: it has expired, or the topic `pages` was created again. The feed is ready if it has read all
+records that the topics had a minute ago. So a record does not come if its page waits for the title during one whole
+round of a ready feed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SLICE_TITLES = 256
 
 
 class TitleDeadline:
-    """Gives up titles that were awaited in the last round already; `clock` counts seconds."""
+    """Gives up titles that were already awaited in the last round. `clock` counts seconds."""
 
     ROUND_S: Final = FeedCondition.FRESH_S + 30.0
 
@@ -33,7 +33,7 @@ class TitleDeadline:
         self._began = clock()
 
     async def look(self) -> None:
-        """End a round if it is time; while the feed is not ready, begin anew."""
+        """End a round if it is time. While the feed is not ready, begin again."""
         fold = self._feed.fold
         if fold is None or self._feed.condition.state != "ready":
             self._before, self._began = set(), self._clock()
@@ -48,7 +48,7 @@ class TitleDeadline:
             if number % SLICE_TITLES == 0:
                 await asyncio.sleep(0)
                 if self._feed.fold is not fold:
-                    return  # the feed has begun anew
+                    return  # the feed has begun again
         if given_up:
             _log.warning(
                 "the topic `pages` has no records of %d pages: their addresses are shown as titles; check whether "

@@ -2,8 +2,8 @@
 
 A partition may end with the marker of a transaction, and Faust never shows markers. In `verdicts` the last
 committed offset is always a marker. In other topics the position of Faust's consumer tells that all is read. The
-position runs ahead of the records that Faust still holds: Faust hands these out by turns of the partitions. So the
-position of a partition counts once no record of it has come for QUIET_LOOKS looks, and no record waits.
+position is ahead of the records that Faust still holds: Faust passes these on by turns of the partitions. So the
+position of a partition counts only if no record came for QUIET_LOOKS looks, and no record waits.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ class FeedWatch:
 
     EVERY_S: Final = 1.0
     QUIET_LOOKS: Final = 3
-    """So many looks give every partition with records at hand its turn."""
+    """In so many looks every partition with waiting records has its turn."""
     PATIENCE_S: Final = 2.0
-    """Seconds to wait for an answer of Faust's consumer, which lives in a thread of its own."""
+    """Seconds to wait for an answer of Faust's consumer, which runs in a thread of its own."""
 
     def __init__(self, app: Any, feed: FeedState, ends: Callable[[], Ends]) -> None:
         self._app = app
         self._condition = feed.condition
         self._inboxes = feed.inboxes
         self._ends = ends
-        """Asks a broker; called in a thread."""
+        """Asks a broker. Called in a thread."""
         self._quiet: dict[FeedPartition, tuple[int, int, int]] = {}
-        """The offset read to, the consumer's position, and for how many looks both have stayed the same."""
+        """The offset that was read, the consumer's position, and for how many looks both have stayed the same."""
         self._told = ""
         self._titles = TitleDeadline(feed)
 
@@ -58,7 +58,7 @@ class FeedWatch:
             await asyncio.sleep(self.EVERY_S)
 
     async def _look(self) -> None:
-        """Note the positions of partitions that have long been quiet."""
+        """Note the positions of partitions that were quiet for long."""
         before, self._quiet = self._quiet, {}
         for where, position in (await self._positions()).items():
             read = self._condition.read_to(where)
@@ -90,7 +90,7 @@ class FeedWatch:
 
 
 def ends_of(log: Log, names: Mapping[str, str]) -> Ends:
-    """Return where the partitions of these topics end; `names` has their full names. Raises LogError."""
+    """Return the ends of the partitions of these topics. `names` has their full names. Raises LogError."""
     return {
         FeedPartition(full, partition): end
         for topic, full in names.items()
@@ -99,6 +99,6 @@ def ends_of(log: Log, names: Mapping[str, str]) -> Ends:
 
 
 def _visible(topic: str, ends: Mapping[int, int]) -> Iterator[tuple[int, int]]:
-    """Yield the ends, in `verdicts` without the marker behind the last committed record."""
+    """Yield the ends, in `verdicts` without the marker after the last committed record."""
     for partition, end in ends.items():
         yield partition, max(0, end - 1) if topic == VERDICTS else end

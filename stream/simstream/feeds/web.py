@@ -38,7 +38,7 @@ HEADERS = {
 MAX_CARDS_A_PAGE = 200
 CRASHED = ": ".join(REASONS["crashed"])
 ANSWER_S = 8.0
-"""Seconds after which a question is given up; the page in the browser waits a little longer."""
+"""Seconds after which a question is given up. The page in the browser waits a little longer."""
 
 
 class _TableUnread(Exception):
@@ -46,7 +46,7 @@ class _TableUnread(Exception):
 
 
 class FeedWeb:
-    """The routes of the news page; `compare` compares two pages by their ids, `callers` says who may ask."""
+    """The routes of the news page. `compare` compares two pages by their ids; `callers` says who may ask."""
 
     def __init__(self, feed: FeedState, compare: Compare, callers: CallerRules | None = None) -> None:
         self._feed = feed
@@ -73,7 +73,7 @@ class FeedWeb:
         app.router.add_get("/health/ready", self._ready)
 
     def _in_time(self, handler: Handler) -> Handler:
-        """Return the handler with a deadline; while the table is read, the answer is an error that says so."""
+        """Return the handler with a deadline. While the table is read, it answers with an error that says so."""
 
         async def answer(request: web.Request) -> web.StreamResponse:
             try:
@@ -149,7 +149,7 @@ class FeedWeb:
         return web.Response(text=f"{condition}\n", status=200 if condition.state == "ready" else 503)
 
     async def _guarded(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Refuse callers who may not ask, and add the headers to every answer. Probes of health need no token."""
+        """Refuse forbidden callers, and add the headers to every answer. Health probes need no token."""
         refusal = self._callers.check_host(request.headers.get("Host"), request.headers.get("Origin"))
         if refusal is None and not request.path.startswith("/health/"):
             refusal = self._callers.check_token(request.headers.get("Authorization"))

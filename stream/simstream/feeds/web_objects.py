@@ -16,7 +16,7 @@ from simstream.wire.page import time_ms
 CARDS_A_PAGE = 30
 MAX_WORDS = 200
 MAX_VERSIONS = 500
-"""Of a story's pages the founder and the newest are listed, so many at most."""
+"""At most so many pages of a story are listed: the founder and the newest."""
 
 
 def asked_of(query: Mapping[str, str], most: int, now: int = 0) -> tuple[CardQuery, int, int]:
@@ -28,7 +28,7 @@ def asked_of(query: Mapping[str, str], most: int, now: int = 0) -> tuple[CardQue
     """
     order = query.get("sort", "newest")
     if order not in ORDERS:
-        raise UsageError(f"sort is {order[:40]!r}", f"use one of {', '.join(ORDERS)}")
+        raise UsageError("sort is not a known order", f"use one of {', '.join(ORDERS)}")
     asked = CardQuery(
         order=order,
         since=_latest(_time(query, "since"), _hours_before(now, query)),
@@ -73,7 +73,7 @@ def left_out(fold: VerdictFold) -> dict[str, int]:
 
 
 def safe_url(url: str | None) -> str | None:
-    """A URL that a reader may follow; None for what is no address of the web."""
+    """Return a URL that a reader may follow; None if it is not an address of the web."""
     return url if url and url[:8].lower().startswith(("http://", "https://")) else None
 
 
@@ -105,7 +105,7 @@ def _number(query: Mapping[str, str], name: str, default: int, most: int) -> int
     if text is None:
         return default
     if not (text.isascii() and text.isdigit() and len(text) < 12 and 1 <= int(text) <= most):
-        raise UsageError(f"{name} is {text[:40]!r}", f"give a whole number from 1 to {most}")
+        raise UsageError(f"{name} is out of range, or not a whole number", f"give a whole number from 1 to {most}")
     return int(text)
 
 
@@ -116,7 +116,7 @@ def _time(query: Mapping[str, str], name: str) -> int | None:
     found = time_ms(int(text) if text.isascii() and text.isdigit() and len(text) < 18 else text)
     if found is None:
         raise UsageError(
-            f"{name} is {text[:40]!r}, which is not a time",
+            f"{name} is not a time",
             "give a time as 2026-03-02T08:00:00Z, or in ms since 1970",
         )
     return found
