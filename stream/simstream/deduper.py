@@ -13,33 +13,25 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import msgspec
-import numpy as np
 
 from simstream.closing import Closing
 from simstream.errors import InputError, StateUnwritable, UsageError
 from simstream.files.folder import StateFolder
 from simstream.files.save_pace import SavePace
-from simstream.index.index import Index, join
-from simstream.index.keys import KeyColumns
-from simstream.index.plan import choose
 from simstream.judge.candidates import Candidate
 from simstream.judge.lookups import Match
 from simstream.judge.pages.store import PageStore
-from simstream.judge.policy import Policy, make_policy
+from simstream.judge.policy import make_policy
 from simstream.judge.state import JudgeState
-from simstream.judge.warming import warm_judge
 from simstream.model import U64, FingerprintColumns, Page, PageKind, PageSource, Record, Verdict
 from simstream.settings import default_cache, duration_ms
+from simstream.sources.batches import record_batches
 from simstream.text.extraction.pool import MEMORY_BYTES, TIMEOUT_S
 from simstream.text.fingerprinter import Fingerprinter
 from simstream.text.recipe import Recipe
 from simstream.text.recipe_file import load_recipe
 from simstream.wire.page import NO_TIME, PageLimits, decode
 
-WARMED_FOR = (1, 100_000, 10_000_000)
-"""Entries of segments that are scanned, and of those whose tables have wide and narrow low parts."""
-BATCH_PAGES = 512
-BATCH_BYTES = 4 << 20
 _MAX_RECORD_BYTES = 64 << 20
 PYTHON = "python"
 """What stands as `source.topic` for pages that were handed over by a program."""
@@ -260,7 +252,7 @@ class Deduper(Closing):
         waiting: deque[Future[FingerprintedPages]] = deque()
         with ThreadPoolExecutor(threads, thread_name_prefix="fingerprint") as pool:
             try:
-                for batch in batches(records):
+                for batch in record_batches(records):
                     waiting.append(pool.submit(self._fingerprint, batch))
                     if len(waiting) > threads:
                         yield waiting.popleft().result()
@@ -289,43 +281,6 @@ def fingerprint(texts: Sequence[str], recipe: str | Path | Recipe = "default", c
     """The 64-bit fingerprints (n,) of texts under a recipe; 0 for a text of fewer words than its `min_words`."""
     _refuse_single("fingerprint", "texts", texts)
     return _shared_fingerprinter(_recipe(recipe), cache).texts(texts)[0]
-
-
-def warm_index(policy: Policy) -> None:
-    """Compile what the judge needs, or load it from numba's cache, so that no page has to wait for it."""
-    warm_judge(policy)
-    fingerprints = np.zeros(1, np.uint64)
-    sketches = np.zeros((1, policy.sketch_bits // 64), np.uint64)
-    short = np.zeros(1, np.bool_)
-    keys = KeyColumns(fingerprints, sketches, short.view(np.uint8))
-    join(keys, keys, policy.limits, policy.short_limits)
-    for plan in dict.fromkeys(choose(policy.distance, entries) for entries in WARMED_FOR):
-        index = Index(plan, sketches.shape[1], *policy.limits, 1, policy.short_limits)
-        for number in range(1, 5):  # every second one seals a segment, and the last is merged with those before
-            index.add(np.full(1, number, np.uint32), fingerprints, sketches, short, np.zeros(1, np.int64))
-            index.query(fingerprints, sketches, short)
-            index.release(np.full(1, number, np.uint32))
-            index.settle()
-        index.dropped()
-
-
-def batches(records: Iterable[Record]) -> Iterator[list[Record]]:
-    """Records in groups of at most 512 and about 4 MB; before an InputError of `records` the rest of a group."""
-    batch: list[Record] = []
-    size = 0
-    try:
-        for record in records:
-            batch.append(record)
-            size += len(record.value or b"")
-            if size >= BATCH_BYTES or len(batch) >= BATCH_PAGES:
-                yield batch
-                batch, size = [], 0
-    except InputError:
-        if batch:
-            yield batch
-        raise
-    if batch:
-        yield batch
 
 
 def _record(page: Mapping[str, Any] | str, number: int) -> Record:

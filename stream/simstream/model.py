@@ -146,6 +146,18 @@ class FingerprintColumns:
     def __len__(self) -> int:
         return len(self.offset)
 
+    def part(self, start: int, stop: int) -> FingerprintColumns:
+        """Return the pages `start:stop`: arrays as views, ids and URLs cut out."""
+        id_from, id_to = _span(self.id_ends, start, stop)
+        url_from, url_to = _span(self.url_ends, start, stop)
+        s = slice(start, stop)
+        return FingerprintColumns(
+            self.offset[s], self.kind[s], self.reason[s], self.time[s],
+            self.identity[s], self.fingerprint[s], self.sketch[s], self.words[s],
+            self.id_ends[s] - np.uint32(id_from), self.url_ends[s] - np.uint32(url_from),
+            self.ids[id_from:id_to], self.urls[url_from:url_to],
+        )  # fmt: skip
+
     def id_list(self) -> list[str]:
         """The n ids as text."""
         return _cut(self.ids, self.id_ends)
@@ -153,6 +165,10 @@ class FingerprintColumns:
     def url_list(self) -> list[str | None]:
         """The n URLs as text, None for none."""
         return [url or None for url in _cut(self.urls, self.url_ends)]
+
+
+def _span(ends: NDArray[np.uint32], start: int, stop: int) -> tuple[int, int]:
+    return (int(ends[start - 1]) if start else 0), (int(ends[stop - 1]) if stop else 0)
 
 
 def _cut(blob: bytes, ends: NDArray[np.uint32]) -> list[str]:

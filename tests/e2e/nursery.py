@@ -176,8 +176,9 @@ def _read(descriptor: int) -> bytes:
 def _prepare() -> None:
     """Import what commands import, and load the kernels that they load; no thread is left."""
     import simstream
-    from simstream.deduper import fingerprint, warm_index
+    from simstream.deduper import fingerprint
     from simstream.judge.policy import make_policy
+    from simstream.judge.warming import warm_judge
     from simstream.settings import resolve
     from simstream.text.recipe_file import load_recipe
 
@@ -187,7 +188,7 @@ def _prepare() -> None:
     for name in FOUND_LATE:
         importlib.import_module(name)
     fingerprint(["one two three four five six seven eight nine ten"], cache=resolve({}).settings.cache_folder)
-    warm_index(make_policy(load_recipe("default"), ""))
+    warm_judge(make_policy(load_recipe("default"), ""))
     assert threading.active_count() == 1
     gc.collect()
     gc.freeze()

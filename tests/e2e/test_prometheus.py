@@ -318,7 +318,7 @@ class TestScene:
         behind = msgspec.structs.replace(last.header, start=start, to=start + 1, came=())
         with scene.log.appender(FINGERPRINTS) as appender:
             appender.append(b"no frame", partition=0)
-            appender.append(frames.encode(behind, frames.take(last.columns, 0, 0)), partition=0)
+            appender.append(frames.encode(behind, last.columns.part(0, 0)), partition=0)
         scene.fires("SimstreamFramesIgnored", "SimstreamGapOpen", "SimstreamNotReady")
 
     def test_nothing_but_new_pages_after_copies(self, scene: MonitoredServices) -> None:

@@ -122,7 +122,7 @@ def test_frames_without_pages_wait_for_nobody(program: Program, tmp_path: Path) 
         frame = frames.decode(record.value or b"")
         header = msgspec.structs.replace(frame.header, first=False, start=20, to=21, came=())
         with log.appender(FINGERPRINTS) as out:
-            out.append(frames.encode(header, frames.take(frame.columns, 0, 0)), partition=0)
+            out.append(frames.encode(header, frame.columns.part(0, 0)), partition=0)
             out.flush(60)
         assert status(program)["unpublished_frames"] == 0
         with log.appender(FINGERPRINTS) as out:

@@ -26,7 +26,7 @@ def strange(log: Log) -> dict[str, list[bytes]]:
 
     far = frames.encode(
         msgspec.structs.replace(last.header, start=last.header.to + 1_000, to=last.header.to + 1_001, came=()),
-        frames.take(last.columns, 0, 0),
+        last.columns.part(0, 0),
     )
     good = again(last)
     return {

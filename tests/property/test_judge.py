@@ -216,7 +216,7 @@ class JudgeMachine(RuleBasedStateMachine):
     def explain(self, result: AcceptedPages, coming: list[NaivePage]) -> None:
         """The candidates of the first page, before it is judged."""
         if coming:
-            found = self.fast.resolver.meets(frames.take(result.columns, 0, 1), result.time[:1], 5).candidates
+            found = self.fast.resolver.meets(result.columns.part(0, 1), result.time[:1], 5).candidates
             readable = coming[0].kind is PageKind.READABLE
             expected = self.slow.candidates(coming[0], 5) if readable else []
             assert [(c.id, c.distance, c.agreement, c.accepted) for c in found] == expected

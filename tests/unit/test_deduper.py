@@ -14,11 +14,11 @@ import pytest
 
 import simstream
 from simstream import Deduper, fingerprint
-from simstream.deduper import warm_index
 from simstream.errors import SettingsError, StateLocked, StateUnwritable, UsageError, WrongPolicy
 from simstream.files.save_pace import SavePace
 from simstream.judge.policy import Policy
 from simstream.judge.state import make_index
+from simstream.judge.warming import warm_judge
 from simstream.kernels.index.confirm import confirm_rows
 from simstream.kernels.index.entry_numbers import merge_live
 from simstream.kernels.index.gather import gather
@@ -339,7 +339,7 @@ def test_what_was_not_saved_is_unknown_to_the_next_one(cache, tmp_path) -> None:
 
 def test_what_warming_compiles_is_all_that_the_index_needs_for_tables() -> None:
     policy = Policy("00000000", 192, 8, 154, None, "any", 32, 8, 162)
-    warm_index(policy)
+    warm_judge(policy)
     kernels = (probe_packed, locate_packed, pack, unpack, rotate, scan, merge_live, confirm_rows, gather)
     before = [len(kernel.signatures) for kernel in kernels]
     index = make_index(policy)

@@ -189,7 +189,7 @@ def test_cuts_cover_all_pages_in_order_within_both_limits_and_one_page_always_fi
     assert [page for start, stop in ranges for page in range(start, stop)] == list(range(len(columns)))
     for start, stop in ranges:
         assert 1 <= stop - start <= max_pages
-        part = frames.take(columns, start, stop)
+        part = columns.part(start, stop)
         size = len(part.ids) + len(part.urls) + len(part) * (50 + 16)
         assert stop - start == 1 or size <= max_bytes
 
@@ -198,7 +198,7 @@ def test_cuts_cover_all_pages_in_order_within_both_limits_and_one_page_always_fi
 def test_what_is_taken_encodes_as_the_pages_alone(columns: FingerprintColumns, data: st.DataObject) -> None:
     start = data.draw(st.integers(0, len(columns)))
     stop = data.draw(st.integers(start, len(columns)))
-    part = frames.take(columns, start, stop)
+    part = columns.part(start, stop)
     assert part.id_list() == columns.id_list()[start:stop]
     assert part.url_list() == columns.url_list()[start:stop]
     assert same(frames.decode(frames.encode(header_for(part), part)).columns, part)

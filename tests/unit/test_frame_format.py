@@ -46,7 +46,7 @@ def test_an_old_frame_and_a_new_one_of_a_page_give_the_page_one_identity() -> No
 
 def test_a_lost_frame_of_format_1_is_read() -> None:
     header = msgspec.structs.replace(small()[0], lost=True)
-    nothing = frames.take(small()[1], 0, 0)
+    nothing = small()[1].part(0, 0)
     assert frames.decode(as_format_1(header, nothing)).header.lost
 
 

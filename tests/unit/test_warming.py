@@ -9,7 +9,7 @@ import pytest
 
 SCRIPT = """
 import sys
-from simstream.deduper import warm_index
+from simstream.judge.warming import warm_judge
 from simstream.kernels.index import packed
 from simstream.kernels.judge import crowd, departures, directory
 from tests.bench import expiry
@@ -19,7 +19,7 @@ from simstream.judge.state import JudgeState
 
 KERNELS = [crowd.search, departures.leave_chains, departures.leave_nodes, departures.tidy, directory.clear_others]
 link = sys.argv[1]
-warm_index(policy(link, 1000))
+warm_judge(policy(link, 1000))
 warmed = [len(kernel.signatures) for kernel in KERNELS]
 state = JudgeState(policy(link, 10_000))
 for columns in template(8_000):

@@ -35,8 +35,8 @@ def command(
     if bits and decimal:
         raise UsageError("both --bits and --decimal were given", "give one of them")
     settings = settle(config, **flags)
-    from simstream.deduper import batches
     from simstream.model import PageKind
+    from simstream.sources.batches import record_batches
     from simstream.sources.fields import PageFields
     from simstream.sources.read import size_of
     from simstream.wire.page import PageLimits, decode
@@ -45,7 +45,7 @@ def command(
     limits = PageLimits(max_record_bytes=settings.max_record_bytes)
     fields = PageFields(text_field, id_field)
     with make_fingerprinter(settings, say) as fingerprinter:
-        for batch in batches(with_progress(inputs, settings.max_record_bytes, "fingerprinting", fields)):
+        for batch in record_batches(with_progress(inputs, settings.max_record_bytes, "fingerprinting", fields)):
             pages = [decode(record, limits) for record in batch]
             prints = fingerprinter.columns(pages).fingerprint.tolist()
             for page, value in zip(pages, prints, strict=True):

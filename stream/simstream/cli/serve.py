@@ -122,7 +122,7 @@ def service(
     config: str | None = None,
 ) -> Iterator[RoleSupervisor]:
     """Start the roles over a log. `beside`: loops that end with them. `config`: the settings file."""
-    from simstream.deduper import warm_index
+    from simstream.judge.warming import warm_judge
     from simstream.roles.fingerprint.role import FingerprintRole
     from simstream.roles.judge.role import JudgeRole
     from simstream.roles.supervisor import RoleSupervisor
@@ -140,10 +140,10 @@ def service(
         if "fingerprint" in chosen:
             roles["fingerprint"] = FingerprintRole(log, fingerprinter, context).run
         if "judge" in chosen:
-            warm_index(policy)
+            warm_judge(policy)
             roles["judge"] = JudgeRole(log, policy, context).run
         if "query" in chosen:
-            warm_index(policy)
+            warm_judge(policy)
             roles["query"], port = stack.enter_context(_queries(log, policy, fingerprinter, context, config))
             _log.info("questions on http://%s:%d, described at /docs", settings.query_host, port)
         _log.info(

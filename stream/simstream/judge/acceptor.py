@@ -107,7 +107,7 @@ class Acceptor:
         header, columns = frame.header, frame.columns
         begin = int(np.searchsorted(columns.offset, position))
         if begin:
-            columns = frames.take(columns, begin, len(columns))
+            columns = columns.part(begin, len(columns))
         if key not in self.positions:
             self._begin(key[0])
         self.positions[key] = max(position, header.to)

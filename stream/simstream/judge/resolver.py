@@ -39,7 +39,6 @@ from simstream.model import (
     Verdict,
     VerdictKind,
 )
-from simstream.wire.frame import take
 
 MAX_BATCH_PAGES = 4096
 """Pages of one batch: they are compared with one another."""
@@ -124,7 +123,7 @@ class Resolver:
         verdicts: list[Verdict] = []
         for at in range(0, len(columns), MAX_BATCH_PAGES):
             end = min(at + MAX_BATCH_PAGES, len(columns))
-            part = columns if end - at == len(columns) else take(columns, at, end)
+            part = columns if end - at == len(columns) else columns.part(at, end)
             verdicts += self._judge(part, time[at:end], ordinal + at, sources[at:end])
         return verdicts
 

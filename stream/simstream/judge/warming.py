@@ -8,6 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simstream.index.crowds import MAX_UNCROWDED_CANDIDATES
+from simstream.index.index import Index, join
+from simstream.index.keys import KeyColumns
+from simstream.index.plan import choose
 from simstream.judge.expiry import Beat
 from simstream.judge.policy import Policy
 from simstream.judge.state import JudgeState
@@ -15,13 +18,21 @@ from simstream.model import U64, FingerprintColumns, PageKind, PageSource
 
 PAGES = MAX_UNCROWDED_CANDIDATES + 100
 WINDOW_MS = 1000
+WARMED_FOR = (1, 100_000, 10_000_000)
+"""Entries of segments that are scanned, and of those whose tables have wide and narrow low parts."""
 
 
 def warm_judge(policy: Policy, beat: Beat = lambda: None) -> None:
-    """Judge made-up pages: a crowd, one more like it, and one behind the window, which all others leave at once.
+    """Compile all that a judge of this policy needs, or load it from numba's cache: then no page waits for it.
 
-    Cost: some .1 s, or a minute where nothing is compiled yet. `beat` is called while pages leave.
+    Cost: some .1 s, or a minute where nothing is compiled yet. `beat` is called while made-up pages leave.
     """
+    _warm_resolver(policy, beat)
+    _warm_index(policy)
+
+
+def _warm_resolver(policy: Policy, beat: Beat) -> None:
+    """Judge made-up pages: a crowd, one more like it, and one behind the window, which all others leave at once."""
     state = JudgeState(replace(policy, window_ms=WINDOW_MS), beat=beat)
     try:
         for first, count, time in ((0, PAGES, 0), (PAGES, 1, 0), (PAGES + 1, 1, 3 * WINDOW_MS)):
@@ -30,6 +41,23 @@ def warm_judge(policy: Policy, beat: Beat = lambda: None) -> None:
             state.resolver.judge(columns, columns.time, first, sources)
     finally:
         state.close()
+
+
+def _warm_index(policy: Policy) -> None:
+    """Fill an index for each plan, and ask it, release its entries and merge its segments."""
+    fingerprints = np.zeros(1, np.uint64)
+    sketches = np.zeros((1, policy.sketch_bits // 64), np.uint64)
+    short = np.zeros(1, np.bool_)
+    keys = KeyColumns(fingerprints, sketches, short.view(np.uint8))
+    join(keys, keys, policy.limits, policy.short_limits)
+    for plan in dict.fromkeys(choose(policy.distance, entries) for entries in WARMED_FOR):
+        index = Index(plan, sketches.shape[1], *policy.limits, 1, policy.short_limits)
+        for number in range(1, 5):  # every second one seals a segment, and the last is merged with those before
+            index.add(np.full(1, number, np.uint32), fingerprints, sketches, short, np.zeros(1, np.int64))
+            index.query(fingerprints, sketches, short)
+            index.release(np.full(1, number, np.uint32))
+            index.settle()
+        index.dropped()
 
 
 def _columns(first: int, count: int, time: int, sketch_words: int) -> FingerprintColumns:

@@ -10,9 +10,9 @@ from typing import Final
 
 import numpy as np
 
-from simstream.deduper import batches
 from simstream.errors import InputError
 from simstream.model import Record
+from simstream.sources.batches import record_batches
 from simstream.sources.fields import PageFields
 from simstream.sources.read import read_pages
 from simstream.sources.repeated_names import PageNames
@@ -53,7 +53,7 @@ def fingerprinted(files: Iterable[tuple[int, str]], how: FingerprintTask) -> Ite
         number = file << FILE_BITS
         try:
             pages: Iterable[Record] = read_pages([path], how.max_record_bytes, how.fields)
-            for records in batches(pages if how.versions else PageNames().separate(pages)):
+            for records in record_batches(pages if how.versions else PageNames().separate(pages)):
                 yield from _rows(records, number, how)
                 number += len(records)
         except InputError as error:

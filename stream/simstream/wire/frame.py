@@ -192,20 +192,6 @@ def _is_text(blob: bytes, ends: NDArray[np.uint32]) -> bool:
     return not ((inner & 0xC0) == 0x80).any()
 
 
-def take(columns: FingerprintColumns, start: int, stop: int) -> FingerprintColumns:
-    """The pages `start:stop`, arrays as views, ids and URLs cut out."""
-    c = columns
-    id_from, id_to = _span(c.id_ends, start, stop)
-    url_from, url_to = _span(c.url_ends, start, stop)
-    s = slice(start, stop)
-    return FingerprintColumns(
-        c.offset[s], c.kind[s], c.reason[s], c.time[s],
-        c.identity[s], c.fingerprint[s], c.sketch[s], c.words[s],
-        c.id_ends[s] - np.uint32(id_from), c.url_ends[s] - np.uint32(url_from),
-        c.ids[id_from:id_to], c.urls[url_from:url_to],
-    )  # fmt: skip
-
-
 def joined(parts: Sequence[FingerprintColumns]) -> FingerprintColumns:
     """The pages of several columns of one sketch width, one after another. Cost: one copy, about 20 us."""
     if len(parts) == 1:
@@ -222,10 +208,6 @@ def _ends(parts: Sequence[tuple[NDArray[np.uint32], bytes]]) -> NDArray[np.uint3
     begins = accumulate((len(blob) for _, blob in parts), initial=0)
     shifted = [ends + np.uint32(begin) for (ends, _), begin in zip(parts, begins, strict=False)]
     return np.concatenate(shifted)
-
-
-def _span(ends: NDArray[np.uint32], start: int, stop: int) -> tuple[int, int]:
-    return (int(ends[start - 1]) if start else 0), (int(ends[stop - 1]) if stop else 0)
 
 
 def arrivals(milliseconds: Sequence[int]) -> tuple[tuple[int, int], ...]:

@@ -126,7 +126,7 @@ def _write_again(arena: ChaosArena) -> int:
         middle = len(frame.columns) // 2
         start = int(frame.columns.offset[middle])
         half = msgspec.structs.replace(frame.header, start=start, first=False, came=())
-        wanted.append(frames.encode(half, frames.take(frame.columns, middle, len(frame.columns))))
+        wanted.append(frames.encode(half, frame.columns.part(middle, len(frame.columns))))
     for a, b in pairwise(found):
         if a.header.to == b.header.start and a.header.partition == b.header.partition and arena.rng.random() < 0.2:
             header = msgspec.structs.replace(a.header, to=b.header.to, came=())

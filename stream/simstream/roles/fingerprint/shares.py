@@ -124,7 +124,7 @@ class ShareMaker:
         made, begin = [], 0
         for share in batch.shares:
             end = begin + len(share.pages)
-            own = columns if len(share.pages) == len(pages) else frames.take(columns, begin, end)
+            own = columns if len(share.pages) == len(pages) else columns.part(begin, end)
             made.append(self._made(share, own))
             begin = end
         return made
@@ -137,7 +137,7 @@ class ShareMaker:
             first = header.first and begin == 0
             came = frames.arrivals([record.timestamp for record in share.records[begin:end]])
             part = msgspec.structs.replace(header, start=start, to=to, first=first, came=came)
-            encoded.append(frames.encode(part, frames.take(columns, begin, end)))
+            encoded.append(frames.encode(part, columns.part(begin, end)))
             start = to
         pairs = zip(share.records, share.pages, strict=True)
         return ShareFrames(share, encoded, [(r, page) for r, page in pairs if page.kind == PageKind.UNREADABLE])

@@ -20,7 +20,6 @@ from simstream.judge.resolver import Resolver
 from simstream.judge.state import make_index
 from simstream.model import FingerprintColumns, PageKind, PageSource, Verdict
 from simstream.tools.explain.explanation import CandidateView, EarlierPage, StateBefore
-from simstream.wire.frame import take
 from simstream.wire.identity import identity_of
 from simstream.wire.verdict import similarity
 
@@ -116,11 +115,11 @@ class Rejudge:
     def _judge(self, batch: AcceptedBatch, start: int, stop: int) -> list[Verdict]:
         if start == stop:
             return []
-        columns, ordinal = take(batch.columns, start, stop), self.ordinal + start
+        columns, ordinal = batch.columns.part(start, stop), self.ordinal + start
         return self._resolver.judge(columns, batch.time[start:stop], ordinal, batch.sources[start:stop])
 
     def _case(self, batch: AcceptedBatch, at: int) -> VerdictCase:
-        one, time, ordinal = take(batch.columns, at, at + 1), batch.time[at : at + 1], self.ordinal + at
+        one, time, ordinal = batch.columns.part(at, at + 1), batch.time[at : at + 1], self.ordinal + at
         met = self._resolver.meets(one, time)
         before = _before(met, one, int(time[0]), self._policy)
         candidates = [_shown(found, self._policy) for found in met.candidates]

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
-from simstream.deduper import warm_index
 from simstream.judge.policy import Policy
+from simstream.judge.warming import warm_judge
 from simstream.log.base import FINGERPRINTS, VERDICTS, Log, TopicReport
 from simstream.roles.context import RoleContext
 from simstream.roles.judge.role import JudgeRole
@@ -44,7 +44,7 @@ def replay(log: Log, policy: Policy, context: RoleContext, tick: Callable[[int],
     ends. Raises what `JudgeRole.run` raises.
     """
     frames = log.end_offsets(FINGERPRINTS)[0]
-    warm_index(policy)
+    warm_judge(policy)
     judge = JudgeRole(log, policy, context)
     watch = partial(_until, frames, judge, context, tick)
     supervisor = RoleSupervisor(context, {"judge": judge.run, "replay": watch})

@@ -11,10 +11,10 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from simstream.deduper import batches
 from simstream.errors import InputError, StateError
 from simstream.kernels.text.frequencies import PAGES, WORDS, WordCounts
 from simstream.model import Record
+from simstream.sources.batches import record_batches
 from simstream.text.fingerprinter import Fingerprinter
 from simstream.tools.train_idf.runs import CountRun, Row, merged, write_run
 from simstream.tools.train_idf.state import TrainingFolder
@@ -107,7 +107,7 @@ class TrainingRun:
         self._pass_over(iterator, digest)
         with ThreadPoolExecutor(self._options.threads, thread_name_prefix="count") as pool:
             try:
-                for batch in batches(iterator):
+                for batch in record_batches(iterator):
                     for record in batch:
                         _update(digest, record)
                     counts = pool.submit(self._count, batch)
