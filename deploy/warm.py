@@ -48,7 +48,7 @@ def main() -> int:
         with tempfile.TemporaryDirectory() as folder:
             made = list(pages(count))
             for half in (made[: count // 2], made[count // 2 :]):  # the second from the state of the first
-                with Deduper(folder, link=link, window="200h", cache=cache) as deduper:
+                with Deduper(path=folder, link=link, window="200h", cache=cache) as deduper:
                     for start in range(0, len(half), AT_ONCE):
                         deduper.judge(half[start : start + AT_ONCE])
     return code

@@ -44,9 +44,17 @@ SimstreamError                what happened, and what to do
 
 
 class SimstreamError(Exception):
-    """An error that a user can act on.
+    """An error that a user can act on; the root of all errors that simstream raises on purpose.
 
     `what` says what happened, `todo` what to do. A command prints both as one line, and ends with `exit_code`.
+
+    Example:
+        >>> from simstream import Deduper, SimstreamError
+        >>> try:
+        ...     Deduper(distance=99)
+        ... except SimstreamError as error:
+        ...     print(error.what, "-", error.todo)
+        distance is 99 - use 0 to 16
     """
 
     exit_code = 1

@@ -11,6 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 U64 = NDArray[np.uint64]
+PYTHON = "python"
+"""`source.topic` of pages that a program hands over, and the log's id in a Deduper's folder."""
 MAX_ID_BYTES = 2048
 MAX_URL_BYTES = 8192
 
@@ -81,7 +83,13 @@ REASONS = (
 
 
 class Record(msgspec.Struct, frozen=True):
-    """One record of a topic as a log delivers it. `timestamp` is in ms since 1970."""
+    """One record of a topic as a log delivers it: a page, a verdict, or a frame of fingerprints.
+
+    Example:
+        >>> from simstream import Record
+        >>> Record("pages", 0, 7, b"a", b'{"text": "Too short."}').offset
+        7
+    """
 
     topic: str
     partition: int
@@ -90,6 +98,7 @@ class Record(msgspec.Struct, frozen=True):
     value: bytes | None
     headers: tuple[tuple[str, bytes], ...] = ()
     timestamp: int = 0
+    """ms since 1970."""
 
 
 class Page(msgspec.Struct):
@@ -189,32 +198,60 @@ class MatchLimits(NamedTuple):
 
 
 class PageSource(msgspec.Struct, frozen=True):
-    """Where a page came from."""
+    """Where a page came from: a record of a topic, a line of a file, or a page of a program.
+
+    Example:
+        >>> with Deduper() as deduper:
+        ...     [verdict] = deduper.judge(["Too short to compare."])
+        >>> verdict.source
+        PageSource(topic='python', partition=0, offset=0)
+    """
 
     topic: str
+    """The topic, the file, or `python`."""
     partition: int
     offset: int
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """One verdict; the fields and their order are those of the record (DESIGN: "Records").
+    """One verdict on one page. The fields and their order are those of a record of the topic `verdicts`.
 
-    `similarity` is rounded to 4 decimals, half up, from the integer agreement; None where there is nothing
-    to compare with or the recipe has no sketch. `cluster_id` is a decimal string, `fingerprint` 16 hex digits.
+    Example:
+        >>> story = "The night train stops at the mill village again after forty years, before dawn."
+        >>> with Deduper() as deduper:
+        ...     first, second = deduper.judge([{"id": "a", "text": story}, {"id": "b", "text": story.upper()}])
+        >>> second.verdict, second.near_duplicate_of, second.distance, second.similarity
+        ('near_duplicate', 'a', 0, 1.0)
+        >>> first.cluster_id == second.cluster_id, second.canonical
+        (True, 'a')
     """
 
     id: str
+    """The page's id: its own, its URL, or its place."""
     url: str | None
     verdict: VerdictKind
+    """`new`, `near_duplicate`, `unchanged`, `too_short`, `unreadable` or `withdrawn`."""
     reason: str | None
+    """Why the page is `too_short` or `unreadable`."""
     near_duplicate_of: str | None
+    """The id of the closest live page that matches, or None."""
     distance: int | None
+    """The Hamming distance to it, in bits of 64."""
     similarity: float | None
+    """The agreement of the sketches from 0 to 1, rounded to 4 decimals; None without a match or a sketch."""
     cluster_id: str | None
+    """The cluster that the page belongs to, a decimal number."""
     canonical: str | None
+    """The id of the cluster's oldest live page."""
     merged_clusters: tuple[str, ...]
+    """The ids of clusters that this page joined to its own; they are not used again."""
     fingerprint: str | None
+    """16 hex digits."""
     policy: str
+    """The id of the policy: recipe, distance, similarity, window and link."""
     ordinal: int
+    """The number of the verdict, from 0."""
     time: int
+    """The page's time, ms since 1970."""
     source: PageSource
+    """The record or line that the page came from."""

@@ -12,8 +12,8 @@ import msgspec
 import numpy as np
 import pytest
 
-import simstream
 from simstream import Deduper, fingerprint
+from simstream.deduper.state import SavedState
 from simstream.errors import SettingsError, StateLocked, StateUnwritable, UsageError, WrongPolicy
 from simstream.files.save_pace import SavePace
 from simstream.judge.policy import Policy
@@ -41,10 +41,9 @@ def deduper(cache):
         yield made
 
 
-def test_nothing_else_is_public() -> None:
-    assert simstream.__all__ == ["Deduper", "fingerprint"]
-    with pytest.raises(AttributeError):
-        simstream.anything_else  # noqa: B018  # the access is the test
+def test_an_argument_without_a_name_is_refused_with_the_two_that_may_be_meant() -> None:
+    with pytest.raises(TypeError, match=r"write Deduper\(recipe='google2007'\) .*Deduper\(path='google2007'\)"):
+        Deduper("google2007")  # type: ignore[arg-type]
 
 
 def test_a_copy_is_named_with_its_original_and_both_share_a_cluster(deduper) -> None:
@@ -73,8 +72,27 @@ def test_no_page_can_take_the_name_of_a_page_without_id(deduper, field) -> None:
         deduper.judge([{field: "python/0/0", "text": OTHER}])
     with pytest.raises(UsageError, match="'python/0/7'"):
         deduper.judge([{field: "python/0/7", "text": OTHER}])
+    assert deduper.judged == 1
     own, other = deduper.judge([{field: "python/0/1", "text": EDITED}, {field: "python/0/x", "text": OTHER}])
     assert (own.near_duplicate_of, own.verdict, other.verdict) == ("python/0/0", "near_duplicate", "new")
+
+
+def test_a_page_that_is_refused_costs_no_other_page_of_the_call_its_verdict(deduper) -> None:
+    many = [{"id": str(number), "text": f"{OTHER} {number}"} for number in range(1100)]  # several batches
+    with pytest.raises(UsageError, match="'python/0/9'"):
+        deduper.judge([*many, {"id": "python/0/9", "text": STORY}])
+    with pytest.raises(TypeError, match="or a text, not NoneType"):
+        deduper.judge([*many, None])
+    assert (deduper.judged, deduper.match(OTHER)) == (0, [])
+    assert deduper.judge(many)[0].verdict == "new"
+
+
+def test_explain_takes_the_name_of_a_page_without_id(deduper) -> None:
+    deduper.judge([STORY, OTHER])
+    explained = deduper.explain({"id": "python/0/0", "text": EDITED})
+    assert explained.page.id == "python/0/0"
+    assert [candidate.id for candidate in explained.candidates] == ["python/0/0"]
+    assert deduper.judged == 2
 
 
 def test_html_is_extracted_and_matches_its_text(deduper) -> None:
@@ -143,8 +161,11 @@ def test_a_window_forgets_by_the_pages_own_time_and_needs_one(cache) -> None:
             {"id": "c", "text": STORY, "time": "2026-03-01T01:00:01Z"},
         ]
         assert [v.verdict for v in deduper.judge(pages)] == ["new", "new", "new"]
-        with pytest.raises(UsageError, match="no `time`"):
-            deduper.judge([{"id": "d", "text": OTHER}])
+        with pytest.raises(UsageError, match=r"'d' has no `time`: .* make the Deduper without `window`"):
+            deduper.judge([{"id": "e", "text": OTHER, "time": 5}, {"id": "d", "text": OTHER}])
+        with pytest.raises(UsageError, match="'d' has no `time`"):
+            deduper.explain({"id": "d", "text": OTHER})
+        assert deduper.judged == 3
 
 
 def test_what_is_out_of_range_is_refused_by_name(cache) -> None:
@@ -207,11 +228,11 @@ def test_a_folder_is_taken_up_where_it_was_closed(cache, tmp_path) -> None:
         expected = deduper.judge(pages)
     found = []
     for page in pages:
-        with Deduper(tmp_path / "state", cache=cache, workers=0) as deduper:
+        with Deduper(path=tmp_path / "state", cache=cache, workers=0) as deduper:
             found += [replace_source(verdict) for verdict in deduper.judge([page])]
     assert found == [replace_source(verdict) for verdict in expected]
     with pytest.raises(WrongPolicy):
-        Deduper(tmp_path / "state", distance=3, cache=cache, workers=0)
+        Deduper(path=tmp_path / "state", distance=3, cache=cache, workers=0)
 
 
 class Table:
@@ -253,13 +274,13 @@ def test_fingerprint_and_match_take_no_tables_either(deduper: Deduper, cache: Pa
 
 def test_a_folder_is_saved_as_pages_come_and_says_where_it_goes_on(cache: Path, tmp_path: Path) -> None:
     pages = [{"id": str(number), "text": f"{OTHER} {number}"} for number in range(700)]
-    deduper = Deduper(tmp_path / "state", cache=cache, workers=0, save_pages=500)
+    deduper = Deduper(path=tmp_path / "state", cache=cache, workers=0, save_pages=500)
     for page in pages:
         deduper.judge([page])
     shutil.copytree(tmp_path / "state", tmp_path / "killed")
     deduper.close()
     said: list[str] = []
-    with Deduper(tmp_path / "killed", cache=cache, workers=0, say=said.append) as other:
+    with Deduper(path=tmp_path / "killed", cache=cache, workers=0, say=said.append) as other:
         assert 500 <= other.judged < 700
         assert said == [f"{tmp_path / 'killed'} goes on behind {other.judged:,} pages"]
         assert next(match.id for match in other.match(pages[499]["text"])) == "499"
@@ -268,22 +289,22 @@ def test_a_folder_is_saved_as_pages_come_and_says_where_it_goes_on(cache: Path, 
 
 
 def test_a_folder_is_saved_once_the_seconds_that_were_set_have_passed(cache: Path, tmp_path: Path) -> None:
-    with Deduper(tmp_path / "state", cache=cache, workers=0, save_s=1e-9) as deduper:
+    with Deduper(path=tmp_path / "state", cache=cache, workers=0, save_s=1e-9) as deduper:
         deduper.judge([STORY])
         shutil.copytree(tmp_path / "state", tmp_path / "killed")
-    with Deduper(tmp_path / "killed", cache=cache, workers=0) as other:
+    with Deduper(path=tmp_path / "killed", cache=cache, workers=0) as other:
         assert other.judged == 1
 
 
 def test_a_stream_is_saved_between_batches_when_their_verdicts_were_taken(cache: Path, tmp_path: Path) -> None:
     values = [b'{"id":"%d","text":"%s %d"}' % (number, OTHER.encode(), number) for number in range(1500)]
     records = [Record("p", 0, number, b"%d" % number, value) for number, value in enumerate(values)]
-    with Deduper(tmp_path / "state", cache=cache, workers=0, save_pages=1) as deduper:
+    with Deduper(path=tmp_path / "state", cache=cache, workers=0, save_pages=1) as deduper:
         verdicts = deduper.stream(records)
         for _ in range(600):
             next(verdicts)
         shutil.copytree(tmp_path / "state", tmp_path / "killed")
-    with Deduper(tmp_path / "killed", cache=cache, workers=0) as other:
+    with Deduper(path=tmp_path / "killed", cache=cache, workers=0) as other:
         assert other.judged == 512
 
 
@@ -291,14 +312,14 @@ def test_a_disk_that_takes_no_state_costs_no_verdict(
     cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said: list[str] = []
-    with Deduper(tmp_path / "state", cache=cache, workers=0, save_pages=1, say=said.append) as deduper:
+    with Deduper(path=tmp_path / "state", cache=cache, workers=0, save_pages=1, say=said.append) as deduper:
         with monkeypatch.context() as patched:
-            patched.setattr(deduper, "save", failing_save)
+            patched.setattr(SavedState, "save", failing_save)
             assert [verdict.verdict for verdict in deduper.judge([STORY])] == ["new"]
         assert said == ["no room: make some"]
 
 
-def failing_save() -> None:
+def failing_save(state: SavedState) -> None:
     raise StateUnwritable("no room", "make some")
 
 
@@ -322,18 +343,18 @@ def replace_source(verdict: Verdict) -> Verdict:
 
 
 def test_what_was_not_saved_is_unknown_to_the_next_one(cache, tmp_path) -> None:
-    deduper = Deduper(tmp_path / "state", cache=cache, workers=0)
+    deduper = Deduper(path=tmp_path / "state", cache=cache, workers=0)
     deduper.judge([{"id": "saved", "text": STORY}])
     deduper.save()
     deduper.judge([{"id": "lost", "text": OTHER}])
     with pytest.raises(StateLocked):
-        Deduper(tmp_path / "state", cache=cache, workers=0)
+        Deduper(path=tmp_path / "state", cache=cache, workers=0)
     shutil.copytree(tmp_path / "state", tmp_path / "killed")
     deduper.close()
-    with Deduper(tmp_path / "killed", cache=cache, workers=0) as other:
+    with Deduper(path=tmp_path / "killed", cache=cache, workers=0) as other:
         assert [match.id for match in other.match(STORY)] == ["saved"]
         assert other.match(OTHER) == []
-    with Deduper(tmp_path / "state", cache=cache, workers=0) as other:
+    with Deduper(path=tmp_path / "state", cache=cache, workers=0) as other:
         assert [match.id for match in other.match(OTHER)] == ["lost"]
 
 

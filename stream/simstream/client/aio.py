@@ -14,10 +14,29 @@ from simstream.model import Verdict
 
 
 class AsyncClient:
-    """The same as Client, for asyncio: it connects and closes in `async with`, and never blocks the loop.
+    """A sender of pages to a running service, for asyncio. It never blocks the loop.
 
-    async with AsyncClient("kafka://127.0.0.1:9092") as client:
-        verdict = await client.judge({"url": "https://a.example/1", "text": "…"})
+    It connects and closes in `async with`. Everything else is as in `Client`.
+
+    Args:
+        log: `kafka://HOST:PORT,…`, or the directory of a local log. In a directory the client must be the only
+            writer of pages.
+        prefix: The prefix of the service's topics.
+        config: A settings file.
+        in_flight: How many pages may wait for their verdicts at once.
+        timeout: Seconds for connecting, and for each verdict.
+
+    Raises:
+        SettingsError: A setting is unknown or out of its range. All other errors of Client come when it connects.
+
+    Example:
+        >>> import asyncio
+        >>> from simstream import AsyncClient
+        >>> async def verdict_on(page: dict[str, str]) -> str:
+        ...     async with AsyncClient("kafka://127.0.0.1:9092") as client:
+        ...         return (await client.judge(page)).verdict
+        >>> asyncio.run(verdict_on({"url": "https://a.example/1", "text": "Too short."}))
+        'too_short'
     """
 
     def __init__(
@@ -29,21 +48,55 @@ class AsyncClient:
         in_flight: int = IN_FLIGHT,
         timeout: float = TIMEOUT,
     ) -> None:
-        """See Client. Raises SettingsError."""
         self._log = log_of(log, prefix, config, timeout)
         self._in_flight = in_flight
         self._timeout = timeout
         self._traffic: Traffic | None = None
 
     async def open(self) -> None:
-        """Connect. Raises as Client does when it is made."""
+        """Connect; `async with` does it for you.
+
+        Raises:
+            UsageError: `in_flight` or `timeout` is not above 0.
+            TopicMissing: The service's topics do not exist.
+            BrokerUnreachable: No broker answered within `timeout`.
+            NotAdmitted: The brokers refuse this client: TLS or SASL.
+            NotPermitted: An access control list forbids writing `pages` or reading `verdicts`.
+            LogLocked: Another process writes to the pages of this directory.
+
+        Example:
+            >>> async def connect() -> None:
+            ...     client = AsyncClient("kafka://127.0.0.1:9092")
+            ...     await client.open()
+            ...     await client.close()
+            >>> asyncio.run(connect())
+        """
         if self._traffic is None:
             self._traffic = await asyncio.to_thread(Traffic, self._log, self._in_flight, self._timeout)
 
     async def submit(
         self, page: Submitted, *, wait: float = TIMEOUT, timeout: float | None = None
     ) -> asyncio.Future[Verdict]:
-        """Send a page once there is room; see Client.submit. Raises ClientFull, UsageError, ClientClosed."""
+        """Send a page as soon as there is room and return a future of its verdict; see `Client.submit`.
+
+        Args:
+            page: A RawPage, or a mapping with the fields of a page.
+            wait: Seconds to wait while `in_flight` pages are on their way.
+            timeout: Seconds until the future gives up, by default the client's.
+
+        Raises:
+            ClientFull: `in_flight` pages are on their way, and none made room within `wait` seconds.
+            UsageError: The page has neither id nor URL, or a field that JSON cannot hold.
+            ClientClosed: The client is not open.
+
+        Example:
+            >>> async def verdicts_on(pages: list[dict[str, str]]) -> list[str]:
+            ...     async with AsyncClient("kafka://127.0.0.1:9092") as client:
+            ...         futures = [await client.submit(page) for page in pages]
+            ...         return [verdict.verdict for verdict in await asyncio.gather(*futures)]
+            >>> asyncio.run(verdicts_on([{"id": "a", "text": "Too short."}, {"id": "b", "text": "Short, too."}]))
+            ['too_short', 'too_short']
+        """
         traffic = self._opened()
         place = traffic.enter()
         try:
@@ -59,11 +112,39 @@ class AsyncClient:
         return asyncio.wrap_future(traffic.send(page, timeout))
 
     async def judge(self, page: Submitted, *, wait: float = TIMEOUT, timeout: float | None = None) -> Verdict:
-        """Send a page and await its verdict. Raises what `submit` and its future raise."""
+        """Send a page and return its verdict.
+
+        Args:
+            page: A RawPage, or a mapping with the fields of a page.
+            wait: Seconds to wait while `in_flight` pages are on their way.
+            timeout: Seconds to wait for the verdict, by default the client's.
+
+        Raises:
+            ClientFull: `in_flight` pages are on their way, and none made room within `wait` seconds.
+            UsageError: The page has neither id nor URL, or a field that JSON cannot hold.
+            VerdictLate: No verdict came within `timeout` seconds; the page may still be judged.
+            RecordTooLarge: The topic does not admit a record of this size.
+            BrokerUnreachable: No broker answered in time.
+            DeliveryFailed: The page was not written.
+            ClientClosed: The client is not open, or was closed before the verdict came.
+
+        Example:
+            >>> async def ask() -> str:
+            ...     async with AsyncClient("kafka://127.0.0.1:9092") as client:
+            ...         return (await client.judge({"id": "a", "text": "Too short."})).id
+            >>> asyncio.run(ask())
+            'a'
+        """
         return await (await self.submit(page, wait=wait, timeout=timeout))
 
     async def close(self) -> None:
-        """See Client.close. May be called again."""
+        """Write what was submitted, within 10 s, and end the futures without a verdict with ClientClosed.
+
+        It may be called twice, and before `open`.
+
+        Example:
+            >>> asyncio.run(AsyncClient("kafka://127.0.0.1:9092").close())
+        """
         if self._traffic is not None:
             await asyncio.to_thread(self._traffic.close)
 

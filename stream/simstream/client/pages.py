@@ -21,18 +21,26 @@ _ADVICE = "give at least one of `id` and `url`"
 
 @dataclass(frozen=True, slots=True)
 class RawPage:
-    """A page as it was fetched: the bytes are decoded and read by the service, as a browser would."""
+    """A page as it was fetched. The service decodes the bytes and reads the HTML, as a browser does.
+
+    Example:
+        >>> from simstream import Client, RawPage
+        >>> page = RawPage("https://a.example/1", b"<p>Too short.", "text/html; charset=utf-8", status=200)
+        >>> with Client("kafka://127.0.0.1:9092") as client:
+        ...     client.submit(page).result().verdict
+        'too_short'
+    """
 
     url: str
     body: bytes
     content_type: str = "text/html"
-    """`text/html` or `text/plain`, with the charset if the server named one; others become `unreadable`."""
+    """`text/html` or `text/plain`, with the charset if the server named one. Other types become `unreadable`."""
     id: str | None = None
-    """Without one, the URL."""
+    """The page's name; by default the URL."""
     time: datetime | str | int | None = None
-    """When it was fetched: ISO 8601 or ms since 1970; without one, now. What has no zone is UTC."""
+    """When it was fetched: ISO 8601 or ms since 1970, UTC without a zone; by default now."""
     status: int | None = None
-    """The HTTP status; a page with another than 2xx is `too_short`."""
+    """The HTTP status. A page with a status other than 2xx is `too_short`."""
 
 
 Submitted = Mapping[str, Any] | RawPage

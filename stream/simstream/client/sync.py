@@ -14,21 +14,38 @@ TIMEOUT = 30.0
 
 
 class Client(Closing):
-    """Submits pages to a running service and hands back their verdicts. Safe between threads; one is enough for a
-    process, made where it is used: it does not survive a fork.
+    """A sender of pages to a running service, which brings each page its own verdict.
 
-        with Client("kafka://127.0.0.1:9092") as client:
-            future = client.submit({"url": "https://a.example/1", "text": "…"})
-            print(future.result().verdict)
+    Threads may share a client. One client is enough for a process. A client does not survive a fork.
 
-    `log` is `kafka://HOST:PORT,…` or a directory; in a directory the client is the only writer of pages. `prefix`
-    is the topics' prefix. What is left out, TLS and SASL too, comes from SIMSTREAM_* variables and the settings
-    file, as for every command. `in_flight` limits the pages on their way; `timeout` is in seconds, for connecting
-    and for each verdict.
+    Arguments that are None come from SIMSTREAM_* variables and the settings file, TLS and SASL too, as for every
+    command. A verdict belongs to the very record that was submitted, never to an earlier version of the page. With
+    access control lists a client needs what `feed` and `reader` need.
 
-    A verdict belongs to the very record that was submitted, not to an earlier version of the page or to one that
-    somebody else sent. Where brokers have access control lists, a client needs what `feed` and `reader` need.
-    Raises SettingsError, UsageError, TopicMissing, BrokerUnreachable, NotAdmitted, NotPermitted, LogLocked.
+    Args:
+        log: `kafka://HOST:PORT,…`, or the directory of a local log. In a directory the client must be the only
+            writer of pages.
+        prefix: The prefix of the service's topics.
+        config: A settings file.
+        in_flight: How many pages may wait for their verdicts at once.
+        timeout: Seconds for connecting, and for each verdict.
+
+    Raises:
+        SettingsError: A setting is unknown or out of its range.
+        UsageError: `in_flight` or `timeout` is not above 0.
+        TopicMissing: The service's topics do not exist.
+        BrokerUnreachable: No broker answered within `timeout`.
+        NotAdmitted: The brokers refuse this client: TLS or SASL.
+        NotPermitted: An access control list forbids writing `pages` or reading `verdicts`.
+        LogLocked: Another process writes to the pages of this directory.
+
+    Example:
+        >>> from simstream import Client
+        >>> with Client("kafka://127.0.0.1:9092") as client:
+        ...     future = client.submit({"url": "https://a.example/1", "text": "Too short."})
+        ...     verdict = future.result()
+        >>> verdict.verdict, verdict.reason
+        ('too_short', 'few_words')
     """
 
     def __init__(
@@ -43,13 +60,32 @@ class Client(Closing):
         self._traffic = Traffic(log_of(log, prefix, config, timeout), in_flight, timeout)
 
     def submit(self, page: Submitted, *, wait: float = TIMEOUT, timeout: float | None = None) -> Future[Verdict]:
-        """Send a page; its verdict is the future's result. Blocks for up to `wait` seconds while too many are on
-        their way, and then raises ClientFull. Raises UsageError for a page without id and URL, ClientClosed.
+        """Send a page and return a future of its verdict.
 
-        The future raises VerdictLate after `timeout` seconds (the page may still be judged), ClientClosed, and
-        where the page was not written RecordTooLarge, BrokerUnreachable, DeliveryFailed. For a callback:
-        `future.add_done_callback`; it runs in the client's own thread, so it must be quick, and a `submit` in it
-        does not wait.
+        For a callback use `future.add_done_callback`. It runs in the client's own thread: it must be quick, and a
+        `submit` in it does not wait. Cost: some 20 us; pages travel in batches.
+
+        Args:
+            page: A RawPage, or a mapping with `id`, `url`, `title`, `text` or `html`, `time`, `status`.
+            wait: Seconds to wait while `in_flight` pages are on their way.
+            timeout: Seconds until the future gives up, by default the client's.
+
+        Returns:
+            A future of the verdict. It raises VerdictLate after `timeout` seconds; the page may still be judged.
+            For a page that was not written it raises RecordTooLarge, BrokerUnreachable, DeliveryFailed or
+            ClientClosed.
+
+        Raises:
+            ClientFull: `in_flight` pages are on their way, and none made room within `wait` seconds.
+            UsageError: The page has neither id nor URL, or a field that JSON cannot hold.
+            ClientClosed: The client was closed.
+
+        Example:
+            >>> with Client("kafka://127.0.0.1:9092") as client:
+            ...     pages = [{"id": str(number), "text": "Too short."} for number in range(3)]
+            ...     futures = [client.submit(page) for page in pages]
+            ...     [future.result().verdict for future in futures]
+            ['too_short', 'too_short', 'too_short']
         """
         seconds = 0.0 if self._traffic.is_own_thread() else wait
         place = self._traffic.enter()
@@ -64,5 +100,12 @@ class Client(Closing):
         return self._traffic.send(page, timeout)
 
     def close(self) -> None:
-        """Write what was submitted (10 s at most); futures without a verdict end with ClientClosed."""
+        """Write what was submitted, within 10 s, and end the futures without a verdict with ClientClosed.
+
+        It may be called twice.
+
+        Example:
+            >>> client = Client("kafka://127.0.0.1:9092")
+            >>> client.close()
+        """
         self._traffic.close()

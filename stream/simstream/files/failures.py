@@ -13,6 +13,12 @@ FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 """No room on the disk, in the quota, or under the limit of a file's size."""
 
 
+START_OVER = (
+    "restore the folder from a copy, or delete it: a service then judges its log again, a Deduper begins empty"
+)
+"""What to do about state that cannot be used: services and programs read it."""
+
+
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
     """An OSError inside becomes StateFull or StateUnwritable."""
@@ -52,6 +58,5 @@ def damaged(path: Path, what: str) -> StateDamaged:
     """The error for a file whose content cannot be trusted."""
     return StateDamaged(
         f"{path} is damaged ({what})",
-        "see `simstream state verify`, or delete the folder: a service judges its log again, "
-        "a Deduper begins empty",
+        f"see `simstream state verify`; {START_OVER}",
     )

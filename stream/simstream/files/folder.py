@@ -12,6 +12,7 @@ Until the last rename the snapshot is not there; whatever fails before leaves th
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -218,8 +219,9 @@ def _locked(files: FileSystem, path: Path) -> int:
             return files.lock(path / LOCK)
     except StateUnwritable as error:
         if isinstance(error.__cause__, BlockingIOError):
+            holder = error.__cause__.filename
+            step = "close this program's other Deduper" if holder == str(os.getpid()) else "stop it"
             raise StateLocked(
-                f"process {error.__cause__.filename} already uses the state in {path}",
-                "stop it first, or use another folder",
+                f"process {holder} already uses the state in {path}", f"{step} first, or use another folder"
             ) from None
         raise

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from simstream.errors import StateFormat
+from simstream.files.failures import START_OVER
 from simstream.version import __version__
 
 SEALED: Final = b"SIMSEAL\n"
@@ -51,5 +52,5 @@ def check_format(path: Path, data: bytes, reads: int = FORMAT) -> None:
         todo = f"start {name}, or a version that reads format {number}"
     raise StateFormat(
         f"{path} was written by {name} in format {number}; this version reads format {FORMAT}",
-        f"{todo}, or delete the folder: a service judges its log again, a Deduper begins empty",
+        f"{todo}; or {START_OVER}",
     )

@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 
 from simstream.errors import StateDamaged
 from simstream.files import SnapshotPart
+from simstream.files.failures import START_OVER
 from simstream.files.part import Fact
 from simstream.index.keys import KeyColumns
 from simstream.index.packed import is_like
 from simstream.kernels.index.entry_numbers import NUMBER_MASK
 from simstream.model import U64
 
-DELETE = "delete the state and let it be rebuilt from the log"
 MEMTABLE = "memtable"
 """Name and kind of the part that has them."""
 
@@ -70,7 +70,7 @@ class FreshEntries(NamedTuple):
         for name, (dtype, shape) in wanted.items():
             array = part.arrays.get(name)
             if array is None or not is_like(array, dtype, (array.size,) if shape is None else shape):
-                raise StateDamaged(f"`{name}` of the memtable is missing or does not fit", DELETE)
+                raise StateDamaged(f"`{name}` of the memtable is missing or does not fit", START_OVER)
         return cls(**{name: part.arrays[name] for name in cls._fields})
 
 
@@ -85,5 +85,5 @@ def whole(facts: Mapping[str, Fact], name: str) -> int:
     """A fact that is a number. Errors: StateDamaged."""
     fact = facts.get(name)
     if type(fact) is not int:
-        raise StateDamaged(f"`{name}` of the memtable is {fact!r} in the place of a number", DELETE)
+        raise StateDamaged(f"`{name}` of the memtable is {fact!r} in the place of a number", START_OVER)
     return fact

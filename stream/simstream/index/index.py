@@ -17,11 +17,12 @@ from numpy.typing import NDArray
 from simstream.closing import Closing
 from simstream.errors import SettingsError, StateDamaged
 from simstream.files import SnapshotPart
+from simstream.files.failures import START_OVER
 from simstream.index import crowds
 from simstream.index.answers import SearchPart, answer, spread
 from simstream.index.crowds import EntryCrowd, EntryCrowds
 from simstream.index.entry_numbers import EntryNumbers
-from simstream.index.fresh_entries import DELETE, MEMTABLE, FreshEntries, as_numbers, whole
+from simstream.index.fresh_entries import MEMTABLE, FreshEntries, as_numbers, whole
 from simstream.index.keys import Flags, KeyColumns, MatchRule, frozen
 from simstream.index.matches import Matches
 from simstream.index.memtable import Memtable
@@ -321,7 +322,7 @@ class Index(Closing):
         parts = list(parts)
         own = [part for part in parts if part.kind == MEMTABLE]
         if len(own) != 1:
-            raise StateDamaged(f"the state has {len(own)} memtables, not one", DELETE)
+            raise StateDamaged(f"the state has {len(own)} memtables, not one", START_OVER)
         fresh = FreshEntries.of_part(own[0], self.sketch_words)
         facts = own[0].facts
         segments = [Segment.of_part(part) for part in parts if part.kind == KIND]
@@ -334,7 +335,7 @@ class Index(Closing):
             [frozen(rows, np.uint32) for rows in columns], released, np.array(arrays["dropped"], np.uint32)
         )
         if wrong or self._held.live != facts.get("live"):
-            raise StateDamaged(f"the segments and the memtable do not fit together: {wrong or 'counts'}", DELETE)
+            raise StateDamaged(f"segments and memtable do not fit together: {wrong or 'counts'}", START_OVER)
         if len(fresh.rows) <= self._memtable.limit:
             self._memtable.append(fresh)
         else:
@@ -352,7 +353,7 @@ class Index(Closing):
         again = EntryNumbers()
         wrong = again.restore(columns, self._held.used(), self._held.dropped())
         if wrong or (again.live, again.dead) != (self._held.live, self._held.dead):
-            raise StateDamaged(f"the segments and the memtable do not fit together: {wrong or 'counts'}", DELETE)
+            raise StateDamaged(f"segments and memtable do not fit together: {wrong or 'counts'}", START_OVER)
 
     def live_entries(self) -> Iterator[tuple[NDArray[np.uint32], KeyColumns, NDArray[np.int64]]]:
         """All that answer queries, part by part: numbers (n,), keys, buckets (n,). For checks: 0.1 us an entry."""

@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 
 from simstream.errors import SettingsError, StateDamaged
 from simstream.files import SnapshotPart
+from simstream.files.failures import START_OVER
 from simstream.index import packed
 from simstream.index.answers import HitBuffers
-from simstream.index.fresh_entries import DELETE, FreshEntries
+from simstream.index.fresh_entries import FreshEntries
 from simstream.index.keys import frozen
 from simstream.index.packed import Arrays, Pause, SegmentTables, TableSize
 from simstream.index.plan import Plan, choose
@@ -133,7 +134,7 @@ class Segment:
             plan.flips_for(distance)
             words = _int(facts, "sketch_words")
         except (KeyError, ValueError, TypeError, SettingsError) as error:
-            raise StateDamaged(f"{part.name} lacks facts or has wrong ones ({error})", DELETE) from error
+            raise StateDamaged(f"{part.name} lacks facts or has wrong ones ({error})", START_OVER) from error
         rows, sketches = part.arrays.get("rows"), part.arrays.get("sketches")
         shaped = (
             rows is not None
@@ -143,7 +144,7 @@ class Segment:
             and packed.fits(part.arrays, plan, distance, count)
         )
         if rows is None or sketches is None or not shaped:
-            raise StateDamaged(f"the arrays of {part.name} do not fit its facts or one another", DELETE)
+            raise StateDamaged(f"the arrays of {part.name} do not fit its facts or one another", START_OVER)
         tables = _tables(part.arrays, plan, distance)
         own = frozen(rows, np.uint32), frozen(sketches, np.uint64)
         return cls(number, bucket, plan, distance, *own, tables, unmerged)
@@ -155,11 +156,11 @@ class Segment:
         """
         column = self.tables.column()
         if not bool((column[1:] >= column[:-1]).all()):
-            raise StateDamaged(f"the fingerprints of {self.name} are not in order", DELETE)
+            raise StateDamaged(f"the fingerprints of {self.name} are not in order", START_OVER)
         again = packed.build(column, self.plan, self.distance, lambda: None).arrays()
         for name, array in self.tables.arrays().items():
             if not np.array_equal(array, again[name]):
-                raise StateDamaged(f"the tables of {self.name} differ from its table 0 (in `{name}`)", DELETE)
+                raise StateDamaged(f"the tables of {self.name} differ from its table 0 (in `{name}`)", START_OVER)
 
 
 def _tables(arrays: Arrays, plan: Plan, distance: int) -> SegmentTables:

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from simstream.errors import StateDamaged
 from simstream.files import SnapshotPart
+from simstream.files.failures import START_OVER
 from simstream.index.entry_numbers import EntryNumbers
-from simstream.index.fresh_entries import DELETE
 from simstream.index.merge import ReleasedCounter, SegmentMerger, to_merge
 from simstream.index.merge_worker import BackgroundWorker, InlineWorker
 from simstream.index.plan import Plan
@@ -129,12 +129,12 @@ class SegmentShelf:
         """Take over `count` segments, the next number being `following`. Errors: StateDamaged."""
         self.segments = {segment.name: segment for segment in segments}
         if not len(self.segments) == len(segments) == count:
-            raise StateDamaged(f"the state names {count} segments, and has {len(segments)}", DELETE)
+            raise StateDamaged(f"the state names {count} segments, and has {len(segments)}", START_OVER)
         for segment in segments:
             if (segment.distance, segment.sketches.shape[1]) != (self._distance, sketch_words):
-                raise StateDamaged(f"{segment.name} was made for another distance or another sketch", DELETE)
+                raise StateDamaged(f"{segment.name} was made for another distance or another sketch", START_OVER)
             if segment.number >= following:
-                raise StateDamaged(f"{segment.name} has a number that was not given yet", DELETE)
+                raise StateDamaged(f"{segment.name} has a number that was not given yet", START_OVER)
             self._see(segment.bucket)
         self.next_number = following
 

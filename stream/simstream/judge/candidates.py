@@ -86,14 +86,27 @@ class PairComparison(msgspec.Struct, frozen=True, gc=False):
 
 
 class Candidate(NamedTuple):
-    """A live page beside the one that is judged."""
+    """A live page beside the one that is judged.
+
+    Example:
+        >>> story = "The night train stops at the mill village again after forty years, before dawn."
+        >>> with Deduper() as deduper:
+        ...     verdicts = deduper.judge([{"id": "a", "text": story}])
+        ...     [candidate] = deduper.explain({"id": "b", "text": story}).candidates
+        >>> candidate.id, candidate.accepted, candidate.distance
+        ('a', True, 0)
+    """
 
     id: str
     ordinal: int
+    """The number of the verdict on that page."""
     cluster_id: str
     distance: int
+    """The Hamming distance, in bits of 64."""
     agreement: int
+    """The number of agreeing bits of the two sketches."""
     similarity: float | None
+    """The share of agreeing bits; None if the recipe has no sketch."""
     short: bool
     """Whether one of the two is short."""
     fails: RejectionRule | None

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from simstream.errors import StateDamaged
 from simstream.files import SnapshotPart
+from simstream.files.failures import START_OVER
 from simstream.files.part import Fact
 from simstream.hash_secret import Secret, make_secret, new_secret, secret_hex
 from simstream.judge import memory
@@ -288,5 +289,5 @@ def _first_homes(prefix: int, count: int) -> int:
 def _damaged(what: str) -> StateDamaged:
     return StateDamaged(
         f"the directory of the state is damaged: {what}",
-        "restore the state folder, or remove it to judge the log again",
+        START_OVER,
     )

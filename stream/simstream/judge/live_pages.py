@@ -26,7 +26,6 @@ from simstream.judge.rows import FOUNDER, INDEXED, LIVE, RowTable
 from simstream.kernels.judge.best_match import LiveColumns
 from simstream.model import U64
 
-DELETE = "delete the folder: it is made anew from the log"
 BUCKETS_A_WINDOW = 8
 """Into so many buckets a window is cut; about one more is held."""
 

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simstream.errors import StateDamaged
-from simstream.judge.live_pages import DELETE, LivePages
+from simstream.files.failures import START_OVER
+from simstream.judge.live_pages import LivePages
 from simstream.judge.rows import INDEXED, LIVE
 
 
@@ -28,7 +29,7 @@ def _check_counts(store: LivePages) -> None:
         raise StateDamaged(
             f"{store.live_pages} pages are live, the rows say {live}, the page store {found}, and the directory "
             f"{len(store.directory)}",
-            DELETE,
+            START_OVER,
         )
 
 
@@ -46,11 +47,11 @@ def _check_entries(store: LivePages) -> None:
         same &= (page["sketch"] == keys.sketches).all(axis=1) & (store.buckets(page["time"]) == buckets)
         if not same.all():
             row = int(numbers[np.flatnonzero(~same)[0]])
-            raise StateDamaged(f"the index has entry {row} for another page than the page store", DELETE)
+            raise StateDamaged(f"the index has entry {row} for another page than the page store", START_OVER)
     state = store.rows.table.column("state")[: store.rows.table.used]
     indexed = int(((state & INDEXED) != 0).sum())
     if answering != indexed:
-        raise StateDamaged(f"{indexed} pages should answer queries, the index has {answering}", DELETE)
+        raise StateDamaged(f"{indexed} pages should answer queries, the index has {answering}", START_OVER)
 
 
 def _columns(store: LivePages) -> dict[str, NDArray[Any]]:

@@ -8,12 +8,13 @@ import numpy as np
 
 from simstream.errors import StateDamaged
 from simstream.files import SnapshotPart, sealed
+from simstream.files.failures import START_OVER
 from simstream.files.file_system import FileSystem
 from simstream.files.part import Fact
 from simstream.files.sealed import SealedFile
 from simstream.index.index import Index
 from simstream.judge.directory import has_secret
-from simstream.judge.live_pages import DELETE, LivePages
+from simstream.judge.live_pages import LivePages
 from simstream.judge.pages.store import PageStore
 
 
@@ -36,7 +37,7 @@ def restore(store: LivePages, parts: Sequence[SnapshotPart], stream_time: int | 
         store.clusters.restore(named)
         directory = named["directory"]
     except KeyError as error:
-        raise StateDamaged(f"the state lacks {error}", DELETE) from None
+        raise StateDamaged(f"the state lacks {error}", START_OVER) from None
     store.index.restore(part for part in parts if part.kind in Index.KINDS)
     store.pages.restore(part for part in parts if part.kind in PageStore.KINDS)
     if has_secret(directory):
@@ -57,7 +58,7 @@ def _place_again(store: LivePages, count: Fact) -> None:
         live = store.rows.are_live(records["row"], colds)
         store.directory.add(records["identity"][live], records["row"][live])
     if len(store.directory) != count:
-        raise StateDamaged(f"the directory has {count} pages, the page store {len(store.directory)}", DELETE)
+        raise StateDamaged(f"the directory has {count} pages, the page store {len(store.directory)}", START_OVER)
 
 
 def on_disk(store: LivePages, files: FileSystem, found: Iterable[SealedFile]) -> None:

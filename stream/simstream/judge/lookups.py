@@ -17,11 +17,22 @@ from simstream.wire.verdict import similarity
 
 
 class Match(NamedTuple):
-    """A live page that a text matches."""
+    """A live page that a text matches.
+
+    Example:
+        >>> story = "The night train stops at the mill village again after forty years, before dawn."
+        >>> with Deduper() as deduper:
+        ...     verdicts = deduper.judge([{"id": "a", "text": story}])
+        ...     [match] = deduper.match(story)
+        >>> match.id, match.distance, match.similarity
+        ('a', 0, 1.0)
+    """
 
     id: str
     distance: int
+    """The Hamming distance, in bits of 64."""
     similarity: float | None
+    """The agreement of the sketches from 0 to 1; None if the recipe has no sketch."""
     cluster_id: str
 
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from simstream.errors import StateDamaged
 from simstream.files import SnapshotPart
+from simstream.files.failures import START_OVER
 from simstream.files.part import Fact
 
 FIRST_ROOM_RECORDS = 1024
@@ -120,7 +121,7 @@ class RecordTable:
             or not isinstance(count, int)
             or not (0 <= free < shape[0] and 0 <= count < shape[0])
         ):
-            raise StateDamaged(f"the table {self.name} of the state does not fit together", "")
+            raise StateDamaged(f"the table {self.name} of the state does not fit together", START_OVER)
         self._used = 1
         self._grow(shape[0])
         for name, array in part.arrays.items():
@@ -133,11 +134,11 @@ class RecordTable:
         threads = getattr(self, self._free_column)
         for i in range(self._free_count):
             if not 0 < at < self._used:
-                raise StateDamaged(f"the free records of the table {self.name} are no list", "")
+                raise StateDamaged(f"the free records of the table {self.name} are no list", START_OVER)
             found[i] = at
             at = threads[at]
         if at != NONE:
-            raise StateDamaged(f"the free records of the table {self.name} are more than were counted", "")
+            raise StateDamaged(f"the free records of the table {self.name} are more than were counted", START_OVER)
         return found
 
     def _grow(self, least: int) -> None:

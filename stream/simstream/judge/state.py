@@ -14,6 +14,7 @@ import numpy as np
 
 from simstream.errors import StateDamaged, WrongLog, WrongPolicy, WrongRecipe
 from simstream.files import SnapshotPart
+from simstream.files.failures import START_OVER
 from simstream.files.file_system import FileSystem
 from simstream.files.part import Fact
 from simstream.files.sealed import SealedFile
@@ -23,12 +24,11 @@ from simstream.judge.cluster_sizes import SizeAlert
 from simstream.judge.expiry import Beat
 from simstream.judge.policy import Policy
 from simstream.judge.resolver import Resolver
-from simstream.model import PageSource, Record, Verdict
+from simstream.model import PYTHON, PageSource, Record, Verdict
 from simstream.wire import frame as frames
 
 MAX_MEMTABLE_ENTRIES = 4096
 """Entries that every query scans, until they are sealed."""
-DELETE = "delete the folder: what it holds is made anew from the log"
 
 
 class StateFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -162,11 +162,17 @@ def accepted_by(facts: Mapping[str, Any], log_id: str) -> Acceptor:
 
 
 def _check_log(known: StateFacts, log_id: str) -> None:
-    if known.log_id != log_id:
-        raise WrongLog(
-            f"the state was made from the log {known.log_id}, this one is {log_id}",
-            "it belongs to another topic fingerprints: choose another folder",
-        )
+    if known.log_id == log_id:
+        return
+    if log_id == PYTHON:
+        what = f"the folder holds the state of a service over the log {known.log_id}"
+        raise WrongLog(what, "give the Deduper a folder of its own")
+    if known.log_id == PYTHON:
+        raise WrongLog("the folder holds the state of a Deduper, which has no log", "choose another folder")
+    raise WrongLog(
+        f"the state was made from the log {known.log_id}, this one is {log_id}",
+        "it belongs to another topic fingerprints: choose another folder",
+    )
 
 
 def _take_up(acceptor: Acceptor, known: StateFacts) -> None:
@@ -182,7 +188,7 @@ def state_facts(facts: Mapping[str, Any]) -> StateFacts:
     try:
         return msgspec.convert(own, StateFacts)
     except msgspec.ValidationError as error:
-        raise StateDamaged(f"the state's manifest says things that do not fit ({error})", DELETE) from error
+        raise StateDamaged(f"the state's manifest says things that do not fit ({error})", START_OVER) from error
 
 
 def make_index(policy: Policy, *, background: bool = False, memtable_limit: int = MAX_MEMTABLE_ENTRIES) -> Index:

@@ -61,9 +61,21 @@ def at_least(similarity: str, least: str | None) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """How a page becomes fingerprint and sketch; `distance` and `similarity` are the preset's defaults.
+    """How a page becomes a fingerprint and a sketch, and by default when two pages match.
 
-    Raises SettingsError where a value is out of range. Files that it names are read when it is applied.
+    Take a preset by `load_recipe` and change fields with `dataclasses.replace`. Files that a recipe names are read
+    when it is applied.
+
+    Raises:
+        SettingsError: A value is out of range.
+
+    Example:
+        >>> from dataclasses import replace
+        >>> from simstream import Deduper, load_recipe
+        >>> stricter = replace(load_recipe("default"), name="stricter", distance=4)
+        >>> with Deduper(recipe=stricter) as deduper:
+        ...     deduper.policy.distance
+        4
     """
 
     name: str

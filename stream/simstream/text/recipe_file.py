@@ -16,11 +16,22 @@ from simstream.text.word_lists import SHIPPED
 
 
 def load_recipe(name: str | Path) -> Recipe:
-    """The preset of this name, or the recipe of a file that ends in `.toml`.
+    """Return the preset of this name, or the recipe of a file.
 
-    A file says what differs from the preset `base` (`default` where it says none); paths in it are relative to
-    it, and `name` is its stem unless it says another. Raises SettingsError for an unknown preset, key or value,
-    InputMissing where the file cannot be read.
+    A file names what differs from the preset `base`, by default from `default`. Paths in a file are relative to
+    the file. The recipe's `name` is the file's stem unless the file names another.
+
+    Args:
+        name: "default", "google2007", "fnv1-tf", "shingles", or the path of a file that ends in `.toml`.
+
+    Raises:
+        SettingsError: There is no such preset, or the file holds an unknown key or value.
+        InputMissing: The file cannot be read.
+
+    Example:
+        >>> from simstream import load_recipe
+        >>> load_recipe("google2007").distance
+        3
     """
     path = Path(name)
     return _from_file(path) if path.suffix.lower() == ".toml" else preset(str(name))

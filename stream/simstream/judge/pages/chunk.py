@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from simstream.errors import StateDamaged
 from simstream.files import SnapshotPart
+from simstream.files.failures import START_OVER
 from simstream.judge.pages import due_times as page_due
 from simstream.judge.pages.chunk_source import ChunkSource, FileChunk, MemoryChunk
 from simstream.judge.pages.due_times import DUE, DueReader
@@ -237,5 +238,5 @@ def damaged_store(what: str) -> StateDamaged:
     """The error for parts that do not fit together."""
     return StateDamaged(
         f"the page store of the state is damaged: {what}",
-        "restore the state folder, or delete it and the log is judged again from its start",
+        START_OVER,
     )

@@ -1,0 +1,293 @@
+"""`Deduper`: the judge in one process, without a log."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Literal, Never
+
+from simstream.closing import Closing
+from simstream.deduper.fingerprinting import FingerprintedPages, RecordFingerprinter, recipe_of
+from simstream.deduper.pages import ExplainedPage, page_record, refuse_single, refuse_unnamed
+from simstream.deduper.state import SavedState
+from simstream.files.save_pace import SavePace
+from simstream.judge.lookups import Match
+from simstream.judge.policy import make_policy
+from simstream.model import Record, Verdict
+from simstream.settings import default_cache, duration_ms
+from simstream.text.extraction.pool import MEMORY_BYTES, TIMEOUT_S
+from simstream.text.fingerprinter import Fingerprinter
+from simstream.text.recipe import Recipe
+
+_MAX_RECORD_BYTES = 64 << 20
+
+
+class Deduper(Closing):
+    """A judge of pages in this process. It gives the verdicts that a service gives for the same pages.
+
+    The state is in memory, or in the folder `path`. With a folder, a Deduper continues where the folder was last
+    saved. `close`, `save` and the end of a `with` block save it. `judge` and `stream` save it, too, as soon as
+    `save_pages` pages or `save_s` seconds have passed. Saving takes at most a twentieth of the time.
+
+    Pages are texts, or mappings with the fields of a record: `id`, `url`, `text` or `html`, `time`, `status`.
+    A Deduper must not be used by several threads at once. One Deduper at a time can use a folder.
+
+    Cost: about 1 ms a page on one core, and about 100 bytes of memory for each live page. The first Deduper on a
+    machine compiles kernels and builds tables for half a minute.
+
+    Args:
+        path: The folder of the state, or None for memory.
+        recipe: A preset's name ("default", "google2007", "fnv1-tf", "shingles"), a recipe file, or a Recipe.
+        distance: The greatest Hamming distance of a match, in bits from 0 to 16; by default the recipe's.
+        similarity: The least similarity of a match, from 0 to 1; by default the recipe's.
+        window: How long a page stays live, such as "72h" or "30m", by the pages' own times; None for ever.
+        link: Which pages a page is compared with: "any" live page, or only the "canonical" page of each cluster.
+        cache: The folder for tables that are built once; by default the one of the setting `cache`.
+        workers: The number of processes that extract HTML; 0 extracts in this process.
+        timeout_s: Seconds of processor time for the extraction of one page.
+        memory_bytes: Memory of each extraction process.
+        max_record_bytes: Greater pages are `unreadable`.
+        say: Called with a sentence before work that takes seconds.
+        save_pages: Save the folder after so many pages.
+        save_s: Save the folder after so many seconds.
+
+    Raises:
+        TypeError: An argument has no name: write `Deduper(path=...)` or `Deduper(recipe=...)`.
+        SettingsError: A recipe, distance, similarity, window or link is out of its range.
+        InputMissing: The recipe's file, or one that it names, cannot be read.
+        UsageError: `path` holds other files than a state.
+        WrongRecipe: The folder was made with another recipe.
+        WrongPolicy: The folder was made with another distance, similarity, window or link.
+        WrongLog: The folder belongs to a service.
+        StateLocked: Another Deduper or service uses the folder.
+        StateDamaged: A file of the folder is damaged.
+        StateFormat: Another version of simstream wrote the folder, in another format.
+        StateUnwritable: The disk refuses the folder.
+
+    Example:
+        >>> from simstream import Deduper
+        >>> story = "The night train stops at the mill village again after forty years, before dawn."
+        >>> with Deduper() as deduper:
+        ...     for verdict in deduper.judge([{"id": "a", "text": story}, {"id": "b", "text": story.upper()}]):
+        ...         print(verdict.id, verdict.verdict, verdict.near_duplicate_of)
+        a new None
+        b near_duplicate a
+    """
+
+    def __init__(
+        self,
+        *unnamed: Never,
+        path: str | Path | None = None,
+        recipe: str | Path | Recipe = "default",
+        distance: int | None = None,
+        similarity: str | float | None = None,
+        window: str | None = None,
+        link: Literal["any", "canonical"] = "any",
+        cache: Path | None = None,
+        workers: int = 1,
+        timeout_s: float = TIMEOUT_S,
+        memory_bytes: int = MEMORY_BYTES,
+        max_record_bytes: int = _MAX_RECORD_BYTES,
+        say: Callable[[str], None] | None = None,
+        save_pages: int = 500,
+        save_s: float = 10.0,
+    ) -> None:
+        refuse_unnamed(unnamed)
+        pace = SavePace(save_pages, save_s, time.monotonic)
+        self._fingerprinter = Fingerprinter(
+            recipe_of(recipe),
+            cache or default_cache(),
+            workers=workers,
+            timeout_s=timeout_s,
+            memory_bytes=memory_bytes,
+            say=say,
+        )
+        self.policy = make_policy(
+            self._fingerprinter.recipe,
+            self._fingerprinter.recipe_id,
+            distance=distance,
+            similarity=None if similarity is None else str(similarity),
+            window_ms=None if window is None else duration_ms("window", window),
+            link=link,
+        )
+        self._pages = RecordFingerprinter(self._fingerprinter, max_record_bytes, timed=window is not None)
+        try:
+            self._state = SavedState(
+                self.policy, None if path is None else Path(path), pace, say or (lambda _: None)
+            )
+        except BaseException:
+            self._fingerprinter.close()
+            raise
+
+    @property
+    def fingerprinter(self) -> Fingerprinter:
+        """The fingerprinter of the pages."""
+        return self._fingerprinter
+
+    @property
+    def judged(self) -> int:
+        """The number of pages that were judged, those in the folder included. Continue with the next page.
+
+        Example:
+            >>> with Deduper() as deduper:
+            ...     verdicts = deduper.judge(["one text", "another text"])
+            ...     deduper.judged
+            2
+        """
+        return self._state.judged
+
+    def judge(self, pages: Iterable[Mapping[str, Any] | str]) -> list[Verdict]:
+        """Return one verdict for each page, in order.
+
+        All pages are checked and fingerprinted before the first one is judged: if a page is refused, none of the
+        call is judged. A page without `id` and `url` is named `python/0/NUMBER` by its number in this Deduper.
+
+        Args:
+            pages: Texts, or mappings with the fields of a record. Of a table pass the rows:
+                `df.to_dict("records")` of pandas, `to_dicts()` of polars, `to_pylist()` of pyarrow.
+
+        Returns:
+            A list of verdicts, as long as `pages`.
+
+        Raises:
+            TypeError: `pages` is a single text, a mapping or a table, or a page is neither mapping nor text.
+            UsageError: A page's id is `python/0/N` with another page's number, or a `window` is set and a page
+                has no `time`.
+            ExtractionNotStarted: No process that extracts HTML can be started.
+
+        Example:
+            >>> with Deduper() as deduper:
+            ...     [verdict] = deduper.judge([{"id": "a", "text": "Too short to compare."}])
+            >>> verdict.verdict, verdict.reason
+            ('too_short', 'few_words')
+        """
+        refuse_single("judge", "pages or texts", pages)
+        first = self.judged
+        records = (page_record(page, first + number) for number, page in enumerate(pages))
+        batches = [batch._replace(pages=()) for batch in self._pages.batches(records, 1)]  # without their texts
+        verdicts = [verdict for batch in batches for verdict in self._state.judge(batch)]
+        self._state.save_if_due()
+        return verdicts
+
+    def stream(
+        self,
+        records: Iterable[Record],
+        threads: int = 1,
+        seen: Callable[[FingerprintedPages], None] | None = None,
+    ) -> Iterator[Verdict]:
+        """Yield one verdict for each record, in order, as soon as its batch is judged.
+
+        Args:
+            records: Records of pages, as `simstream.sources.read.read_pages` yields them.
+            threads: Threads that fingerprint while earlier batches are judged. At most `threads` + 1 batches of
+                4 MB are held.
+            seen: Called with each batch and its pages' texts before the batch's verdicts come.
+
+        Raises:
+            UsageError: A `window` is set and a readable page has no time of its own.
+            InputError: `records` raised it; it comes after the verdicts of all records before it.
+            ExtractionNotStarted: No process that extracts HTML can be started.
+
+        Example:
+            >>> from simstream import Record
+            >>> records = [Record("pages", 0, n, b"a", b'{"text": "Too short."}') for n in range(2)]
+            >>> with Deduper() as deduper:
+            ...     [verdict.verdict for verdict in deduper.stream(records)]
+            ['too_short', 'too_short']
+        """
+        for batch in self._pages.batches(records, threads):
+            if seen is not None:
+                seen(batch)
+            yield from self._state.judge(batch)
+            self._state.save_if_due()  # the caller has these verdicts
+
+    def match(self, text: str) -> list[Match]:
+        """Return the live pages that a page with this text would match, the closest first. Nothing is stored.
+
+        Args:
+            text: One text. A text of too few words matches nothing.
+
+        Raises:
+            TypeError: `text` is no text.
+
+        Example:
+            >>> story = "The night train stops at the mill village again after forty years, before dawn."
+            >>> with Deduper() as deduper:
+            ...     verdicts = deduper.judge([{"id": "a", "text": story}])
+            ...     deduper.match(story.upper())
+            [Match(id='a', distance=0, similarity=1.0, cluster_id='0')]
+        """
+        if not isinstance(text, str):
+            raise TypeError(f"match takes one text, not {type(text).__name__}")
+        fingerprints, sketches, words = self._fingerprinter.texts([text])
+        if words[0] < self._fingerprinter.recipe.min_words:
+            return []
+        return self._state.resolver.match(fingerprints, sketches, words)
+
+    def explain(self, page: Mapping[str, Any] | str | Record) -> ExplainedPage:
+        """Return the page as it would be judged now, and all that it would be compared with. Nothing is stored.
+
+        Call it before `judge`: afterwards the page is its own earlier version. Any id is allowed, that of a page
+        without id, `python/0/N`, too. Cost: a few ns for each live page.
+
+        Args:
+            page: A text, a mapping with the fields of a record, or a Record.
+
+        Raises:
+            TypeError: `page` is none of these.
+            UsageError: A `window` is set and the page has no `time`.
+
+        Example:
+            >>> story = "The night train stops at the mill village again after forty years, before dawn."
+            >>> with Deduper() as deduper:
+            ...     verdicts = deduper.judge([story])
+            ...     [candidate] = deduper.explain(story.replace("forty", "fifty")).candidates
+            >>> candidate.id, candidate.distance, str(candidate.rejected_by)
+            ('python/0/0', 11, 'distance')
+        """
+        record = page if isinstance(page, Record) else page_record(page, self.judged)
+        [own], columns, _ = self._pages.one(record)
+        near = self._state.resolver.meets(columns, columns.time)
+        return ExplainedPage(own, columns, near.candidates, near.live_pages, near.stream_time)
+
+    def save(self) -> None:
+        """Save the folder `path`: what was judged so far survives a kill. In memory it does nothing.
+
+        Cost: what has changed since the last time.
+
+        Raises:
+            StateUnwritable: The disk refuses the files. The folder is as it was; call `save` again later.
+
+        Example:
+            >>> import tempfile
+            >>> with tempfile.TemporaryDirectory() as folder, Deduper(path=folder) as deduper:
+            ...     verdicts = deduper.judge(["one text", "another text"])
+            ...     deduper.save()
+        """
+        self._state.save()
+
+    def close(self) -> None:
+        """Save the folder and end the extraction processes. It may be called twice.
+
+        Raises:
+            StateUnwritable: The disk refuses the files. The folder is as it was last saved.
+
+        Example:
+            >>> deduper = Deduper()
+            >>> deduper.close()
+        """
+        try:
+            self._state.close()
+        finally:
+            self._fingerprinter.close()
+
+    def fingerprinted(self, records: Iterable[Record], threads: int) -> Iterator[FingerprintedPages]:
+        """Yield the batches that `stream` would judge, in order; arguments and errors are those of `stream`.
+
+        Example:
+            >>> with Deduper() as deduper:
+            ...     [len(batch.pages) for batch in deduper.fingerprinted([Record("pages", 0, 0, b"a", b"{}")], 1)]
+            [1]
+        """
+        return self._pages.batches(records, threads)

@@ -1,0 +1,82 @@
+"""Pages that a program hands over: what is refused, the record of each page, and what it meets."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+
+from simstream.errors import UsageError
+from simstream.judge.candidates import Candidate
+from simstream.model import PYTHON, FingerprintColumns, Page, Record
+from simstream.wire.page import NO_TIME
+
+_NUMBERED = re.compile(f"{PYTHON}/0/[0-9]+")
+"""Names of pages that were handed over without id and URL."""
+
+
+class ExplainedPage(NamedTuple):
+    """A page before it is judged, and all that it would be compared with.
+
+    Example:
+        >>> with Deduper() as deduper:
+        ...     explained = deduper.explain("Too short to compare.")
+        >>> explained.page.reason, explained.candidates, explained.live_pages
+        ('few_words', [], 0)
+    """
+
+    page: Page
+    """The page: its `text`, and a `reason` if it cannot be compared."""
+    columns: FingerprintColumns
+    """One row: the page's `fingerprint`, `sketch` and number of distinct `words`."""
+    candidates: list[Candidate]
+    """Live pages, closest first. `rejected_by` is the rule that refuses the pair, or None if the two match."""
+    live_pages: int
+    """The number of live pages."""
+    stream_time: int | None
+    """The latest time of all judged pages in ms since 1970, or None before the first readable page."""
+
+
+def page_record(page: Mapping[str, Any] | str, number: int) -> Record:
+    """Return the record of a page that was handed over as the page with this number. Raises TypeError."""
+    content: Mapping[str, Any] = {"text": page} if isinstance(page, str) else page
+    if not isinstance(content, Mapping):
+        raise TypeError(f"a page is a mapping of its fields, or a text, not {type(page).__name__}")
+    try:
+        value = msgspec.json.encode(content)
+    except UnicodeEncodeError:
+        value = json.dumps(dict(content)).encode()  # lone surrogates, which only this encoder escapes
+    return Record(topic=PYTHON, partition=0, offset=number, key=None, value=value, timestamp=NO_TIME)
+
+
+def refuse_foreign_number(page: Page, record: Record) -> None:
+    """Raise UsageError if a page's id or URL is the name of another page, which came without id and URL."""
+    if record.topic != PYTHON or not _NUMBERED.fullmatch(page.id) or page.id == f"{PYTHON}/0/{record.offset}":
+        return
+    raise UsageError(
+        f"the page with the number {record.offset} has the id {page.id!r}, the name of a page without an id",
+        "give it another id",
+    )
+
+
+def refuse_single(function: str, wanted: str, given: object) -> None:
+    """Raise TypeError, which says what to pass, for a value that iterates by characters, keys or columns."""
+    if isinstance(given, str | bytes | Mapping):
+        raise TypeError(f"{function} takes {wanted}, not one {type(given).__name__}: put it into a list")
+    if hasattr(given, "columns") or hasattr(given, "column_names"):
+        kind = type(given).__name__
+        advice = "pass its rows: to_dict('records') of pandas, to_dicts() of polars, to_pylist() of pyarrow"
+        raise TypeError(f"{function} takes {wanted}, not a {kind}: {advice}, or one column of texts as a list")
+
+
+def refuse_unnamed(arguments: tuple[object, ...]) -> None:
+    """Raise TypeError, which says what to write, for arguments of Deduper without a name."""
+    if arguments:
+        first = repr(arguments[0])
+        raise TypeError(
+            f"Deduper takes no unnamed argument such as {first}: "
+            f"write Deduper(recipe={first}) for a recipe, Deduper(path={first}) for a folder of state"
+        )

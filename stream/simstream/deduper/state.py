@@ -1,0 +1,94 @@
+"""The state of a Deduper: the judge's state in memory, and the folder that it is saved in, if there is one."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from simstream.closing import Closing
+from simstream.deduper.fingerprinting import FingerprintedPages
+from simstream.errors import StateUnwritable
+from simstream.files.folder import StateFolder
+from simstream.files.save_pace import SavePace
+from simstream.judge.pages.store import PageStore
+from simstream.judge.policy import Policy
+from simstream.judge.resolver import Resolver
+from simstream.judge.state import JudgeState
+from simstream.model import PYTHON, Verdict
+
+
+class SavedState(Closing):
+    """Judges batches and saves the outcome. Raises as `Deduper` does for its folder."""
+
+    def __init__(self, policy: Policy, path: Path | None, pace: SavePace, say: Callable[[str], None]) -> None:
+        self._state = JudgeState(policy)
+        self._pace = pace
+        self._say = say
+        self._whole = True
+        """Whether no batch was left in the middle: such a state is never saved."""
+        self._folder = None if path is None else StateFolder(path)
+        if self._folder is not None:
+            self._load(self._folder)
+            if self.judged:
+                self._say(f"{path} goes on behind {self.judged:,} pages")
+
+    @property
+    def judged(self) -> int:
+        """The number of pages that were judged, those in the folder included."""
+        return self._state.acceptor.ordinal
+
+    @property
+    def resolver(self) -> Resolver:
+        """The judge of the pages, for questions."""
+        return self._state.resolver
+
+    def judge(self, batch: FingerprintedPages) -> list[Verdict]:
+        """Return one verdict for each page, in order."""
+        columns, ordinal = batch.columns, self.judged
+        self._state.acceptor.ordinal += len(columns)
+        self._whole = False
+        verdicts = self.resolver.judge(columns, columns.time, ordinal, batch.sources)
+        self._whole = True
+        return verdicts
+
+    def save(self) -> None:
+        """Save what was judged so far, where there is a folder. Raises StateUnwritable; the folder is as it was."""
+        if self._folder is None or not self._whole:
+            return
+        began = time.monotonic()
+        prepared = self._folder.prepare(self._state.parts(), self._state.facts(PYTHON))
+        prepared.write()
+        prepared.commit()
+        self._state.on_disk(self._folder.files, prepared.sealed)
+        self._pace.saved(self.judged, time.monotonic() - began)
+
+    def save_if_due(self) -> None:
+        """Save if a save is due. If the disk refuses it, judging goes on, and `close` tries once more."""
+        if self._folder is None or not self._pace.due(self.judged):
+            return
+        try:
+            self.save()
+        except StateUnwritable as error:
+            self._pace.failed()
+            self._say(str(error))
+
+    def close(self) -> None:
+        """Save, and let go of the folder. May be called twice."""
+        try:
+            self.save()
+        finally:
+            if self._folder is not None:
+                self._folder.close()
+                self._folder = None
+            self._state.close()
+
+    def _load(self, folder: StateFolder) -> None:
+        try:
+            if loaded := folder.load(trusted=PageStore.KINDS):
+                self._state.restore(loaded.parts, loaded.facts, PYTHON)
+                self._state.on_disk(folder.files, loaded.sealed.values())
+                self._pace.saved(self.judged)
+        except BaseException:
+            folder.close()
+            raise

@@ -1,0 +1,123 @@
+"""A folder that a Deduper cannot use: each error says what its reader can do, who has no log."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from simstream import Deduper, StateDamaged, StateFormat, StateLocked, WrongLog
+from simstream.files import header
+from simstream.files.folder import StateFolder
+from simstream.files.manifest import IN_ORDER, PREVIOUS
+from simstream.files.part import SnapshotPart
+from simstream.judge.state import accepted_by
+
+STORY = "The night train stops at the mill village again after forty years, and the baker opens before dawn for it."
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Path:
+    """A folder that a Deduper has closed."""
+    path = tmp_path_factory.mktemp("made") / "state"
+    with Deduper(path=path, cache=cache, workers=0) as deduper:
+        deduper.judge([f"{STORY} {number}" for number in range(40)])
+    return path
+
+
+@pytest.fixture
+def folder(made: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(made, tmp_path / "state"))
+
+
+def again(path: Path, change: Callable[[list[SnapshotPart], dict[str, Any]], object]) -> None:
+    """Take another snapshot of what the folder holds, sound by its checksums, with this change."""
+    with StateFolder(path) as opened:
+        loaded = opened.load()
+        assert loaded is not None
+        parts, facts = list(loaded.parts), dict(loaded.facts)
+        change(parts, facts)
+        prepared = opened.prepare(parts, facts)
+        prepared.write()
+        prepared.commit()
+
+
+def of_part(name: str, **facts: Any) -> Callable[[Path], object]:
+    """Change some facts of the part of this name."""
+
+    def change(parts: list[SnapshotPart], _: dict[str, Any]) -> None:
+        [at] = [at for at, part in enumerate(parts) if part.name == name]
+        parts[at] = parts[at]._replace(facts=dict(parts[at].facts) | facts)
+
+    return lambda path: again(path, change)
+
+
+def without(name: str) -> Callable[[Path], object]:
+    """Leave a part out."""
+    return lambda path: again(
+        path, lambda parts, _: parts.remove(next(part for part in parts if part.name == name))
+    )
+
+
+def cut_manifests(path: Path) -> None:
+    for manifest in (path / name for name in IN_ORDER if (path / name).exists()):
+        manifest.write_bytes(manifest.read_bytes()[:100])
+
+
+DAMAGES: dict[str, Callable[[Path], object]] = {
+    "cut manifests": cut_manifests,
+    "facts of another type": lambda path: again(path, lambda _, facts: facts.update(ordinal="many")),
+    "no memtable": without("memtable"),
+    "no table of nodes": without("nodes"),
+    "a memtable without its next number": of_part("memtable", next="none"),
+    "more segments than there are": of_part("memtable", segments=3),
+    "a table with impossible free records": of_part("rows", free_count=-1),
+    "a directory of another size": of_part("directory", count=7),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_damage_is_answered_with_a_copy_or_a_new_beginning(folder: Path, cache: Path, damage: str) -> None:
+    DAMAGES[damage](folder)
+    with pytest.raises(StateDamaged) as raised:
+        Deduper(path=folder, cache=cache, workers=0)
+    assert raised.value.todo.endswith("delete it: a service then judges its log again, a Deduper begins empty")
+    shutil.rmtree(folder)
+    with Deduper(path=folder, cache=cache, workers=0) as deduper:
+        assert deduper.judged == 0
+
+
+def test_another_format_is_answered_with_the_version_that_reads_it(
+    folder: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as later:
+        later.setattr(header.encode, "__defaults__", (header.FORMAT + 1, "9.9.9"))
+        again(folder, lambda parts, facts: None)
+        (folder / PREVIOUS).unlink()
+    with pytest.raises(StateFormat, match=r"start simstream 9\.9\.9.*a Deduper begins empty"):
+        Deduper(path=folder, cache=cache, workers=0)
+
+
+def test_the_folder_of_a_service_is_refused_as_such(folder: Path, cache: Path) -> None:
+    again(folder, lambda _, facts: facts.update(log_id="simstream.fingerprints:k3x9"))
+    with pytest.raises(WrongLog) as raised:
+        Deduper(path=folder, cache=cache, workers=0)
+    assert raised.value.what == "the folder holds the state of a service over the log simstream.fingerprints:k3x9"
+    assert raised.value.todo == "give the Deduper a folder of its own"
+
+
+def test_a_service_that_is_given_the_folder_of_a_deduper_hears_so(folder: Path) -> None:
+    with StateFolder(folder) as opened:
+        loaded = opened.load()
+    assert loaded is not None
+    with pytest.raises(WrongLog, match="the folder holds the state of a Deduper, which has no log: choose another"):
+        accepted_by(loaded.facts, "simstream.fingerprints:k3x9")
+
+
+def test_a_second_deduper_of_one_program_is_told_to_close_the_first(folder: Path, cache: Path) -> None:
+    said = "close this program's other Deduper first, or use another folder"
+    with Deduper(path=folder, cache=cache, workers=0), pytest.raises(StateLocked, match=said):
+        Deduper(path=folder, cache=cache, workers=0)
