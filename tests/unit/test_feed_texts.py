@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from simstream.errors import LogError
@@ -25,6 +25,7 @@ def whole(pieces: list[dict[str, Any]]) -> str:
 
 
 @given(TEXT, TEXT)
+@example("三。One.", "三。\nOne.")
 def test_rows_hold_both_texts_and_rows_without_a_difference_are_equal(a: str, b: str) -> None:
     rows = side_by_side(a, b)["rows"]
     assert "".join(whole(row["a"]) for row in rows) == a
@@ -32,7 +33,7 @@ def test_rows_hold_both_texts_and_rows_without_a_difference_are_equal(a: str, b:
     for row in rows:
         assert row["same"] == (not any(piece["differs"] for piece in row["a"] + row["b"])) or not row["same"]
         if row["same"]:
-            assert whole(row["a"]).split() == whole(row["b"]).split()
+            assert "".join(whole(row["a"]).split()) == "".join(whole(row["b"]).split())
 
 
 def test_a_row_begins_anew_behind_the_sentence_in_which_a_change_ends() -> None:
