@@ -111,7 +111,7 @@ class JudgeMachine(RuleBasedStateMachine):
         self.patch.setattr(crowds, "MAX_UNCROWDED_CANDIDATES", self.crowded)
         self.patch.setattr(crowds, "WORTH", 10**9)
         for module in (expiry, live_pages):
-            self.patch.setattr(module, "FEW", self.leaving)
+            self.patch.setattr(module, "MAX_SINGLE_PAGES", self.leaving)
         words = self.policy.sketch_bits // 64
         self.fast = small_state(self.policy)
         self.folder = TemporaryDirectory()
