@@ -182,7 +182,7 @@ def test_interruptions_memory_and_threads_change_nothing(
     options = TrainingOptions(memory, threads, save_every)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(trainings, "MAX_RUNS", 3)
-        patch.setattr(trainings, "batches", lambda items: groups(items, batch))
+        patch.setattr(trainings, "record_batches", lambda items: groups(items, batch))
         reached = -1
         for end, how in ends:
             if end < reached:
