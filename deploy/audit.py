@@ -2,9 +2,9 @@
 
     python -m deploy.audit            # writes LICENSES.md, then asks the advisory database; `make audit`
 
-If the database does not answer, the package index is asked: it repeats the database's advisories. Some indexes do
-so only for a package's newest version. Ends with 0 if no vulnerability is known, with 1 if one is known, and with 3
-if there was no answer for some packages; these packages are named.
+If the database does not answer, asks the package index, which repeats the database's advisories. Some indexes do so
+only for a package's newest version. Ends with 0 if no vulnerability is known, with 1 if one is known, and with 3 if
+some packages had no answer; then it names these packages.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def needed(extras: bool = False) -> dict[str, str]:
 
 
 def _required(one: Requirement) -> Iterable[Requirement]:
-    """Return what a package needs on this machine, with the extras that are asked of it."""
+    """Return the packages that a package needs on this machine, with the requested extras."""
     for line in importlib.metadata.requires(one.name) or ():
         found = Requirement(line)
         if found.marker is None or any(found.marker.evaluate({"extra": extra}) for extra in ("", *one.extras)):
@@ -88,7 +88,7 @@ def _required(one: Requirement) -> Iterable[Requirement]:
 
 
 def is_installed(name: str) -> bool:
-    """Whether a package is there."""
+    """Return whether a package is installed."""
     try:
         importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
@@ -97,12 +97,12 @@ def is_installed(name: str) -> bool:
 
 
 def normal(name: str) -> str:
-    """A package's name as indexes compare it."""
+    """Return a package's name as indexes compare it."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def licence(name: str) -> str:
-    """What an installed package declares: its expression, its short licence field, or its classifiers."""
+    """Return the licence that an installed package declares: as expression, short field or classifiers."""
     facts = importlib.metadata.metadata(name)
     classifiers = [
         one.rpartition("::")[2].strip() for one in facts.get_all("Classifier") or () if "License ::" in one
@@ -114,7 +114,7 @@ def licence(name: str) -> str:
 
 
 def table() -> str:
-    """LICENSES.md, of what is installed."""
+    """Return LICENSES.md for the installed packages."""
     running, shipped = needed(), needed(extras=True)
     extras = {key: name for key, name in shipped.items() if key not in running}
     others = {normal(name): name for name in pinned() if normal(name) not in shipped and is_installed(name)}
@@ -128,13 +128,13 @@ def _rows(title: str, names: dict[str, str]) -> list[str]:
 
 
 Advisory = tuple[str, str, str]
-"""Package, version, identifier."""
+"""A known vulnerability: package, version, identifier."""
 
 
 def vulnerabilities(packages: dict[str, str], service: str = SERVICE) -> list[Advisory]:
-    """All that the database knows of these versions.
+    """Return the vulnerabilities of these versions in the database.
 
-    Raises OSError, ValueError and KeyError where it does not answer as it should.
+    Raises OSError, ValueError and KeyError if it does not answer as expected.
     """
     names = list(packages)
     ecosystem = [{"package": {"name": normal(n), "ecosystem": "PyPI"}, "version": packages[n]} for n in names]
@@ -144,7 +144,7 @@ def vulnerabilities(packages: dict[str, str], service: str = SERVICE) -> list[Ad
     with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:
         results: list[dict[str, Any]] = json.load(answer)["results"]
     if len(results) != len(names):
-        raise ValueError("it answered something else")
+        raise ValueError("it did not answer every question")
     return [
         (n, packages[n], one["id"])
         for n, found in zip(names, results, strict=True)
@@ -153,7 +153,7 @@ def vulnerabilities(packages: dict[str, str], service: str = SERVICE) -> list[Ad
 
 
 def advisories(packages: dict[str, str], index: str = INDEX) -> tuple[list[Advisory], list[str]]:
-    """What a package index says of these versions, and the names of those that it says nothing of."""
+    """Return the vulnerabilities of these versions in a package index, and the names without an answer."""
     with ThreadPoolExecutor(AT_ONCE) as pool:
         answers = list(pool.map(lambda name: _of_index(index, name, packages[name]), packages))
     found = [(n, packages[n], one) for n, said in zip(packages, answers, strict=True) for one in said or ()]
@@ -173,7 +173,7 @@ def _of_index(index: str, name: str, version: str) -> list[str] | None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Write the licences, ask for vulnerabilities; the exit code."""
+    """Write the licences, and ask for vulnerabilities. Returns the exit code."""
     parser = argparse.ArgumentParser(description="Licences and known vulnerabilities of the dependencies.")
     parser.add_argument("--service", default=SERVICE, help="the advisory database (default: %(default)s)")
     parser.add_argument("--index", default=INDEX, help="the package index, asked instead (default: %(default)s)")

@@ -1,8 +1,8 @@
-"""The news feed to look at, with all that it needs, over pages that are replayed at a speed.
+"""Shows the news feed over replayed pages, with all services that it needs.
 
     python -m deploy.feed_demo [--speed 5] [--http-port 8300] [--corpora DIR]
 
-Replays the news of DIR/zh_news_xwlb where they are there, else the pages that come with simstream. Ctrl-C ends all.
+Replays the news of DIR/zh_news_xwlb if they exist, else the bundled pages. Ctrl-C ends all.
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ from simstream.model import Record
 from simstream.sources.demo import demo_records
 
 PATIENCE_S = 180.0
-"""That the page may take to be ready; kernels may have to be compiled first."""
+"""Seconds until the page must be ready; kernels may have to be compiled first."""
 NEWS = "zh_news_xwlb/docs.jsonl.xz"
 
 
 def main() -> int:
-    """Run it until Ctrl-C, SIGTERM, or the end of one of its parts; the exit code."""
-    parser = argparse.ArgumentParser(description="The news feed over replayed pages, until Ctrl-C.")
+    """Run it until Ctrl-C, SIGTERM, or the end of one of its parts. Returns the exit code."""
+    parser = argparse.ArgumentParser(description="Show the news feed over replayed pages, until Ctrl-C.")
     parser.add_argument("--speed", type=float, default=5.0, help="pages a second")
     parser.add_argument("--http-port", type=int, default=8300)
     parser.add_argument("--corpora", type=Path, help="a folder that may have the news corpus")
     options = parser.parse_args()
     missing = missing_packages()
     if missing:
-        say_on_stderr(f"no broker can run here: apt-get install {' '.join(missing)}")
+        say_on_stderr(f"no broker can run here: run apt-get install {' '.join(missing)}")
         return 1
     if options.speed <= 0 or is_taken(options.http_port):
-        say_on_stderr("give --speed above 0, and an --http-port that nobody listens on")
+        say_on_stderr("give --speed above 0, and a free --http-port")
         return 2
     for name in (signal.SIGTERM, signal.SIGINT):
         signal.signal(name, signal.default_int_handler)
@@ -61,7 +61,7 @@ def main() -> int:
 
 
 def run(speed: float, port: int, corpora: Path | None) -> None:
-    """Start everything, replay, and wait; returns only where a part has ended by itself."""
+    """Start everything, replay, and wait. Returns only if a part ends by itself."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="simstream-feed-")))
         broker = stack.enter_context(KafkaBroker())
@@ -74,7 +74,7 @@ def run(speed: float, port: int, corpora: Path | None) -> None:
             stack.enter_context(_part(folder, "news", "--http-port", str(port), *where)),
         ]
         url = f"http://127.0.0.1:{port}/"
-        say_on_stderr("waiting for the page: a few seconds, or two minutes where kernels must be compiled")
+        say_on_stderr("waiting for the page: a few seconds, or two minutes if kernels must be compiled")
         _until(lambda: _is_ready(url), parts)
         name, records = _pages(corpora)
         say_on_stderr(f"the news feed: {url}   ({name}, {speed:g} pages a second; Ctrl-C ends it)")
@@ -92,7 +92,7 @@ def _pages(corpora: Path | None) -> tuple[str, Iterable[Record]]:
 
 
 def _news(path: Path) -> Iterator[Record]:
-    """The corpus's items as pages of their day; nothing of it is kept."""
+    """Yield the corpus's items as pages of their day."""
     with lzma.open(path, "rt", encoding="utf-8") as lines:
         for number, line in enumerate(lines):
             item = json.loads(line)
@@ -104,7 +104,7 @@ def _news(path: Path) -> Iterator[Record]:
 
 
 def _replay(address: str, records: Iterable[Record], speed: float, parts: Sequence[subprocess.Popen[bytes]]) -> int:
-    """Send the pages at this speed, and wait until they are acknowledged; how many they were."""
+    """Send the pages at this speed, and wait until they are acknowledged. Returns their number."""
     sent = 0
     with open_log(address, LogOptions()) as log, log.appender(PAGES) as appender:
         begin = time.monotonic()
@@ -121,7 +121,7 @@ def _replay(address: str, records: Iterable[Record], speed: float, parts: Sequen
 
 @contextmanager
 def _part(folder: Path, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
-    """One command as a process in a session of its own, so that Ctrl-C reaches it by us alone."""
+    """Start a command in a session of its own, so that only we pass Ctrl-C on to it."""
     log = folder / f"{arguments[0]}.log"
     with log.open("wb") as output:
         part = subprocess.Popen(
@@ -156,7 +156,7 @@ def _until(condition: Callable[[], bool], parts: Sequence[subprocess.Popen[bytes
     while not condition():
         _check(parts)
         if not forever and time.monotonic() > end:
-            raise BrokerError("the page is not ready")
+            raise BrokerError(f"the page is not ready after {PATIENCE_S:g} s")
         time.sleep(0.3)
 
 

@@ -1,7 +1,7 @@
-"""Compiles every kernel that a service of the default recipe may come to need, by doing all of its work once.
+"""Compiles every kernel that a service of the default recipe may need, by doing all its work once.
 
-For images whose root is read-only: what is not compiled here would be compiled at each start. The kernels go to
-NUMBA_CACHE_DIR, the tables to SIMSTREAM_CACHE.
+For images with a read-only root: a kernel that is not compiled here would be compiled at each start. The kernels go
+to NUMBA_CACHE_DIR, the tables to SIMSTREAM_CACHE.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from simstream.cli.main import invoke
 from simstream.settings import resolve
 
 PAGES = 20_000
-"""Enough for several segments, their merges and buckets that end."""
+"""Enough pages for several segments, their merges, and buckets that end."""
 AT_ONCE = 1_000
 STEP_MS = 60_000
 AGO = 4_500
-"""So far back lies the earlier version of a page: in a segment, of which merges then leave it out."""
+"""The earlier version of a page is so far back that it lies in a segment; merges then leave it out."""
 SYLLABLES = [first + last for first in "bcdfghjklm" for last in "aeiou"]
 
 
@@ -39,9 +39,9 @@ def pages(count: int) -> Iterator[dict[str, object]]:
 
 
 def main() -> int:
-    """The demo for the service's own parts, then both link rules over enough pages for every stage of the index."""
+    """Run the demo for the service's own parts, and both link rules over enough pages for every index stage."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--pages", type=int, default=PAGES, help="fewer leave some kernels for later")
+    parser.add_argument("--pages", type=int, default=PAGES, help="fewer pages leave some kernels uncompiled")
     count = parser.parse_args().pages
     code, cache = invoke(["demo", "--quiet"]), resolve({}).settings.cache_folder
     for link in ("any", "canonical"):

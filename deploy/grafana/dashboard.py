@@ -1,4 +1,4 @@
-"""Makes simstream.json, the dashboard, of `panels.py`: `python -m deploy.grafana.dashboard` writes it."""
+"""Makes simstream.json, the dashboard, from `panels.py`: `python -m deploy.grafana.dashboard` writes it."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from deploy.grafana.panels import ROWS, Panel
 
 FILE = Path(__file__).with_name("simstream.json")
 ACROSS = 3
-"""Panels beside one another, of Grafana's 24 columns."""
+"""The width of a panel, of Grafana's 24 columns."""
 WIDTH, HEIGHT = 24 // ACROSS, 7
 SOURCE = {"type": "prometheus", "uid": "simstream"}
 
 
 def dashboard() -> str:
-    """The file's text."""
+    """Return the text of the file."""
     made: dict[str, Any] = {
         "uid": "simstream",
         "title": "simstream",

@@ -1,4 +1,4 @@
-"""The panels of the dashboard: rows, titles, units, queries. `dashboard.py` makes simstream.json of them."""
+"""The panels of the dashboard: rows, titles, units, queries. `dashboard.py` makes simstream.json from them."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ OF = 'job=~"$job"'
 
 
 class Query(NamedTuple):
-    """An expression of Prometheus, and what its lines are called."""
+    """An expression of Prometheus, and the names of its lines."""
 
     expr: str
     legend: str = ""
 
 
 class Panel(NamedTuple):
-    """One graph. `unit` is Grafana's name of it; `stack`: lines stand upon one another."""
+    """One graph. `unit` has Grafana's name; `stack`: lines are stacked."""
 
     title: str
     unit: str

@@ -2,8 +2,8 @@
 
     python -m deploy.grafana.picture --prometheus 127.0.0.1:9090 --minutes 10 deploy/grafana/dashboard.png
 
-Asks exactly the queries of simstream.json; `tests/bench/dashboard.py` makes a run worth looking at. Needs
-matplotlib (`pip install 'simstream[evaluate]'`).
+Asks exactly the queries of simstream.json; `tests/bench/dashboard.py` makes a run for it. Needs matplotlib (`pip
+install 'simstream[evaluate]'`).
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ DASHBOARD = Path(__file__).with_name("simstream.json")
 ACROSS = 3
 POINTS = 200
 MAX_LINES = 8
-"""Lines of a panel that are named; more would hide it."""
+"""At most so many lines of a panel are named; more names would hide it."""
 
 
 def ask(address: str, expression: str, begin: float, end: float) -> list[dict[str, Any]]:
-    """What an expression gave between two times, in POINTS steps."""
+    """Return the values of an expression between two times, in POINTS steps."""
     step = max(1.0, (end - begin) / POINTS)
     parameters = {"query": expression, "start": begin, "end": end, "step": step}
     url = f"http://{address}/api/v1/query_range?{urllib.parse.urlencode(parameters)}"
@@ -42,12 +42,12 @@ def ask(address: str, expression: str, begin: float, end: float) -> list[dict[st
 
 
 def filled(expression: str, job: str = ".*", rate_interval: str = "15s") -> str:
-    """An expression with the dashboard's variables in place, as Grafana sends it."""
+    """Return an expression with the dashboard's variables replaced, as Grafana sends it."""
     return expression.replace("$job", job).replace("$__rate_interval", rate_interval)
 
 
 def rows(dashboard: dict[str, Any]) -> list[tuple[str, list[dict[str, Any]]]]:
-    """The panels by row, in the order of the dashboard."""
+    """Return the panels by row, in the order of the dashboard."""
     out: list[tuple[str, list[dict[str, Any]]]] = []
     for panel in dashboard["panels"]:
         if panel["type"] == "row":
@@ -58,7 +58,7 @@ def rows(dashboard: dict[str, Any]) -> list[tuple[str, list[dict[str, Any]]]]:
 
 
 def draw(address: str, minutes: float, until: float, file: Path, rate_interval: str) -> None:
-    """All panels into one picture."""
+    """Draw all panels into one picture."""
     begin = until - 60 * minutes
     found = rows(json.loads(DASHBOARD.read_text(encoding="utf-8")))
     heights = [height for _, panels in found for height in [0.22] + [2.0] * -(-len(panels) // ACROSS)]
@@ -86,7 +86,7 @@ def draw(address: str, minutes: float, until: float, file: Path, rate_interval: 
 def lines(
     address: str, panel: dict[str, Any], begin: float, end: float, rate_interval: str
 ) -> list[tuple[str, list[float], list[float]]]:
-    """The panel's lines: name, minutes, values."""
+    """Return the panel's lines: name, minutes, values."""
     out = []
     for target in panel["targets"]:
         for series in ask(address, filled(target["expr"], rate_interval=rate_interval), begin, end):
@@ -100,7 +100,7 @@ def lines(
 
 
 def draw_panel(axes: Axes, panel: dict[str, Any], found: list[tuple[str, list[float], list[float]]]) -> None:
-    """One panel: its lines, or areas upon one another."""
+    """Draw one panel: its lines, or stacked areas."""
     defaults = panel["fieldConfig"]["defaults"]
     axes.set_title(panel["title"], loc="left", fontsize=8)
     if defaults["custom"]["stacking"]["mode"] == "normal" and found:
@@ -122,7 +122,7 @@ def draw_panel(axes: Axes, panel: dict[str, Any], found: list[tuple[str, list[fl
 
 
 def told(value: float, unit: str) -> str:
-    """A value with its unit, for an axis."""
+    """Return a value with its unit, for an axis."""
     if unit == "percentunit":
         return f"{100 * value:.3g} %"
     if unit == "s":
@@ -141,8 +141,8 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--prometheus", default="127.0.0.1:9090", metavar="HOST:PORT")
     parser.add_argument("--minutes", type=float, default=10.0)
-    parser.add_argument("--until", type=float, default=time.time(), help="seconds since 1970; now without it")
-    parser.add_argument("--rate-interval", default="15s", help="what Grafana puts for $__rate_interval")
+    parser.add_argument("--until", type=float, default=time.time(), help="seconds since 1970 (default: now)")
+    parser.add_argument("--rate-interval", default="15s", help="Grafana's value of $__rate_interval")
     parser.add_argument("file", type=Path)
     options = parser.parse_args()
     draw(options.prometheus, options.minutes, options.until, options.file, options.rate_interval)

@@ -1,4 +1,4 @@
-"""What each kind of user has to be allowed on Kafka, and no more.
+"""The rights on Kafka that each kind of user needs, and no others.
 
     python -m deploy.kafka.acls --prefix simstream --bootstrap-server HOST:PORT --user judge=User:judge
 
@@ -19,7 +19,10 @@ TOPIC, GROUP, TRANSACTION = "topic", "group", "transactional-id"
 
 @dataclass(frozen=True, slots=True)
 class AclGrant:
-    """Operations on one thing, whose name is PREFIX.`name`; on all that begins so where that ends with a dot."""
+    """Operations on a thing with the name PREFIX.`name`.
+
+    If the name ends with a dot, on all names that begin so.
+    """
 
     kind: str
     name: str
@@ -27,16 +30,16 @@ class AclGrant:
     why: str
 
     def full_name(self, prefix: str) -> str:
-        """As Kafka knows it."""
+        """Return the name in Kafka."""
         return f"{prefix}.{self.name}"
 
     @property
     def is_prefix(self) -> bool:
-        """Whether it stands for all that begins so."""
+        """Whether it stands for all names that begin so."""
         return self.full_name("").endswith(".")
 
     def command(self, prefix: str, principal: str, servers: str = "HOST:PORT") -> str:
-        """The `kafka-acls` call that grants it."""
+        """Return the `kafka-acls` call that grants it."""
         pattern = " --resource-pattern-type prefixed" if self.is_prefix else ""
         operations = "".join(f" --operation {operation}" for operation in self.operations)
         return (
@@ -96,16 +99,16 @@ GRANTS: dict[str, tuple[AclGrant, ...]] = {
         AclGrant(GROUP, "", ("Describe", "Read"), "status, source rewind"),
     ),
 }
-"""Per kind of user. Read and Write on a topic include Describe."""
+"""The grants of each kind of user. Read and Write on a topic include Describe."""
 
 
 def commands(role: str, prefix: str, principal: str, servers: str = "HOST:PORT") -> list[str]:
-    """The calls that grant a role all it needs."""
+    """Return the calls that grant a role all that it needs."""
     return [grant.command(prefix, principal, servers) for grant in GRANTS[role]]
 
 
 def table() -> str:
-    """The list as a table in Markdown."""
+    """Return the grants as a table in Markdown."""
     lines = ["| who | may | on | for |", "|---|---|---|---|"]
     for role, grants in GRANTS.items():
         for grant in grants:
@@ -115,12 +118,12 @@ def table() -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the commands for the roles that are asked for, or for all."""
-    parser = argparse.ArgumentParser(description="The kafka-acls commands that simstream's users need.")
+    """Print the commands for the requested roles, or for all."""
+    parser = argparse.ArgumentParser(description="Print the kafka-acls commands that simstream's users need.")
     parser.add_argument("--prefix", default="simstream")
     parser.add_argument("--bootstrap-server", default="HOST:PORT")
     parser.add_argument("--user", action="append", metavar="ROLE=PRINCIPAL", help="default: each ROLE=User:ROLE")
-    parser.add_argument("--table", action="store_true", help="the list itself, as Markdown")
+    parser.add_argument("--table", action="store_true", help="print the grants as a table in Markdown")
     options = parser.parse_args(arguments)
     users = [one.partition("=")[::2] for one in options.user or [f"{role}=User:{role}" for role in GRANTS]]
     if unknown := sorted({role for role, _ in users} - GRANTS.keys()):

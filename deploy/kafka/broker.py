@@ -41,10 +41,10 @@ __all__ = [
 ]
 HEAP = "512m"
 QUICK = ["-XX:TieredStopAtLevel=1"]
-"""Starts in half the time and is slower from then on."""
+"""Java options: the broker starts in half the time, and is slower later."""
 PORTS = range(15_000, 32_000)
-"""Below those that a system gives to outgoing connections: one of these could take the port of a broker that is
-down, even the connection of a client that tries to reach it."""
+"""The ports are below those that a system gives to outgoing connections: such a connection could take the port of a
+broker that is down, even the connection of a client that tries to reach it."""
 
 # Ends the broker's process group when the process that started it is gone, however it went: standard input
 # is a pipe that only that process holds open. The broker can't be a plain child with a parent-death signal,
@@ -62,14 +62,14 @@ for temporary in sys.argv[2:]:
 
 
 def free_port() -> int:
-    """A loopback port that nobody listens on now."""
+    """Return a free loopback port."""
     while is_taken(port := random.choice(PORTS)):
         pass
     return port
 
 
 def is_taken(port: int) -> bool:
-    """Whether somebody listens on this loopback port; connections that are just ending do not count."""
+    """Return whether a process listens on this loopback port. Connections that are just ending do not count."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -81,28 +81,28 @@ def is_taken(port: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class BrokerNode:
-    """A node's place in a cluster; the default is a cluster of its own."""
+    """A node's place in a cluster. By default the node is a cluster of its own."""
 
     id: int = 1
     roles: str = "broker,controller"
     controller_port: int = 0
-    """0 takes a free one."""
+    """0: any free port."""
     voters: str = ""
-    """All controllers, as `ID@HOST:PORT,...`; this node where it is empty."""
+    """All controllers, as `ID@HOST:PORT,...`; empty: this node."""
     identity: bytes = b""
-    """The cluster's, 16 bytes; drawn where it is empty."""
+    """The cluster's id, 16 bytes; empty: a random id."""
     brokers: int = 1
 
 
 class KafkaBroker:
     """One node with its own process group and data; also a context manager.
 
-    `quick`: Java compiles for a few seconds instead of a minute or two, and produces slower code.
-    Without `data` the records live in a temporary folder that goes with it. The node ends with the process that
-    started it, also where that one is killed.
+    `quick`: Java compiles for a few seconds instead of a minute or two, and produces slower code. Without `data`
+    the records live in a temporary folder that is removed with the node. The node ends with the process that
+    started it, also if that process is killed.
 
-    It listens twice. Who connects to `detour_port` is told to come to the port `detour` from then on, where
-    nobody listens: a test may put a proxy there, and all that its clients say goes through it.
+    It listens twice. `detour_port` sends its clients to the port `detour` from then on. The node does not listen
+    there: a test may put a proxy there, which sees all that its clients say.
     """
 
     def __init__(
@@ -137,11 +137,11 @@ class KafkaBroker:
 
     @property
     def pid(self) -> int | None:
-        """The broker's process, None where it does not run."""
+        """The broker's process; None if it does not run."""
         return self._process.pid if self._process and self._process.poll() is None else None
 
     def start(self, patience: float = 60.0) -> Self:
-        """Start it and wait until it answers; raises BrokerError with the end of its log otherwise."""
+        """Start it, and wait until it answers. Raises BrokerError with the end of its log."""
         self.launch()
         self.wait(patience)
         return self
@@ -153,7 +153,7 @@ class KafkaBroker:
         if not (self.data / "log" / "meta.properties").is_file():
             self._format(jars, config)
         java = ["java", f"-Xmx{HEAP}", "-XX:+UseSerialGC", "-cp", f"{jars}/*"]
-        # Several at once are there to be killed, not to be fast.
+        # Several at once run only to be killed, so they need not be fast.
         java += QUICK if self._quick or self.node.brokers > 1 else []
         java += [f"-Dlog4j2.configurationFile={HERE / 'log4j2.properties'}", "kafka.Kafka", str(config)]
         with (self.data / "broker.log").open("ab") as log:
@@ -165,30 +165,30 @@ class KafkaBroker:
         self._watch = subprocess.Popen(watch, stdin=subprocess.PIPE, start_new_session=True)
 
     def kill(self) -> None:
-        """End it at once, as a crash would; `restart` brings it back on the same data."""
+        """End it at once, like a crash. `restart` starts it again on the same data."""
         self._end(signal.SIGKILL)
 
     def restart(self, patience: float = 60.0) -> Self:
-        """Start it again on the same port and data, whether it runs or not."""
+        """Start it again on the same port and data. It may run or not."""
         self._end(signal.SIGKILL)
         return self.start(patience)
 
     def pause(self) -> None:
-        """Stop it in the middle of whatever it does, until `resume`."""
+        """Freeze it until `resume`."""
         self._signal(signal.SIGSTOP)
 
     def resume(self) -> None:
-        """Let a paused one go on."""
+        """Let a frozen broker go on."""
         self._signal(signal.SIGCONT)
 
     def stop(self) -> None:
-        """End it; temporary data is removed, so nothing has to be saved."""
+        """End it, and remove temporary data."""
         self._end(signal.SIGKILL if self._temporary else signal.SIGTERM)
         if self._temporary:
             shutil.rmtree(self.data, ignore_errors=True)
 
     def keep_data(self) -> None:
-        """Leave the data where it is, also where it is temporary."""
+        """Keep the data, even if it is temporary."""
         self._temporary = False
 
     def __enter__(self) -> Self:
@@ -208,15 +208,15 @@ class KafkaBroker:
         return config
 
     def _more_config(self) -> str:
-        """What comes after the common settings; of two lines with one name the later counts."""
+        """Return the settings after the common ones. Of two lines with one name the later counts."""
         return ""
 
     def _format_options(self) -> list[str]:
-        """What else the tool that formats the data is told."""
+        """Return further arguments for the tool that formats the data."""
         return []
 
     def _answers(self) -> bool:
-        """Whether it answers a request; the port opens before that."""
+        """Return whether it answers a request; its port opens earlier."""
         try:
             port = self.port if "broker" in self.node.roles else self._controller_port
             with socket.create_connection(("127.0.0.1", port), timeout=1) as wire:
@@ -225,7 +225,7 @@ class KafkaBroker:
             return False
 
     def _fields(self) -> dict[str, object]:
-        """What `server.properties` leaves open."""
+        """Return the settings that `server.properties` does not have."""
         node, host = self.node, "127.0.0.1"
         listeners = []
         if "broker" in node.roles:
@@ -254,7 +254,7 @@ class KafkaBroker:
             raise BrokerError(f"Kafka could not format {self.data}: {(done.stdout + done.stderr)[-2000:]}")
 
     def wait(self, patience: float = 60.0) -> None:
-        """Until it answers; raises BrokerError as `start`."""
+        """Wait until it answers. Raises BrokerError like `start`."""
         end = time.monotonic() + patience
         while time.monotonic() < end:
             if self.pid is None:
@@ -290,7 +290,7 @@ def _base64(identity: bytes) -> str:
 
 
 def answers_on(wire: socket.socket) -> bool:
-    """Whether an ApiVersions request (key 18, version 0) gets an answer on this connection. Raises OSError."""
+    """Return whether this connection answers an ApiVersions request (key 18, version 0). Raises OSError."""
     request = b"\x00\x12\x00\x00\x00\x00\x00\x01\xff\xff"
     wire.settimeout(2)
     wire.sendall(len(request).to_bytes(4, "big") + request)
@@ -298,8 +298,8 @@ def answers_on(wire: socket.socket) -> bool:
 
 
 def main() -> int:
-    """Run a broker in the foreground for a person who tries the service."""
-    parser = argparse.ArgumentParser(description="A one-node Kafka broker on this machine, until Ctrl-C.")
+    """Run a broker in the foreground, to try the service."""
+    parser = argparse.ArgumentParser(description="Run a one-node Kafka broker on this machine, until Ctrl-C.")
     parser.add_argument("--port", type=int, default=9092)
     parser.add_argument("--data", type=Path, help="keep the records here (default: a temporary folder)")
     parser.add_argument("--prepare", action="store_true", help="only fetch the jars, for `make test`")
@@ -319,9 +319,9 @@ def main() -> int:
 
 
 def _run(port: int, data: Path | None) -> int:
-    """A broker until Ctrl-C, SIGTERM or its own end; the exit code."""
+    """Run a broker until Ctrl-C, SIGTERM or its own end. Returns the exit code."""
     if is_taken(port):
-        say_on_stderr(f"port {port} is taken: stop what listens there, or choose another with --port")
+        say_on_stderr(f"port {port} is taken: stop its process, or choose another port with --port")
         return 1
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     try:

@@ -4,7 +4,7 @@
         ...                      # brokers.address names all three
         brokers.nodes[1].kill()
 
-Everything has three copies, of which two must agree; no leader is chosen that missed records.
+Every record has three copies, and two must agree. A broker that missed records never becomes a leader.
 """
 
 from __future__ import annotations
@@ -52,21 +52,21 @@ class BrokerCluster:
         return f"kafka://{self.servers}"
 
     def node(self, number: int) -> KafkaBroker:
-        """The broker that the cluster knows by this id."""
+        """Return the broker with this id."""
         return self.nodes[number - 1]
 
     def start(self, patience: float = 90.0) -> Self:
-        """Start all and wait until they answer; raises BrokerError where one does not."""
+        """Start all, and wait until they answer. Raises BrokerError if one does not."""
         self.bring_up([self.controller, *self.nodes], patience)
         return self
 
     def bring_up(self, nodes: Sequence[KafkaBroker], patience: float = 90.0) -> None:
-        """Start some of them side by side, and wait as `start`."""
+        """Start some of them side by side, and wait like `start`."""
         _each(nodes, KafkaBroker.launch)
         _each(nodes, lambda node: node.wait(patience))
 
     def stop(self) -> None:
-        """End all, and remove what they kept."""
+        """End all, and remove their data."""
         for node in [*self.nodes, self.controller]:
             node.kill()
         shutil.rmtree(self.data, ignore_errors=True)
@@ -83,6 +83,6 @@ class BrokerCluster:
 
 
 def _each(nodes: Sequence[KafkaBroker], do: Callable[[KafkaBroker], Any]) -> None:
-    """Do it to all at once; the first error is raised."""
+    """Do it to all at once. Raises the first error."""
     with ThreadPoolExecutor() as pool:
         list(pool.map(do, nodes))

@@ -1,4 +1,4 @@
-"""Certificates for tests: an authority of one's own, and what it signs, as PEM files made by openssl.
+"""Certificates for tests: an authority, and the certificates that it signs, as PEM files made by openssl.
 
 authority = Authority(folder)
 pair = authority.sign("judge")           # pair.certificate, pair.key, pair.both
@@ -33,9 +33,9 @@ class CertificateAuthority:
     """Signs certificates for two days. Its own certificate is `certificate`."""
 
     def __init__(self, folder: Path, name: str = "authority") -> None:
-        """Raises BrokerError where openssl is not there. About 10 ms a certificate."""
+        """Create the authority. Raises BrokerError without openssl. About 10 ms a certificate."""
         if shutil.which("openssl") is None:
-            raise BrokerError("there is no openssl: apt-get install openssl")
+            raise BrokerError("openssl is missing: run apt-get install openssl")
         self._folder = folder
         folder.mkdir(parents=True, exist_ok=True)
         self.certificate = folder / f"{name}.crt"
@@ -45,7 +45,7 @@ class CertificateAuthority:
         _openssl("req", "-x509", "-days", DAYS, *_new_key(self._key), *subject, "-out", self.certificate)
 
     def sign(self, name: str, names: Sequence[str] = ()) -> CertificatePair:
-        """A certificate whose holder is `CN=name`, as a server for the host names `names`, too."""
+        """Sign a certificate for `CN=name`, which may also be a server with the host names `names`."""
         pair = CertificatePair(*(self._folder / f"{name}.{ending}" for ending in ("crt", "key", "pem")))
         request, extensions = self._folder / f"{name}.csr", self._folder / f"{name}.ext"
         uses = "serverAuth,clientAuth" if names else "clientAuth"

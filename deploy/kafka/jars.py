@@ -24,12 +24,12 @@ class BrokerError(RuntimeError):
 
 
 def say_on_stderr(text: str) -> None:
-    """Print a line of progress where it does not mix with a command's output."""
+    """Print a line of progress on stderr."""
     print(f"broker: {text}", file=sys.stderr, flush=True)  # noqa: T201 - a command's progress
 
 
 def missing_packages() -> list[str]:
-    """The apt packages to install before a broker can run; empty where all is there."""
+    """Return the apt packages to install before a broker can run; empty if nothing is missing."""
     missing = []
     if _java_version() < MIN_JAVA:
         missing.append("openjdk-17-jre-headless")
@@ -55,13 +55,13 @@ def _cache_folder() -> Path:
 
 
 def _jars_folder() -> Path:
-    """One folder per content of pom.xml, so that another Kafka version never finds the old jars."""
+    """Return the folder for this content of pom.xml: another Kafka version never finds the old jars."""
     version = hashlib.sha256((HERE / "pom.xml").read_bytes()).hexdigest()[:12]
     return _cache_folder() / f"kafka-{version}"
 
 
 def download(say: Say = say_on_stderr) -> Path:
-    """The folder with the broker's jars; the first call downloads them (54 MB) with Maven.
+    """Return the folder with the broker's jars. The first call downloads them (54 MB) with Maven.
 
     Several processes may call it at once: one downloads, the others wait for it.
     """

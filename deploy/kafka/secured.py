@@ -1,10 +1,11 @@
-"""A real one-node Kafka that lets nobody in unproven and nobody do what was not granted; for tests.
+"""A real one-node Kafka for tests: every client proves who it is, and may do only what was granted.
 
     with SecuredBroker(users={"judge": "a password"}) as broker:
         ...     # broker.address: SASL_SSL with SCRAM-SHA-512; broker.mutual_address: a client certificate
 
-The names of its users are their principals (`User:judge`), by either way. ADMIN may do everything; all others what
-access control lists grant. Its certificate is for `localhost` alone, so that 127.0.0.1 is a wrong name.
+Its users' names are their principals (`User:judge`), with a password or a certificate. ADMIN may do everything,
+other users what access control lists grant. Its certificate is only for `localhost`, so that 127.0.0.1 is a wrong
+name.
 """
 
 from __future__ import annotations
@@ -65,11 +66,11 @@ class SecuredBroker(KafkaBroker):
 
     @cached_property
     def authority(self) -> CertificateAuthority:
-        """Who signed the broker's certificate, and signs its clients'."""
+        """The authority that signs the certificates of the broker and its clients."""
         return CertificateAuthority(self.data / "certificates")
 
     def by_password(self, user: str) -> dict[str, str]:
-        """What a Kafka client of this user sets, but for its password."""
+        """Return the settings of this user's Kafka client, without its password."""
         return {
             "security.protocol": "SASL_SSL",
             "sasl.mechanism": "SCRAM-SHA-512",
@@ -78,7 +79,7 @@ class SecuredBroker(KafkaBroker):
         }
 
     def by_certificate(self, user: str) -> dict[str, str]:
-        """What a Kafka client of this user sets that proves itself by a certificate."""
+        """Return the settings of this user's Kafka client with a certificate."""
         pair = self._pair(user)
         return {
             "security.protocol": "SSL",
@@ -88,7 +89,7 @@ class SecuredBroker(KafkaBroker):
         }
 
     def admin(self) -> dict[str, str]:
-        """The settings of a client that may do everything."""
+        """Return the settings of a client that may do everything."""
         return {"bootstrap.servers": self.mutual_address.removeprefix("kafka://")} | self.by_certificate(ADMIN)
 
     def _pair(self, user: str) -> CertificatePair:
@@ -128,5 +129,5 @@ class SecuredBroker(KafkaBroker):
 
 
 def authority_of_a_stranger(folder: Path) -> CertificateAuthority:
-    """An authority that the broker does not know."""
+    """Return an authority that the broker does not know."""
     return CertificateAuthority(folder, "stranger")

@@ -23,7 +23,7 @@ TOOLS = {
 
 
 def install(folder: Path) -> list[Path]:
-    """Write a script for each tool into a folder; the first call downloads the jars. Raises BrokerError."""
+    """Write a script for each tool to a folder. The first call downloads the jars. Raises BrokerError."""
     jars = download()
     written = []
     for tool, name in TOOLS.items():
@@ -37,7 +37,9 @@ def install(folder: Path) -> list[Path]:
 
 def main() -> int:
     """Write the scripts to the folder that the command line names."""
-    parser = argparse.ArgumentParser(description="Kafka's own tools, from the jars of the broker.")
+    parser = argparse.ArgumentParser(
+        description="Write scripts for Kafka's own tools, over the jars of the broker."
+    )
     parser.add_argument("folder", type=Path)
     try:
         written = install(parser.parse_args().folder)

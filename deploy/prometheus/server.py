@@ -29,7 +29,7 @@ Series = dict[str, Any]
 
 
 def missing_packages() -> list[str]:
-    """What would have to be installed; nothing where all is there."""
+    """Return the packages to install; empty if nothing is missing."""
     return [] if all(shutil.which(name) for name in PROGRAMS) else [PACKAGE]
 
 
@@ -72,25 +72,25 @@ class Prometheus:
             self._process.wait(30)
 
     def ask(self, expression: str) -> list[Series]:
-        """What an expression gives now. Raises ValueError where it cannot be understood."""
+        """Return the present value of an expression. Raises ValueError if Prometheus does not understand it."""
         found: list[Series] = self.get("query", query=expression)["result"]
         return found
 
     def over(self, expression: str, begin: float, end: float, step: float) -> list[Series]:
-        """What it gave from one time to another, in seconds since 1970."""
+        """Return its values from one time to another, in seconds since 1970."""
         found: list[Series] = self.get("query_range", query=expression, start=begin, end=end, step=step)["result"]
         return found
 
     def rules(self) -> list[dict[str, Any]]:
-        """All recording and alerting rules, with the state of each."""
+        """Return all recording and alerting rules, with the state of each."""
         return [rule for group in self.get("rules")["groups"] for rule in group["rules"]]
 
     def firing(self) -> set[str]:
-        """The names of the alerts that fire now."""
+        """Return the names of the alerts that fire now."""
         return {rule["name"] for rule in self.rules() if rule.get("state") == "firing"}
 
     def metrics(self) -> set[str]:
-        """The names of all series."""
+        """Return the names of all series."""
         return set(self.get("label/__name__/values"))
 
     def get(self, path: str, **parameters: object) -> Any:

@@ -79,7 +79,7 @@ def broker_of(data: Path) -> int:
 def test_a_port_that_is_taken_is_named_before_anything_starts(broker: KafkaBroker) -> None:
     process = run_module("--port", str(broker.port))
     assert process.communicate(timeout=20)[1].splitlines() == [
-        f"broker: port {broker.port} is taken: stop what listens there, or choose another with --port"
+        f"broker: port {broker.port} is taken: stop its process, or choose another port with --port"
     ]
     assert process.returncode == 1
 
