@@ -1,4 +1,4 @@
-# What a person does with this checkout; `make help` explains. Each target does the set-up it needs.
+# The tasks of this checkout; `make help` lists them. Each target does the set-up that it needs.
 SHELL := /bin/bash
 PYTHON ?= python3
 VENV ?= .venv
@@ -29,7 +29,7 @@ demo: $(VENV)/.run  ## Judge about a hundred bundled pages with the whole servic
 feed-demo: $(VENV)/.feed kernels jars  ## Show the news page over replayed pages until Ctrl-C (SPEED=pages a second).
 	@$(BIN)/python -m deploy.feed_demo $(if $(SPEED),--speed $(SPEED)) --corpora $(CORPORA)
 
-test: $(VENV)/.test kernels jars  ## Run the tests without the long ones (TESTS=FILE: all of a file; WORKERS=1: one at once).
+test: $(VENV)/.test kernels jars  ## Run the tests without the long ones (TESTS=FILE: all of one file; WORKERS=1: one test at a time).
 	@echo "== tests"
 	$(BIN)/python -m pytest $(or $(TESTS),--short $(AT_ONCE))
 
@@ -50,7 +50,7 @@ lowest: $(VENV)/bin/python  ## Run some tests with the lowest versions that pypr
 	build/lowest/bin/python -m pip install --quiet --disable-pip-version-check -c build/lowest/constraints.txt -e '.[parquet]' pytest hypothesis
 	build/lowest/bin/python -m pytest -p no:cacheprovider $(LOWEST_TESTS)
 
-chaos: $(VENV)/.test kernels jars  ## Break real brokers for half an hour or more (SEED=, ROUNDS=, SECONDS=, ONLY=kills).
+chaos: $(VENV)/.test kernels jars  ## Break real brokers for at least half an hour (SEED=, ROUNDS=, SECONDS=, ONLY=kills).
 	$(BIN)/python -m tests.chaos $(if $(SEED),--seed $(SEED)) $(if $(ROUNDS),--rounds $(ROUNDS)) \
 		$(if $(SECONDS),--seconds $(SECONDS)) $(foreach name,$(ONLY),--only $(name))
 
@@ -58,10 +58,10 @@ fuzz: $(VENV)/.test kernels  ## Give hostile bytes to every reader for SECONDS=6
 	$(BIN)/python -m tests.fault.fuzz $(if $(SEED),--seed $(SEED)) $(if $(SECONDS),--seconds $(SECONDS)) \
 		$(foreach name,$(ONLY),--only $(name))
 
-audit: $(VENV)/.test  ## Write LICENSES.md; look for known vulnerabilities (asks api.osv.dev, else the index).
+audit: $(VENV)/.test  ## Write LICENSES.md, and look for known vulnerabilities (asks api.osv.dev, else the index).
 	$(BIN)/python -m deploy.audit
 
-locks: $(VENV)/.test  ## Write the lock files and the bill of materials from what .venv holds (needs the index).
+locks: $(VENV)/.test  ## Write the lock files and the bill of materials from .venv (needs the index).
 	$(PYTHON) -m venv build/tools
 	build/tools/bin/pip install --quiet --disable-pip-version-check uv==0.13.9 cyclonedx-bom==7.5.0
 	$(BIN)/python -m pip freeze --all --exclude pip --exclude-editable \
@@ -82,21 +82,21 @@ lint: $(VENV)/.test  ## Run ruff, mypy --strict and import-linter.
 dist: $(VENV)/.test  ## Build the sdist and the wheel of a release into dist/.
 	$(BIN)/python -m build --no-isolation
 
-bench: $(VENV)/.test kernels jars  ## Measure speed beside named peers, answers checked first (BENCH="--help" lists options).
+bench: $(VENV)/.test kernels jars  ## Check answers, then measure speed beside named peers (BENCH="--help" lists options).
 	$(BIN)/python -m tests.bench $(BENCH)
 
-docs: $(VENV)/.test  ## Build the documentation into build/docs; a broken link or anchor is an error.
+docs: $(VENV)/.test  ## Build the documentation in build/docs; a broken link or anchor is an error.
 	$(BIN)/zensical build --clean --strict
 
-evaluate: $(VENV)/.test kernels  ## Measure every figure of quality on the pages in CORPORA, into OUT (about 20 minutes).
+evaluate: $(VENV)/.test kernels  ## Measure every figure of quality on the pages in CORPORA, and write to OUT (about 20 minutes).
 	@test -f $(CORPORA)/zh_lctt_revisions/docs.jsonl.xz || { echo "make: $(CORPORA) has no labelled pages: set CORPORA to their folder (your own: simstream evaluate)"; exit 2; }
 	@echo "== the default recipe beside its peers"
 	$(EVALUATE) --peers -o $(OUT)/default
-	@echo "== what each setting of it brings: means of 8 seeds"
+	@echo "== what each of its settings brings: means of 8 seeds"
 	$(EVALUATE) --seeds 8 --distance 8-9 --recipe default $(patsubst %,--recipe %,$(sort $(wildcard tests/studies/recipes/*.toml))) -o $(OUT)/choices
 	@echo "== pages as they are"
 	SIMSTREAM_CORPORA=$(CORPORA) $(BIN)/python -m tests.studies --out $(OUT)/studies
-	@echo "== all of it is in $(OUT): default/index.html, choices/index.html, studies/studies.md"
+	@echo "== the results are in $(OUT): default/index.html, choices/index.html, studies/studies.md"
 
 EVALUATE = $(BIN)/simstream evaluate $(foreach name,lctt_revisions msdocs_revisions news_xwlb,$(CORPORA)/zh_$(name)/docs.jsonl.xz) \
 	--pairs $(CORPORA)/zh_lctt_revisions/pairs.jsonl.xz --pairs $(CORPORA)/zh_msdocs_revisions/pairs.jsonl.xz --strip-front-matter
@@ -105,12 +105,12 @@ broker: $(VENV)/.run jars  ## Run a real Kafka broker on 127.0.0.1:9092 until Ct
 	@$(BIN)/python -m deploy.kafka.tools $(BIN)
 	$(BIN)/python -m deploy.kafka.broker
 
-clean:  ## Remove the virtual environment and what was built; the cache folder stays.
+clean:  ## Remove the virtual environment and all that was built; keep the cache folder.
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage build dist stream/*.egg-info
 
 .PHONY: kernels jars
 kernels:
-	@echo "== kernels: compiled on first use, two minutes or so in an empty cache"
+	@echo "== kernels: compiled on first use, which takes about two minutes"
 	@$(BIN)/python deploy/warm.py >/dev/null
 
 jars:

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Puts the kernels that the image brings where they can be written, as numba demands of its cache; then simstream.
+# Copies the image's kernels to a writable folder, since numba needs a writable cache; then runs simstream.
 set -eu
 mkdir -p "$NUMBA_CACHE_DIR"
 cp -a "$KERNELS/." "$NUMBA_CACHE_DIR/"
