@@ -73,7 +73,9 @@ def list_them(
 @_REASON
 @_SINCE
 @click.option("--limit", type=_COUNT, metavar="N", help="Send at most N pages, the oldest first.")
-@click.option("--again", is_flag=True, help="Send pages that were replayed before, or that failed again after it.")
+@click.option(
+    "--again", is_flag=True, help="Also send pages that were replayed before, or failed again after a replay."
+)
 @click.option("--dry-run", "dry", is_flag=True, help="Only say how many pages would be sent.")
 @log_options
 @settings_options

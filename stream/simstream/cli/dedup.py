@@ -40,7 +40,7 @@ class _ShareType(click.FloatRange):
 )
 @click.option("--pairs", metavar="FILE", help="Write each near duplicate and its closest page as JSON lines.")
 @click.option(
-    "--exact", is_flag=True, help="Add the exact Jaccard similarity of both texts to each line of --pairs."
+    "--exact", is_flag=True, help="Add `jaccard`, the exact similarity of both texts, to each line of --pairs."
 )
 @click.option("--clusters", metavar="FILE", help="Write each cluster of at least two pages as JSON lines.")
 @click.option(

@@ -165,7 +165,7 @@ def _complain(answer: ExplainAnswer) -> None:
     if wrong:
         raise WrongVerdict(
             f"the log does not give the verdict that was published for {', '.join(wrong)}",
-            "keep the log, and report both verdicts: this must never happen",
+            "keep the log, and report both verdicts as a bug",
         )
     if len(answer.unknown) == 1:
         raise answer.unknown[0]

@@ -21,7 +21,7 @@ PORT = 8300
 @click.option("--http-host", metavar="HOST", help="Address on which the page listens (default: 127.0.0.1).")
 @click.option("--http-port", metavar="PORT", help=f"Port of the page (default: {PORT}).")
 @caller_options
-@click.option("--window", metavar="72h", help="Show stories for so long, by stream time (default: 72h).")
+@click.option("--window", metavar="72h", help="Drop stories older than this, by stream time (default: 72h).")
 @log_options
 @click.option("--config", metavar="FILE", help="Read settings from FILE (default: simstream.toml, if it exists).")
 def command(config: str | None, **flags: Any) -> None:

@@ -32,9 +32,13 @@ _JUDGING = [
         metavar=RECIPE_METAVAR,
         help=RECIPE_HELP,
     ),
-    click.option("--distance", metavar="K", help="Greatest Hamming distance of a match."),
-    click.option("--similarity", metavar="S", help="Least similarity that the sketch must confirm, 0 to 1."),
-    click.option("--window", metavar="72h", help="Forget pages older than this, by stream time."),
+    click.option("--distance", metavar="K", help="Greatest Hamming distance of a match (default: the recipe's)."),
+    click.option(
+        "--similarity",
+        metavar="S",
+        help="Least similarity of a match, 0 to 1, by the sketch (default: the recipe's).",
+    ),
+    click.option("--window", metavar="72h", help="Forget pages older than this, by stream time (default: never)."),
     click.option(
         "--link",
         metavar="any|canonical",

@@ -52,9 +52,7 @@ def command(
     """
     old = settle(config, **flags)
     if to == (old.publish_to or old.prefix):
-        raise UsageError(
-            f"the prefix {to} has the verdicts that --to is compared with", "give another prefix with --to"
-        )
+        raise UsageError(f"verdicts are already published under the prefix {to}", "give another prefix with --to")
     new = settle(config, **flags | {"publish_to": to, "state": state})
     if compare:
         _compare(old, new, examples, as_json)

@@ -31,8 +31,10 @@ from simstream.errors import InputError
 )
 @click.option("--master", metavar="URL", help="Spark's master (default: that of spark-submit, else local[*]).")
 @click.option("--recipe", metavar=RECIPE_METAVAR, help=RECIPE_HELP)
-@click.option("--distance", metavar="K", help="Greatest Hamming distance of a match.")
-@click.option("--similarity", metavar="S", help="Least similarity that the sketch must confirm, 0 to 1.")
+@click.option("--distance", metavar="K", help="Greatest Hamming distance of a match (default: the recipe's).")
+@click.option(
+    "--similarity", metavar="S", help="Least similarity of a match, 0 to 1, by the sketch (default: the recipe's)."
+)
 @versions_option
 @field_options
 @settings_options

@@ -105,8 +105,8 @@ def assign(pairs: Sequence[LabelledPair], corpora: Sequence[Corpus]) -> PairAssi
         if len(both) > 1 or (not both and max(map(len, homes)) > 1):
             names = " and ".join(corpora[n].name for n in sorted(homes[0] | homes[1]))
             raise UsageError(
-                f"the pair {pair.a}, {pair.b} could belong to {names}, which have pages of one id",
-                "give pages of different inputs different ids, or evaluate the inputs one by one",
+                f"the pair {pair.a}, {pair.b} could belong to {names}, which have pages with the same id",
+                "give these pages different ids, or evaluate the inputs one by one",
             )
         if both:
             if pair.a != pair.b:

@@ -60,7 +60,9 @@ def _content(name: str) -> bytes:
         return _STARTED
     found = find_spec("fastapi_offline")
     if found is None or found.origin is None:
-        raise Unavailable("the page /docs needs fastapi_offline", "pip install 'simstream[query]'")
+        raise Unavailable(
+            "the page /docs needs fastapi_offline, which is not installed", "run pip install 'simstream[query]'"
+        )
     return (Path(found.origin).parent / "static" / name).read_bytes()
 
 

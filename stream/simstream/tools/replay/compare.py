@@ -107,7 +107,10 @@ def _position(log: Log) -> Position:
     with log.publisher() as publisher:
         data = publisher.committed()
     if data is None:
-        raise UsageError(f"{log.topic(VERDICTS).name} has no verdicts yet", "judge the log first")
+        raise UsageError(
+            f"{log.topic(VERDICTS).name} has no verdicts yet",
+            "judge the log first, with `simstream serve` or `simstream replay`",
+        )
     return positions.decode(data)
 
 
