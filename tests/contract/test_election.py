@@ -38,7 +38,7 @@ def test_one_is_elected_and_the_next_when_it_steps_down(log: Log) -> None:
         until(lambda: third.elected, "one that comes later is elected")
 
 
-def test_whoever_is_elected_stays_it_when_others_come_and_go(log: Log) -> None:
+def test_the_elected_judge_stays_when_others_come_and_go(log: Log) -> None:
     with log.election() as first:
         until(lambda: first.elected, "the first is elected")
         others = [log.election() for _ in range(3)]
@@ -59,7 +59,7 @@ def test_in_another_process_too_and_a_killed_one_is_replaced(place: TopicPlace, 
             until(lambda: election.elected, "the killed one is replaced")
 
 
-def test_the_committed_position_is_seen_beside_a_publisher_and_fences_nobody(place: TopicPlace, log: Log) -> None:
+def test_reading_the_committed_position_does_not_fence_a_publisher(place: TopicPlace, log: Log) -> None:
     with log.publisher() as publisher, place.open().publisher() as other:
         assert other.committed() is None
         assert publisher.start() is None
@@ -71,7 +71,7 @@ def test_the_committed_position_is_seen_beside_a_publisher_and_fences_nobody(pla
         until(lambda: other.committed() == b"two", "the next position is seen")
 
 
-def test_without_topics_nobody_stands_for_election(place: TopicPlace) -> None:
+def test_without_topics_no_judge_stands_for_election(place: TopicPlace) -> None:
     with place.open() as log, pytest.raises(TopicMissing):
         log.election()
 
@@ -114,7 +114,7 @@ class BrokenConsumer:
 
 
 @pytest.mark.kafka
-def test_an_election_whose_thread_dies_says_so_and_lets_the_next_be_elected(kafka_log: Log) -> None:
+def test_an_election_with_a_dead_thread_reports_it_and_lets_the_next_win(kafka_log: Log) -> None:
     with kafka_log.election() as first, kafka_log.election() as second:
         assert isinstance(first, KafkaElection)
         until(lambda: first.elected or second.elected, "one is elected")

@@ -65,7 +65,7 @@ def test_a_wrong_client_setting_is_named(broker: KafkaBroker) -> None:
         log.topic(PAGES)
 
 
-def test_client_settings_reach_the_client_but_not_those_that_rules_need(kafka_place: TopicPlace) -> None:
+def test_client_settings_reach_the_client_unless_a_rule_needs_them(kafka_place: TopicPlace) -> None:
     wrong = {"isolation.level": "read_uncommitted", "acks": 1, "enable.idempotence": False, "linger.ms": 0}
     log = kafka_place.open(client=wrong)
     log.create_topics(1)
@@ -139,7 +139,7 @@ def test_an_open_transaction_of_a_dead_publisher_is_undone_by_the_next_start(kaf
     assert [r.value for r in read_all(log, VERDICTS, least=1)] == [b"once"]
 
 
-def test_a_transaction_that_nobody_ends_is_refused_and_not_overlooked(kafka_place: TopicPlace) -> None:
+def test_an_open_transaction_is_refused_by_name(kafka_place: TopicPlace) -> None:
     log = kafka_place.open(patience=1.0)
     log.create_topics(1)
     other = Producer({"bootstrap.servers": kafka_place.address.removeprefix("kafka://"), "transactional.id": "x"})

@@ -62,7 +62,7 @@ def produce_raw(place: TopicPlace, headers: list[tuple[bytes, bytes | None]]) ->
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="finds the client's C library as Linux shows it")
-def test_a_header_whose_name_is_no_text_costs_itself_alone(kafka_place: TopicPlace, kafka_log: Log) -> None:
+def test_a_header_with_a_binary_name_loses_only_itself(kafka_place: TopicPlace, kafka_log: Log) -> None:
     produce_raw(
         kafka_place, [(b"content-type", b"text/html"), (b"\xff\xfe", b"2"), (b"\xff", None), (b"url", b"u")]
     )
@@ -76,7 +76,7 @@ def test_a_header_whose_name_is_no_text_costs_itself_alone(kafka_place: TopicPla
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="finds the client's C library as Linux shows it")
-def test_nor_does_it_crash_an_interpreter_that_has_read_many_records(
+def test_many_records_do_not_crash_the_interpreter(
     kafka_place: TopicPlace, kafka_log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with kafka_log.appender(PAGES) as appender:

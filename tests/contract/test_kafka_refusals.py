@@ -86,7 +86,7 @@ def test_a_fingerprinter_hears_by_its_dead_letters_that_its_clock_is_wrong(
 
 
 @pytest.mark.parametrize("topic", [VERDICTS, PAGES])
-def test_a_topic_that_admits_more_than_a_client_can_send_stops_nobody(
+def test_a_topic_that_allows_larger_records_than_a_client_is_fine(
     kafka_place: TopicPlace, kafka_log: Log, topic: str
 ) -> None:
     alter(kafka_place, topic, "max.message.bytes", str(2**31 - 1))

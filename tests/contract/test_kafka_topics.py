@@ -75,7 +75,7 @@ def test_a_dead_letter_has_room_for_the_largest_page_that_the_users_topic_admits
     assert int(*settings(cluster_of(kafka_place), DEAD_LETTERS, "max.message.bytes")) > 30_000_000
 
 
-def test_topics_as_a_broker_makes_them_by_itself_are_refused_for_what_would_break_a_rule(
+def test_topics_that_a_broker_created_itself_are_refused_with_the_broken_rule(
     kafka_place: TopicPlace,
 ) -> None:
     make(kafka_place, PAGES, 2, {"max.message.bytes": "2000000"})
@@ -102,9 +102,7 @@ def test_compacted_verdicts_and_a_compacted_log_are_refused(kafka_place: TopicPl
     assert not any("max.message.bytes" in text for text in differs[FINGERPRINTS])
 
 
-def test_the_tools_that_the_guides_call_are_there_and_do_what_they_say(
-    kafka_place: TopicPlace, tmp_path: Path
-) -> None:
+def test_the_tools_in_the_guides_exist_and_work(kafka_place: TopicPlace, tmp_path: Path) -> None:
     guides = " ".join((ROOT / "deploy" / name).read_text() for name in ("OPERATING.md", "RUNBOOK.md"))
     tools = {path.name: path for path in install(tmp_path)}
     assert set(re.findall(r"kafka-[a-z-]+\.sh", guides)) <= tools.keys()

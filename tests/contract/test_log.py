@@ -244,7 +244,7 @@ def test_a_killed_publisher_leaves_verdicts_and_position_together_or_neither(pla
     assert [int(r.value or b"") for r in read_all(log, POSITIONS)] == list(range(1, last + 1))
 
 
-def test_what_a_killed_appender_was_told_is_safe_is_there_in_order(place: TopicPlace) -> None:
+def test_all_that_was_acknowledged_before_a_kill_is_there_in_order(place: TopicPlace) -> None:
     log = place.open()
     log.create_topics(1)
     with writer(place, "append") as process:

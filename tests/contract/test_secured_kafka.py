@@ -206,7 +206,7 @@ def test_the_whole_service_works_by_client_certificate_set_by_variables(
     assert json.loads(lines[0])["id"] in program.good("explain", json.loads(lines[0])["id"], **me)
 
 
-def test_whoever_is_not_let_in_is_told_why_in_one_line_at_once(
+def test_a_refused_client_is_told_why_in_one_line_at_once(
     secured: SecuredBroker, prefix: str, tmp_path: Path, cache: Path
 ) -> None:
     password = {"sasl.password": secured.users["all"]}
@@ -310,7 +310,7 @@ SECRET_SETTINGS = (
 
 
 @pytest.mark.parametrize("by", ["variable", "variable of a file", "table", "table of a file", "wrong table"])
-def test_a_secret_is_shown_by_nothing_whatever_setting_it_is_in(
+def test_a_secret_in_any_setting_is_never_shown(
     secured: SecuredBroker,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

@@ -167,7 +167,7 @@ def test_tokens_come_in_jiebas_three_modes(alone: Program) -> None:
 
 
 @pytest.mark.parametrize("mode", ["accurate", "search", "full"])
-def test_tokens_of_real_text_are_those_of_jieba_for_the_text_as_it_is_written(
+def test_tokens_of_real_text_are_those_of_jieba_for_the_unchanged_text(
     alone: Program, oracle: jieba.Tokenizer, mode: str
 ) -> None:
     """Marks, full-width letters and traditional characters included: nothing is folded."""
@@ -194,7 +194,7 @@ def test_the_top_tokens_without_a_recipe_are_jiebas_tags(alone: Program) -> None
     assert json.loads(done.stdout) == ["渡船"]
 
 
-def test_a_recipe_file_decides_what_counts(alone: Program) -> None:
+def test_a_recipe_file_decides_which_words_count(alone: Program) -> None:
     (alone.folder / "own.toml").write_text('mode = "search"\nstop_words = ["zh"]\nadd_words = ["潮汐围棋"]\n')
     done = alone.run("tokens", "我在中国科学院下潮汐围棋", "--recipe", "own.toml", "--json")
     words = {row[0] for row in json.loads(done.stdout)}

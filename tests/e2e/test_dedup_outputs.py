@@ -90,7 +90,7 @@ def test_a_share_of_unreadable_pages_decides_the_exit_code(alone: Program) -> No
         assert len(done.stdout.splitlines()) == 4
 
 
-def test_a_file_without_the_field_of_the_text_ends_with_2_and_names_what_there_is(alone: Program) -> None:
+def test_a_file_without_the_text_field_ends_with_2_and_names_its_fields(alone: Program) -> None:
     (alone.folder / "p.jsonl").write_bytes(b'{"id":1,"content":"x"}\n{"id":2,"heading":"y","status":200}\n')
     out = alone.folder / "verdicts"
     out.write_text("before")
@@ -138,7 +138,7 @@ def test_feed_warns_of_ids_that_the_service_takes_for_versions(alone: Program) -
     assert b"1 of them have the id of an earlier page" in done.stderr
 
 
-def test_a_corpus_gets_no_verdicts_and_what_is_like_it_is_not_kept(alone: Program) -> None:
+def test_a_corpus_gets_no_verdicts_and_pages_like_it_are_not_kept(alone: Program) -> None:
     corpus, source = alone.folder / "corpus.jsonl", alone.folder / "pages.jsonl"
     corpus.write_bytes(line("x", STORY) + b"\n" + line("y", STORY) + b"\n" + line("b", TRAIN) + b"\n")
     pages = [line("c", STORY.replace("周六", "周日")), line("b", TRAIN), line("e", ORCHARD), line("f", ORCHARD)]
@@ -157,7 +157,7 @@ def test_a_corpus_gets_no_verdicts_and_what_is_like_it_is_not_kept(alone: Progra
     ]
 
 
-def test_of_a_damaged_file_what_was_read_is_kept_and_it_ends_with_1(alone: Program) -> None:
+def test_a_damaged_file_keeps_its_read_pages_and_ends_with_1(alone: Program) -> None:
     source = alone.folder / "pages.jsonl.gz"
     much = "x" * 400_000  # more than is unpacked at once
     pages = [line("a", STORY), line("b", TRAIN), line("c", STORY, more=much), line("d", ORCHARD, more=much)]
@@ -234,7 +234,7 @@ def test_a_damaged_corpus_leaves_every_output_as_it_was(alone: Program) -> None:
         ("pages.jsonl --against nowhere.jsonl", "nowhere.jsonl cannot be read"),
     ],
 )
-def test_what_does_not_go_together_is_refused_before_anything_is_read(
+def test_contradicting_options_are_refused_before_anything_is_read(
     arguments: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -376,7 +376,7 @@ def test_similarities_of_other_texts_are_pointed_out(
     assert "add --strip-front-matter" not in capsys.readouterr().err
 
 
-def test_the_reading_calls_good_what_is_good_and_bad_what_is_bad(ran: EvaluateRun) -> None:
+def test_the_sentences_call_good_results_good_and_bad_results_bad(ran: EvaluateRun) -> None:
     changed = json.loads((ran.folder / "results.json").read_bytes())
     one = changed["contenders"][0]["corpora"][0]
     for share in one["rule"]["recall"]:

@@ -43,7 +43,7 @@ def test_the_verdicts_that_are_explained_are_those_of_dedup(alone: Program, tmp_
         assert one["text_missing"] is None
 
 
-def test_a_near_duplicate_is_explained_with_words_candidates_and_what_differs(alone: Program) -> None:
+def test_a_near_duplicate_is_explained_with_words_candidates_and_differences(alone: Program) -> None:
     [one] = explained(alone, "https://xinwen.example/n/70322", "-i", DEMO, "--diff")
     verdict = wire.decode(json.dumps(one["verdict"]).encode())
     assert verdict.verdict == "near_duplicate"
@@ -55,7 +55,7 @@ def test_a_near_duplicate_is_explained_with_words_candidates_and_what_differs(al
     assert changed == ["开发", "非常"]
 
 
-def test_what_a_person_reads_says_the_verdict_first_and_cuts_lists(alone: Program) -> None:
+def test_text_for_people_begins_with_the_verdict_and_cuts_lists(alone: Program) -> None:
     lines = shown(alone, "https://xinwen.example/n/70322", "-i", DEMO, "--diff", "--words", 3).splitlines()
     assert lines[0] == "https://xinwen.example/n/70322  near_duplicate"
     assert lines[1].startswith(
@@ -136,7 +136,7 @@ def test_an_older_version_is_explained_by_its_ordinal(alone: Program) -> None:
     assert bare == older
 
 
-def test_an_id_that_is_not_there_is_said_with_what_was_likely_meant(alone: Program) -> None:
+def test_an_unknown_id_is_named_with_the_likely_one(alone: Program) -> None:
     done = alone.run("explain", "green-comet", "-i", DEMO)
     assert "did you mean https://sky.example/2026/green-comet?" in one_line(done, 1)
     done = alone.run("explain", "nowhere", "weather:west-coast", "-i", DEMO)

@@ -217,9 +217,7 @@ def test_pages_that_are_left_out_are_counted_on_the_page(stage: NewsStage, brows
     browser.sees("#not-shown", "Not shown: 1 page older than the window of 72 hours.")
 
 
-def test_pages_whose_records_are_gone_are_shown_by_their_addresses_and_counted(
-    stage: NewsStage, browser: Browser
-) -> None:
+def test_pages_without_records_are_shown_by_address_and_counted(stage: NewsStage, browser: Browser) -> None:
     browser.open(stage.url)
     browser.sees(".card h2", "title 138")
     assert stage.feed.fold is not None

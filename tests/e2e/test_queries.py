@@ -104,7 +104,7 @@ def matched(scene: QueriedService, text: str) -> list[tuple[str, int, float | No
     return [tuple(match) for match in scene.deduper.match(text)]
 
 
-def test_texts_match_what_the_judge_would_match_and_add_nothing(scene: QueriedService) -> None:
+def test_texts_match_as_in_the_judge_and_add_nothing(scene: QueriedService) -> None:
     rng = random.Random(5)
     texts = [pages.edited(rng, rng.choice(scene.texts), rng.randrange(3)) for _ in range(60)] + ["太短"]
     before = scene.good("/ready")
@@ -118,7 +118,7 @@ def test_texts_match_what_the_judge_would_match_and_add_nothing(scene: QueriedSe
     assert scene.good("/ready") == before
 
 
-def test_html_is_compared_by_what_the_service_takes_of_it(scene: QueriedService) -> None:
+def test_html_is_compared_by_its_extracted_text(scene: QueriedService) -> None:
     text = max(scene.texts, key=len)
     page = f"<html><head><title>x</title></head><body><article><p>{text}</p></article></body></html>"
     [result] = scene.good("/match", {"pages": [{"html": page}]})["results"]
@@ -142,7 +142,7 @@ def test_fingerprints_match_with_their_sketch_as_texts_do_and_without_by_distanc
     assert scene.ask("/match/fingerprints", short)[0] == 422
 
 
-def test_a_pages_cluster_and_verdict_are_those_that_were_published(scene: QueriedService) -> None:
+def test_a_page_has_its_published_cluster_and_verdict(scene: QueriedService) -> None:
     assert scene.program.place is not None
     with scene.program.place.open() as log:
         verdicts = [json.loads(value) for value in all_verdicts(log)]
@@ -229,7 +229,7 @@ def test_the_page_of_the_api_is_drawn_with_every_question(scene: QueriedService,
         assert not refused
 
 
-def test_what_clients_may_not_do_is_refused_and_the_page_of_the_api_loads_nothing_from_elsewhere(
+def test_forbidden_requests_are_refused_and_the_docs_page_loads_nothing_from_elsewhere(
     scene: QueriedService,
 ) -> None:
     assert scene.ask("/match", {"texts": ["x"], "more": 1})[0] == 422

@@ -27,7 +27,7 @@ def test_the_python_example_prints_what_it_says() -> None:
     assert printed.getvalue().splitlines() == ["a new None", "b near_duplicate a"]
 
 
-def test_what_can_go_wrong_names_tests_and_scenarios_that_exist() -> None:
+def test_the_table_of_failures_names_existing_tests_and_scenarios() -> None:
     text = README.read_text(encoding="utf-8")
     section = text[text.index("## What can go wrong") : text.index("`simstream status` shows")]
     files = re.findall(r"`(tests/\S+\.py)`", section)

@@ -131,9 +131,7 @@ def test_four_partitions_give_the_verdicts_of_the_quadratic_judge(program: Progr
 
 @pytest.mark.kafka
 @pytest.mark.long
-def test_two_fingerprinters_of_which_one_is_killed_and_a_judge_of_its_own(
-    on_kafka: Program, tmp_path: Path
-) -> None:
+def test_two_fingerprinters_and_a_judge_survive_a_killed_fingerprinter(on_kafka: Program, tmp_path: Path) -> None:
     made = pages.write(tmp_path / "pages.jsonl", 1_000)
     admin = AdminClient({"bootstrap.servers": on_kafka.place.address.removeprefix("kafka://")})
     on_kafka.good("topics", "create", "--partitions", 4)

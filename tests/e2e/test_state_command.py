@@ -187,7 +187,7 @@ def more(array: Any) -> None:
     ("kind", "name", "change"),
     [("segment", "rows", double), ("segment", "sketches", None), ("directory", PLACED, more)],
 )
-def test_what_no_checksum_notices_is_found_by_order_and_count(
+def test_damage_under_right_checksums_is_found_by_order_and_count(
     folder: Path, tmp_path: Path, kind: str, name: str, change: Callable[[Any], None] | None
 ) -> None:
     with StateFolder(folder) as opened:

@@ -91,9 +91,7 @@ def test_it_is_a_table_for_people(program: Program, tmp_path: Path) -> None:
     assert status(program)["verdicts"] == 20
 
 
-def test_pages_that_nobody_reads_and_frames_that_nobody_judges_need_a_person(
-    program: Program, tmp_path: Path
-) -> None:
+def test_unread_pages_and_unjudged_frames_need_a_person(program: Program, tmp_path: Path) -> None:
     program.good("topics", "create", "--partitions", 1)
     program.good("feed", pages.write(tmp_path / "pages.jsonl", 20))
     [wrong] = status(program, code=1)["wrong"]
@@ -110,7 +108,7 @@ def test_pages_that_nobody_reads_and_frames_that_nobody_judges_need_a_person(
     assert wrong["todo"].endswith(" ".join(given))
 
 
-def test_frames_without_pages_wait_for_nobody(program: Program, tmp_path: Path) -> None:
+def test_frames_without_pages_need_no_judge(program: Program, tmp_path: Path) -> None:
     """A fingerprinter that stops behind its judge may leave one, for the markers behind the last page."""
     program.good("topics", "create", "--partitions", 1)
     program.good("feed", pages.write(tmp_path / "pages.jsonl", 20))
@@ -141,7 +139,7 @@ def test_missing_topics_and_silent_processes_are_named(program: Program) -> None
 
 
 @pytest.mark.long
-def test_a_log_made_anew_under_old_verdicts_needs_a_person(program: Program, tmp_path: Path) -> None:
+def test_a_new_log_under_old_verdicts_needs_a_person(program: Program, tmp_path: Path) -> None:
     program.good("topics", "create", "--partitions", 1)
     program.good("feed", pages.write(tmp_path / "pages.jsonl", 20))
     with program.place.open() as log, watching(log) as watcher, program.serve() as service:

@@ -68,7 +68,7 @@ def test_html_and_folders_count_as_dedup_reads_them_and_broken_pages_do_not(alon
 
 
 @pytest.mark.parametrize("recipe", ["default", "google2007", "mine/own.toml"])
-def test_what_it_says_at_the_end_makes_a_recipe_with_the_table(recipe: str, alone: Program) -> None:
+def test_its_last_words_make_a_recipe_with_the_table(recipe: str, alone: Program) -> None:
     (alone.folder / "mine").mkdir()
     (alone.folder / "mine" / "own.toml").write_text("tf_power = 1\n")
     done = alone.run("train-idf", "-", "-o", "new.idf", "--recipe", recipe, stdin=corpus(300))
@@ -184,7 +184,7 @@ def test_without_a_page_to_count_there_is_no_table_and_nothing_is_left_behind(al
     assert list(alone.folder.iterdir()) == []
 
 
-def test_damage_of_the_input_keeps_what_was_counted_for_resume(alone: Program) -> None:
+def test_damage_of_the_input_keeps_the_counts_for_resume(alone: Program) -> None:
     packed = gzip.compress(corpus(900))
     (alone.folder / "in.jsonl.gz").write_bytes(packed[: len(packed) // 2])
     broken = alone.run("train-idf", "in.jsonl.gz", "-o", "own.idf")

@@ -93,7 +93,7 @@ def test_a_partition_without_a_position_begins_only_with_a_first_frame_and_is_a_
     assert acceptor.gaps == {}
 
 
-def test_a_topic_made_anew_begins_anew(acceptor) -> None:
+def test_a_recreated_topic_begins_again(acceptor) -> None:
     assert offsets_of(acceptor.accept(1, frame(0, [0], topic_id="U", first=True), NOW)) == [0]
 
 
@@ -120,7 +120,7 @@ def test_the_digest_tells_two_logs_apart(acceptor) -> None:
     assert other.digest != acceptor.digest
 
 
-def test_a_gap_of_a_topic_that_was_made_anew_is_over_once_the_new_one_begins(acceptor) -> None:
+def test_a_gap_of_a_deleted_topic_ends_when_the_new_one_begins(acceptor) -> None:
     assert acceptor.accept(1, frame(20, [20]), NOW) is IgnoreReason.GAP
     assert acceptor.accept(2, frame(7, [7], topic_id="U"), NOW) is IgnoreReason.UNBEGUN
     assert acceptor.gaps == {("T", 0): 20, ("U", 0): 7}

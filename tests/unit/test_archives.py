@@ -340,7 +340,7 @@ def test_damage_costs_what_it_touches(
 
 
 @pytest.mark.corpora
-def test_archives_of_the_world_give_what_fastwarc_reads_in_them() -> None:
+def test_real_archives_give_the_same_records_as_fastwarc() -> None:
     folder = corpora.folder()
     assert folder is not None
     for path in sorted((folder / "warc").iterdir()):

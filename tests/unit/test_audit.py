@@ -95,7 +95,7 @@ def index(newest: dict[str, tuple[str, list[dict[str, object]]]]) -> Iterator[st
         yield url.rstrip("/")
 
 
-def test_where_the_database_is_away_the_index_is_asked_and_what_it_does_not_know_is_named(
+def test_without_the_database_the_index_is_asked_and_unknown_packages_are_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with service("x") as away:
@@ -201,7 +201,7 @@ def test_the_list_of_licences_tells_shipped_packages_from_packages_for_tests() -
         ("msgspec", ["0.20.0"]),
     ],
 )
-def test_a_dependency_whose_other_versions_do_something_else_is_bounded(name: str, refused: list[str]) -> None:
+def test_a_dependency_with_other_behaviour_in_other_versions_is_bounded(name: str, refused: list[str]) -> None:
     """fastwarc unpacks Brotli and resiliparse decides the ids of recipes; msgspec's errors are ValueErrors."""
     project = tomllib.loads((audit.ROOT / "pyproject.toml").read_text())["project"]
     [one] = [wanted for wanted in map(Requirement, project["dependencies"]) if wanted.name == name]

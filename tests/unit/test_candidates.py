@@ -93,7 +93,7 @@ def test_the_first_that_is_accepted_is_the_one_that_the_verdict_names() -> None:
 
 
 @pytest.mark.parametrize("words", [19, 20])
-def test_match_names_those_that_are_accepted(words: int) -> None:
+def test_the_error_names_the_accepted_values(words: int) -> None:
     rows = [("a", 0b111, 0, 300), ("b", 0b1, 0b11, 300), ("c", 0b11, 0, 19), ("d", 0b1, 0b1, 19)]
     resolver, page = judged(ANY, rows), ("page", 0, 0, words)
     batch = columns([page])
@@ -156,7 +156,7 @@ def test_pages_that_the_window_would_leave_behind_are_no_candidates() -> None:
     assert resolver.live_pages == 3
 
 
-def test_every_page_within_the_policys_distance_is_there_whatever_is_asked_for() -> None:
+def test_every_page_within_the_policys_distance_is_a_candidate() -> None:
     resolver = judged(ANY, [("near", 0b111, 0, 300), ("far", 0b1111, 0, 300)])
     assert [c.id for c in beside(resolver, ("page", 0, 0, 300), distance=0)] == ["near"]
 

@@ -54,7 +54,7 @@ class HeldPages:
         self.left += 1
 
 
-def test_who_finds_no_room_waits_in_line_and_may_give_up() -> None:
+def test_a_caller_without_room_waits_in_line_and_may_give_up() -> None:
     room = PageRoom(1)
     assert room.enter().done()
     second, third, fourth = room.enter(), room.enter(), room.enter()
@@ -127,7 +127,7 @@ def test_room_is_given_back_once_the_future_is_over_and_nothing_waits_to_be_writ
     assert held.left == 1
 
 
-def test_a_page_that_was_not_written_or_nobody_knows_where_ends_with_an_error() -> None:
+def test_a_page_without_a_known_place_in_the_topic_ends_with_an_error() -> None:
     held = HeldPages()
     pages = [entry(), entry("b")]
     for page in pages:

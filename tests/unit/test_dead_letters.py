@@ -82,7 +82,7 @@ def test_what_is_no_letter_is_passed_over() -> None:
         assert read(Record("simstream.dead-letters", 0, 0, b"k", None, headers)) is None
 
 
-def test_what_the_topic_does_not_admit_is_counted_and_the_others_are_sent(tmp_path: Path) -> None:
+def test_a_page_too_large_for_the_topic_is_counted_and_the_others_are_sent(tmp_path: Path) -> None:
     with open_log(str(tmp_path), LogOptions(max_record_bytes=1 << 20)) as log:
         log.create_topics()
         with log.appender(DEAD_LETTERS) as dead:

@@ -96,14 +96,14 @@ def test_labels_mean_what_they_mean_on_the_web(label: str | None, codec: str | N
     assert codec_of(label) == codec
 
 
-def test_a_declared_set_under_which_the_bytes_are_invalid_gives_way_to_utf8() -> None:
+def test_utf8_replaces_a_declared_character_set_if_the_bytes_are_invalid() -> None:
     raw = html(HAN, "utf-8", "<meta charset=gb2312>")
     with pytest.raises(UnicodeDecodeError):
         raw.decode("gb18030")
     assert HAN in decode(raw, None, True)[0]
 
 
-def test_a_declared_set_under_which_the_bytes_are_valid_stays() -> None:
+def test_a_declared_character_set_is_kept_if_the_bytes_are_valid() -> None:
     assert decode(b"caf\xc3\xa9", "latin1", False) == ("cafÃ©", "cp1252")
 
 

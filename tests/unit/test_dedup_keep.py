@@ -88,7 +88,7 @@ def test_without_any_page_nothing_is_kept(cache: Path) -> None:
     assert (len(kept.ordinals), kept.left_out) == (0, {})
 
 
-def test_a_chain_of_bridges_takes_no_page_out_of_what_is_kept(cache: Path) -> None:
+def test_a_chain_of_bridges_removes_no_kept_page(cache: Path) -> None:
     rng = random.Random(5)
     syllables = [first + last for first in "bcdfghjklmnprstvw" for last in "aeiou"]
     spam, victim = (

@@ -124,7 +124,7 @@ def test_match_asks_without_storing_and_names_the_closest_first(deduper) -> None
     assert deduper.judge([{"id": "new", "text": OTHER}])[0].ordinal == 2
 
 
-def test_explain_shows_the_page_and_what_it_would_meet_and_stores_nothing(deduper) -> None:
+def test_explain_shows_the_page_and_its_matches_and_stores_nothing(deduper) -> None:
     deduper.judge([{"id": "far", "text": EDITED}, {"id": "same", "text": STORY}, {"id": "b", "text": OTHER}])
     for _ in range(2):
         explained = deduper.explain({"id": "c", "text": STORY})
@@ -208,7 +208,7 @@ def test_many_pages_over_several_calls_keep_their_numbers(deduper) -> None:
     assert [v.source.offset for v in verdicts] == list(range(sum(counts)))
 
 
-def test_a_damaged_input_is_raised_after_the_verdicts_of_what_came_before(deduper) -> None:
+def test_a_damaged_input_raises_after_the_verdicts_of_earlier_pages(deduper) -> None:
     from simstream.errors import InputError
     from simstream.sources.demo import demo_records
 
@@ -256,9 +256,7 @@ class Table:
         ([["id", "text"]], "or a text, not list"),
     ],
 )
-def test_the_error_for_a_value_that_is_no_list_of_pages_says_what_to_pass(
-    deduper: Deduper, given: Any, said: str
-) -> None:
+def test_the_error_for_a_wrong_argument_says_what_to_pass(deduper: Deduper, given: Any, said: str) -> None:
     with pytest.raises(TypeError, match=said):
         deduper.judge(given)
     assert deduper.judged == 0
@@ -358,7 +356,7 @@ def test_what_was_not_saved_is_unknown_to_the_next_one(cache, tmp_path) -> None:
         assert [match.id for match in other.match(OTHER)] == ["lost"]
 
 
-def test_what_warming_compiles_is_all_that_the_index_needs_for_tables() -> None:
+def test_warming_compiles_all_that_the_index_needs_for_tables() -> None:
     policy = Policy("00000000", 192, 8, 154, None, "any", 32, 8, 162)
     warm_judge(policy)
     kernels = (probe_packed, locate_packed, pack, unpack, rotate, scan, merge_live, confirm_rows, gather)

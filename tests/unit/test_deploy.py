@@ -289,7 +289,7 @@ def test_manifests_keep_to_the_strict_schemas() -> None:
         kubernetes_validate.validate(wrong, KUBERNETES, strict=True)
 
 
-def test_pods_run_commands_that_exist_and_have_what_they_mount() -> None:
+def test_pods_run_existing_commands_and_have_their_mounts() -> None:
     for kind, template, container in pods():
         check_command(container["args"])
         spec = template["spec"]

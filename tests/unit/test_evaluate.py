@@ -72,7 +72,7 @@ PARTITIONS = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=
 
 
 @given(PARTITIONS)
-def test_clusters_against_groups_is_what_looking_at_every_pair_says(pages: list[tuple[int, int]]) -> None:
+def test_cluster_scores_equal_those_of_comparing_every_pair(pages: list[tuple[int, int]]) -> None:
     cluster, group = [c for c, _ in pages], [g for _, g in pages]
     found = compare(np.array(cluster), np.array(group))
     assert found is not None

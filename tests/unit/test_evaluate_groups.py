@@ -56,7 +56,7 @@ def test_a_similarity_that_is_no_share_is_refused_by_its_own_name(similarity: st
 
 
 @pytest.mark.parametrize("distance", [-1, MAX_DISTANCE + 1])
-def test_a_recipe_s_own_distance_keeps_to_what_the_index_can_do(distance: int) -> None:
+def test_a_recipes_own_distance_is_one_that_the_index_supports(distance: int) -> None:
     with pytest.raises(SettingsError, match="setting distance"):
         Recipe(name="own", distance=distance)
 

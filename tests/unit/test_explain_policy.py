@@ -42,7 +42,7 @@ def test_usual_flags_are_found_from_the_id(name, distance, similarity, window, l
     assert again.id == published
 
 
-def test_unusual_flags_are_not_guessed_and_the_error_says_what_is_needed() -> None:
+def test_unusual_flags_are_not_guessed_and_the_error_names_all_flags() -> None:
     recipe = preset("google2007")
     mine = make_policy(recipe, RECIPE_ID)
     theirs = make_policy(recipe, RECIPE_ID, window_ms=12_345)

@@ -214,7 +214,7 @@ def may_take(pool: ExtractionPool) -> int:
     return resource.prlimit(pid, resource.RLIMIT_AS)[0]
 
 
-def test_a_process_may_take_half_a_gigabyte_or_what_is_set() -> None:
+def test_a_process_may_take_half_a_gigabyte_or_the_set_limit() -> None:
     text = f"<p>{'word ' * 8_000_000}</p>"
     with ExtractionPool(1, timeout=20.0) as pool:
         [found] = pool.extract([(text, HTML)])

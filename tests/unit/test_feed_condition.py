@@ -64,7 +64,7 @@ def test_a_topic_that_grows_all_the_time_keeps_a_feed_loading_only_while_it_fall
     assert condition.behind == 100 * 299 - 100 * 179
 
 
-def test_a_feed_is_ready_again_after_a_topic_that_it_had_not_read_to_its_end_was_made_anew() -> None:
+def test_a_feed_is_ready_again_after_a_half_read_topic_was_created_again() -> None:
     clock = ManualClock()
     condition = begun(clock)
     condition.hear({PAGES: 1000, VERDICTS: 7})
@@ -120,7 +120,7 @@ def watched(ends: Any) -> tuple[FeedWatch, FeedCondition, CountedInbox]:
     return watch, condition, inbox
 
 
-def test_a_position_counts_once_no_record_has_come_for_some_looks_and_none_waits(
+def test_a_position_counts_after_some_looks_without_a_record(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(FeedWatch, "EVERY_S", 0.05)

@@ -108,7 +108,7 @@ async def asked(feed: FeedState, path: str) -> tuple[int, bytes]:
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_a_request_after_a_new_page_costs_what_it_shows_and_not_what_is_held(shape: str) -> None:
+def test_a_request_after_a_new_page_costs_only_what_it_shows(shape: str) -> None:
     paths = ("/api/stories", "/api/stories?sort=largest", "/api/stories?sort=growing&page=3", "/api/stories/0")
     costs: list[list[int]] = []
     sizes: list[list[int]] = []
@@ -161,7 +161,7 @@ def begun(pages: int) -> FeedState:
 
 
 @pytest.mark.parametrize("moment", [merged, outlived, grown_old, begun])
-def test_what_changes_many_pages_is_taken_in_by_slices_of_one_size(moment: Callable[[int], FeedState]) -> None:
+def test_changes_of_many_pages_are_taken_in_by_slices_of_one_size(moment: Callable[[int], FeedState]) -> None:
     few, many = (largest_step(moment(pages).settle()) for pages in (FEW, MANY))
     assert many < 1.5 * few
 

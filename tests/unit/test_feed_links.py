@@ -28,7 +28,7 @@ def headlines(count: int) -> str:
     return f"<ul>{''.join(items)}</ul>"
 
 
-def test_a_page_of_headlines_is_a_list_and_an_article_beside_headlines_is_none() -> None:
+def test_a_page_of_headlines_is_a_list_and_an_article_with_headlines_is_not() -> None:
     assert is_list_of_links(f"<title>News</title><body>{headlines(40)}<p>About us, and imprint.</p>")
     assert not is_list_of_links(f"<body>{headlines(40)}<p>{SENTENCE * 5}</p>")
     assert not is_list_of_links(f"<body>{headlines(19)}")

@@ -36,7 +36,7 @@ def test_rows_hold_both_texts_and_rows_without_a_difference_are_equal(a: str, b:
             assert "".join(whole(row["a"]).split()) == "".join(whole(row["b"]).split())
 
 
-def test_a_row_begins_anew_behind_the_sentence_in_which_a_change_ends() -> None:
+def test_a_new_row_begins_after_the_sentence_in_which_a_change_ends() -> None:
     rows = side_by_side("A one. B two. C three. D four. E five.", "A one. B 2. C three. D four. New. E five.")[
         "rows"
     ]

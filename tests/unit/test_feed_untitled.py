@@ -36,7 +36,7 @@ def after_a_round(feed: FeedState, deadline: TitleDeadline, clock: ManualClock, 
     return {page_id[-1]: version.title for page_id, version in feed.fold.versions.items()}
 
 
-def test_a_page_that_waits_for_a_whole_round_of_a_ready_feed_is_shown_by_its_address() -> None:
+def test_a_page_that_waits_for_a_whole_ready_round_is_shown_by_its_address() -> None:
     clock, table = ManualClock(), dict[str, bytes]()
     feed, deadline = waiting(clock, table)
     feed.condition.hear({PAGES: 0})

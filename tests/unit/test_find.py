@@ -57,7 +57,7 @@ def test_pairs_are_json_arrays_a_line_the_lesser_first_and_each_once(tmp_path: P
     )
 
 
-def test_clusters_are_what_pairs_connect_and_single_ones_are_not_printed(tmp_path: Path) -> None:
+def test_pairs_connect_clusters_and_single_values_are_not_printed(tmp_path: Path) -> None:
     lines = as_lines([*reversed(FAMILY), 3, 3])
     assert printed("find-clusters", tmp_path, lines, "-b", 3, "-d", 2) == (
         "[0, 3, 15]\n[18374686479671623680, 18374687579183251456]\n"

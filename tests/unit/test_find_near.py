@@ -133,7 +133,7 @@ def test_it_reads_a_pipe_and_writes_one(tmp_path: Path) -> None:
         ("-n list -i more", 2, "Missing option '-d' / '--distance'"),
     ],
 )
-def test_what_is_wrong_is_one_line_and_leaves_no_output(
+def test_an_error_is_one_line_and_leaves_no_output(
     arguments: str,
     code: int,
     said: str,

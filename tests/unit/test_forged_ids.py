@@ -38,7 +38,7 @@ def test_an_identity_is_the_blake2b_of_the_id() -> None:
     ],
     ids=["gone", "another text", "the same text"],
 )
-def test_a_forged_id_neither_withdraws_nor_replaces_nor_succeeds_its_victim(cache: Path, forged: dict) -> None:
+def test_a_forged_id_cannot_withdraw_replace_or_succeed_its_victim(cache: Path, forged: dict) -> None:
     with Deduper(cache=cache, workers=0) as deduper:
         deduper.judge([{"url": VICTIM, "text": STORY}])
         [attack] = deduper.judge([{"url": FORGED, **forged}])

@@ -85,7 +85,7 @@ def small() -> tuple[frames.FrameHeader, FingerprintColumns]:
 
 
 @given(st.data(), st.sampled_from([0, 1, 2, 4]), st.booleans())
-def test_what_is_encoded_comes_back(data: st.DataObject, sketch_words: int, first: bool) -> None:
+def test_an_encoded_value_decodes_to_itself(data: st.DataObject, sketch_words: int, first: bool) -> None:
     columns = data.draw(all_columns(sketch_words))
     header = header_for(columns, sketch_words, first=first)
     encoded = frames.encode(header, columns)

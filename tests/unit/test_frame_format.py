@@ -51,7 +51,7 @@ def test_a_lost_frame_of_format_1_is_read() -> None:
 
 
 @pytest.mark.parametrize("number", [FORMAT + 1, 77, 0xFFFF])
-def test_a_newer_frame_is_no_damaged_one_whatever_lies_behind_its_checksum(number: int) -> None:
+def test_a_frame_of_a_newer_format_is_not_damaged_with_any_content(number: int) -> None:
     encoded = frames.encode(*small())
     for body in (encoded[16:], b"\0" * 8, b"\xff" * 500):
         with pytest.raises(FrameFormat, match=f"is of format {number}.*fingerprinters last"):

@@ -61,7 +61,7 @@ def test_links_may_lose_priority_with_each_duplicate_in_a_row() -> None:
     assert [(decision.drop, decision.priority) for decision in found] == [(False, 0), (False, -10), (False, -20)]
 
 
-def test_links_may_be_followed_all_the_same() -> None:
+def test_links_of_near_duplicates_may_be_followed() -> None:
     assert decide(verdict("near_duplicate"), 5, CrawlOptions(links="follow")) == LinkDecision(True, 6)
 
 
@@ -134,7 +134,7 @@ def test_a_link_that_goes_its_usual_way_is_not_held_any_more() -> None:
     assert taken(links) == ["2"]
 
 
-def test_what_is_held_is_bounded_and_what_must_be_fetched_is_not_held() -> None:
+def test_held_links_are_bounded_and_required_links_are_not_held() -> None:
     links = held(1)
     assert links.hold(link(1), 1)
     assert not links.hold(link(2), 1)

@@ -72,7 +72,7 @@ def test_pages_to_be_extracted_go_in_small_batches() -> None:
     assert [batch.pages for batch in gatherer.take_all()] == [MAX_HTML_PAGES] * 3
 
 
-def test_records_of_a_partition_that_went_are_dropped_and_it_begins_anew_when_it_comes_back() -> None:
+def test_records_of_a_lost_partition_are_dropped_and_it_begins_again_when_it_returns() -> None:
     gatherer, running = ShareGatherer(StubShareMaker(), 2_000, 1.0), flows(2)
     gatherer.add([record(0, 0), record(1, 0), record(1, 1)], running)
     running[1].running = False

@@ -32,7 +32,7 @@ def test_nothing_is_ready_before_a_role_is_known() -> None:
 
 
 @pytest.mark.usefixtures("clock")
-def test_a_standby_that_is_ready_says_what_it_does_all_the_same() -> None:
+def test_a_ready_standby_also_says_what_it_does() -> None:
     health = ServiceHealth()
     health.starting("judge")
     health.turn("judge", False, "standby: follows, 900 frames behind", module.STANDBY)
@@ -82,7 +82,7 @@ def test_a_beat_keeps_a_role_live_and_as_it_was(clock: ManualClock) -> None:
 
 
 @pytest.mark.usefixtures("clock")
-def test_started_is_when_every_role_has_begun_whatever_it_does() -> None:
+def test_health_is_started_once_every_role_has_begun() -> None:
     health = ServiceHealth()
     assert health.started() == (False, "starting")
     health.starting("fingerprint")

@@ -89,7 +89,7 @@ def until(condition: object, what: str) -> None:
         (b"GET /metrics HTTP/1.1\r\n" + b"a: b\r\n" * 50_000 + b"\r\n", 431),
     ],
 )
-def test_what_is_no_good_request_is_answered_by_its_status_and_never_repeated(
+def test_a_bad_request_is_answered_by_its_status_and_never_repeated(
     server: HttpServer, request_bytes: bytes, expected: int, capfd: pytest.CaptureFixture[str]
 ) -> None:
     found = ask(server, request_bytes)

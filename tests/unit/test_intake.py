@@ -24,7 +24,7 @@ def read(intake: IntakeMetrics, source: PageConsumer, count: int) -> None:
     intake.lag(source)
 
 
-def test_lag_in_seconds_is_the_age_of_what_waits_and_0_where_nothing_waits(
+def test_lag_in_seconds_is_the_age_of_waiting_pages_and_0_without_any(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "EVERY_S", 0.0)

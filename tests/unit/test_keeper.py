@@ -127,7 +127,7 @@ def test_a_snapshot_is_put_in_place_once_its_frame_is_published(folder: Path) ->
     assert loaded(folder, 5) == 5
 
 
-def test_it_is_what_the_state_was_when_it_was_taken(folder: Path) -> None:
+def test_a_snapshot_is_the_state_at_its_time(folder: Path) -> None:
     state = CountedPages().judge(5)
     with keeping(folder, state) as keeper:
         turn(keeper, state, 0)
@@ -182,7 +182,7 @@ def test_a_clean_stop_takes_a_last_one_where_it_is_published(folder: Path) -> No
     assert loaded(folder, 9) == 5
 
 
-def test_a_clean_stop_puts_in_place_what_is_under_way_first(folder: Path) -> None:
+def test_a_clean_stop_first_finishes_a_snapshot_under_way(folder: Path) -> None:
     state = CountedPages().judge(5)
     with keeping(folder, state) as keeper:
         turn(keeper, state, 0)
@@ -214,7 +214,7 @@ def test_a_log_that_begins_behind_the_snapshot_is_refused_with_both(folder: Path
         loaded(folder, 9, log_begins=9)
 
 
-def test_the_state_of_another_log_is_refused_whatever_its_frames(folder: Path) -> None:
+def test_the_state_of_another_log_is_refused_with_any_frames(folder: Path) -> None:
     saved(folder, 5, 8)
     for frame in (2, 6, 9):
         with keeping(folder, CountedPages(), log="another") as keeper, pytest.raises(WrongLog, match="another log"):
@@ -362,7 +362,7 @@ def test_where_the_older_snapshot_is_damaged_the_newest_goes_on(folder: Path) ->
     assert (folder / "damaged" / "manifest.previous").exists()
 
 
-def test_where_no_snapshot_is_whole_the_log_is_judged_again(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_without_a_whole_snapshot_the_log_is_judged_again(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
     saved(folder, 3, 6)
     turn_over(folder / "manifest")
     turn_over(next(folder.glob("seen-3.*.sealed")))
@@ -373,7 +373,7 @@ def test_where_no_snapshot_is_whole_the_log_is_judged_again(folder: Path, caplog
 
 
 @pytest.mark.parametrize("also_the_older", [False, True])
-def test_where_neither_snapshots_nor_log_are_whole_the_start_is_refused_and_no_file_is_touched(
+def test_without_a_whole_snapshot_or_log_the_start_is_refused_and_no_file_changes(
     folder: Path, also_the_older: bool
 ) -> None:
     saved(folder, 3, 6)

@@ -25,7 +25,7 @@ def paths(requests: list[Request]) -> list[str]:
     return [request.url.rpartition("example/")[2] for request in requests]
 
 
-def test_a_crawl_that_goes_on_has_the_waiting_links_and_knows_what_kinds_have_brought(tmp_path: Path) -> None:
+def test_a_resumed_crawl_has_its_waiting_links_and_its_counts_of_kinds(tmp_path: Path) -> None:
     first = in_folder(tmp_path)
     assert first.held is not None
     for number in range(100, 100 + TRIALS + 4):

@@ -207,7 +207,7 @@ def test_a_late_verdict_of_a_new_page_takes_no_link_away_and_late_pages_are_boun
         ("http://[broken", "https://a.example/17", False),
     ],
 )
-def test_a_link_is_named_after_a_page_whose_number_or_name_it_has(link: str, page: str, is_named: bool) -> None:
+def test_a_link_with_a_pages_number_or_name_is_named_after_it(link: str, page: str, is_named: bool) -> None:
     assert is_named_after(link, page) == is_named
 
 

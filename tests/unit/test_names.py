@@ -66,6 +66,6 @@ def test_pages_of_a_long_name_stay_readable_and_apart(size: int, topic: str) -> 
 
 
 @pytest.mark.parametrize("key", [b"x" * (MAX_ID_BYTES + 1), b"\xff" * MAX_ID_BYTES])
-def test_a_name_that_is_no_id_stays_none_where_it_comes_again(key: bytes) -> None:
+def test_a_repeated_name_that_is_no_id_stays_no_id(key: bytes) -> None:
     pages = [Record(topic, 0, 0, key, b'{"text":"s"}') for topic in "ab"]
     assert [decode(page, PageLimits()).reason for page in PageNames().separate(pages)] == ["bad_id", "bad_id"]

@@ -191,7 +191,7 @@ def test_an_error_of_the_publisher_is_raised_by_the_next_call(call: str) -> None
             calls[call]()
 
 
-def test_what_is_queued_is_not_published_after_the_judge_failed() -> None:
+def test_queued_verdicts_are_not_published_after_the_judge_failed() -> None:
     publisher = SlowPublisher()
 
     def fail() -> None:

@@ -53,7 +53,7 @@ def test_the_id_is_the_first_that_is_not_empty_byte_for_byte(content: object, ke
     assert page.identity == blake2b(expected.encode(), digest_size=16).digest()
 
 
-def test_an_empty_url_is_none() -> None:
+def test_an_empty_url_counts_as_missing() -> None:
     assert page_of({"id": "i", "url": "", "text": "x"}).url is None
 
 

@@ -74,7 +74,7 @@ def test_binary_html_is_as_it_was_fetched(tmp_path: Path) -> None:
     assert (first.time, second.id, second.reason) == (5, f"{path}:2", "http_status")
 
 
-def test_a_file_without_a_text_column_says_what_it_has(tmp_path: Path) -> None:
+def test_the_error_for_a_file_without_text_names_its_columns(tmp_path: Path) -> None:
     path = written(tmp_path / "a.parquet", {"id": ["a"], "body": ["x"]})
     with pytest.raises(
         UsageError, match=r"no column text or html: name it with --text-field; the file has id, body"

@@ -50,7 +50,7 @@ def test_one_flip_less_in_any_table_would_miss_a_match(tables: int, flips: int) 
             assert missed, (distance, less)
 
 
-def test_a_plan_is_refused_beyond_what_it_is_complete_for() -> None:
+def test_a_plan_refuses_a_greater_distance_than_it_is_complete_for() -> None:
     with pytest.raises(SettingsError, match="complete up to distance 8"):
         Plan(3, (21, 21, 21), 2).flips_for(9)
 
@@ -88,7 +88,7 @@ def test_few_fingerprints_are_scanned_and_many_are_not() -> None:
 
 @pytest.mark.parametrize("distance", [3, 5, 8])
 @pytest.mark.parametrize("entries", [10**4, 10**6, 10**7])
-def test_the_choice_is_the_smallest_of_those_that_cost_nearly_the_least(distance: int, entries: int) -> None:
+def test_the_choice_is_the_smallest_of_nearly_the_cheapest_designs(distance: int, entries: int) -> None:
     chosen = choose(distance, entries)
     fitting = [p for p in plans_for(distance) if not p.tables or 2 ** max(p.prefix_bits) <= 4 * entries]
     most = SPARING * min(p.cost_ns(entries, distance) for p in fitting)

@@ -142,7 +142,7 @@ def test_counts_are_read_with_their_units(text: str, value: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "x", "0", "-3", "10Q", "1e6", "9" * 400, "1.2.3", "999999999999G"])
-def test_what_is_no_amount_is_refused(text: str) -> None:
+def test_a_wrong_amount_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="is not an amount"):
         count("--pages", text)
 

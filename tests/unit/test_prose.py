@@ -46,7 +46,7 @@ def test_a_page_of_little_prose_counts_whole() -> None:
 
 
 @given(st.lists(st.text("河边的磨坊，。a. 3\n", max_size=60), max_size=20))
-def test_what_counts_is_the_text_itself_or_some_of_its_lines_of_enough_width(lines: list[str]) -> None:
+def test_the_text_itself_or_its_wide_lines_count(lines: list[str]) -> None:
     text = "\n".join(lines)
     found = prose(text)
     rest = iter(text.splitlines())

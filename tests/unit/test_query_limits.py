@@ -73,7 +73,7 @@ def test_more_text_than_is_cut_at_once_is_refused_with_a_sentence(port: int) -> 
     assert whole.json == {"results": [["x" * MAX_TOKEN_BYTES]]}
 
 
-def test_a_body_has_the_size_of_what_its_question_needs(port: int) -> None:
+def test_a_body_is_limited_by_the_needs_of_its_question(port: int) -> None:
     for size in (7, 15):  # the client sends all of it before it looks at the answer
         answer = HttpAnswer(port, "POST", "/tokens", b" " * (size << 20))
         assert (answer.status, answer.json["detail"][:28]) == (413, "the request is too large: at")
@@ -99,7 +99,7 @@ def test_an_answer_lists_a_bounded_number_of_matches(port: int) -> None:
     assert "at most 100000 are listed" in answer.json["detail"][0]["msg"]
 
 
-def test_what_is_not_understood_is_told_briefly_and_never_sent_back(port: int) -> None:
+def test_a_wrong_request_gets_a_short_error_without_its_content(port: int) -> None:
     unknown = {f"k{number}": "secret" for number in range(2_000)} | {"n" * 5_000: 1}
     answer = HttpAnswer(port, "POST", "/tokens", unknown)
     assert answer.status == 422
@@ -132,7 +132,7 @@ def test_a_body_of_very_many_small_values_is_never_read(port: int) -> None:
         assert "more than 16384 strings, or too many bytes outside of strings" in answer.json["detail"]
 
 
-def test_every_answer_says_what_a_browser_may_do_with_it(port: int) -> None:
+def test_every_answer_limits_what_a_browser_may_do(port: int) -> None:
     for path, status in (("/openapi.json", 200), ("/nothing", 404), ("/judge", 405), ("/swagger/start.js", 200)):
         headers = HttpAnswer(port, "GET", path).headers
         assert HttpAnswer(port, "GET", path).status == status
@@ -154,7 +154,7 @@ def test_swagger_ui_is_a_maintained_version(port: int) -> None:
     assert max(versions, default=(0, 0)) >= (5, 31)
 
 
-def test_the_pages_files_are_whole_whatever_ranges_are_asked_for(port: int) -> None:
+def test_the_files_of_the_page_are_whole_for_any_requested_range(port: int) -> None:
     whole = HttpAnswer(port, "GET", "/swagger/swagger-ui-bundle.js")
     ranges = HttpAnswer(port, "GET", "/swagger/swagger-ui-bundle.js", None, {"Range": "bytes=" + "0-," * 50 + "0-"})
     assert (whole.status, ranges.status) == (200, 200)
@@ -287,7 +287,7 @@ VALUES = st.recursive(
 
 
 @given(value=VALUES, indent=st.none() | st.just(2))
-def test_strings_and_what_stands_outside_are_counted_as_json_reads_them(value: Any, indent: int | None) -> None:
+def test_strings_and_bytes_outside_are_counted_as_json_reads_them(value: Any, indent: int | None) -> None:
     text = json.dumps(value, indent=indent)
     strings = outside = at = 0
     while at < len(text):

@@ -171,12 +171,12 @@ def test_the_least_agreement_is_exact(similarity: str | float | Decimal, bits: i
 
 
 @pytest.mark.parametrize("similarity", ["1.01", "-0.1", "much", "nan", "inf", ""])
-def test_a_similarity_that_is_none_is_refused(similarity: str) -> None:
+def test_a_wrong_similarity_is_refused(similarity: str) -> None:
     with pytest.raises(SettingsError, match="similarity"):
         least_agreement(similarity, 128)
 
 
-def test_a_policy_takes_what_is_not_said_from_its_recipe() -> None:
+def test_a_policy_takes_missing_values_from_its_recipe() -> None:
     policy = make_policy(DEFAULT, "0123abcd")
     assert (policy.limits, policy.short_words, policy.short_limits) == ((8, 154), 32, (8, 162))
     assert (policy.window_ms, policy.link) == (None, "any")
@@ -221,7 +221,7 @@ def test_the_rule_for_short_pages_comes_from_the_recipe() -> None:
     assert only_distance.short_limits == (4, 100)
 
 
-def test_what_is_asked_of_every_pair_wins_where_it_is_stricter_than_the_rule_for_short_pages() -> None:
+def test_a_stricter_rule_for_every_pair_beats_the_rule_for_short_pages() -> None:
     assert make_policy(SHORT, "0123abcd", distance=3).short_limits == (3, 112)
     assert make_policy(SHORT, "0123abcd", similarity="0.9").short_limits == (4, 122)
     assert make_policy(SHORT, "0123abcd", distance=12, similarity="0").short_limits == (4, 112)
@@ -299,7 +299,7 @@ def test_a_long_text_is_cut_at_a_character_and_says_so(cache: Path) -> None:
     assert len(set(columns.fingerprint.tolist())) == 1
 
 
-def test_a_page_over_which_the_kernel_fails_costs_only_itself(cache: Path) -> None:
+def test_a_page_that_fails_the_kernel_fails_alone(cache: Path) -> None:
     with Fingerprinter(DEFAULT, cache, workers=0) as made:
         kernel = made._kernel
 

@@ -56,7 +56,7 @@ def test_a_similarity_in_a_file_is_exact(written: str, kept: str, tmp_path: Path
         ("sketch_bits = 0\n", (32, 5, "0.6875")),
     ],
 )
-def test_what_a_file_asks_of_every_page_wins_over_a_milder_rule_for_short_ones_that_it_did_not_write(
+def test_a_files_rule_for_every_page_beats_an_inherited_milder_rule_for_short_pages(
     content: str, rule: tuple[int, int | None, str | None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(PRESETS, "strict", replace(PRESETS["default"], short_distance=5))
@@ -110,7 +110,7 @@ def test_files_that_are_not_there_are_named(tmp_path: Path, cache: Path) -> None
 
 
 @pytest.mark.parametrize("line", ["word", "word much", "word nan", "word 1e9", " 3.5"])
-def test_a_line_of_a_table_of_weights_that_is_none_is_named(line: str) -> None:
+def test_a_wrong_line_in_a_table_of_weights_is_named(line: str) -> None:
     with pytest.raises(InputError, match=r"own\.txt, line 2"):
         word_lists.idf_rows("own.txt", f"中国 1.5\n{line}\n".encode())
 
@@ -120,7 +120,7 @@ def test_an_empty_table_of_weights_is_refused() -> None:
         word_lists.idf_rows("own.txt", b"\n")
 
 
-def test_the_id_follows_what_a_file_holds_and_not_where_it_lies(tmp_path: Path) -> None:
+def test_the_id_depends_on_a_files_content_and_not_on_its_path(tmp_path: Path) -> None:
     write(tmp_path, "某甲\n", "one.txt")
     write(tmp_path, "某甲\n", "two.txt")
     write(tmp_path, "某乙\n", "three.txt")
@@ -132,7 +132,7 @@ def test_the_id_follows_what_a_file_holds_and_not_where_it_lies(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(("said", "heaviest"), [("", 9.0), ("weight_cap = 100\n", 11.25)])
-def test_words_of_an_own_table_weigh_what_it_says_up_to_the_cap(
+def test_words_of_a_users_table_have_its_weights_up_to_the_cap(
     said: str, heaviest: float, tmp_path: Path, cache: Path
 ) -> None:
     write(tmp_path, "邮差 11.25\n村子 2.5\n渡口 5.0\n", "idf.txt")

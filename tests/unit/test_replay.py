@@ -35,7 +35,7 @@ def both(folder: Path) -> tuple[Log, Log]:
     return old, new
 
 
-def test_pages_are_paired_by_ordinal_whatever_the_order_and_what_only_one_has_is_counted(tmp_path: Path) -> None:
+def test_verdicts_in_any_order_are_paired_by_ordinal_and_single_ones_counted(tmp_path: Path) -> None:
     old, new = both(tmp_path)
     publish(old, dict.fromkeys(range(20), "near_duplicate"))
     publish(new, {number: "new" if number % 5 == 0 else "near_duplicate" for number in range(2, 23)})

@@ -127,7 +127,7 @@ def test_variables_that_no_setting_has_are_found() -> None:
 @pytest.mark.parametrize("name", ["window", "give_up_after", "stop_timeout", "gap_patience"])
 @pytest.mark.parametrize("value", ["", "5", "-1h", "0s", "1w", "h", "1e3s", " 1s", "99999999999999d"])
 @pytest.mark.usefixtures("file")
-def test_what_is_no_duration_is_refused(name: str, value: str) -> None:
+def test_a_wrong_duration_is_refused(name: str, value: str) -> None:
     if name == "window" and value == "":
         assert resolve({"window": ""}, {}).settings.window_ms is None
         return
@@ -229,7 +229,7 @@ def test_a_file_that_holds_no_secret_is_named_and_not_shown(
         f'"sasl.password" = 2020-01-01\n"ssl.key.pem" = "{SECRET}"',
     ],
 )
-def test_an_error_about_the_table_shows_none_of_its_values(file: Path, table: str) -> None:
+def test_an_error_about_the_kafka_table_hides_its_values(file: Path, table: str) -> None:
     (file.parent / "secret").write_text(SECRET)
     file.write_text(f"[kafka]\n{table}")
     with pytest.raises(SettingsError) as caught:

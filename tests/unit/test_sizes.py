@@ -95,7 +95,7 @@ def test_a_cluster_noticed_in_the_batch_in_which_it_is_taken_in_is_told_under_it
     assert stream.noticed == [GrownCluster(0, 12, "p0")]
 
 
-def test_a_cluster_that_the_window_has_shrunk_is_noticed_anew_and_one_that_is_gone_is_not_told() -> None:
+def test_a_cluster_that_the_window_shrank_is_noticed_again_and_a_gone_one_is_not() -> None:
     stream = NoticedStream(SizeAlert(10, 0), window_ms=100)
     for _ in range(12):
         stream.page(ERROR_PAGE, time=0)

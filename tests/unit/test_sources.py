@@ -196,7 +196,7 @@ def test_a_compressed_file_that_breaks_off_is_an_error_that_names_the_line(
 
 
 @pytest.mark.parametrize("ending", [".gz", ".xz", ".zst"])
-def test_a_file_that_is_not_what_its_name_says_is_an_error(tmp_path: Path, ending: str) -> None:
+def test_a_file_with_a_wrong_ending_is_an_error(tmp_path: Path, ending: str) -> None:
     path = tmp_path / f"pages.jsonl{ending}"
     path.write_bytes(LINES)
     with pytest.raises(InputError, match="after line 0"):
@@ -222,7 +222,7 @@ def test_a_missing_input_is_told_before_anything_is_read(tmp_path: Path) -> None
         read_pages([str(good), str(tmp_path / "nowhere.jsonl")])
 
 
-def test_a_file_of_no_known_kind_is_refused_with_what_is_accepted(tmp_path: Path) -> None:
+def test_a_file_of_an_unknown_kind_is_refused_with_the_known_kinds(tmp_path: Path) -> None:
     (tmp_path / "pages.tsv").touch()
     with pytest.raises(UsageError, match=r"\.jsonl.*\.zst.*\.xhtml"):
         read_pages([str(tmp_path / "pages.tsv")])

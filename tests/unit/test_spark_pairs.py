@@ -91,7 +91,7 @@ def test_forests_of_parts_tie_what_all_ties_do(ties: list[tuple[int, int]], part
     assert {number: number if root is None else root for number, root in found.items()} == cluster
 
 
-def test_a_page_is_its_last_version_as_old_as_it_is_unchanged() -> None:
+def test_a_page_is_its_last_version_with_the_age_since_it_is_unchanged() -> None:
     policy = Policy("12345678", 0, 3, 0, None, "any")
 
     def version(

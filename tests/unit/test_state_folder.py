@@ -172,7 +172,7 @@ def test_parts_need_names_that_files_can_have(tmp_path: Path, names: tuple[str, 
         folder.prepare([immutable(name, 1) for name in names], {})
 
 
-def test_disk_stays_near_twice_what_changes(tmp_path: Path) -> None:
+def test_disk_use_stays_near_twice_the_changes(tmp_path: Path) -> None:
     random = np.random.default_rng(1)
     array = np.zeros(8 * MEGABYTE, np.uint8)
     largest = 0
@@ -451,7 +451,7 @@ def test_a_new_disk_counts_as_an_empty_folder(tmp_path: Path) -> None:
     assert found(tmp_path) == [1]
 
 
-def test_nobody_else_can_read_a_state(tmp_path: Path) -> None:
+def test_other_users_cannot_read_a_state(tmp_path: Path) -> None:
     with StateFolder(tmp_path) as folder:
         take(folder, 1)
     assert {path.stat().st_mode & 0o777 for path in tmp_path.iterdir()} == {0o600}

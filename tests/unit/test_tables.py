@@ -64,7 +64,7 @@ def test_casefolding_keeps_class_and_fold() -> None:
     assert np.array_equal(TABLE.fold[lower[folded]], lower[folded])
 
 
-def test_what_the_kernel_takes_for_han_without_looking_is_han() -> None:
+def test_the_kernels_fast_path_for_han_takes_only_han() -> None:
     assert set(CLASSES[words.HAN_FIRST : words.HAN_LAST + 1].tolist()) == {tables.HAN}
 
 

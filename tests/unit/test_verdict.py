@@ -59,7 +59,7 @@ def test_a_page_that_was_not_compared_has_nulls() -> None:
     assert found["merged_clusters"] == []
 
 
-def test_non_ascii_stays_as_it_is_and_controls_are_escaped() -> None:
+def test_non_ascii_is_unchanged_and_controls_are_escaped() -> None:
     data = wire.encode(verdict(id='新闻\n"\\\x00\u2028', url="ü"))
     assert "新闻".encode() in data
     assert b"\n" not in data
