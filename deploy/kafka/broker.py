@@ -43,7 +43,7 @@ HEAP = "512m"
 QUICK = ["-XX:TieredStopAtLevel=1"]
 """Java options: the broker starts in half the time, and is slower later."""
 PORTS = range(15_000, 32_000)
-"""The ports are below those that a system gives to outgoing connections: such a connection could take the port of a
+"""The ports are below those for outgoing connections: such a connection could take the port of a
 broker that is down, even the connection of a client that tries to reach it."""
 
 # Ends the broker's process group when the process that started it is gone, however it went: standard input

@@ -280,7 +280,7 @@ def _with_durations(settings: Settings, origin: Mapping[str, str], wrong: list[S
 
 
 def _check_length(name: str, value: str | None) -> None:
-    """Raise SettingsError for a duration with which the service could not work."""
+    """Raise SettingsError for a duration that is too short for the service."""
     min_ms = _MIN_DURATIONS_MS.get(name, 0)
     if min_ms and duration_ms(name, value or "") < min_ms:
         raise SettingsError(

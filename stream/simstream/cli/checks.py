@@ -12,7 +12,7 @@ from simstream.settings import Settings, misspelt_variables
 
 
 def find_problems(settings: Settings) -> Iterator[SimstreamError]:
-    """Return an error for each setting for which `serve` would end with 2 at its start.
+    """Return an error for each setting that `serve` would refuse at its start.
 
     Asks no broker. Takes a few seconds.
     """

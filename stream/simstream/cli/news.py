@@ -18,7 +18,7 @@ PORT = 8300
 
 
 @click.command("news")
-@click.option("--http-host", metavar="HOST", help="Address on which the page listens (default: 127.0.0.1).")
+@click.option("--http-host", metavar="HOST", help="Address of the page (default: 127.0.0.1).")
 @click.option("--http-port", metavar="PORT", help=f"Port of the page (default: {PORT}).")
 @caller_options
 @click.option("--window", metavar="72h", help="Drop stories older than this, by stream time (default: 72h).")

@@ -11,8 +11,8 @@ def stop_on_signals(stop: threading.Event) -> None:
     """Set `stop` on SIGTERM and on SIGINT. For the main thread.
 
     A signal's handler runs between two steps of the main thread. If that thread is about to wait for `stop`, it
-    holds the lock of `stop`, and `stop.set()` in the handler would wait for this lock for ever. So the handler only
-    puts a note into a queue that handlers may use, and another thread sets `stop`.
+    holds the lock of `stop`: `stop.set()` in the handler would wait for ever. So the handler only puts a note into
+    a queue that handlers may use, and another thread sets `stop`.
     """
     notes: SimpleQueue[int] = SimpleQueue()
 

@@ -19,7 +19,7 @@ from simstream.model import U64
 _BATCH_QUERIES: Final = 256
 _ROOM_HITS: Final = 1 << 16
 MAX_SAMPLE_PAIRS: Final = 20_000
-"""Pairs of each kind of which J is computed; of more, these are chosen by a hash."""
+"""At most so many pairs of each kind get their J; a hash chooses them."""
 
 
 class NearPlaces(NamedTuple):

@@ -8,7 +8,7 @@ from simstream.feeds.ordered import OrderedTuples
 
 
 class ExpiryTimes:
-    """Names with a time at which each ends; a name that is set again ends at its new time. O(log n) each."""
+    """Names, each with the time of its end. A name that is set again gets a new end. O(log n) each."""
 
     def __init__(self) -> None:
         self._ends: dict[str, int] = {}

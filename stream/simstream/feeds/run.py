@@ -62,7 +62,7 @@ def run(settings: Settings, log: Log) -> None:
         texts = PageTexts(impatient, pool, PageLimits(settings.max_record_bytes))
         ends = partial(ends_of, impatient, {VERDICTS: verdicts.name, PAGES: pages.name})
         web: Any = app.web
-        web.blueprints = BlueprintManager()  # Faust's own pages would show tables to whoever asks
+        web.blueprints = BlueprintManager()  # Faust's own pages would show tables to everybody
         FeedWeb(feed, _ComparisonRunner(feed, texts), callers).serve_on(web.web_app)
         with _StopDeadline(settings.stop_timeout_s) as deadline:
             asyncio.run(_serve(app, settings, deadline, FeedWatch(app, feed, ends)))

@@ -37,7 +37,7 @@ _STARTED: Final = b"""SwaggerUIBundle({
 
 
 def add_drawing(app: FastAPI, title: str) -> None:
-    """Serve the page and its files. An answer is whole, whatever parts of it a request asks for."""
+    """Serve the page and its files. An answer is always whole, even if a request asks for parts."""
     page = HTMLResponse(_PAGE % escape(title), headers={"content-security-policy": POLICY})
 
     @app.get("/docs", include_in_schema=False)

@@ -3,7 +3,7 @@
 A dead letter is the page's record with headers of `roles/fingerprint/dead_letters` behind its own. A replayed
 letter is followed, in the same topic, by a *mark*: the same key, no value, and the header `simstream-replayed` with
 the letter's place. So every reader of the topic knows which letters were replayed, and none is replayed twice.
-Letters and marks of earlier versions, whose headers have no prefix, are read, too.
+Letters and marks of earlier versions have headers without a prefix; they are read, too.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The true J of each near duplicate and the page that it names, from texts in a temporary file.
 
-A page may name any page before it, so every text is written down as it passes, and read again for the pairs alone,
-some hundred of them at a time. So inputs are read once, also from a pipe, and HTML is extracted once.
+A page may name any earlier page, so every text is written to the file when it passes. Only texts of pairs are read
+again, some hundred pairs at a time. So inputs are read once, also from a pipe, and HTML is extracted once.
 Cost: as much room in the folder for temporary files as the texts take in UTF-8; about 60 ns of a core a character
 of both texts of a pair; 40 bytes of memory a page and a pair, and some 50 MB for pairs that are compared together.
 """

@@ -99,7 +99,7 @@ class Explainer:
     ) -> list[Explanation]:
         """Return one explanation a case. `published` has the verdicts' bytes by ordinal, or is None for files.
 
-        Calls `originals` once, for all pages whose text is needed."""
+        Calls `originals` once, for all pages with a needed text."""
         beside = [counterpart(case) if self._wishes.diff else None for case in cases]
         wanted = {case.origin: case.verdict.id for case in cases}
         wanted |= {origins[other.ordinal]: other.id for other in beside if other}

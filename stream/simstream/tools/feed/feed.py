@@ -17,7 +17,7 @@ _LAST_S = 5.0
 
 
 class FeedResult(NamedTuple):
-    """How many pages were sent to which topic, and how many it refused."""
+    """The topic, the number of pages sent to it, and the number that it refused."""
 
     topic: str
     sent: int

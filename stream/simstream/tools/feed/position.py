@@ -43,8 +43,8 @@ class FeedPosition(Closing):
     def __init__(self, path: Path, topic: TopicInfo) -> None:
         """Read the position; without a file, begin at the start.
 
-        Raises UsageError if the path is not that of a file, LogLocked if another process uses the file,
-        StateError if it cannot be read, WrongLog if it belongs to another topic.
+        Raises UsageError if the path cannot be a file, LogLocked if another process uses it, StateError if it
+        cannot be read, and WrongLog if it belongs to another topic.
         """
         if path.is_dir() or not path.parent.is_dir():
             raise UsageError(f"--resume names {path}, which cannot be a file", "name a file with --resume")

@@ -21,7 +21,7 @@ UNKNOWN: Final = MachineSpeed(0.0, 0.0, (SizeCosts(1, 0.0, 0.0, 0.0),))
 
 
 class PlanRow(msgspec.Struct, frozen=True):
-    """One design for a number of pages: first what it is, then what it costs."""
+    """One design for a number of pages: first its shape, then its costs."""
 
     name: str
     tables: int

@@ -1,7 +1,7 @@
 """Measures what a scan, a probe and a candidate cost on this machine.
 
-Tables of random numbers stand for real ones: a probe reads the same places and compares the same way whatever the
-numbers are, and nothing has to be sorted first.
+Tables of random numbers stand for real ones: a probe reads the same places and makes the same comparisons for any
+numbers, and nothing has to be sorted first.
 """
 
 from __future__ import annotations

@@ -73,8 +73,8 @@ class ReplayComparison(msgspec.Struct):
 def compare(old: Log, new: Log, examples: int, tick: Callable[[int], None]) -> ReplayComparison:
     """Compare all verdicts of two prefixes. `examples`: at most so many for each kind of difference.
 
-    Cost: a pass over both topics. Memory: the verdicts by which one reader is ahead of the other, and the verdicts
-    that only one topic has. Raises UsageError if a prefix has no verdicts, WrongLog if their logs differ.
+    Cost: a pass over both topics. Memory: the verdicts between both readers' places, and the verdicts that only
+    one topic has. Raises UsageError if a prefix has no verdicts, WrongLog if their logs differ.
     """
     a, b = _position(old), _position(new)
     if a.log_id != b.log_id:

@@ -22,7 +22,7 @@ LOOK_EVERY_S = 0.1
 
 
 class ReplayResult(NamedTuple):
-    """The frame and ordinal up to which the new prefix has verdicts, and the number of frames of the log."""
+    """The progress of a replay: the last frame and ordinal with a verdict, and the number of frames of the log."""
 
     topic: str
     frame: int

@@ -130,7 +130,7 @@ def _file(files: FileSystem, folder: Path, named: ManifestFile) -> FileCheck:
 
 
 def _snapshot(files: FileSystem, snapshot: Snapshot) -> FileCheck:
-    """Read a snapshot back, whose checksums are right, and check every order and count."""
+    """Read back a snapshot with right checksums, and check every order and count."""
     try:
         kinds = {named.kind for named in snapshot.manifest.sealed}
         loaded, _ = load(files, snapshot, trusted=kinds)

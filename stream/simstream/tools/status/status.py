@@ -1,6 +1,6 @@
 """Collects what log, processes and state say, and what needs a person.
 
-Only looks: it joins no group, fences nobody, commits nothing.
+Only looks: it joins no group, fences no judge, commits nothing.
 """
 
 from __future__ import annotations
@@ -70,8 +70,8 @@ class ServiceStatus(msgspec.Struct):
     recipe: str | None = None
     published: Position | None = None
     verdicts: int | None = None
-    """The number of published verdicts, with those that retention removed. It comes from the position: offsets also
-    count the markers of transactions."""
+    """The number of published verdicts, also of removed ones. It comes from the position: offsets also count the
+    markers of transactions."""
     unpublished_frames: int | None = None
     """Frames after the published position, also frames that will be ignored; 0 if none of them holds a page."""
     fingerprinters: list[str] = []

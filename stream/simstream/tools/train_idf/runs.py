@@ -16,7 +16,7 @@ from simstream.errors import StateError
 from simstream.log.local.lock import cannot_write
 
 Row = tuple[bytes, int]
-"""A word in UTF-8, and the number of pages in which it occurs."""
+"""A word in UTF-8, and the number of pages that have it."""
 _BUFFER_BYTES = 1 << 20
 _BATCH_LINES = 1 << 13
 

@@ -37,7 +37,7 @@ class TrainingOptions(NamedTuple):
 
 
 class _CountBatch(NamedTuple):
-    """Records whose words are being counted, and the digest of the input up to their end."""
+    """Records that are being counted, and the digest of the input up to their end."""
 
     records: int
     digest: str
