@@ -122,7 +122,7 @@ def _answer(settings: Settings, files: FileInputs, asked: ExplainRequest, wishes
 
 @contextmanager
 def _again_and_again(files: FileInputs) -> Iterator[Records]:
-    """Reads the inputs as often as they are asked for; standard input is kept in a temporary file."""
+    """Return a function that reads the inputs, as often as it is called. A temporary file keeps standard input."""
     from simstream.sources.read import jsonl_records, read_pages
     from simstream.sources.repeated_names import PageNames
 

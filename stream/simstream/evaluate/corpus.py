@@ -22,7 +22,7 @@ from simstream.wire.page import NO_TIME, PageLimits, decode
 NO_GROUP: Final = -1
 _FRONT_MATTER: Final = re.compile(r"\A---\n.*?\n---\n", re.DOTALL)
 _BATCH_PAGES: Final = 256
-"""Pages with HTML that are handed to the extraction processes together."""
+"""The number of pages with HTML that go to the extraction processes together."""
 _VAGUE: Final = ("docs", "pages")
 """Names of files that say nothing: the folder then names the corpus."""
 

@@ -63,7 +63,7 @@ def within(left: U64, right: U64 | None, distance: int, threads: int) -> Iterato
 
 
 def sample(parts: Iterator[NearPlaces], kinds: int, kind_of: KindOf, most: int = MAX_SAMPLE_PAIRS) -> SampledPairs:
-    """Count the pairs of each kind and keep at most `most` of each, chosen by a hash of their places.
+    """Count the pairs of each kind, and keep at most `most` of each, chosen by a hash of their places.
 
     So the choice depends only on the pairs, and memory only on `kinds` and `most`.
     """

@@ -21,7 +21,7 @@ SAME: Final = 1
 DIFFERENT: Final = 0
 _MAX_LINE_BYTES: Final = 1 << 20
 _MAX_J_DIFFERENCE: Final = 0.02
-"""A given J that differs from the texts' own by more than this was measured on other texts."""
+"""A given J that differs by more than this from the texts' J was measured on other texts."""
 
 
 class LabelledPair(msgspec.Struct, frozen=True, gc=False):
@@ -73,7 +73,7 @@ class PairAssignment:
 
 
 def read_pairs(paths: Sequence[str]) -> list[LabelledPair]:
-    """All pairs of JSONL files (also .gz .xz .zst). Raises InputMissing and InputError, which name the line."""
+    """Return all pairs of JSONL files (also .gz .xz .zst). Raises InputMissing, and InputError with the line."""
     decoder = msgspec.json.Decoder(_LabelledLine)
     found = []
     for path in paths:

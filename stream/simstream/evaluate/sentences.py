@@ -10,16 +10,16 @@ from simstream.evaluate.results import Contender, ContenderOnCorpus, EvaluationR
 
 Tone = Literal["good", "fair", "bad", "plain"]
 RECALL: Final = (0.99, 0.97, 0.90)
-"""From these shares of the pairs with J >= .9, .8-.9 and .7-.8 on recall is good."""
+"""Recall is good from these shares on, of the pairs with J >= .9, .8-.9 and .7-.8."""
 _MAX_FAIR_LOSS: Final = 0.03
-"""Recall that misses by less is fair."""
+"""Recall that is lower by less than this is fair."""
 BELOW_5: Final = (0.04, 0.1)
 """The share of verdicts that name a page with J < .5 is good up to the first value, fair up to the second."""
 BELOW_3: Final = 0.002
 _OUT_OF_PROPORTION: Final = (0.01, 0.05)
-"""Shares of all pages in the largest cluster, as above."""
+"""The share of all pages in the largest cluster is good and fair up to these values."""
 _MIN_BIT_SHARE: Final = 0.01
-"""A bit that fewer pages have, or lack, says nothing."""
+"""A bit that fewer pages have, or lack, is not judged."""
 _MIN_BIT, _MAX_BIT = 0.3, 0.7
 
 

@@ -23,9 +23,9 @@ from simstream.model import U64
 
 POINTS: Final = 0x110000
 _BATCH_TEXTS: Final = 512
-"""Texts that are shingled together."""
+"""The number of texts that are shingled together."""
 _BATCH_PAIRS: Final = 1 << 14
-"""Pairs that one thread takes at once."""
+"""The number of pairs that one thread takes at once."""
 
 
 class ShingleSets(NamedTuple):
@@ -50,7 +50,7 @@ class PairSimilarity(NamedTuple):
 
 
 def shingle_sets(texts: Sequence[str], threads: int = 1) -> ShingleSets:
-    """The shingle sets of n texts. Cost: about 60 ns a character on a core, 8 bytes a distinct shingle."""
+    """Return the shingle sets of n texts. Cost: about 60 ns a character on a core, 8 bytes a distinct shingle."""
     batches = [texts[at : at + _BATCH_TEXTS] for at in range(0, len(texts), _BATCH_TEXTS)]
     with ThreadPoolExecutor(threads, thread_name_prefix="shingle") as pool:
         parts = list(pool.map(_shingled, batches))

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 
 class EventAcks:
-    """Events that have been worked in and are not yet acknowledged; at most MAX_EVENTS of them."""
+    """Events that were folded and are not yet acknowledged; at most MAX_EVENTS."""
 
     EVERY: Final = 0.25
     """Seconds between two flushes."""

@@ -35,7 +35,7 @@ FORMAT = 2
 """The format of the table's entries. Another format begins with a table of its own."""
 TABLE = "news"
 MAX_WAITING_RECORDS = 500
-"""Records of a topic that are read ahead."""
+"""The number of records of a topic that are read ahead."""
 MAX_BEHIND = 128
 """After so many changed pages the cards are refreshed without a question."""
 _log = logging.getLogger("simstream.news")
@@ -50,7 +50,7 @@ class FeedTopics(NamedTuple):
 
 
 class FeedState:
-    """What the app's agents and its web share: the fold and its cards, once the table has been read."""
+    """The state that the app's agents and its web share: the fold and its cards, once the table was read."""
 
     def __init__(self, limits: FoldLimits) -> None:
         self.limits = limits
@@ -101,7 +101,7 @@ def app_name(settings: Settings, verdicts: TopicInfo) -> str:
 
 
 def make_app(settings: Settings, topics: FeedTopics, feed: FeedState, data: str) -> faust.App:
-    """The app with its agents and table; `data` is a folder that it may write to."""
+    """Return the app with its agents and table. `data` is a folder that it may write to."""
     app = faust.App(
         app_name(settings, topics.verdicts),
         broker=[f"kafka://{server}" for server in settings.log.removeprefix("kafka://").split(",")],
@@ -113,7 +113,7 @@ def make_app(settings: Settings, topics: FeedTopics, feed: FeedState, data: str)
         topic_replication_factor=topics.replicas,
         table_standby_replicas=0,
         stream_buffer_maxsize=MAX_WAITING_RECORDS,
-        stream_wait_empty=False,  # what is not yet acknowledged is read again
+        stream_wait_empty=False,  # unacknowledged records are read again
         consumer_auto_offset_reset="earliest",
         broker_session_timeout=SESSION_S,
         broker_heartbeat_interval=2.0,
@@ -175,8 +175,8 @@ def make_app(settings: Settings, topics: FeedTopics, feed: FeedState, data: str)
 
 
 def take_verdict(feed: FeedState, message: Any) -> None:
-    """One record of `verdicts`."""
-    assert feed.fold is not None  # agents wait until the table has been read
+    """Take one record of `verdicts`."""
+    assert feed.fold is not None  # agents wait until the table was read
     try:
         verdict = wire.decode(message.value or b"")
     except LogDamaged as error:

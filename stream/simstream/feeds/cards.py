@@ -18,11 +18,11 @@ from simstream.feeds.records import PageVersion
 from simstream.feeds.shelves import StoryCard, StoryShelves
 
 GROWTH_MS = 6 * 3_600_000
-"""A card's growth is how many of its sites have a page younger than this, or than a quarter of the window."""
+"""A card's growth is the number of its sites with a page younger than this, or than a quarter of the window."""
 SLICE_PAGES = 256
-"""Pages or cards that are worked on at once."""
+"""The number of pages or cards in one slice of work."""
 MAX_JOINED_PAGES = 32
-"""The texts of a story with at most so many pages are kept in one piece for searches."""
+"""The titles and sites of a story with at most so many pages are kept in one piece for searches."""
 Order = Literal["newest", "growing", "largest"]
 ORDERS: tuple[Order, ...] = ("newest", "growing", "largest")
 
@@ -48,17 +48,17 @@ class CardQuery:
 
 
 class StoryCards:
-    """The cards of a fold, which may be behind it: `refresh` brings them up to it."""
+    """The cards of a fold. They may be behind it: `refresh` updates them."""
 
     def __init__(self, fold: VerdictFold) -> None:
         self._fold = fold
         self.revision = 0
-        """Grows whenever a card changes."""
+        """A number that grows whenever a card changes."""
         self._shelves = StoryShelves(self.growth_ms)
         self._cards: dict[int, StoryCard] = {}
         """By cluster."""
         self._shown: dict[int, StoryCard] = {}
-        """By shelf, whose number is that of its group."""
+        """By shelf; the number of a shelf is that of its group."""
         self._orders: dict[Order, OrderedTuples] = {order: OrderedTuples() for order in ORDERS}
         self._texts: dict[int, str] = {}
         """The texts of shelves of few pages, once they were searched."""
@@ -98,11 +98,14 @@ class StoryCards:
         return left == len(old)
 
     def get(self, cluster: int) -> StoryCard | None:
-        """The card of a cluster, by its id or that of one that was merged into it."""
+        """Return the card of a cluster, by its id or the id of a cluster that was merged into it."""
         return self._cards.get(self._fold.groups.root(cluster))
 
     def spread(self, card: StoryCard, most: int) -> list[tuple[str, PageVersion]]:
-        """A card's pages in the order in which they joined; of more than `most` the first one and the newest."""
+        """Return a card's pages in the order in which they joined.
+
+        Of more than `most`, returns the first and the newest.
+        """
         newest = self._shelves.newest(card.shelf, most)
         founder = self._shelves.oldest(card.shelf, 1)
         listed = newest[::-1] if newest[-1:] == founder else founder + newest[-2::-1]
@@ -163,7 +166,7 @@ class StoryCards:
                     keys.add(_key(order, card))
 
     def _says(self, card: StoryCard, wanted: Sequence[str]) -> Generator[None, None, bool]:
-        """Whether each word stands in one of the card's titles and sites."""
+        """Return whether each word stands in one of the card's titles and sites."""
         if card.pages <= MAX_JOINED_PAGES:
             text = self._texts.get(card.shelf)
             if text is None:
@@ -189,7 +192,7 @@ def _fits(card: StoryCard, asked: CardQuery) -> bool:
 
 
 def _key(order: Order, card: StoryCard) -> tuple[int, ...]:
-    """Where a card stands in an order."""
+    """Return the key of a card in an order."""
     if order == "newest":
         return (-card.first, -card.cluster)
     if order == "largest":

@@ -18,7 +18,7 @@ from simstream.tools.explain.difference import TextRun, TextUnit, counts, readab
 from simstream.wire.page import PageLimits, decode
 
 MAX_CHARACTERS = 40_000
-"""Of a longer text the beginning is compared."""
+"""Only the beginning of a longer text is compared."""
 MAX_POLL_RECORDS = 100
 _ENDS = frozenset(".!?…;")
 """Marks that end a sentence if space follows: a dot may stand in a number."""

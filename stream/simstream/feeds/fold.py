@@ -36,7 +36,7 @@ from simstream.model import COMPARED_VERDICTS, Verdict, VerdictKind
 
 MAX_DOUBTS = 16
 MAX_AGED = 256
-"""So many entries of a kind leave at once: when stream time jumps, `age` is to be called again."""
+"""So many entries of a kind leave at once: when stream time jumps, call `age` again."""
 
 
 Table = MutableMapping[str, bytes]
@@ -57,7 +57,7 @@ class FoldLimits:
 
 
 class VerdictFold:
-    """Live pages by cluster. A verdict, a sheet and a merge cost O(log n), whatever the size of the clusters."""
+    """Live pages by cluster. A verdict, a sheet and a merge cost O(log n), for clusters of any size."""
 
     def __init__(self, table: Table, limits: FoldLimits | None = None) -> None:
         """Begin with the table's entries. Raises msgspec.MsgspecError for an entry that cannot be read."""
@@ -79,7 +79,7 @@ class VerdictFold:
         self._awaited: dict[str, str] = {}
         """The waiting page, by the place of the record that it waits for: its own, or that of a doubt."""
         self._places: set[str] = set()
-        """Where the records of live pages lie."""
+        """The places of the records of live pages."""
         self._ages = {kind: ExpiryTimes() for kind in "vms"}
         for name, entry in sorted(entries(table), key=lambda item: isinstance(item[1], PageVersion)):
             self._restore(name, entry)
@@ -154,7 +154,7 @@ class VerdictFold:
     def _after(
         self, verdict: Verdict, source: str, sheet: PageSheet | None, before: PageVersion | None
     ) -> PageVersion | None:
-        """What the page is after a verdict; None where that is what it was."""
+        """Return the page's version after a verdict; None if it did not change."""
         if verdict.verdict in COMPARED_VERDICTS:
             return self._came(verdict, source, sheet, before)
         if before is None or not before.is_live or verdict.verdict == VerdictKind.UNREADABLE:

@@ -69,7 +69,7 @@ def run(settings: Settings, log: Log) -> None:
 
 
 async def _serve(app: Any, settings: Settings, deadline: _StopDeadline, watch: FeedWatch) -> None:
-    """Run the app, and beside it the watch as soon as the app has started."""
+    """Run the app, and the watch once the app has started."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for name in (signal.SIGTERM, signal.SIGINT):
@@ -95,7 +95,7 @@ async def _serve(app: Any, settings: Settings, deadline: _StopDeadline, watch: F
 
 
 class _StopDeadline(Closing):
-    """Ends the process if it does not end by itself: a task of Faust's may outlive every attempt to cancel it.
+    """Ends the process if it does not end by itself: a task of Faust may survive every attempt to cancel it.
 
     Nothing is lost: the brokers have already acknowledged all results.
     """
@@ -154,7 +154,7 @@ def _named(error: BaseException) -> SimstreamError:
 
 
 class _ComparisonRunner:
-    """Compares two pages of the feed in a thread, two at once; raises LogError where too many wait."""
+    """Compares two pages of the feed in a thread, two comparisons at once. Raises LogError if too many wait."""
 
     def __init__(self, feed: FeedState, texts: PageTexts) -> None:
         self._feed = feed

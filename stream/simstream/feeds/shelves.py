@@ -19,7 +19,7 @@ from simstream.feeds.sites import owner_of, site_of
 
 
 class StoryCard(msgspec.Struct, frozen=True, gc=False):
-    """A cluster as it is shown. Times are in ms since 1970, of pages in the window."""
+    """A cluster as the feed shows it. Times are in ms since 1970, of pages in the window."""
 
     cluster: int
     shelf: int
@@ -139,7 +139,7 @@ class StoryShelves:
         return [placed.shelf for placed in grown]
 
     def card(self, shelf: int, cluster: int) -> StoryCard | None:
-        """The card of a shelf, under the id of a cluster; None where the shelf is empty."""
+        """Return the card of a shelf, with the id of its cluster; None if the shelf is empty."""
         tally = self._tallies.get(shelf)
         if tally is None:
             return None

@@ -17,7 +17,7 @@ from simstream.wire.page import PageLimits, decode
 MAX_CHARACTERS = 200
 """A longer title is cut."""
 HEAD_CHARACTERS = 64 << 10
-"""So much of an HTML page, bytes or characters, is looked through for its title."""
+"""So many bytes or characters of an HTML page are searched for its title."""
 _TITLE = re.compile(r"<title(?:\s[^<>]{0,500})?>([^<]{0,2000})", re.IGNORECASE)
 _META = re.compile(r"<meta\s([^<>]{0,3000})>", re.IGNORECASE)
 _OG_TITLE = re.compile(r"""(?:property|name)\s*=\s*["']?og:title["'\s/]""", re.IGNORECASE)

@@ -18,7 +18,7 @@ from simstream.feeds.condition import FeedCondition
 
 _log = logging.getLogger("simstream.news")
 SLICE_TITLES = 256
-"""Titles that are given up before other tasks have their turn."""
+"""The number of titles that are given up before other tasks have their turn."""
 
 
 class TitleDeadline:

@@ -57,7 +57,7 @@ def story(card: StoryCard) -> dict[str, Any]:
 
 
 def timeline(cards: StoryCards, card: StoryCard) -> dict[str, Any]:
-    """Return the pages of a story by their times, at most MAX_VERSIONS, and how many are left out."""
+    """Return the pages of a story by their times, at most MAX_VERSIONS, and the number of other pages."""
     members = cards.spread(card, MAX_VERSIONS)
     founder = members[0][0]
     listed = sorted(members, key=lambda member: (member[1].first, member[1].joined))
@@ -68,7 +68,7 @@ def timeline(cards: StoryCards, card: StoryCard) -> dict[str, Any]:
 
 
 def left_out(fold: VerdictFold) -> dict[str, int]:
-    """Return how many pages are not shown, by the reason."""
+    """Return the number of pages that are not shown, by reason."""
     return {"too_old": fold.counts.too_old, "too_many": fold.counts.too_many, "lists": fold.lists}
 
 

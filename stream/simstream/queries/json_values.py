@@ -14,7 +14,7 @@ MAX_OUTSIDE_BYTES: Final = 64 << 10
 
 
 def has_few_values(body: bytes | bytearray) -> bool:
-    """Return whether JSON has at most so many strings, and so many bytes outside strings. Linear, about 1 ns a byte.
+    """Return whether JSON has at most so many strings, and so many bytes outside strings. About 1 ns a byte.
 
     What is no JSON may get any answer: a reader of JSON refuses it later.
     """

@@ -94,7 +94,7 @@ class SparkComparison:
         return self._kept(members.select("cluster", "canonical", "number", "id"), place)
 
     def _last(self, pages: DataFrame) -> DataFrame:
-        """The pages that are compared, each once, by the number under which it came to what it is."""
+        """Return the compared pages, each once, by the number of the version since which it is unchanged."""
         known = pages.filter(pages.kind.isin([int(kind) for kind in VERSION_KINDS]))
         whose = ["identity"] if self.printing.versions else ["identity", F.shiftright("number", FILE_BITS)]
         versions = F.sort_array(F.collect_list(F.struct("number", "kind", *_ENTRY))).alias("versions")

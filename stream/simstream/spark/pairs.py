@@ -80,7 +80,7 @@ def _packed(policy: Policy) -> np.dtype[Any]:
 
 
 class _EntryGroup:
-    """The entries of a group, in the order of their fingerprints."""
+    """Return the entries of a group, in the order of their fingerprints."""
 
     def __init__(self, entries: NDArray[Any], block: int, blocks: FingerprintBlocks, policy: Policy) -> None:
         fingerprints = np.ascontiguousarray(entries["fingerprint"]).view(np.uint64)

@@ -1,1 +1,1 @@
-"""`simstream feed`: pages from files into the topic `pages`."""
+"""`simstream feed`: send pages from files to the topic `pages`."""
