@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from simstream.index.packed import Pause
 from simstream.index.plan import Plan
-from simstream.index.room import room
 from simstream.index.segment import EntryRun, Segment
 from simstream.kernels.index.entry_numbers import count_released, merge_live, take_released
+from simstream.memory import zeros
 from simstream.model import U64
 
 FACTOR = 4
@@ -98,8 +98,8 @@ def merge_two(left: EntryRun, right: EntryRun | None, released: U64) -> EntryRun
     size = len(left) + len(right)
     for run in (left, right):
         size -= count_released(run.rows, released)
-    fingerprints, rows = room(size, np.uint64), room(size, np.uint32)
-    sketches = room((size, left.sketches.shape[1]), np.uint64)
+    fingerprints, rows = zeros(size, np.uint64), zeros(size, np.uint32)
+    sketches = zeros((size, left.sketches.shape[1]), np.uint64)
     merge_live(
         left.fingerprints,
         left.rows,

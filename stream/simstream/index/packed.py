@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 from simstream.index.answers import HitBuffers
 from simstream.index.keys import frozen
 from simstream.index.plan import NARROW_BITS, Plan
-from simstream.index.room import room
 from simstream.kernels.index.entry_numbers import keep_distinct
 from simstream.kernels.index.hamming import scan
 from simstream.kernels.index.packed import BITS, ROTATION, locate_packed, pack, pass_all, probe_packed, unpack
 from simstream.kernels.index.permute import rotate
+from simstream.memory import zeros
 from simstream.model import U64
 
 SCANNED = "scanned"
@@ -105,12 +105,12 @@ class PackedTables:
     def build(cls, column: U64, plan: Plan, distance: int, pause: Pause) -> PackedTables:
         """Of a sorted column (n,). Cost: a sort a table (numpy's, without the GIL); 16 bytes a fingerprint more."""
         layout, _ = plan.layout(distance)
-        distinct = room(len(column), np.uint64)
+        distinct = zeros(len(column), np.uint64)
         count = keep_distinct(column, distinct)
         distinct = column if count == len(column) else frozen(distinct[:count], np.uint64)
         places = len(column) + (len(layout) - 1) * count
-        high, low = room(places, np.uint32), room(places, low_type(layout))
-        directory = room(directory_size(layout), np.uint32)
+        high, low = zeros(places, np.uint32), zeros(places, low_type(layout))
+        directory = zeros(directory_size(layout), np.uint32)
         at = where = 0
         for rotation, bits in layout[:, [ROTATION, BITS]].tolist():
             pause()
@@ -157,7 +157,7 @@ class PackedTables:
 
     def column(self) -> U64:
         """Table 0, spelt out."""
-        column = room(int(self._first[-1]), np.uint64)
+        column = zeros(int(self._first[-1]), np.uint64)
         unpack(self._high, self._low, self._first, int(self.layout[0, BITS]), column)
         return frozen(column, np.uint64)
 
@@ -219,7 +219,7 @@ def directory_size(layout: NDArray[np.int64]) -> int:
 
 
 def _sorted(distinct: U64, rotation: int) -> U64:
-    table = room(len(distinct), np.uint64)
+    table = zeros(len(distinct), np.uint64)
     rotate(distinct, rotation, table)
     table.sort()
     return frozen(table, np.uint64)

@@ -10,11 +10,11 @@ from typing import Any, Final, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from simstream import memory
 from simstream.errors import StateDamaged
 from simstream.files.failures import damaged, reading
 from simstream.files.file_system import FileSystem
 from simstream.files.sealed import SealedFile
-from simstream.judge import memory
 
 MAX_OPEN_FILES: Final = 256
 
@@ -117,7 +117,7 @@ class FileChunk:
 
     def array(self, name: str, dtype: np.dtype[Any]) -> NDArray[Any]:
         offset, nbytes = self._extents[name]
-        target = memory.filled(nbytes, np.dtype(np.uint8))
+        target = memory.filled(nbytes, np.uint8)
         with reading(self.path):
             if self.descriptor < 0:
                 self._opened.open(self)

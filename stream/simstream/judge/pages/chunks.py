@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from simstream.judge import memory
+from simstream import memory
 from simstream.judge.pages.chunk import ChunkPlace, ChunkReader, SealedChunk, damaged_store, sealed
 from simstream.judge.pages.chunk_source import FileChunk
 from simstream.judge.pages.open_chunk import OpenChunk

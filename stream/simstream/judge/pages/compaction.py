@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from simstream.judge import memory
+from simstream import memory
 from simstream.judge.pages.chunk import BYTES, WORD, ChunkPlace, ChunkReader, SealedChunk, damaged_store, sealed
 from simstream.judge.pages.chunk_source import MemoryChunk
 from simstream.kernels.judge import page_records as kernels
@@ -68,7 +68,7 @@ def rewrite(
     count = sum(int(each.keep.sum()) for each in chosen)
     if not count:
         raise damaged_store("it counts records as live of which none is")
-    out = memory.filled(count * layout.words, WORD).reshape(count, layout.words)
+    out = memory.filled((count, layout.words), WORD)
     out_ids = memory.filled(sum(int(kernels.id_bytes(each)) for each in chosen), BYTES)
     at = id_at = 0
     for each in chosen:

@@ -8,7 +8,7 @@ import numpy as np
 from mmh3 import mmh3_x64_128_digest
 from numpy.typing import NDArray
 
-from simstream.judge import memory
+from simstream import memory
 from simstream.judge.pages.chunk_source import ChunkSource
 from simstream.judge.pages.record import Records
 

@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from simstream.judge import memory
+from simstream import memory
 from simstream.judge.pages.chunk import BYTES, WORD, ChunkReader, damaged_store
 from simstream.judge.pages.chunk_source import MemoryChunk
 from simstream.judge.pages.due_times import DUE
@@ -27,7 +27,7 @@ class OpenChunk(ChunkReader):
     """
 
     def __init__(self, layout: RecordLayout, slot: int, rank: int, capacity: int) -> None:
-        self._words: U64 = memory.zeros(capacity * layout.words, WORD).reshape(capacity, layout.words)
+        self._words: U64 = memory.zeros((capacity, layout.words), WORD)
         self._all: Records = self._words.reshape(-1).view(layout.dtype)
         self._ages = self._all["age"]
         self._rows = self._all["row"]
