@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 from collections.abc import Callable, Iterable
 
-import zstandard
+from simstream.sources.lines import zstd
 
 TEXT = "The baker of {0} opens at {0} before dawn and sells {0} loaves of bread to whoever comes. "
 
@@ -57,8 +57,8 @@ def _gzip(records: Iterable[bytes]) -> bytes:
 
 
 def _zstd(records: Iterable[bytes]) -> bytes:
-    packer = zstandard.ZstdCompressor(write_checksum=True)
-    return b"".join(packer.compress(record) for record in records)
+    options = {zstd.CompressionParameter.checksum_flag: 1}
+    return b"".join(zstd.compress(record, options=options) for record in records)
 
 
 def _one_gzip(records: Iterable[bytes]) -> bytes:

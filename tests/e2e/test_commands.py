@@ -13,11 +13,11 @@ from pathlib import Path
 
 import jieba
 import pytest
-import zstandard
 
 from simstream import fingerprint
 from simstream.log.base import OutgoingVerdict
 from simstream.sources.demo import demo_records
+from simstream.sources.lines import zstd
 from simstream.wire.page import PageLimits, decode
 from tests.e2e import pages
 from tests.e2e.harness import PATIENCE_S, Program, all_verdicts, bare, command_line, environment, watching
@@ -222,7 +222,7 @@ def test_tokens_with_a_recipe_are_words_with_weights_the_heaviest_first(alone: P
 
 @pytest.mark.parametrize(
     ("ending", "pack"),
-    [(".gz", gzip.compress), (".xz", lzma.compress), (".zst", zstandard.ZstdCompressor().compress)],
+    [(".gz", gzip.compress), (".xz", lzma.compress), (".zst", zstd.compress)],
 )
 def test_packed_files_are_judged_as_plain_ones(alone: Program, ending: str, pack: object) -> None:
     plain = pages.write(alone.folder / "pages.jsonl", 80)

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import zstandard
 
 from simstream.cli.main import invoke
+from simstream.sources.lines import zstd
 from simstream.tools.dedup.keep import KeepSelection, KeepSelector
 from tests.e2e.harness import Program
 
@@ -101,7 +101,7 @@ def test_a_file_without_the_text_field_ends_with_2_and_names_its_fields(alone: P
     assert said in done.stderr.decode()
 
 
-@pytest.mark.parametrize(("ending", "opened"), [(".gz", gzip.open), (".XZ", lzma.open), (".zst", zstandard.open)])
+@pytest.mark.parametrize(("ending", "opened"), [(".gz", gzip.open), (".XZ", lzma.open), (".zst", zstd.open)])
 def test_outputs_are_compressed_by_their_names(alone: Program, ending: str, opened: Any) -> None:
     pages = [line(str(number), f"{STORY} {number}" * number) for number in range(1, 9)]
     (alone.folder / "p.jsonl").write_bytes(b"".join(page + b"\n" for page in pages))

@@ -20,7 +20,6 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-import zstandard
 from hypothesis import strategies as st
 
 from simstream.errors import FrameDamaged, FrameFormat, InputError, LogError, SettingsError, StateError, UsageError
@@ -30,6 +29,7 @@ from simstream.index.index import Index
 from simstream.judge.acceptor import Acceptor
 from simstream.model import REASONS, Record
 from simstream.settings import resolve
+from simstream.sources.lines import zstd
 from simstream.sources.read import read_pages
 from simstream.telemetry.health import ServiceHealth
 from simstream.telemetry.http import HttpLimits, HttpServer
@@ -454,11 +454,11 @@ PACKED = {
     ".jsonl": LINES,
     ".jsonl.gz": gzip.compress(LINES, mtime=0),
     ".jsonl.xz": lzma.compress(LINES),
-    ".jsonl.zst": zstandard.compress(LINES),
+    ".jsonl.zst": zstd.compress(LINES),
     ".html": b"<p>" + b"words " * 50,
     ".warc": WARC,
     ".warc.gz": gzip.compress(WARC, mtime=0) + gzip.compress(WARC, mtime=0),
-    ".warc.zst": zstandard.compress(WARC) * 2,
+    ".warc.zst": zstd.compress(WARC) * 2,
     ".arc": ARC,
 }
 inputs = st.sampled_from(sorted(PACKED)).flatmap(lambda ending: st.tuples(st.just(ending), damaged(PACKED[ending])))

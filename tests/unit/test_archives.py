@@ -13,7 +13,6 @@ from random import Random
 from time import thread_time
 
 import pytest
-import zstandard
 from fastwarc.stream_io import BrotliWriter, Lz4Writer
 from fastwarc.warc import ArchiveIterator, WarcRecordType
 from hypothesis import HealthCheck, given, settings
@@ -24,6 +23,7 @@ from simstream.model import Page, PageKind, Record
 from simstream.sources.archives.byte_buffer import MAX_BEGINS, ArchiveFlow
 from simstream.sources.archives.http import response
 from simstream.sources.archives.unpacking import MemberBegin
+from simstream.sources.lines import zstd
 from simstream.sources.read import read_pages
 from simstream.wire.page import PageLimits, decode
 from tests import archives, corpora
@@ -76,11 +76,11 @@ def lz4(records: list[bytes]) -> bytes:
 
 def with_dictionary(records: list[bytes]) -> bytes:
     """Frames of Zstandard that share a dictionary, which stands before them in a frame to be skipped."""
-    words = zstandard.train_dictionary(4096, archives.pages(range(1000, 1400)))
-    packer = zstandard.ZstdCompressor(dict_data=words, write_checksum=True)
-    packed = zstandard.compress(words.as_bytes())
+    words = zstd.train_dict(archives.pages(range(1000, 1400)), 4096)
+    options = {zstd.CompressionParameter.checksum_flag: 1}
+    packed = zstd.compress(words.dict_content)
     first = b"\x5d\x2a\x4d\x18" + len(packed).to_bytes(4, "little") + packed
-    return first + b"".join(packer.compress(record) for record in records)
+    return first + b"".join(zstd.compress(record, options=options, zstd_dict=words) for record in records)
 
 
 @pytest.mark.parametrize(
@@ -161,7 +161,7 @@ ENCODED = {
     "content-encoding: deflate": zlib.compress,
     "Content-Encoding: Deflate": raw_deflate,
     "Content-Encoding: br": brotli,
-    "Content-Encoding: zstd": zstandard.compress,
+    "Content-Encoding: zstd": zstd.compress,
     "Content-Encoding: br, gzip": lambda data: gzip.compress(brotli(data)),
     "Content-Encoding: identity": lambda data: data,
     "Transfer-Encoding: chunked": chunked,

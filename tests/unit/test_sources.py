@@ -12,11 +12,11 @@ import tracemalloc
 from pathlib import Path
 
 import pytest
-import zstandard
 
 from simstream.errors import InputError, InputMissing, UsageError
 from simstream.model import Page, PageKind, Record
 from simstream.sources.demo import demo_records
+from simstream.sources.lines import zstd
 from simstream.sources.read import read_pages, size_of
 from simstream.wire.page import NO_TIME, PageLimits, decode
 
@@ -26,7 +26,7 @@ PACK = {
     "": lambda data: data,
     ".gz": gzip.compress,
     ".xz": lzma.compress,
-    ".zst": zstandard.compress,
+    ".zst": zstd.compress,
 }
 
 

@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, nullco
 from typing import Any, BinaryIO, Protocol, cast
 
 from simstream.errors import InputError, OutputError, UsageError
+from simstream.sources.lines import zstd
 
 _BUFFER_BYTES = 1 << 18
 _GZIP_LEVEL = 6
@@ -108,9 +109,7 @@ def _packed(handle: BinaryIO, path: str) -> Iterator[BinaryIO]:
         elif name.endswith(".xz"):
             out = lzma.LZMAFile(plain, "wb")  # noqa: SIM115  # closed by the stack
         elif name.endswith(".zst"):
-            import zstandard
-
-            out = zstandard.ZstdCompressor().stream_writer(plain, closefd=False)
+            out = zstd.ZstdFile(plain, "wb")
         yield cast(BinaryIO, stack.enter_context(out))
 
 

@@ -5,19 +5,23 @@ from __future__ import annotations
 import gzip
 import io
 import lzma
+import sys
 import zlib
 from collections.abc import Iterator
 from typing import IO
 
 from simstream.errors import InputError
 
+if sys.version_info >= (3, 14):
+    from compression import zstd as zstd
+else:
+    from backports import zstd as zstd
+
 COMPRESSIONS = (".gz", ".xz", ".zst")
-DAMAGE = (EOFError, OSError, zlib.error, lzma.LZMAError)
+DAMAGE = (EOFError, OSError, zlib.error, lzma.LZMAError, zstd.ZstdError)
 """The errors of reading from a damaged file."""
 _BOM = b"\xef\xbb\xbf"
 _BUFFER_BYTES = 1 << 18
-_ZSTD_STEP_BYTES = 512
-"""A block of a few bytes may unpack to 128 KB: in steps of this size a bomb gets no more than 16 MB at once."""
 _MAX_XZ_MEMORY_BYTES = 128 << 20
 """`xz -9` needs half of it; five bytes of a file may ask for 4 GB. Zstandard itself refuses more than this."""
 
@@ -49,7 +53,7 @@ def unpacked(handle: io.RawIOBase, path: str) -> io.BufferedReader:
     if path.endswith(".xz"):
         return io.BufferedReader(_XzStreams(packed), _BUFFER_BYTES)
     if path.endswith(".zst"):
-        return io.BufferedReader(_ZstdFrames(packed), _BUFFER_BYTES)
+        return io.BufferedReader(zstd.ZstdFile(handle), _BUFFER_BYTES)
     return packed
 
 
@@ -126,45 +130,3 @@ class _XzStreams(io.RawIOBase):
             self._unpacker = lzma.LZMADecompressor(memlimit=_MAX_XZ_MEMORY_BYTES)
             self._inside = False
         return data
-
-
-class _ZstdFrames(io.RawIOBase):
-    """Frames of Zstandard one after another; a frame that breaks off is an error, not an end."""
-
-    def __init__(self, handle: IO[bytes]) -> None:
-        import zstandard
-
-        self._handle = handle
-        self._unpacker = zstandard.ZstdDecompressor
-        self._error = zstandard.ZstdError
-        self._frame = self._unpacker().decompressobj()
-        self._inside = False
-        self._packed = b""
-        self._ready = memoryview(b"")
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        while not self._ready:
-            if not self._packed:
-                self._packed = self._handle.read(_ZSTD_STEP_BYTES)
-            if not self._packed:
-                if self._inside:
-                    raise EOFError("a Zstandard frame breaks off")
-                return 0
-            self._step()
-        count = min(len(buffer), len(self._ready))
-        buffer[:count] = self._ready[:count]
-        self._ready = self._ready[count:]
-        return count
-
-    def _step(self) -> None:
-        try:
-            self._ready = memoryview(self._frame.decompress(self._packed))
-        except self._error as error:
-            raise OSError(str(error)) from error
-        self._packed = self._frame.unused_data if self._frame.eof else b""
-        self._inside = not self._frame.eof
-        if self._frame.eof:
-            self._frame = self._unpacker().decompressobj()

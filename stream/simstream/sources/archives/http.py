@@ -7,11 +7,15 @@ import re
 import zlib
 from typing import Final, NamedTuple, Protocol
 
+from simstream.sources.lines import zstd
+
 _HEAD: Final = re.compile(rb"\r?\n\r?\n")
 _STATUS: Final = re.compile(rb"(?:HTTP/\d(?:\.\d)?|ICY)[ \t]+(\d{3})(?!\d)")
 _CHUNK: Final = re.compile(rb"[ \t]*([0-9A-Fa-f]{1,15})[ \t]*(?:;[^\n]{0,1000})?\r?\n")
 _MAX_HEAD_BYTES: Final = 1 << 16
 _STEP_BYTES: Final = 1 << 12
+_WINDOW: Final[dict[int, int]] = {zstd.DecompressionParameter.window_log_max: 23}
+"""8 MB, which is what browsers allow."""
 _MAX_ENCODINGS: Final = 4
 """At most so many encodings of one body are decoded."""
 
@@ -114,11 +118,9 @@ def _brotli(body: bytes, limit: int) -> bytes:
 
 
 def _zstd(body: bytes, limit: int) -> bytes:
-    import zstandard
-
     try:
-        return _read(zstandard.ZstdDecompressor(max_window_size=8 << 20).stream_reader(io.BytesIO(body)), limit)
-    except zstandard.ZstdError:
+        return zstd.ZstdDecompressor(options=_WINDOW).decompress(body, limit + 1)
+    except zstd.ZstdError:
         return b""
 
 

@@ -5,17 +5,12 @@ from __future__ import annotations
 import io
 import zlib
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
-from simstream.sources.lines import DAMAGE, unpacked
-
-if TYPE_CHECKING:
-    import zstandard
+from simstream.sources.lines import DAMAGE, unpacked, zstd
 
 _STEP_BYTES: Final = 1 << 14
 _PIECE_BYTES: Final = 1 << 16
-_ZSTD_STEP_BYTES: Final = 512
-"""See `lines`: in steps of this size a bomb gets no more than 16 MB at once."""
 _BACK_BYTES: Final = 1 << 15
 """Damage is noticed late: the search for the next member begins so many bytes before it. With more, a hostile file
 could cost far more time than its size."""
@@ -45,13 +40,16 @@ class _ArchiveMember(Protocol):
     def eof(self) -> bool: ...
 
     def step(self, packed: bytes) -> tuple[bytes, int]:
-        """Return the unpacked bytes, bounded, and how many of these bytes were taken."""
+        """Return the unpacked bytes, bounded, and how many of these bytes were taken.
+
+        A negative number gives so many bytes of an earlier step back.
+        """
 
 
 def pieces(handle: io.RawIOBase, path: str) -> Iterator[bytes | ArchiveBreak | MemberBegin]:
     """Yield the file's unpacked bytes. Its first bytes tell the format, else the ending of `path`.
 
-    Never raises for damage. Pieces have at most 64 KB (Zstandard: 16 MB), which bounds memory.
+    Never raises for damage. Pieces have at most 64 KB, which bounds memory.
     """
     held = _ForwardWindow(handle)
     kind = _kind(held.slice(0, _PIECE_BYTES), path.lower())
@@ -216,39 +214,41 @@ class _GzipMember:
 
 def _zstd(held: _ForwardWindow) -> Iterator[bytes | ArchiveBreak | MemberBegin]:
     """Unpacks frames of Zstandard. If the first frame is a skippable one, it holds the dictionary of all others."""
-    import zstandard
-
-    at, unpacker = 0, zstandard.ZstdDecompressor()
+    at, words = 0, None
     if held.slice(0, 4) == _SKIPPABLE:
         size = int.from_bytes(held.slice(4, 4), "little")
         at = 8 + size
         try:
             if size > _MAX_DICTIONARY_BYTES:
-                raise OSError(f"its dictionary has {size} bytes")
-            words = held.slice(8, size)
-            if words.startswith(_ZSTD):
-                words = unpacker.decompress(words, max_output_size=_MAX_DICTIONARY_BYTES)
-            unpacker = zstandard.ZstdDecompressor(dict_data=zstandard.ZstdCompressionDict(words))
-        except (OSError, MemoryError, ValueError, zstandard.ZstdError) as error:
+                raise OSError(f"it has {size} bytes")
+            words = _dictionary(held.slice(8, size))
+        except (OSError, MemoryError, ValueError, zstd.ZstdError) as error:
             yield ArchiveBreak(8, f"the dictionary cannot be read: {error}", fresh=True)
             return
-    yield from _members(held, at, _ZSTD, lambda: _ZstdFrame(unpacker.decompressobj(), zstandard.ZstdError))
+    yield from _members(held, at, _ZSTD, lambda: _ZstdFrame(words))
+
+
+def _dictionary(words: bytes) -> zstd.ZstdDict:
+    if words.startswith(_ZSTD):
+        unpacker = zstd.ZstdDecompressor()
+        words = unpacker.decompress(words, _MAX_DICTIONARY_BYTES)
+        if not unpacker.eof:
+            raise OSError(f"it breaks off or has more than {_MAX_DICTIONARY_BYTES} bytes")
+    return zstd.ZstdDict(words)
 
 
 class _ZstdFrame:
     """One frame of Zstandard."""
 
-    def __init__(self, unpacker: zstandard.ZstdDecompressionObj, error: type[Exception]) -> None:
-        self._unpacker, self._error = unpacker, error
+    def __init__(self, words: zstd.ZstdDict | None) -> None:
+        self._unpacker = zstd.ZstdDecompressor(words)
 
     @property
     def eof(self) -> bool:
-        return bool(self._unpacker.eof)
+        return self._unpacker.eof
 
     def step(self, packed: bytes) -> tuple[bytes, int]:
-        packed = packed[:_ZSTD_STEP_BYTES]
-        try:
-            data = self._unpacker.decompress(packed)
-        except self._error as error:
-            raise OSError(str(error)) from error
+        # Input that an earlier step took and did not need is given back at the end of the frame.
+        packed = packed if self._unpacker.needs_input else b""
+        data = self._unpacker.decompress(packed, _PIECE_BYTES)
         return data, len(packed) - len(self._unpacker.unused_data)
