@@ -1,4 +1,4 @@
-"""simstream: one verdict for each crawled page, new or a near-duplicate of which.
+"""simstream gives each crawled page one verdict: new, or a near duplicate of a named page.
 
 In this process, without a broker: `Deduper` judges pages, `fingerprint` gives the fingerprints of texts. Beside a
 running service: `Client` and `AsyncClient` send pages and bring back their verdicts. Every error that simstream

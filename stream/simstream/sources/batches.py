@@ -1,4 +1,4 @@
-"""Records in batches: what is read goes on to the fingerprinter in groups of a few megabytes."""
+"""Groups records into batches of a few megabytes for the fingerprinter."""
 
 from __future__ import annotations
 
