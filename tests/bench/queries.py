@@ -20,8 +20,8 @@ import numpy as np
 
 from simstream.judge.policy import make_policy
 from simstream.queries.app import make_app
-from simstream.queries.sending import VerdictCaller
 from simstream.queries.server import QueryServer
+from simstream.queries.verdict_caller import VerdictCaller
 from simstream.roles.context import RoleContext
 from simstream.roles.query import NAME, QueryRole
 from simstream.settings import Settings

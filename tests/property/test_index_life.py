@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from simstream.index.index import Index
 from simstream.index.merge import SegmentMerger
 from simstream.index.merge_worker import BackgroundWorker
-from simstream.index.segments import MAX_UNMERGED
+from simstream.index.segment_shelf import MAX_UNMERGED
 from simstream.model import U64
 from tests.property.test_index import random_words
 from tests.property.test_index_states import answers

@@ -9,7 +9,7 @@ import pytest
 
 from simstream.judge.clusters import Clusters
 from simstream.judge.record_table import RecordTable
-from simstream.judge.rows import FOUNDER, INDEXED, LIVE, RowTable
+from simstream.judge.row_table import FOUNDER, INDEXED, LIVE, RowTable
 
 
 def test_a_table_gives_numbers_again_and_keeps_what_is_in_use() -> None:

@@ -8,7 +8,7 @@ from simstream.feeds.app import FeedState
 from simstream.feeds.condition import FeedCondition
 from simstream.feeds.fold import FoldLimits, VerdictFold
 from simstream.feeds.records import PageSheet, place
-from simstream.feeds.untitled import TitleDeadline
+from simstream.feeds.title_deadline import TitleDeadline
 from tests.unit.test_feed_condition import PAGES, ManualClock
 from tests.unit.test_feed_costs import TIME, verdict
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 
 from simstream.model import Page, Record
-from simstream.roles.fingerprint.gathering import MAX_HTML_PAGES, ShareGatherer
+from simstream.roles.fingerprint.share_gatherer import MAX_HTML_PAGES, ShareGatherer
 from simstream.roles.fingerprint.shares import PageShare, PartitionFlow, ShareMaker
 from simstream.wire.frame import FrameHeader
 

@@ -16,7 +16,7 @@ from simstream.log import open_log
 from simstream.log.base import FINGERPRINTS, PAGES, VERDICTS, Election, Log
 from simstream.model import FingerprintColumns
 from simstream.roles.context import RoleContext
-from simstream.roles.judge.following import MAX_READY_FRAMES, LogFollower
+from simstream.roles.judge.log_follower import MAX_READY_FRAMES, LogFollower
 from simstream.roles.judge.role import JudgeCandidacy, JudgeRole
 from simstream.roles.judge.snapshots import SnapshotKeeper
 from simstream.settings import Settings

@@ -11,9 +11,9 @@ import pytest
 from pydantic import ValidationError
 
 from simstream.errors import BrokerUnreachable, VerdictLate
-from simstream.queries import sending
+from simstream.queries import verdict_caller
 from simstream.queries.models import PageToJudge
-from simstream.queries.sending import VerdictCaller
+from simstream.queries.verdict_caller import VerdictCaller
 
 
 class SlowClient:
@@ -43,7 +43,7 @@ class SlowClient:
 @pytest.fixture
 def client(monkeypatch: pytest.MonkeyPatch) -> type[SlowClient]:
     made = type("Made", (SlowClient,), {})
-    monkeypatch.setattr(sending, "AsyncClient", made)
+    monkeypatch.setattr(verdict_caller, "AsyncClient", made)
     return made
 
 

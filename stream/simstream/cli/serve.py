@@ -169,8 +169,8 @@ def _queries(
 
     try:
         from simstream.queries.app import make_app
-        from simstream.queries.sending import VerdictCaller
         from simstream.queries.server import QueryServer
+        from simstream.queries.verdict_caller import VerdictCaller
     except ModuleNotFoundError as error:
         raise Unavailable(
             f"the role query needs {error.name}, which is not installed", "run pip install 'simstream[query]'"

@@ -16,7 +16,6 @@ from simstream.crawlers.address_kinds import KindYields, kind_of
 from simstream.crawlers.channel import VerdictChannel, channel_of
 from simstream.crawlers.copies import MAX_LINKS, PageLinks, address_of, is_named_after
 from simstream.crawlers.dropped_links import DroppedLinks
-from simstream.crawlers.held_links import MAX_LINKS_AT_ONCE, WaitingLinks
 from simstream.crawlers.jobdir import JobFolder
 from simstream.crawlers.link_decision import LinkDecision, decide, is_comparable, is_duplicate
 from simstream.crawlers.origin import (
@@ -30,6 +29,7 @@ from simstream.crawlers.origin import (
     LinkOrigin,
     origin_of,
 )
+from simstream.crawlers.waiting_links import MAX_LINKS_AT_ONCE, WaitingLinks
 from simstream.model import Verdict
 
 COPIES = "copies of pages: "

@@ -14,7 +14,7 @@ from itertools import islice
 
 import msgspec
 
-from simstream.feeds.ageing import ExpiryTimes
+from simstream.feeds.expiry_times import ExpiryTimes
 from simstream.feeds.groups import PageGroups
 from simstream.feeds.records import (
     COUNTS_KEY,

@@ -19,7 +19,7 @@ from faust.types import TP
 from simstream.errors import SimstreamError
 from simstream.feeds.app import FeedState
 from simstream.feeds.condition import Ends, FeedPartition
-from simstream.feeds.untitled import TitleDeadline
+from simstream.feeds.title_deadline import TitleDeadline
 from simstream.log.base import VERDICTS, Log
 
 _log = logging.getLogger("simstream.news")

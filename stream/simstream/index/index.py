@@ -30,7 +30,7 @@ from simstream.index.merge_worker import BackgroundWorker
 from simstream.index.packed import TableSize
 from simstream.index.plan import Plan
 from simstream.index.segment import KIND, EntryRun, Segment
-from simstream.index.segments import SegmentShelf
+from simstream.index.segment_shelf import SegmentShelf
 from simstream.kernels.index.entry_numbers import NUMBER_MASK
 from simstream.kernels.judge.crowd import CrowdPage
 from simstream.model import U64, MatchLimits

@@ -19,7 +19,7 @@ from simstream.index.matches import Matches
 from simstream.judge.batch import PageBatch
 from simstream.judge.candidates import ComparedPage, compare
 from simstream.judge.clusters import Cluster
-from simstream.judge.crowded import CrowdedFinder
+from simstream.judge.crowded_finder import CrowdedFinder
 from simstream.judge.live_pages import LivePages
 from simstream.judge.policy import Policy
 from simstream.kernels.judge.best_match import (

@@ -12,7 +12,7 @@ from simstream.judge.batch import PageBatch
 from simstream.judge.directory import PageDirectory
 from simstream.judge.expiry import Beat
 from simstream.judge.pages.store import PageStore
-from simstream.judge.rows import FOUNDER, INDEXED, LIVE, RowTable
+from simstream.judge.row_table import FOUNDER, INDEXED, LIVE, RowTable
 
 Buckets = Callable[[NDArray[np.int64]], NDArray[np.int64]]
 """The bucket (n,) of each time (n,)."""

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from simstream.files import SnapshotPart
 from simstream.judge.record_table import NONE, RecordTable
-from simstream.judge.rows import RowTable
+from simstream.judge.row_table import RowTable
 from simstream.kernels.judge.departures import SPENT_ROOM, SPENT_SHARE, ClusterForest, leave_nodes, link_rings, tidy
 from simstream.kernels.judge.pairing_heaps import collect
 

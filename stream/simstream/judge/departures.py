@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from simstream.judge.changes import BatchChanges
 from simstream.judge.cluster_sizes import ClusterSizes
 from simstream.judge.clusters import Clusters
-from simstream.judge.rows import INDEXED, RowTable
+from simstream.judge.row_table import INDEXED, RowTable
 
 
 class PageDepartures:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from simstream.judge.directory import PageDirectory
 from simstream.judge.pages.store import PageRecord, PageStore
-from simstream.judge.rows import RowTable
+from simstream.judge.row_table import RowTable
 from simstream.model import U64
 
 NONE: Final[tuple[EarlierVersion, ...]] = ()

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simstream.judge.pages.store import PageStore
-from simstream.judge.rows import LIVE, RowTable
+from simstream.judge.row_table import LIVE, RowTable
 
 Beat = Callable[[], None]
 """Called between the steps of long work, at most some 100 ms apart, to say that it goes on."""

@@ -22,7 +22,7 @@ from simstream.judge.directory import PageDirectory
 from simstream.judge.earlier_versions import EarlierVersion, versions
 from simstream.judge.expiry import MAX_SINGLE_PAGES, Beat, Leaving, PageExpiry
 from simstream.judge.pages.store import PageRecord, PageStore
-from simstream.judge.rows import FOUNDER, INDEXED, LIVE, RowTable
+from simstream.judge.row_table import FOUNDER, INDEXED, LIVE, RowTable
 from simstream.kernels.judge.best_match import LiveColumns
 from simstream.model import U64
 

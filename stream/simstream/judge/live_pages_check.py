@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from simstream.errors import StateDamaged
 from simstream.files.failures import START_OVER
 from simstream.judge.live_pages import LivePages
-from simstream.judge.rows import INDEXED, LIVE
+from simstream.judge.row_table import INDEXED, LIVE
 
 
 def check(store: LivePages) -> None:

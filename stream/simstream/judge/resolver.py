@@ -26,9 +26,9 @@ from simstream.judge.earlier_versions import EarlierVersion
 from simstream.judge.expiry import Beat
 from simstream.judge.live_pages import LivePages
 from simstream.judge.lookups import KnownCluster, KnownPage, Match
-from simstream.judge.nearby import NearbyPages, nearby
+from simstream.judge.nearby_pages import NearbyPages, nearby
 from simstream.judge.policy import Policy
-from simstream.judge.verdicts import VerdictMaker
+from simstream.judge.verdict_maker import VerdictMaker
 from simstream.model import (
     ENDING_KINDS,
     U64,
@@ -200,8 +200,8 @@ class Resolver:
     ) -> NearbyPages:
         """What one page (columns of one row, accepted time (1,)) would meet, were it judged now. Nothing changes.
 
-        Candidates are all live pages within `distance`, and within the policy's; see `judge/nearby`. Cost: linear
-        in the live pages, a few ns each.
+        Candidates are all live pages within `distance`, and within the policy's; see `judge/nearby_pages`. Cost:
+        linear in the live pages, a few ns each.
         """
         [page] = arrivals(columns, time, columns.words < self.policy.short_words, 0, [PageSource("", 0, 0)])
         readable = page.kind == PageKind.READABLE

@@ -24,7 +24,7 @@ from simstream.queries import models
 from simstream.queries.bad_requests import brief_errors
 from simstream.queries.docs_page import add_drawing
 from simstream.queries.limits import MAX_BYTES
-from simstream.queries.sending import VerdictCaller
+from simstream.queries.verdict_caller import VerdictCaller
 from simstream.queries.words import words_of
 from simstream.roles.query import QueryRole
 from simstream.telemetry.health import ServiceHealth

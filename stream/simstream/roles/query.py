@@ -15,7 +15,7 @@ from simstream.log.base import FINGERPRINTS, Log
 from simstream.model import Page, PageKind, Verdict
 from simstream.roles.context import RoleContext
 from simstream.roles.fingerprint.first_frame import check_recipe
-from simstream.roles.judge.following import FollowerRole, LogFollower, PublishedPositionCheck
+from simstream.roles.judge.log_follower import FollowerRole, LogFollower, PublishedPositionCheck
 from simstream.roles.judge.log_judge import LogJudge
 from simstream.roles.judge.retention import RetentionWatch
 from simstream.roles.judge.role import finish, keeper_of

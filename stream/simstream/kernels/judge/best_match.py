@@ -1,7 +1,8 @@
 """Chooses the best match of each page among its matches, and the clusters that they tie.
 
 A match is an entry of the index; the earliest live page that has it stands for all that do. Columns are those of
-`judge/rows` (by row, chain and place in a chain), `judge/clusters` (by node and cluster) and `judge/pages/store`.
+`judge/row_table` (by row, chain and place in a chain), `judge/clusters` (by node and cluster) and
+`judge/pages/store`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Takes many leaving pages out of their chains and clusters.
 
-Columns are those of `judge/rows` (by row, place and chain) and `judge/clusters` (by node and cluster). Each kernel
-says what has become free; the caller gives it back to its table.
+Columns are those of `judge/row_table` (by row, place and chain) and `judge/clusters` (by node and cluster). Each
+kernel says what has become free; the caller gives it back to its table.
 """
 
 from __future__ import annotations

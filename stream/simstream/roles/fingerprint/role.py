@@ -17,8 +17,8 @@ from simstream.log.base import DEAD_LETTERS, FINGERPRINTS, PAGES, Appender, Log,
 from simstream.roles.context import RoleContext
 from simstream.roles.fingerprint import dead_letters
 from simstream.roles.fingerprint.first_frame import check_recipe
-from simstream.roles.fingerprint.gathering import ShareGatherer
 from simstream.roles.fingerprint.intake_metrics import IntakeMetrics
+from simstream.roles.fingerprint.share_gatherer import ShareGatherer
 from simstream.roles.fingerprint.shares import PartitionFlow, ShareBatch, ShareFrames, ShareMaker, came
 from simstream.roles.topics import check_topics
 from simstream.text.fingerprinter import Fingerprinter

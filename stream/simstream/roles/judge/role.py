@@ -9,11 +9,11 @@ from simstream.judge.policy import Policy
 from simstream.log.base import FINGERPRINTS, Election, Log
 from simstream.roles.context import RoleContext
 from simstream.roles.fingerprint.first_frame import check_recipe
-from simstream.roles.judge.following import MAX_READY_FRAMES, NAME, LogFollower, PublishedPositionCheck
+from simstream.roles.judge.log_follower import MAX_READY_FRAMES, NAME, LogFollower, PublishedPositionCheck
 from simstream.roles.judge.log_judge import LogJudge
-from simstream.roles.judge.publishing import VerdictPublisher
 from simstream.roles.judge.retention import RetentionWatch
 from simstream.roles.judge.snapshots import NoSnapshots, SnapshotKeeper
+from simstream.roles.judge.verdict_publisher import VerdictPublisher
 from simstream.roles.topics import JUDGED, check_topics
 
 _log = logging.getLogger("simstream.judge")

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from simstream.judge import candidates as judge
 from simstream.judge.candidates import LivePage
-from simstream.judge.nearby import NearbyPages
+from simstream.judge.nearby_pages import NearbyPages
 from simstream.judge.policy import Policy
 from simstream.judge.resolver import Resolver
 from simstream.judge.state import make_index

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from simstream.log.base import Election, OutgoingVerdict, Publisher, Reader
 from simstream.model import Record, Verdict
 from simstream.roles.context import RoleContext
-from simstream.roles.judge.following import FRAMES_A_POLL, NAME
+from simstream.roles.judge.log_follower import FRAMES_A_POLL, NAME
 from simstream.roles.judge.log_judge import JudgedFrame, LogJudge, LogPlace, in_batches
 from simstream.roles.judge.outbox import CommittedBatch, PendingFrame, VerdictOutbox
 from simstream.roles.judge.snapshots import NoSnapshots
