@@ -1,9 +1,10 @@
-"""A question to the brokers ends in its time, even if the Kafka client itself never ends it."""
+"""A question to the brokers ends in its time and gets a real answer, whatever the Kafka client does."""
 
 from __future__ import annotations
 
 import time
 from concurrent.futures import Future
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,6 +15,8 @@ from simstream.log.kafka import cluster as kafka_cluster
 from simstream.log.kafka.cluster import KafkaCluster
 
 END_S = 30.0
+NO_OFFSET = -1001
+"""A broker's answer for a partition whose leader was just killed."""
 
 
 class UnansweredQuestion(Future[Any]):
@@ -34,3 +37,30 @@ def test_an_answer_that_never_comes_is_given_up(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(kafka_cluster, "GRACE_S", 0.1)
     with pytest.raises(KafkaException, match="did not end a question in time"):
         KafkaCluster("127.0.0.1:1", LogOptions()).answer(UnansweredQuestion(), 0.1)
+
+
+class Broker:
+    """Answers questions for offsets, in turn, with the given offset of each partition."""
+
+    def __init__(self, *answers: dict[int, int]) -> None:
+        self.answers = list(answers)
+
+    def poll(self, timeout: float) -> int:
+        """See AdminClient."""
+        return 0
+
+    def list_offsets(self, partitions: dict[Any, Any], **_: Any) -> dict[Any, Future[Any]]:
+        """See AdminClient."""
+        answer = self.answers.pop(0)
+        futures: dict[Any, Future[Any]] = {where: Future() for where in partitions}
+        for where, future in futures.items():
+            future.set_result(SimpleNamespace(offset=answer[where.partition]))
+        return futures
+
+
+def test_an_offset_that_a_broker_does_not_know_yet_is_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kafka_cluster, "PAUSE_S", 0.01)
+    broker, cluster = Broker({0: 7, 1: NO_OFFSET}, {0: 7, 1: 9}), KafkaCluster("127.0.0.1:1", LogOptions())
+    monkeypatch.setattr(cluster, "admin", lambda: broker)
+    assert cluster.offsets_of("pages", range(2), "end") == {0: 7, 1: 9}
+    assert not broker.answers
