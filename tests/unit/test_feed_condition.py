@@ -72,9 +72,27 @@ def test_a_feed_is_ready_again_after_a_half_read_topic_was_created_again() -> No
     condition.take(VERDICTS, 7)
     assert condition.state == "loading"
     condition.hear({PAGES: 5, VERDICTS: 7})
+    condition.take(PAGES, 5)
+    condition.hear({PAGES: 5, VERDICTS: 7})
     assert condition.state == "ready"
     clock.now += 2 * condition.FRESH_S
+    condition.take(PAGES, 6)
     condition.hear({PAGES: 6, VERDICTS: 7})
+    assert condition.state == "ready"
+
+
+def test_a_feed_is_behind_until_it_has_read_the_records_of_a_topic_that_was_created_again() -> None:
+    clock = ManualClock()
+    condition = begun(clock)
+    condition.take(PAGES, 1000)
+    condition.hear({PAGES: 1000})
+    assert condition.state == "ready"
+    clock.now += 2 * condition.FRESH_S
+    for _ in range(2):
+        condition.hear({PAGES: 5})
+        assert condition.told() == {"state": "loading", "behind": 5}
+    condition.take(PAGES, 5)
+    condition.hear({PAGES: 5})
     assert condition.state == "ready"
 
 

@@ -60,7 +60,13 @@ class FeedCondition:
         return sum(max(0, end - self._next.get(where, 0)) for where, end in self._ends.items())
 
     def hear(self, ends: Ends) -> None:
-        """Note a broker's answer: the ends of the partitions."""
+        """Note a broker's answer: the ends of the partitions.
+
+        A partition that ends earlier than before was created again: its records are still to be read.
+        """
+        for where, end in self._ends.items():
+            if ends.get(where, 0) < end:
+                self._next.pop(where, None)
         self._heard_at, self._ends = self._clock(), ends
         if self._goal is None or self._reaches_goal() or self._has_shrunk():
             self._goal, self._goal_at = ends, self._heard_at
