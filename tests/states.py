@@ -10,7 +10,7 @@ import numpy as np
 
 from simstream.files.file_system import FileSystem
 from simstream.files.folder import LoadedSnapshot, StateFolder
-from simstream.files.part import SnapshotPart
+from simstream.files.snapshot_part import SnapshotPart
 
 
 def immutable(name: str, seed: int) -> SnapshotPart:

@@ -19,7 +19,7 @@ from simstream.errors import (
     TopicRecreated,
 )
 from simstream.log.base import FINGERPRINTS, PAGES, POSITIONS, TOPICS, VERDICTS, Log, OutgoingVerdict, Reader
-from simstream.log.committed import committed
+from simstream.log.committed_records import committed
 from simstream.log.partitioner import partition_of
 from tests.contract.helpers import batch, kill_after, read_all, read_source, writer
 from tests.contract.writer import BATCH

@@ -29,7 +29,7 @@ from simstream.cli.main import invoke
 from simstream.client import Client
 from simstream.errors import NotPermitted
 from simstream.log.base import FINGERPRINTS, PAGES, POSITIONS, VERDICTS, Log, OutgoingVerdict
-from simstream.log.committed import committed
+from simstream.log.committed_records import committed
 from tests.e2e import pages
 from tests.e2e.harness import Done, Program, all_verdicts
 from tests.e2e.test_queries import query_port

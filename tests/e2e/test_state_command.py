@@ -19,7 +19,7 @@ from simstream.errors import InputMissing
 from simstream.files.file_system import FileSystem
 from simstream.files.folder import LoadedSnapshot, StateFolder
 from simstream.files.manifest import NEWEST, PREVIOUS
-from simstream.files.part import SnapshotPart
+from simstream.files.snapshot_part import SnapshotPart
 from simstream.judge.directory import PLACED
 from simstream.tools.state import inspect as looking
 from simstream.tools.state.verify import verify

@@ -17,7 +17,7 @@ from simstream import Deduper
 from simstream.cli.main import invoke
 from simstream.errors import StateDamaged, StateFormat
 from simstream.files.folder import StateFolder
-from simstream.files.part import SnapshotPart
+from simstream.files.snapshot_part import SnapshotPart
 from simstream.judge.pages.store import PageStore
 from simstream.judge.upgrade import upgraded
 from simstream.tools.state.upgrade import upgrade

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from simstream.log.base import FINGERPRINTS, POSITIONS
-from simstream.log.committed import committed
+from simstream.log.committed_records import committed
 from simstream.wire import frame as frames
 from tests.e2e import pages
 from tests.e2e.harness import Program, Service, watching

@@ -9,7 +9,7 @@ import pytest
 
 from simstream.errors import StateFull
 from simstream.files.folder import StateFolder
-from simstream.files.part import SnapshotPart
+from simstream.files.snapshot_part import SnapshotPart
 from tests.disks import fill, run_limited, small_disk
 from tests.states import found, same, take
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from simstream.judge import changes, expiry, live_pages, live_pages_check
+from simstream.judge import batch_changes, expiry, live_pages, live_pages_check
 from simstream.judge.acceptor import AcceptedPages
 from simstream.judge.pages.store import PageStore
 from simstream.judge.policy import Policy
@@ -62,8 +62,8 @@ def taking(way: ExpiryWay) -> Iterator[None]:
         patch.setattr(live_pages, "MAX_SINGLE_PAGES", way.few)
         patch.setattr(expiry, "MAX_AHEAD_PAGES", way.most_ahead)
         patch.setattr(expiry, "MAX_PAGES_AT_ONCE", way.at_once)
-        patch.setattr(changes, "KEEP_SHARE", way.keep_share)
-        patch.setattr(changes, "MAX_APART_HEIRS", way.most_apart)
+        patch.setattr(batch_changes, "KEEP_SHARE", way.keep_share)
+        patch.setattr(batch_changes, "MAX_APART_HEIRS", way.most_apart)
         patch.setattr(live_pages, "PageStore", partial(PageStore, capacity=way.chunk))
         yield
 

@@ -13,7 +13,7 @@ from simstream import Deduper, StateDamaged, StateFormat, StateLocked, WrongLog
 from simstream.files import header
 from simstream.files.folder import StateFolder
 from simstream.files.manifest import IN_ORDER, PREVIOUS
-from simstream.files.part import SnapshotPart
+from simstream.files.snapshot_part import SnapshotPart
 from simstream.judge.state import accepted_by
 
 STORY = "The night train stops at the mill village again after forty years, and the baker opens before dawn for it."

@@ -18,8 +18,8 @@ import pytest
 
 from simstream.errors import StateDamaged, StateFull, StateLocked, WrongLog
 from simstream.files.file_system import FileSystem
-from simstream.files.part import Fact, SnapshotPart
 from simstream.files.sealed import SealedFile
+from simstream.files.snapshot_part import Fact, SnapshotPart
 from simstream.roles.context import RoleContext
 from simstream.roles.judge import bit_rot
 from simstream.roles.judge import snapshots as module

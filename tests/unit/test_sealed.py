@@ -15,7 +15,7 @@ from hypothesis.extra import numpy as hnp
 from simstream.errors import StateDamaged, StateFormat
 from simstream.files import checksum, header, sealed
 from simstream.files.file_system import FileSystem
-from simstream.files.part import SnapshotPart
+from simstream.files.snapshot_part import SnapshotPart
 from tests.states import immutable, same
 
 RECORD = np.dtype([("time", "<i8"), ("identity", "<u8", (2,)), ("short", "u1")], align=True)

@@ -18,7 +18,7 @@ from simstream.files import blocks, checksum, header, manifest
 from simstream.files.blocks import BLOCK_BYTES
 from simstream.files.file_system import FileSystem
 from simstream.files.folder import StateFolder
-from simstream.files.part import SnapshotPart
+from simstream.files.snapshot_part import SnapshotPart
 from tests.faulty_files import FailingFiles
 from tests.short import examples
 from tests.states import facts, found, immutable, number_of, same, state, take

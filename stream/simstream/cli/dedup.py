@@ -145,7 +145,7 @@ def _exact_pairs(settings: Settings, stack: ExitStack) -> ExactPairs:
 
 
 def _sum_up(output: str, kinds: Counter[str], seconds: float) -> None:
-    from simstream.telemetry.memory import peak
+    from simstream.telemetry.process_memory import peak
 
     counts = ", ".join(f"{number:,} {kind}" for kind, number in kinds.most_common())
     say(f"{kinds.total():,} verdicts in {output}: {counts or 'no page'}")

@@ -27,7 +27,7 @@ def command(follow: bool, new: bool, as_json: bool, config: str | None, **flags:
     """Show the committed verdicts, each partition in order."""
     from simstream.cli import verdict_table
     from simstream.log.base import VERDICTS
-    from simstream.log.committed import committed
+    from simstream.log.committed_records import committed
 
     with open_log(settle(config, **flags)) as log:
         log.topic(VERDICTS)  # without the topic, end before the header

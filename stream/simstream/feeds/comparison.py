@@ -11,7 +11,7 @@ from simstream.errors import LogError, PageUnknown
 from simstream.feeds.reasons import REASONS
 from simstream.feeds.records import PageVersion, parts
 from simstream.log.base import PAGES, Log
-from simstream.log.committed import committed
+from simstream.log.committed_records import committed
 from simstream.model import Record
 from simstream.text.extraction.pool import ExtractionPool
 from simstream.tools.explain.difference import TextRun, TextUnit, counts, readable, runs, units

@@ -23,7 +23,7 @@ from simstream.files import checksum, dtypes, sealed
 from simstream.files.failures import damaged, reading
 from simstream.files.file_system import FileSystem
 from simstream.files.manifest import ChangingArray, ChangingPart
-from simstream.files.part import SnapshotPart
+from simstream.files.snapshot_part import SnapshotPart
 
 BLOCK_BYTES: Final = 256 << 10
 """Bytes: 32 us to compare, and a table of 36 bytes for each."""

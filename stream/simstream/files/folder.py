@@ -22,12 +22,12 @@ from simstream.errors import StateDamaged, StateError, StateLocked, StateUnwrita
 from simstream.files import manifest
 from simstream.files.failures import writing
 from simstream.files.file_system import FileSystem
-from simstream.files.loading import LoadedSnapshot as LoadedSnapshot
-from simstream.files.loading import SnapshotBase, load
 from simstream.files.manifest import IN_ORDER, NEWEST, OLDEST, PREVIOUS, Snapshot
 from simstream.files.names import ASIDE, LOCK, SEALED, SUSPECT, check_own, is_of_snapshot
-from simstream.files.part import Fact, SnapshotPart
-from simstream.files.prepared import PART_NAME, PreparedSnapshot
+from simstream.files.snapshot_loading import LoadedSnapshot as LoadedSnapshot
+from simstream.files.snapshot_loading import SnapshotBase, load
+from simstream.files.snapshot_part import Fact, SnapshotPart
+from simstream.files.snapshot_writing import PART_NAME, PreparedSnapshot
 
 
 class StateFolder(Closing):

@@ -20,8 +20,8 @@ from simstream.errors import StateDamaged
 from simstream.files import checksum, dtypes, header, sealed
 from simstream.files.failures import damaged, reading
 from simstream.files.file_system import FileSystem
-from simstream.files.part import SnapshotPart
 from simstream.files.sealed import Pace, SealedFile
+from simstream.files.snapshot_part import SnapshotPart
 
 NEWEST: Final = "manifest"
 PREVIOUS: Final = "manifest.previous"

@@ -26,7 +26,7 @@ from simstream.files import checksum, dtypes, header
 from simstream.files.checksum import Checksum
 from simstream.files.failures import damaged, reading
 from simstream.files.file_system import FileSystem
-from simstream.files.part import SnapshotPart
+from simstream.files.snapshot_part import SnapshotPart
 
 ALIGN_BYTES: Final = 64
 _TRAILER: Final = struct.Struct("<Q16s8s")

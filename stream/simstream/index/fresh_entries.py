@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from simstream.errors import StateDamaged
 from simstream.files import SnapshotPart
 from simstream.files.failures import START_OVER
-from simstream.files.part import Fact
+from simstream.files.snapshot_part import Fact
 from simstream.index.keys import KeyColumns
 from simstream.index.packed import is_like
 from simstream.kernels.index.entry_numbers import NUMBER_MASK

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from simstream.judge.changes import BatchChanges
+from simstream.judge.batch_changes import BatchChanges
 from simstream.judge.cluster_sizes import ClusterSizes
 from simstream.judge.clusters import Clusters
 from simstream.judge.row_table import INDEXED, RowTable

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from simstream.index.index import Index
 from simstream.judge.batch import PageBatch
+from simstream.judge.batch_changes import BatchChanges
 from simstream.judge.candidates import LivePage
-from simstream.judge.changes import BatchChanges
 from simstream.judge.cluster_sizes import ClusterSizes, GrownCluster, SizeAlert
 from simstream.judge.clusters import Cluster, Clusters
 from simstream.judge.departures import PageDepartures

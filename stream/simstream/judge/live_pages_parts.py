@@ -10,8 +10,8 @@ from simstream.errors import StateDamaged
 from simstream.files import SnapshotPart, sealed
 from simstream.files.failures import START_OVER
 from simstream.files.file_system import FileSystem
-from simstream.files.part import Fact
 from simstream.files.sealed import SealedFile
+from simstream.files.snapshot_part import Fact
 from simstream.index.index import Index
 from simstream.judge.directory import has_secret
 from simstream.judge.live_pages import LivePages

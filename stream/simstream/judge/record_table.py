@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from simstream.errors import StateDamaged
 from simstream.files import SnapshotPart
 from simstream.files.failures import START_OVER
-from simstream.files.part import Fact
+from simstream.files.snapshot_part import Fact
 
 FIRST_ROOM_RECORDS = 1024
 NONE = 0

@@ -16,8 +16,8 @@ from simstream.errors import StateDamaged, WrongLog, WrongPolicy, WrongRecipe
 from simstream.files import SnapshotPart
 from simstream.files.failures import START_OVER
 from simstream.files.file_system import FileSystem
-from simstream.files.part import Fact
 from simstream.files.sealed import SealedFile
+from simstream.files.snapshot_part import Fact
 from simstream.index.index import Index
 from simstream.judge.acceptor import AcceptedPages, Acceptor, IgnoreReason
 from simstream.judge.cluster_sizes import SizeAlert

@@ -15,7 +15,7 @@ from simstream.index.packed import SCANNED
 from simstream.index.plan import MAX_TABLES
 from simstream.judge.acceptor import IgnoreReason
 from simstream.model import REASONS, VerdictKind
-from simstream.telemetry import memory
+from simstream.telemetry import process_memory
 from simstream.telemetry.registry import LabellingRegistry, MetricDescription, MetricLabel, MetricRegistry
 
 PREFIX_LABEL = "prefix"
@@ -270,7 +270,7 @@ class Metrics:
         self._memory_limit = make.gauge(
             "memory_limit_bytes", "bytes", "What the container or the machine has for it."
         )
-        self._memory_limit.set_function(memory.limit)
+        self._memory_limit.set_function(process_memory.limit)
         self.info = make.gauge("info", "1", "Version, recipe and policy in force.", VERSION, RECIPE, POLICY)
         ProcessCollector(registry=self.registry)
 
@@ -292,7 +292,7 @@ class Metrics:
 
     def text(self) -> bytes:
         """The exposition that Prometheus scrapes."""
-        for kind, size in memory.held():
+        for kind, size in process_memory.held():
             self._memory.labels(kind).set(size)
         return generate_latest(self._exposed)
 

@@ -23,9 +23,9 @@ from simstream.files.file_system import FileSystem
 from simstream.files.folder import LoadedSnapshot, StateFolder
 from simstream.files.manifest import ManifestFile, Snapshot
 from simstream.files.names import ASIDE
-from simstream.files.part import Fact, SnapshotPart
-from simstream.files.prepared import PreparedSnapshot
 from simstream.files.sealed import SealedFile
+from simstream.files.snapshot_part import Fact, SnapshotPart
+from simstream.files.snapshot_writing import PreparedSnapshot
 from simstream.judge.pages.store import PageStore
 from simstream.roles.context import RoleContext
 from simstream.roles.judge.bit_rot import RotWatch

@@ -9,7 +9,7 @@ from simstream.errors import FrameDamaged, PageUnknown, WrongLog
 from simstream.judge.acceptor import AcceptedPages, Acceptor
 from simstream.judge.policy import Policy
 from simstream.log.base import FINGERPRINTS, PAGES, POSITIONS, VERDICTS, Log
-from simstream.log.committed import committed
+from simstream.log.committed_records import committed
 from simstream.model import PageSource, Record, Verdict
 from simstream.roles.fingerprint.first_frame import check_recipe
 from simstream.tools.explain.explainer import Explainer

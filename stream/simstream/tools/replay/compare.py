@@ -9,7 +9,7 @@ import msgspec
 
 from simstream.errors import UsageError, WrongLog
 from simstream.log.base import VERDICTS, Log
-from simstream.log.committed import committed
+from simstream.log.committed_records import committed
 from simstream.model import Verdict
 from simstream.wire import position as positions
 from simstream.wire import verdict as wire

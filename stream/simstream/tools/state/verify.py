@@ -10,8 +10,8 @@ import msgspec
 from simstream.errors import StateDamaged
 from simstream.files import manifest
 from simstream.files.file_system import FileSystem
-from simstream.files.loading import LoadedSnapshot, load
 from simstream.files.manifest import IN_ORDER, MAX_SNAPSHOTS, ManifestFile, Snapshot
+from simstream.files.snapshot_loading import LoadedSnapshot, load
 from simstream.judge.policy import Link, Policy
 from simstream.judge.resolver import Resolver
 from simstream.judge.state import make_index, state_facts

@@ -11,7 +11,7 @@ import msgspec
 
 from simstream.errors import BrokerUnreachable, FrameDamaged, FrameFormat, TopicMissing
 from simstream.log.base import FINGERPRINTS, PAGES, POSITIONS, TOPICS, VERDICTS, Log
-from simstream.log.committed import committed
+from simstream.log.committed_records import committed
 from simstream.model import Record
 from simstream.roles.fingerprint.first_frame import first_header
 from simstream.roles.topics import RETENTION, unfit_settings

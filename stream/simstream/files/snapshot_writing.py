@@ -11,10 +11,10 @@ from typing import Final, Protocol
 from simstream.files import blocks, manifest, sealed
 from simstream.files.failures import writing
 from simstream.files.file_system import FileSystem, write_whole
-from simstream.files.loading import SnapshotBase
 from simstream.files.manifest import NEXT, Manifest, ManifestFile, named
-from simstream.files.part import Fact, SnapshotPart
 from simstream.files.sealed import SealedFile
+from simstream.files.snapshot_loading import SnapshotBase
+from simstream.files.snapshot_part import Fact, SnapshotPart
 
 SUFFIX: Final = ".sealed"
 PARTIAL: Final = ".part"

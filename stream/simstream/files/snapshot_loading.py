@@ -10,8 +10,8 @@ from simstream.files import blocks, manifest
 from simstream.files.blocks import Tables
 from simstream.files.file_system import FileSystem
 from simstream.files.manifest import ManifestFile, Snapshot
-from simstream.files.part import SnapshotPart
 from simstream.files.sealed import SealedFile
+from simstream.files.snapshot_part import SnapshotPart
 
 _THREADS: Final = 4
 """That read files; the disk is what they wait for."""
