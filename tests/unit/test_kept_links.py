@@ -52,7 +52,7 @@ def test_links_that_cannot_be_kept_are_counted_and_logged(tmp_path: Path, caplog
     links.route(Request("https://a.example/archive/3", callback=lambda response: None), linking)
     links.route(Request("https://a.example/archive/4"), linking)
     links._closed("shutdown")
-    assert "1 links still waited and are lost" in caplog.text
+    assert "1 waiting links are lost" in caplog.text
     kept = in_folder(tmp_path).held
     assert kept is not None
     assert paths(kept.take(9)) == ["archive/4"]
@@ -117,5 +117,5 @@ def test_without_a_jobdir_waiting_links_are_counted_as_lost(caplog: pytest.LogCa
     links = router()
     followed(links, page("archive/2"), "near_duplicate", "archive/3", "archive/4")
     links._closed("shutdown")
-    assert "2 links still waited and are lost" in caplog.text
+    assert "2 waiting links are lost" in caplog.text
     assert links.channel.counted["links/lost"] == 2  # type: ignore[attr-defined]

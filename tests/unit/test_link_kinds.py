@@ -277,4 +277,4 @@ def test_queued_links_on_new_pages_leave_the_queue_when_their_kind_is_given_up()
 def test_links_that_are_all_dropped_are_told_once(caplog: pytest.LogCaptureFixture) -> None:
     links = router(links="drop")
     assert not followed(links, page("archive/2"), "near_duplicate", "article/7", "archive/3")
-    assert caplog.text.count("dropped for good") == 1
+    assert caplog.text.count("links of near duplicates are dropped") == 1

@@ -163,4 +163,4 @@ def _compare_with(corpus: Iterable[Record], deduper: Deduper, extras: FurtherOut
         kinds[verdict.verdict] += 1
         extras.take(verdict)
     left_out = sum(kinds[kind] for kind in INCOMPARABLE_VERDICTS)
-    say(f"{kinds.total():,} pages to compare with, {left_out:,} of them are too short or unreadable")
+    say(f"{kinds.total():,} pages to compare with; {left_out:,} of them are too short or unreadable")

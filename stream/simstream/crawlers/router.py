@@ -184,7 +184,7 @@ class LinkRouter:
         if not self._told:
             self._told = True
             logger.warning(
-                "links of near duplicates are dropped for good; pages that nothing else links to are not found: "
+                "links of near duplicates are dropped, so pages that only they lead to are not found: "
                 "set SIMSTREAM_LINKS=probe to try some of these links"
             )
 
@@ -248,8 +248,8 @@ class LinkRouter:
             if lost:
                 self.channel.count("links/lost", lost)
                 logger.warning(
-                    "%d links still waited and are lost: what only these links lead to is not found. Set JOBDIR to "
-                    "keep waiting links for a crawl that goes on; their callbacks must be methods of the spider",
+                    "%d waiting links are lost, with the pages that only they lead to. Set JOBDIR to keep waiting "
+                    "links for a resumed crawl; their callbacks must be methods of the spider",
                     lost,
                 )
         self._dropped.tell()

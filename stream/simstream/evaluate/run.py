@@ -133,8 +133,8 @@ def _label(
         infos.append(_label_one(truth, pairs, path, store))
         if infos[-1].wrong_jaccard > _MAX_UNSUSPICIOUS_SHARE:
             watcher.say(
-                f"{infos[-1].wrong_jaccard:.0%} of the given J of {truth.corpus.name} are not those of its texts: "
-                "if these begin with a YAML front matter, add --strip-front-matter"
+                f"{infos[-1].wrong_jaccard:.0%} of the given J of {truth.corpus.name} differ from those of its "
+                "texts: add --strip-front-matter if these begin with a YAML front matter"
             )
     return infos
 
