@@ -38,7 +38,7 @@ def stories(port: int) -> dict[str, Any]:
 
 @pytest.mark.kafka
 @pytest.mark.long
-def test_the_feed_to_look_at_shows_replayed_pages_and_ends_when_it_is_asked_to(cache: Path, tmp_path: Path) -> None:
+def test_the_feed_demo_shows_replayed_pages_and_ends_on_request(cache: Path, tmp_path: Path) -> None:
     need_broker()
     port = free_port()
     command = [sys.executable, "-m", "deploy.feed_demo", "--speed", "500", "--http-port", str(port)]

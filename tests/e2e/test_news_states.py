@@ -169,7 +169,7 @@ def test_a_page_beyond_the_last_one_is_the_last_one(stage: NewsStage, browser: B
     assert address(browser) == "?page=3"
 
 
-def test_a_comparison_that_takes_too_long_ends_with_an_error_and_can_be_asked_for_again(
+def test_a_slow_comparison_ends_with_an_error_and_can_be_repeated(
     stage: NewsStage, browser: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(web, "ANSWER_S", 2.0)

@@ -40,7 +40,7 @@ def test_any_other_name_is_refused(host: str) -> None:
     assert host not in refusal.why
 
 
-def test_a_page_of_this_port_or_of_a_name_that_was_set_may_ask_and_no_other() -> None:
+def test_only_pages_of_this_port_or_of_an_allowed_host_may_ask() -> None:
     callers = CallerRules(["news.example"])
     here = "127.0.0.1:8300"
     assert callers.check_host(here, "http://127.0.0.1:8300") is None
@@ -112,7 +112,7 @@ def asked(port: int, method: str, path: str, **headers: str) -> tuple[int, Any, 
     return answer.status, json.loads(body), {name.lower(): value for name, value in answer.getheaders()}
 
 
-def test_the_api_turns_away_foreign_names_and_pages_and_asks_for_the_token_where_it_changes_something() -> None:
+def test_the_api_refuses_foreign_hosts_and_origins_and_requires_the_token_for_changes() -> None:
     reached: list[str] = []
 
     async def app(scope: MutableMapping[str, Any], receive: Any, send: Any) -> None:

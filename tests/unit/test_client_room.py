@@ -114,7 +114,7 @@ def test_a_verdict_that_comes_before_the_acknowledgement_is_kept_for_its_page() 
     assert (held.left, len(held.pending)) == (1, 0)
 
 
-def test_room_is_given_back_once_the_future_is_over_and_nothing_waits_to_be_written() -> None:
+def test_room_is_free_once_the_future_is_done_and_the_page_is_written() -> None:
     held, page = HeldPages(), entry(seconds=-1.0)
     held.pending.add(page)
     held.pending.expire()
@@ -204,7 +204,7 @@ class BrokenLog:
     def discard(self) -> None: ...
 
 
-def test_pages_that_wait_behind_a_failed_one_fail_at_once_and_do_not_ask_the_broker_each() -> None:
+def test_pages_that_wait_behind_a_failed_one_fail_at_once() -> None:
     held, log = HeldPages(), BrokenLog()
     broken: Any = log
     sender = Sender(broken, broken, held.pending)

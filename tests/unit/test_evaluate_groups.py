@@ -68,7 +68,7 @@ def test_a_recipe_file_may_begin_with_a_byte_order_mark_and_end_in_capitals(name
     assert load_recipe(path).min_words == 3
 
 
-def test_a_user_s_dictionary_is_a_file_even_where_it_is_called_like_a_shipped_list(tmp_path: Path) -> None:
+def test_a_users_dictionary_is_a_file_even_with_the_name_of_a_shipped_list(tmp_path: Path) -> None:
     path = tmp_path / "own.toml"
     path.write_text('user_dictionaries = ["zh"]\nstop_words = ["zh"]\n', encoding="utf-8")
     recipe = load_recipe(path)

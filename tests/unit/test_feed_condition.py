@@ -49,7 +49,7 @@ def test_a_feed_is_ready_once_it_has_read_all_records_from_before_its_start() ->
     assert (condition.state, str(condition)) == ("ready", "ready")
 
 
-def test_a_topic_that_grows_all_the_time_keeps_a_feed_loading_only_while_it_falls_behind() -> None:
+def test_a_growing_topic_keeps_a_feed_loading_only_while_it_falls_behind() -> None:
     clock = ManualClock()
     condition = begun(clock)
     for second in range(200):

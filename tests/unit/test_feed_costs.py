@@ -207,7 +207,7 @@ def test_a_story_says_how_many_pages_its_timeline_leaves_out() -> None:
     assert b'"title":"title 0"' in body
 
 
-def test_searches_take_turns_leave_half_of_the_time_to_others_and_are_refused_where_too_many_wait() -> None:
+def test_searches_take_turns_leave_half_of_the_time_to_others_and_are_limited() -> None:
     order = []
 
     def work(name: str, steps: int) -> Generator[None, None, str]:

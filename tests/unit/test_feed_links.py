@@ -44,7 +44,7 @@ def test_sentences_in_links_scripts_and_comments_are_no_prose_and_inline_tags_cu
 
 
 @pytest.mark.parametrize("name", SKIPPED)
-def test_an_element_that_no_reader_sees_is_skipped_to_its_end_or_to_the_end_of_the_page(name: str) -> None:
+def test_an_invisible_element_is_skipped_to_its_end_or_to_the_end_of_the_page(name: str) -> None:
     shown = f"<body>{headlines(30)}"
     prose = f"<p>{SENTENCE * 9}</p>"
     assert is_list_of_links(f"{shown}<{name}>{prose}</{name.upper()} >")
@@ -107,7 +107,7 @@ def test_hosts_of_one_registered_domain_are_one_site(site: str, owner: str) -> N
     assert owner_of(site) == owner
 
 
-def test_the_largest_story_has_the_most_sites_and_a_list_of_links_is_no_story() -> None:
+def test_the_largest_story_has_the_most_sites_and_a_list_of_links_is_not_a_story() -> None:
     fold = VerdictFold({}, FoldLimits())
     mirrored, spread, listed = 0, 4, 6
     hosts = [

@@ -101,7 +101,7 @@ def test_only_addresses_of_the_web_can_be_followed() -> None:
         assert safe_url(url) is None
 
 
-def test_the_site_is_the_host_of_the_url_or_of_an_id_that_is_one() -> None:
+def test_the_site_is_the_host_of_the_url_or_of_an_id_that_is_a_url() -> None:
     assert site_of("x", "https://www.a.example:8080/b") == "a.example"
     assert site_of("http://[::1]/", None) == "::1"
     assert site_of("https://b.example/", "http://[broken") == "b.example"

@@ -143,7 +143,7 @@ def test_the_loop_rests_while_the_oldest_batch_is_slow_and_later_ones_are_done(t
     assert TurnCounter.turns < 2_000  # a loop that does not rest turns some 100,000 times a second
 
 
-def test_a_slow_page_does_not_hold_up_a_stop_and_what_was_done_before_it_is_committed(
+def test_a_slow_page_does_not_delay_a_stop_and_earlier_pages_are_committed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     commits: list[dict[int, int]] = []

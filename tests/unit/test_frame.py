@@ -232,7 +232,7 @@ def test_times_of_arrival_are_of_the_last_pages_and_never_later_than_they_were(t
     assert all(run <= time for run, time in zip((at for at, n in runs for _ in range(n)), times, strict=True))
 
 
-def test_a_frame_of_a_version_that_knew_no_arrivals_is_read_and_says_nothing_of_them() -> None:
+def test_a_frame_of_an_earlier_version_is_read_without_arrival_times() -> None:
     header, columns = small()
     encoded = frames.encode(header, columns)
     length = struct.unpack_from("<I", encoded, 16)[0]

@@ -56,7 +56,7 @@ NEARLY_HAN = st.text("中文龥一鿿㐀𠮷々aＺé", min_size=1, max_size=7)
 
 @settings(max_examples=examples(500), deadline=None)
 @given(word=st.one_of(ASCII, NEARLY_HAN, st.builds(lambda a, b: a + b, ASCII, NEARLY_HAN)), seed=SEEDS)
-def test_the_short_ways_for_ascii_and_han_give_hash_and_kind_of_the_long_way(word: str, seed: int) -> None:
+def test_the_fast_paths_for_ascii_and_han_give_the_hash_and_kind_of_the_slow_path(word: str, seed: int) -> None:
     folded = tables.fold_text(word)
     points = np.frombuffer(folded.encode("utf-32-le"), np.uint32)
     hashes, kinds = hash_words(points, np.array([len(folded)]), tables.unicode_table().traits, np.uint64(seed))

@@ -101,7 +101,7 @@ def test_a_bad_request_is_answered_by_its_status_and_never_repeated(
     assert capfd.readouterr() == ("", "")
 
 
-def test_a_client_that_never_finishes_its_request_is_hung_up_on_though_it_keeps_sending(server: HttpServer) -> None:
+def test_a_client_that_never_finishes_its_request_is_disconnected(server: HttpServer) -> None:
     with connect(server) as wire:
         wire.sendall(b"GET /metrics HTTP/1.1\r\n")
         until(lambda: not sent(wire, b"X"), "it is hung up on")

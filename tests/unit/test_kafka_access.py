@@ -18,9 +18,7 @@ AWAY = KafkaError(KafkaError._TRANSPORT, "h:1/1: Connect to ipv4#127.0.0.1:1 fai
     ("error", "said"),
     [(PASSWORD, "does not accept this user"), (UNTRUSTED, "not trusted"), (ALERT, "agree on TLS")],
 )
-def test_a_client_that_was_never_let_in_is_told_and_one_that_was_only_knows_why(
-    error: KafkaError, said: str
-) -> None:
+def test_a_client_that_was_never_admitted_fails_and_an_admitted_one_knows_why(error: KafkaError, said: str) -> None:
     admission = Admission("h:1")
     admission.note(error)
     with pytest.raises(NotAdmitted, match=said):

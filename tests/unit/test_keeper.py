@@ -414,7 +414,7 @@ def test_a_snapshot_that_does_not_fit_together_ends_one_run_only(folder: Path) -
     assert loaded(folder, 6, log_begins=2) == 3
 
 
-def test_a_file_that_rots_while_the_judge_runs_ends_it_by_name_and_the_next_start_goes_on(folder: Path) -> None:
+def test_a_file_damaged_under_a_running_judge_ends_it_by_name_and_the_next_start_goes_on(folder: Path) -> None:
     state = CountedPages().judge(3)
     context = RoleContext(ALWAYS)
     read = context.metrics.registry.get_sample_value

@@ -152,7 +152,7 @@ def test_a_frame_that_alone_outlives_its_transaction_ends_the_judge_with_the_cau
             outbox.finish()
 
 
-def test_a_full_disk_is_waited_for_and_the_same_batch_published_once_there_is_room(monkeypatch) -> None:
+def test_a_judge_waits_for_a_full_disk_and_publishes_the_same_batch_later(monkeypatch) -> None:
     monkeypatch.setattr("simstream.roles.judge.outbox.PAUSE_S", 0.01)
     publisher = SlowPublisher()
     publisher.error = DiskFull("no room", "make some")

@@ -121,7 +121,7 @@ IDENTITY: dict[str, dict[str, Any]] = {
 OTHERS = {"name", "distance", "similarity", "short_words", "short_distance", "short_similarity"}
 
 
-def test_every_setting_of_a_recipe_is_part_of_its_id_or_known_not_to_be() -> None:
+def test_every_setting_of_a_recipe_is_part_of_its_id_or_listed_as_other() -> None:
     assert {field.name for field in fields(Recipe)} == set(IDENTITY) | OTHERS
 
 
@@ -227,7 +227,7 @@ def test_a_stricter_rule_for_every_pair_beats_the_rule_for_short_pages() -> None
     assert make_policy(SHORT, "0123abcd", distance=12, similarity="0").short_limits == (4, 112)
 
 
-def test_without_a_stricter_rule_for_short_pages_the_id_is_as_if_there_were_none() -> None:
+def test_a_rule_for_short_pages_that_is_not_stricter_leaves_the_id() -> None:
     own = make_policy(PLAIN, "0123abcd").id
     assert own == "9d817506"
     assert own == make_policy(replace(PLAIN, short_words=20), "0123abcd").id

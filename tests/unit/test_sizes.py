@@ -53,7 +53,7 @@ def test_ordinary_pages_are_not_noticed() -> None:
     assert stream.resolver.largest_cluster == 4
 
 
-def test_a_large_cluster_that_is_a_small_share_of_all_is_not_noticed_until_its_share_is_large() -> None:
+def test_a_large_cluster_is_noticed_once_its_share_is_large() -> None:
     stream = NoticedStream(SizeAlert(10, 0.5))
     for number in range(40):
         stream.page(ORDINARY[number])
@@ -86,7 +86,7 @@ def test_clusters_that_are_tied_together_count_as_one_and_are_not_told_twice() -
     assert stream.noticed[1:] == [GrownCluster(0, 20, "p0")]
 
 
-def test_a_cluster_noticed_in_the_batch_in_which_it_is_taken_in_is_told_under_its_new_id() -> None:
+def test_a_cluster_that_merges_while_it_is_noticed_is_logged_under_its_new_id() -> None:
     stream = NoticedStream(SizeAlert(10, 0))
     stream.page(ERROR_PAGE)
     for _ in range(10):
