@@ -74,7 +74,7 @@ def test_verdicts_without_room_are_published_once_when_there_is_room(
     errors = limited(local_place, FULL_FOR_VERDICTS)
     assert len(errors) == 3
     assert all(
-        "no room to write" in error and error.endswith("make room and go on; nothing is lost") for error in errors
+        "no room to write" in error and error.endswith("make room, then go on: nothing is lost") for error in errors
     )
     assert [r.value for r in read_all(local_log, POSITIONS)] == [b"one", b"two", b"three"]
     assert [r.value for r in read_all(local_log, VERDICTS)] == [b"1"] * 10 + [b"2"] * 10 + [b"3"] * 10

@@ -123,5 +123,5 @@ def test_an_election_with_a_dead_thread_reports_it_and_lets_the_next_win(kafka_l
         broken._consumer = BrokenConsumer(broken._consumer)
         until(lambda: other.elected, "the other is elected")
         for asked in ("elected", "lost"):
-            with pytest.raises(LogError, match=r"broke off \(RuntimeError: the client broke\)"):
+            with pytest.raises(LogError, match=r"failed \(RuntimeError: the client broke\)"):
                 getattr(broken, asked)

@@ -53,7 +53,7 @@ def test_no_broker_is_one_clear_error_and_nothing_on_stderr(capfd: pytest.Captur
     log = open_log(NOWHERE, LogOptions(patience=0.5))
     began = time.monotonic()
     for use in (log.source, log.publisher().start, lambda: log.topic(PAGES), lambda: log.create_topics(1)):
-        with pytest.raises(BrokerUnreachable, match=r"127.0.0.1:1 within 0.5 s: is it running"):
+        with pytest.raises(BrokerUnreachable, match=r"127.0.0.1:1 within 0.5 s: check that it is running"):
             use()
     assert time.monotonic() - began < 10
     assert capfd.readouterr().err == ""
@@ -147,7 +147,7 @@ def test_an_open_transaction_is_refused_by_name(kafka_place: TopicPlace) -> None
     other.begin_transaction()
     other.produce(f"{kafka_place.prefix}.positions", b"one", b"judge")
     other.flush(5)
-    with pytest.raises(LogError, match=r"positions has a transaction that the broker does not end: .*abort"):
+    with pytest.raises(LogError, match=r"positions has an open transaction that the broker does not end: .*abort"):
         log.publisher().start()
     other.commit_transaction(20)
     assert log.publisher().start() == b"one"

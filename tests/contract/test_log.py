@@ -69,7 +69,7 @@ def test_the_command_that_a_missing_topic_names_makes_it(
     log = place.open()
     with pytest.raises(TopicMissing) as caught:
         log.topic(PAGES)
-    _, *arguments = shlex.split(caught.value.todo.removeprefix("make it with: "))
+    _, *arguments = shlex.split(caught.value.todo.removeprefix("create it with: "))
     assert invoke(arguments) == 0, capsys.readouterr().err
     assert log.topic(PAGES).partitions
 

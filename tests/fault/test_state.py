@@ -61,7 +61,7 @@ def test_a_log_made_anew_under_old_verdicts_is_refused(served: Program) -> None:
         log.create_topics(1)
     with served.serve() as service:
         assert service.wait() == 1
-        assert "made anew" in last_line(service)
+        assert "created again" in last_line(service)
     with served.place.open() as log:
         assert len(all_verdicts(log)) == 60
 
@@ -94,7 +94,7 @@ def test_pages_made_anew_stop_the_service_and_a_new_start_reads_them_from_their_
         program.place.delete(PAGES)
         log.create_topics(1)
         assert service.wait() == 1
-        assert "made anew" in last_line(service) or "no topic" in last_line(service)
+        assert "created again" in last_line(service) or "no topic" in last_line(service)
     program.good("feed", pages.write(tmp_path / "two.jsonl", 40, seed=2))
     with program.place.open() as log, watching(log) as watcher, program.serve() as service:
         watcher.wait(100, service)

@@ -35,7 +35,7 @@ class UnansweredQuestion(Future[Any]):
 
 def test_an_answer_that_never_comes_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kafka_cluster, "GRACE_S", 0.1)
-    with pytest.raises(KafkaException, match="did not end a question in time"):
+    with pytest.raises(KafkaException, match="did not end a request in time"):
         KafkaCluster("127.0.0.1:1", LogOptions()).answer(UnansweredQuestion(), 0.1)
 
 

@@ -12,14 +12,14 @@ KAFKA = "kafka://"
 _SERVERS = re.compile(r"{0}(,{0})*".format(r"(\[[\da-fA-F:.]+\]|[\w.-]+):\d{1,5}"))
 """`HOST:PORT,...`, as Kafka's own tools take it."""
 _SCHEME = re.compile(r"(kafka|https?|file|tcp)s?:", re.IGNORECASE)
-"""The beginning of an address that was not meant as a folder."""
+"""An address that begins like this is a URL, never a folder."""
 
 
 def open_log(address: str, options: LogOptions | None = None) -> Log:
-    """The log at `address`: `kafka://HOST:PORT,...`, or the path of a directory.
+    """Return the log at `address`: `kafka://HOST:PORT,...`, or the path of a directory.
 
-    Nothing is read or connected yet, but a file is refused. A local log never imports the Kafka client.
-    Raises SettingsError.
+    The call reads and connects nothing. A local log never imports the Kafka client. Raises SettingsError for an
+    address that is a file, or neither form.
     """
     options = options or LogOptions()
     if address.startswith(KAFKA):

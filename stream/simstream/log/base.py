@@ -1,8 +1,8 @@
 """The interface of a log: topics of records, appended once and read in order; its types and options.
 
-Two implementations keep it, `local` (a directory) and `kafka`, under one contract suite
+Two implementations keep it: `local` (a directory) and `kafka`. One contract suite tests both
 (`tests/contract/test_log.py`). A topic is named by its short name (`pages`, `fingerprints`, `verdicts`,
-`positions`, `dead-letters`); the log puts its prefix before it.
+`positions`, `dead-letters`); the log adds its prefix.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ POSITION_KEY = b"judge"
 
 
 class TopicInfo(NamedTuple):
-    """`id` is unique: a topic deleted and made again has another one. `name` is the full name."""
+    """A topic as it exists now. `id` is unique: a topic that was deleted and created again has a new id. `name` is
+    the full name."""
 
     name: str
     id: str
@@ -38,8 +39,8 @@ class TopicInfo(NamedTuple):
 class TopicDifference(NamedTuple):
     """A setting of a topic that does not fit.
 
-    If it `breaks` a rule, no role may work on that topic. Any other difference endangers what the service promises,
-    such as how long the log is kept.
+    If the difference `breaks` a rule, no role works on that topic. Any other difference endangers a promise of the
+    service, such as how long it keeps the log.
     """
 
     setting: str
@@ -93,15 +94,14 @@ class PollResult:
 
 
 Placed = Callable[[int, int], None]
-"""Hears partition and offset of a record that was written; the offset is -1 where the log does not know it."""
+"""Called with the partition and the offset of a written record; the offset is -1 if the log does not know it."""
 
 
 class Appender(Closing):
     """Appends records to one topic, in order, with a bounded number in flight.
 
-    Where the queue is full `append` waits. After a failed delivery every call raises DeliveryFailed; the
-    appender must then be discarded, and all that followed the last acknowledged record appended again with a
-    new one.
+    `append` waits while the queue is full. After a failed delivery every call raises DeliveryFailed. Then discard
+    the appender, and append all records behind the last acknowledged one again with a new appender.
     """
 
     waiting: Callable[[], None] = staticmethod(lambda: None)
@@ -120,32 +120,34 @@ class Appender(Closing):
     ) -> int:
         """Queue one record and return its number, counted from 1 in this appender.
 
-        Without `partition` the key decides (murmur2, as Java's client does it). `timestamp` is in ms since
-        1970, now without it. `placed` is told where the record is once it is safely written, within this or a
-        later call of the appender; of a record that is not written it hears nothing. Raises RecordTooLarge where
-        the topic does not admit it (nothing is queued, the appender stays usable), DeliveryFailed.
+        Without `partition` the key decides (murmur2, as in Kafka's Java client). `timestamp` is in ms since 1970;
+        the default is now. The appender calls `placed` once the record is safely written, within this call or a
+        later one; it never calls it for a record that is not written. Raises DeliveryFailed. Raises RecordTooLarge
+        if the topic does not admit the record; then nothing is queued, and the appender stays usable.
         """
 
     @abstractmethod
     def acknowledged(self) -> int:
-        """How many records, counted from the first without a gap, are safely written. Does not wait.
+        """Return how many records, counted from the first without a gap, are safely written. Does not wait.
 
-        Raises RecordTooLarge, once, with its `number`, for each record that only the broker found too large (not
-        for `fingerprints`, where it is a DeliveryFailed); the count passes over it, the appender stays usable.
+        Raises RecordTooLarge, with the record's `number`, once for each record that only the broker found too
+        large. The count then passes over that record, and the appender stays usable. For `fingerprints` such a
+        record is a DeliveryFailed.
         """
 
     @abstractmethod
     def flush(self, timeout: float) -> int:
-        """Wait until all are acknowledged or the time is over; returns `acknowledged()`, and raises as it."""
+        """Wait until all records are acknowledged or `timeout` seconds are over. Returns `acknowledged()` and
+        raises what it raises."""
 
     @abstractmethod
     def discard(self) -> None:
-        """Close at once and drop what is in flight (it may still arrive)."""
+        """Close at once and drop all records in flight. They may still arrive."""
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close, or discard where an error leaves the block: then nobody waits for what is in flight."""
+        """Close; after an error discard, without a wait for the records in flight."""
         if kind is None:
             self.close()
         else:
@@ -155,28 +157,29 @@ class Appender(Closing):
 class Reader(Closing):
     """Reads committed records of one topic, every partition, without a group.
 
-    Order is that of offsets within a partition.
+    Within a partition records come in the order of their offsets.
     """
 
     @abstractmethod
     def poll(self, limit: int, timeout: float) -> list[Record]:
-        """Up to `limit` records; an empty list after `timeout` seconds without any.
+        """Return up to `limit` records; an empty list after `timeout` seconds without a record.
 
-        Raises LogDamaged, TopicRecreated, BrokerUnreachable (after the log's patience)."""
+        Raises LogDamaged, TopicRecreated, BrokerUnreachable (after the log's patience).
+        """
 
     @abstractmethod
     def caught_up(self) -> bool:
-        """Whether everything that was committed at the moment of this call has been returned by `poll`.
+        """Whether `poll` has returned every record that was committed before this call.
 
-        Kafka lets readers see a transaction a few ms after `Publisher.publish` has returned.
+        On Kafka readers see a transaction a few ms after `Publisher.publish` returns.
         """
 
     @abstractmethod
     def passed(self, ends: Mapping[int, int]) -> bool:
-        """Whether all before these offsets, per partition, has been returned by `poll`. Asks nobody."""
+        """Whether `poll` has returned all records below these offsets, per partition. Asks no broker."""
 
     def answers(self) -> bool:
-        """False while whoever holds the topic is away; `poll` then waits. Does not wait itself."""
+        """False while the topic cannot be reached; `poll` then waits. Does not wait itself."""
         return True
 
 
@@ -187,126 +190,140 @@ class PageConsumer(Closing):
     def poll(self, limit: int, timeout: float) -> PollResult:
         """Wait up to `timeout` seconds for up to `limit` records.
 
-        With `limit` 0 nothing is read: the group hears that this member lives, and what came and went is told.
-        Call it at least every few seconds, or the group takes this member for dead.
+        With `limit` 0 it reads nothing: it tells the group that this member lives, and returns which partitions
+        came and went. Call it at least every few seconds; otherwise the group takes this member for dead.
 
-        Raises TopicRecreated where `pages` or `fingerprints` is no longer the topic of the start."""
+        Raises TopicRecreated if `pages` or `fingerprints` was created again since the start.
+        """
 
     @abstractmethod
     def commit(self, offsets: Mapping[int, int]) -> None:
-        """Commit the next offset per partition, with the ids of both topics; partitions no longer owned are
-        passed over."""
+        """Commit the next offset of each partition, with the ids of both topics. Skips partitions that this member
+        no longer owns."""
 
     @abstractmethod
     def restart(self) -> None:
-        """Go back to the committed offsets of all owned partitions: the next `poll` has a Start for each."""
+        """Go back to the committed offsets of all owned partitions. The next `poll` returns a PartitionStart for
+        each."""
 
     def answers(self) -> bool:
-        """False while whoever holds the topics is away; `poll` then brings nothing. Does not wait itself."""
+        """False while the topics cannot be reached; `poll` then returns nothing. Does not wait itself."""
         return True
 
     @abstractmethod
     def positions(self) -> dict[int, int]:
-        """Per owned partition, the offset below which `poll` has returned all records.
+        """Return per owned partition the offset below which `poll` has returned all records.
 
-        Markers of transactions and uncommitted records may lie between the last record and this offset."""
+        Markers of transactions and uncommitted records may lie between the last record and this offset.
+        """
 
     @abstractmethod
     def lag(self) -> dict[int, int]:
-        """Per owned partition, how many offsets are not yet read. Does not ask the broker."""
+        """Return per owned partition how many offsets are not yet read. Asks no broker."""
 
 
 class Election(Closing):
-    """A judge's standing for election: of all that stand over one log, in whatever process, one is elected.
+    """A judge's candidacy: one of all candidates over one log is elected, in any process.
 
-    It says who should publish; who may is decided by `Publisher` alone. So for a moment two may believe to be
-    elected, and nothing comes of it. `close` steps down at once; one that was killed counts for some seconds more.
+    The election says who should publish; `Publisher` alone decides who may. So two judges may believe for a moment
+    that they are elected, without harm. `close` steps down at once. A killed candidate counts for some seconds
+    more.
     """
 
     @property
     @abstractmethod
     def elected(self) -> bool:
-        """Whether this one is elected now, as far as it knows. Does not wait."""
+        """Whether this candidate is elected now, as far as it knows. Does not wait."""
 
     @property
     @abstractmethod
     def lost(self) -> bool:
-        """Whether it was elected and is no longer: another may be, or nobody yet, or soon itself again."""
+        """Whether it was elected and is no longer. Another candidate may be elected, or none yet, or soon this one
+        again."""
 
 
 class Publisher(Closing):
-    """Publishes verdicts and position in one atomic step; at most one lives, a newer one fences it.
+    """Publishes verdicts and position in one atomic step.
 
-    (On a local log the lock does that: `start` raises LogLocked while another one lives.)
+    At most one publisher lives: a newer one fences it. On a local log a lock does this: `start` raises LogLocked
+    while another publisher lives.
     """
 
     @abstractmethod
     def committed(self) -> bytes | None:
-        """The last committed position, None without one. Fences nobody, and may be asked before `start`."""
+        """Return the last committed position, or None if there is none. Fences no publisher; may be called before
+        `start`."""
 
     def check(self) -> None:
-        """Raise TakenOver where a newer publisher has started; for one that has nothing to publish just now, and so
-        would not hear of it. Fences nobody, does not wait long: no answer is no news.
+        """Raise TakenOver if a newer publisher has started.
 
-        May be called beside a `publish` in another thread."""
+        A publisher with nothing to publish would not notice otherwise. Read-only and quick: returns if the broker
+        does not answer.
+
+        May be called beside a `publish` in another thread.
+        """
 
     @abstractmethod
     def start(self) -> bytes | None:
-        """Fence the predecessor at once, end its open transaction, return the last committed position (None: none).
+        """Fence the predecessor at once, end its open transaction, and return the last committed position, or None.
 
-        Raises PositionMissing where `verdicts` has records and `positions` has none."""
+        Raises PositionMissing if `verdicts` has records and `positions` has none.
+        """
 
     @abstractmethod
     def publish(self, verdicts: Sequence[OutgoingVerdict], position: bytes) -> None:
-        """Publish all of it or nothing, and return when it is committed.
+        """Publish all verdicts and the position, or nothing; return once they are committed.
 
-        What failed is sent again, the same bytes. After a fencing it starts anew and compares the committed
-        position with its own: equal to `position`, it is done; equal to the one before, it sends again; any
-        other raises TakenOver, and so does a newer publisher that has not published yet.
+        What failed is sent again, the same bytes. After a fencing the publisher starts again and compares the
+        committed position with its own. If it equals `position`, the work is done. If it equals the one before, it
+        sends again. Otherwise it raises TakenOver; so it does for a newer publisher that has not published yet.
 
-        Raises BrokerUnreachable and, on a local log, DiskFull: then it can be called again with the same
-        arguments, and publishes once."""
+        Raises BrokerUnreachable and, on a local log, DiskFull. Then call it again with the same arguments: it
+        publishes once.
+        """
 
     @property
     @abstractmethod
     def results(self) -> Mapping[str, int]:
-        """How many transactions ended so, since this publisher was made: `committed`, `found` (committed although
-        its end was not seen), `aborted`, `fenced`."""
+        """Return how many transactions ended in each way since this publisher was made.
+
+        The ways: `committed`, `found` (committed, although its end was not seen), `aborted`, `fenced`.
+        """
 
 
 MAX_FRAME_BYTES = 8 << 20
-"""What `fingerprints` admits: far more than a frame should have."""
+"""The largest record of `fingerprints`: far more than a frame should have."""
 DEAD_LETTER_ROOM_BYTES = 64 << 10
 
 
 @dataclass(frozen=True, slots=True)
 class LogOptions:
-    """What a log needs to know beside its address."""
+    """The settings of a log besides its address."""
 
     prefix: str = "simstream"
     client: Mapping[str, str | int | float | bool] = field(default_factory=dict, repr=False)
     """Settings passed through to the Kafka client (`[kafka]` in the file); some are secret."""
     patience: float = 30.0
-    """Seconds that an unreachable broker is waited for before BrokerUnreachable."""
+    """Seconds to wait for an unreachable broker before BrokerUnreachable."""
     max_record_bytes: int = 1 << 20
     publish_to: str | None = None
-    """The prefix of `verdicts` and `positions`, and of the judges' election; without it `prefix`. So one log may be
-    judged under several policies side by side."""
+    """The prefix of `verdicts`, `positions` and the judges' election; the default is `prefix`. With it, several
+    policies can judge one log side by side."""
 
     @property
     def judged_prefix(self) -> str:
-        """The prefix of all that a judge publishes, elects and fences by."""
+        """The prefix of the judge's topics, election and fencing."""
         return self.publish_to or self.prefix
 
     def full_name(self, topic: str) -> str:
-        """The name of a topic with its prefix."""
+        """Return the full name of a topic, with its prefix."""
         return f"{self.judged_prefix if topic in (VERDICTS, POSITIONS) else self.prefix}.{topic}"
 
 
 def largest_record(topic: str, options: LogOptions) -> int:
-    """The bytes of a record that a topic admits, as `create_topics` sets it.
+    """Return the largest record of a topic in bytes, as `create_topics` sets it.
 
-    A dead letter has room for the whole page and for what is said about it.
+    A dead letter has room for the whole page and for its error.
     """
     if topic == PAGES:
         return options.max_record_bytes
@@ -314,19 +331,20 @@ def largest_record(topic: str, options: LogOptions) -> int:
 
 
 class Log(Closing):
-    """A place where the topics live. Cheap to open: nothing is read before it is asked for."""
+    """The place of the topics. Cheap to open: it reads nothing before a method asks for it."""
 
     kind: Literal["local", "kafka"]
 
     @abstractmethod
     def create_topics(self, partitions: int | None = None) -> list[TopicReport]:
-        """Make the topics that are missing; one that exists is never changed, and what would break a rule is said.
+        """Create the missing topics; never change an existing one, but report its settings that do not fit.
 
-        `partitions` is for `pages`: without it, as many as there are, or 8 new ones on Kafka and 1 in a
-        directory. `verdicts` get as many as `pages` have."""
+        `partitions` is for `pages`. The default is the number that exists, else 8 on Kafka and 1 in a directory.
+        `verdicts` get as many as `pages` have.
+        """
 
     def check(self) -> None:
-        """Raise SettingsError if the log's settings are wrong. Asks no broker and makes nothing."""
+        """Raise SettingsError if the log's settings are wrong. Asks no broker and creates nothing."""
 
     def differences(self, topics: Sequence[str]) -> dict[str, list[TopicDifference]]:
         """Return the settings of existing topics that do not fit, by topic.
@@ -338,33 +356,36 @@ class Log(Closing):
 
     @abstractmethod
     def topic(self, topic: str) -> TopicInfo:
-        """Raises TopicMissing, BrokerUnreachable."""
+        """Return the topic as it exists. Raises TopicMissing, BrokerUnreachable."""
 
     @abstractmethod
     def low_watermarks(self, topic: str) -> dict[int, int]:
-        """Per partition, the first offset that still exists."""
+        """Return per partition the first offset that still exists."""
 
     def retention_ms(self, topic: str) -> int | None:
-        """For how long the topic keeps its records, in ms; None where it keeps them for ever."""
+        """Return how long the topic keeps its records, in ms; None for ever."""
         return None
 
     @abstractmethod
     def end_offsets(self, topic: str) -> dict[int, int]:
-        """Per partition, the offset behind all that is committed now: where to stop reading a topic that grows."""
+        """Return per partition the offset behind all records that are committed now: where to stop reading a topic
+        that grows."""
 
     @abstractmethod
     def appender(self, topic: str) -> Appender: ...
 
     @abstractmethod
     def reader(self, topic: str, start: int | Literal["end"] = 0) -> Reader:
-        """`start`: the offset to begin at, in every partition (an offset that is no longer there: the low
-        watermark), or "end"."""
+        """Return a reader that begins at offset `start` in every partition, or at the "end".
+
+        If that offset is gone, it begins at the low watermark.
+        """
 
     @abstractmethod
     def source(self, linger_ms: int = 0) -> PageConsumer:
         """Return a member of the group of fingerprinters.
 
-        `linger_ms`: how long a broker may hold pages back, so that more come at once. A local log ignores it.
+        A broker may hold pages back for `linger_ms`, so that more come at once. A local log ignores it.
         """
 
     @abstractmethod
@@ -372,18 +393,21 @@ class Log(Closing):
 
     @abstractmethod
     def election(self) -> Election:
-        """Stand for election as the judge of this log. Raises TopicMissing, BrokerUnreachable."""
+        """Stand for election as the judge of this log, and return the candidacy. Raises TopicMissing,
+        BrokerUnreachable."""
 
     @abstractmethod
     def source_offsets(self) -> dict[int, int]:
-        """The fingerprinters' usable commits, per partition. Joins no group."""
+        """Return the fingerprinters' usable commits, per partition. Joins no group."""
 
     @abstractmethod
     def running(self) -> LogMembers:
-        """Who works on this log. Joins no group, disturbs nobody."""
+        """Return the processes that work on this log. Joins no group, so no partition moves."""
 
     @abstractmethod
     def set_group_offsets(self, offsets: Mapping[int, int | None]) -> None:
         """Set the fingerprinters' committed offsets while no fingerprinter runs (`source rewind`).
 
-        None forgets a partition's commit: its next Start is at the low watermark, and `first`."""
+        The offset None forgets a partition's commit: its next PartitionStart is at the low watermark, and
+        `first`.
+        """

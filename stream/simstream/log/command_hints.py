@@ -8,7 +8,7 @@ from simstream.log.base import LogOptions
 
 
 def how_to_create(address: str, options: LogOptions) -> str:
-    """The command that makes the topics of a log; `address` is what `--log` takes."""
+    """Return the command that creates the topics of a log; `address` is the value of `--log`."""
     return f"simstream topics create {where(address, options.prefix, options.publish_to)}"
 
 

@@ -8,13 +8,13 @@ from simstream.log.base import Log
 from simstream.model import Record
 
 WAIT_S = 0.1
-"""Seconds that one poll waits for records of which some are known to be there, or markers alone."""
+"""Seconds that one poll waits for offsets that are known to exist. They may all be markers of transactions."""
 
 
 def committed(log: Log, topic: str, limit: int, start: int = 0) -> Iterator[list[Record]]:
-    """The records from offset `start` on that are committed now, up to `limit` at once.
+    """Yield the records from offset `start` on that are committed now, up to `limit` at once.
 
-    Some lists are empty. Raises as `Log.reader` and `Reader.poll` do.
+    Some lists are empty. Raises what `Log.reader` and `Reader.poll` raise.
     """
     ends = log.end_offsets(topic)
     with log.reader(topic, start) as reader:

@@ -6,17 +6,17 @@ from typing import NamedTuple
 
 
 class GroupMember(NamedTuple):
-    """A process with a role. `name` says where it runs, as far as the log knows."""
+    """A process with a role. `name` says where it runs, if the log knows it."""
 
     name: str
     elected: bool
 
 
 class LogMembers(NamedTuple):
-    """The members of a log's groups. One that was killed counts for some seconds more."""
+    """The members of a log's groups. A killed process counts for some seconds more."""
 
     fingerprinters: tuple[str, ...]
     judges: tuple[GroupMember, ...]
-    """On a local log the elected one alone: nobody knows who waits for a lock."""
+    """The judges. On a local log the elected judge alone: a lock does not say who waits for it."""
     publisher: str | None
-    """Who began to publish last, whether it lives or not; None where the log does not say."""
+    """The last process that began to publish, alive or not; None if the log does not say."""

@@ -1,7 +1,7 @@
 """Which partition a key belongs to: murmur2 as Kafka's Java client computes it.
 
-Both logs and every producer that keys by page id agree on it, so versions of one page stay in order whoever
-sends them. The constants are those of Austin Appleby's MurmurHash2 with the seed that Kafka fixed.
+Both logs and every producer that keys by page id agree on it. So versions of one page stay in order, from any
+sender. The constants come from Austin Appleby's MurmurHash2; Kafka fixed the seed.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ SEED = 0x9747B28C
 M = 0x5BD1E995
 MASK = 0xFFFFFFFF
 SLICE_KEYS = 1024
-"""Keys hashed at a time: the longest one decides how much memory each takes."""
+"""Keys hashed at a time. The longest key decides how much memory each key takes."""
 
 
 def murmur2(key: bytes) -> int:
-    """The 32-bit hash of one key. About 0.3 us for each 4 bytes; `partitions_of` for many keys."""
+    """Return the 32-bit hash of one key. Cost: about 0.3 us for each 4 bytes; use `partitions_of` for many keys."""
     size = len(key)
     whole = size & ~3
     h = (SEED ^ size) & MASK
@@ -35,12 +35,12 @@ def murmur2(key: bytes) -> int:
 
 
 def partition_of(key: bytes, partitions: int) -> int:
-    """The partition of one key."""
+    """Return the partition of one key."""
     return (murmur2(key) & 0x7FFFFFFF) % partitions if partitions > 1 else 0
 
 
 def partitions_of(keys: Sequence[bytes], partitions: int) -> list[int]:
-    """The partition of each key; a column of 4 bytes of all keys at a time, about 1 us a key."""
+    """Return the partition of each key. Hashes 4 bytes of all keys at a time: about 1 us a key."""
     if partitions <= 1 or len(keys) < 16:
         return [partition_of(key, partitions) for key in keys]
     out: list[int] = []

@@ -1,8 +1,8 @@
 """Explains Kafka's errors about TLS, SASL and access control lists.
 
-The client reports that a broker does not let it in only on the side, and asks again until time is over, as if the
-broker were away. So what it reports is noted here. A client that was never let in has wrong settings, which no
-waiting mends; one that was let in before waits, as for any broker that is away.
+The client reports a refused login only through a callback. It then asks again until its time is over, as if the
+broker were away. So this module notes what the callback says. A client that no broker ever let in has wrong
+settings, and waiting does not help. A client that was let in before waits, as for any broker that is away.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ LASTING = frozenset(
 
 
 class Admission:
-    """Whether brokers let a client in, as far as it has noticed. Safe between threads."""
+    """Whether brokers let a client in, as far as the client has noticed. Safe between threads."""
 
     def __init__(self, servers: str) -> None:
         self._servers = servers
@@ -45,26 +45,26 @@ class Admission:
         self._admitted = False
 
     def note(self, error: KafkaError) -> None:
-        """A client's error callback: keep what it says about being let in."""
+        """A client's error callback: keep what it says about admission."""
         refused = self._refusal(error)
         if refused is not None:
             with self._lock:
                 self._refused = refused
 
     def admitted(self) -> None:
-        """A broker has answered."""
+        """Note that a broker has answered."""
         with self._lock:
             self._admitted, self._refused = True, None
 
     def check(self) -> None:
-        """Raise NotAdmitted where brokers refuse a client that none has ever let in."""
+        """Raise NotAdmitted if brokers refuse this client and none has ever let it in."""
         with self._lock:
             if self._refused is not None and not self._admitted:
                 raise self._refused
 
     @property
     def why(self) -> str:
-        """What the last broker that did not let us in said; empty where none did since one answered."""
+        """Why the last broker refused this client; empty if none has refused since the last answer."""
         with self._lock:
             return self._refused.what if self._refused is not None else ""
 
@@ -73,36 +73,36 @@ class Admission:
         if error.code() == KafkaError._AUTHENTICATION:
             return NotAdmitted(
                 f"{self._servers} does not accept this user ({_short(said)})",
-                "look at sasl.mechanism, sasl.username and sasl.password in [kafka]",
+                "check sasl.mechanism, sasl.username and sasl.password in [kafka]",
             )
         if error.code() == KafkaError._SSL and "certificate verify failed" in said:
             return NotAdmitted(
                 f"the certificate of {self._servers} is not trusted",
-                "it has to be for that very host name, and signed by whom ssl.ca.location in [kafka] names",
+                "check that it names this host, and that the authority in ssl.ca.location of [kafka] has signed it",
             )
         if error.code() == KafkaError._SSL or "SSL alert" in said:
             certificate = "ssl.certificate.location and ssl.key.location"
             return NotAdmitted(
                 f"{self._servers} and this client do not agree on TLS ({_short(said)})",
-                f"look at security.protocol in [kafka] and, where brokers ask for a certificate, at {certificate}",
+                f"check security.protocol in [kafka], and {certificate} if the brokers ask for a certificate",
             )
         return None
 
 
 def _short(said: str) -> str:
-    """What the client says, without the address before it and the state behind it."""
+    """Return the client's message without the address before it and the state behind it."""
     return said.split(": ", 1)[-1].rsplit(" (after ", 1)[0][:200]
 
 
 def not_permitted(error: KafkaError, client: Mapping[str, Any], name: str, operation: str) -> NotPermitted:
-    """The error for a permission that is missing.
+    """Return the error for a missing permission.
 
-    `client` has the user's settings, `name` is that of the topic, group or transactional id, `operation` what was
-    tried, as `kafka-acls` calls it: brokers say neither.
+    `client` has the user's settings. `name` is the name of the topic, group or transactional id, and `operation` is
+    the name of the attempt in `kafka-acls`. Brokers report neither.
     """
     kind = MISSING[error.code()]
     user = f"User:{client.get('sasl.username') or 'NAME'}"
-    if kind == "cluster":  # asked of a producer that may write nothing at all
+    if kind == "cluster":  # the error of a producer that may write to no topic
         kind, operation = "topic", "Write"
     return NotPermitted(
         f"Kafka does not permit {operation} on the {kind} {name}",

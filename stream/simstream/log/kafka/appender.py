@@ -17,17 +17,17 @@ from simstream.log.kafka.cluster import AWAY, KafkaCluster, logger, make
 from simstream.log.kafka.topics import admitted_bytes, producer_bytes
 
 POLL_EVERY = 64
-"""Appends between two looks at what was acknowledged."""
+"""Appends between two checks of the acknowledgements."""
 TOO_LARGE = frozenset({KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE})
-"""More than `max.message.bytes`, and more than a segment of the topic holds."""
+"""Larger than `max.message.bytes`, or than a segment of the topic."""
 DEFAULTS = {"linger.ms": 2, "queue.buffering.max.messages": 100_000, "queue.buffering.max.kbytes": 64 << 10}
 
 
 class KafkaAppender(Appender):
     """See Appender.
 
-    Frames and dead letters never time out: a frame that "timed out" may arrive all the same, behind its
-    successor. Pages do, after at least 2 minutes, so that feeding a broken cluster ends.
+    Frames and dead letters never time out: a frame that "timed out" may still arrive, behind its successor. Pages
+    time out after at least 2 minutes, so that `feed` ends on a broken cluster.
     """
 
     def __init__(self, cluster: KafkaCluster, topic: str) -> None:
@@ -53,8 +53,8 @@ class KafkaAppender(Appender):
         timestamp: int | None = None,
         placed: Placed | None = None,
     ) -> int:
-        """See Appender. Raises BrokerUnreachable where the queue stays full for the log's patience; nothing is
-        queued then, and the appender stays usable."""
+        """See Appender. Raises BrokerUnreachable if the queue stays full for the log's patience; then nothing is
+        queued, and the appender stays usable."""
         self._raise_failed()
         number = self._count + 1
         more: dict[str, Any] = {"on_delivery": partial(self._delivered, number, placed)}
@@ -71,8 +71,8 @@ class KafkaAppender(Appender):
         return number
 
     def acknowledged(self) -> int:
-        """See Appender. Raises RecordTooLarge, once, with its `number`, for each record that only the broker found
-        too large; the run goes on behind it."""
+        """See Appender. Raises RecordTooLarge, with the record's `number`, once for each record that only the
+        broker found too large; the count goes on behind it."""
         self._serve(self._producer.poll, 0)
         self._raise_failed()
         if self._refused:
@@ -80,7 +80,7 @@ class KafkaAppender(Appender):
         return self._run
 
     def flush(self, timeout: float) -> int:
-        """See Appender. Raises as `acknowledged`."""
+        """See Appender. Raises what `acknowledged` raises."""
         end = time.monotonic() + timeout
         while self._run < self._count and self._failed is None:
             left = end - time.monotonic()
@@ -97,7 +97,7 @@ class KafkaAppender(Appender):
         self._serve(self._producer.flush, 0)
 
     def close(self) -> None:
-        """See Closing. Raises BrokerUnreachable where something is still not acknowledged after the patience."""
+        """See Closing. Raises BrokerUnreachable if a record is still not acknowledged after the patience."""
         if self._failed is not None:
             return
         try:
@@ -110,7 +110,7 @@ class KafkaAppender(Appender):
         finite = max(120_000, int(self._cluster.options.patience * 1000))
         room: dict[str, Any] = {"queue.buffering.max.kbytes": max(64 << 10, self._limit // 1024 + 1)}
         if self._topic == FINGERPRINTS:
-            room["linger.ms"] = 0.5  # frames have gathered what there is to gather; those of one batch go together
+            room["linger.ms"] = 0.5  # a frame is already a batch, and the frames of one batch of pages go together
         return self._cluster.config(
             f"append-{self._topic}",
             DEFAULTS | room,
@@ -145,7 +145,7 @@ class KafkaAppender(Appender):
                 self._raise_failed()
 
     def _delivered(self, number: int, placed: Placed | None, error: KafkaError | None, message: Any) -> None:
-        """The delivery report of one record; those of one partition come in order."""
+        """The delivery report of one record. Reports of one partition come in order."""
         if error is not None:
             if error.code() not in TOO_LARGE or self._topic == FINGERPRINTS:
                 self._fail(error)
@@ -154,7 +154,7 @@ class KafkaAppender(Appender):
             refused.number = number
             self._refused.append(refused)
         elif placed is not None:
-            offset = message.offset()  # none is known of a record that was sent twice, and written once
+            offset = message.offset()  # a record that was sent twice and written once has no known offset
             placed(message.partition(), -1 if offset is None else offset)
         if number != self._run + 1:
             self._beyond.add(number)
@@ -165,7 +165,7 @@ class KafkaAppender(Appender):
             self._beyond.remove(self._run)
 
     def _serve(self, call: Callable[..., Any], *arguments: float) -> None:
-        """Call the client, which may answer any call with the fatal error that ended it."""
+        """Call the client. Any call may raise the fatal error that ended the client."""
         try:
             call(*arguments)
         except KafkaException as error:

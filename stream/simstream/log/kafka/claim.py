@@ -1,12 +1,12 @@
 """The claim to publish: which publisher started last, read without fencing anybody.
 
-A producer that was fenced cannot tell a rival from its own transaction that outlived its time: the client reports
-both alike. So a publisher, before it fences its predecessor, commits a sign of its own as the metadata of an
-offset of the group `PREFIX.judge-claim`: a random word, and its machine and process for whoever looks there. That
-fences nobody; whoever wrote there last has taken over.
+A fenced producer cannot tell a rival from a transaction of its own that outlived its time: the client reports both
+alike. So a publisher commits a sign before it fences its predecessor. The sign is the metadata of an offset of the
+group `PREFIX.judge-claim`: a random word, the machine and the process. Reading and writing it fences no publisher.
+The publisher that wrote there last has taken over.
 
-The broker forgets such an offset after `offsets.retention.minutes` (a week). Without one nobody started for that
-long, so only the committed position can say, and says, whether somebody else publishes.
+The broker forgets such an offset after `offsets.retention.minutes` (a week). If there is no offset, no publisher
+started for that long. Then the committed position alone says whether another judge publishes.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from simstream.log.kafka.cluster import KafkaCluster
 from simstream.log.kafka.groups import ask_group
 
 FIRST_TRY_S = 1.0
-"""Seconds that a first question may take before it is asked again."""
+"""Seconds that the first request may take before it is sent again."""
 
 
 def claim_group(cluster: KafkaCluster) -> str:
-    """The group whose offset holds the sign; it has no members."""
+    """Return the name of the group whose offset holds the sign; it has no members."""
     return f"{cluster.options.judged_prefix}.judge-claim"
 
 
 class PublisherClaim:
-    """One publisher's sign; see the module."""
+    """One publisher's sign; the module's docstring explains it."""
 
     def __init__(self, cluster: KafkaCluster) -> None:
         self._cluster = cluster
@@ -42,20 +42,23 @@ class PublisherClaim:
         self._sign = f"{secrets.token_hex(8)} {socket.gethostname()}:{os.getpid()}"
 
     def make(self) -> None:
-        """Be the last who started. A few ms. Raises BrokerUnreachable, LogError."""
+        """Write the sign: this publisher is now the last that started. Takes a few ms. Raises BrokerUnreachable,
+        LogError."""
         mine = [TopicPartition(self._cluster.name(POSITIONS), 0, 0, self._sign)]
 
         def claim(consumer: Any, timeout: float) -> None:
-            # First something that ends in time: a commit waits most of a minute where the group is forbidden.
+            # Ask something first that fails quickly: without permission for the group a commit takes most of a
+            # minute.
             consumer.committed(self._where(), timeout=min(timeout, FIRST_TRY_S))
             consumer.commit(offsets=mine, asynchronous=False)
 
         self._ask(claim)
 
     def check(self) -> None:
-        """Raise TakenOver where another publisher started later; claim anew where no claim is left.
+        """Raise TakenOver if another publisher started later; write the sign again if none is left.
 
-        A few ms. Raises BrokerUnreachable, LogError, too."""
+        Takes a few ms. Also raises BrokerUnreachable, LogError.
+        """
         [found] = self._ask(lambda consumer, timeout: consumer.committed(self._where(), timeout=timeout))
         if not found.metadata:
             self.make()
@@ -63,9 +66,10 @@ class PublisherClaim:
             raise taken_over(self._cluster)
 
     def look(self, patience: float) -> None:
-        """Raise TakenOver where another publisher started later. Writes nothing; no answer in time is no news.
+        """Raise TakenOver if another publisher started later.
 
-        A few ms. Raises LogError, too."""
+        Read-only, and takes a few ms: returns if there is no answer in time. Also raises LogError.
+        """
         try:
             [found] = self._ask(
                 lambda consumer, timeout: consumer.committed(self._where(), timeout=timeout), patience
@@ -83,7 +87,7 @@ class PublisherClaim:
 
 
 def last_claim(cluster: KafkaCluster) -> str | None:
-    """Who claimed last: machine and process; None where nobody did for long."""
+    """Return the machine and process of the last publisher that started; None if the broker has forgotten it."""
     where = [TopicPartition(cluster.name(POSITIONS), 0)]
     [found] = ask_group(
         cluster, claim_group(cluster), lambda consumer, timeout: consumer.committed(where, timeout=timeout)
@@ -92,7 +96,7 @@ def last_claim(cluster: KafkaCluster) -> str | None:
 
 
 def taken_over(cluster: KafkaCluster) -> TakenOver:
-    """The error for a publisher that is no longer the one."""
+    """Return the error for a publisher that another one has replaced."""
     return TakenOver(
-        f"another judge publishes to {cluster.name(POSITIONS)} now", "one judge is enough; this one has stopped"
+        f"another judge publishes to {cluster.name(POSITIONS)} now", "leave this one stopped: one judge is enough"
     )

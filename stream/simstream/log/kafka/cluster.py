@@ -30,7 +30,8 @@ from simstream.log.kafka.access_errors import MISSING, Admission, not_permitted
 
 
 class RareMessages(logging.Filter):
-    """Lets a message through once in half a minute: the client repeats itself while a broker is away."""
+    """Lets each message of the client through once in half a minute. The client repeats itself while a broker is
+    away."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -50,22 +51,22 @@ class RareMessages(logging.Filter):
 
 
 QUIET_S = 30.0
-"""Seconds between two log lines of the client that say the same."""
+"""Seconds between two equal log lines of the client."""
 logger = logging.getLogger(__name__)
 logger.addHandler(logging.NullHandler())  # without one, the client's warnings would reach stderr
 logger.addFilter(RareMessages())
 
 _waiting = logging.getLogger("simstream.log")
-"""For what a person has to know; where a command configures no logging, Python shows its warnings on stderr."""
+"""For messages to people. If a command configures no logging, Python shows warnings on stderr."""
 
 PAUSE_S = 0.1
-"""Seconds before a question is asked again that the wrong broker, or one not yet ready, has answered."""
+"""Seconds before a request is repeated that met the wrong broker, or one that is not ready."""
 MAX_SILENCE_S = 3.0
 """Seconds without an answer after which a broker counts as away."""
 GRACE_S = 1.0
-"""Seconds to wait beyond a question's own time: the client itself should end the question, with its own error."""
+"""Seconds to wait beyond a request's own time, so that the client itself ends the request with its own error."""
 SOCKET_MS = 10_000
-"""A broker that is frozen keeps its connections: so long a request waits for it before another one is asked."""
+"""Milliseconds that a request waits for one broker: a frozen broker keeps its connections open."""
 COMMON: Mapping[str, Any] = {
     "socket.timeout.ms": SOCKET_MS,
     "allow.auto.create.topics": False,
@@ -95,7 +96,7 @@ NOT_YET = frozenset(
         KafkaError._NOENT,  # "No leaders found" where the client asks for offsets while it knows of no leader
     }
 )
-"""Answers of a broker that is not, or not yet, the right one to ask: a moment later it is another, or ready."""
+"""Answers of a broker that is the wrong one, or not ready: ask again a moment later."""
 AWAY = NOT_YET | frozenset(
     {
         KafkaError._TIMED_OUT,
@@ -108,16 +109,16 @@ AWAY = NOT_YET | frozenset(
         KafkaError.REQUEST_TIMED_OUT,
     }
 )
-"""Errors that only say that no broker, or not the right one, answered."""
+"""Errors that mean only: no broker answered, or the wrong one."""
 
 
 T = TypeVar("T")
 Which = Literal["first", "end", "open end"]
-"""The low watermark; the last stable offset, where committed records end; the end with open transactions."""
+"""The low watermark; the last stable offset, behind the committed records; the end, with open transactions."""
 
 
 class KafkaCluster:
-    """One Kafka cluster as one log sees it. Connects when something is asked for; safe between threads."""
+    """One Kafka cluster as one log sees it. Connects at the first request. Safe between threads."""
 
     def __init__(self, servers: str, options: LogOptions) -> None:
         self.servers = servers
@@ -132,21 +133,22 @@ class KafkaCluster:
         return self.options.full_name(topic)
 
     def config(self, role: str, defaults: Mapping[str, Any], fixed: Mapping[str, Any]) -> dict[str, Any]:
-        """Settings of a client: ours, the user's over them, then those that rules depend on."""
+        """Return a client's settings: `defaults`, then the user's over them, then `fixed`, which the rules depend
+        on."""
         name = {"bootstrap.servers": self.servers, "client.id": f"{self.options.prefix}-{role}"}
         return {**COMMON, **name, **defaults, **self.options.client, **fixed, "logger": logger}
 
     def admin(self) -> AdminClient:
-        """The admin client, made at the first call. Raises SettingsError."""
+        """Return the admin client, made at the first call. Raises SettingsError."""
         with self._lock:
             if self._admin is None:
-                # It is polled only now and then: its log lines would pile up, so none are made.
+                # The admin client is polled rarely and its log lines would pile up, so it makes none.
                 fixed = {"error_cb": self._admission.note}
                 self._admin = make(AdminClient, self.config("admin", {"log_level": 0}, fixed))
             return self._admin
 
     def check(self) -> None:
-        """Raise SettingsError where a kind of client refuses the settings. Asks no broker."""
+        """Raise SettingsError if any kind of client refuses the settings. Asks no broker."""
         producer = {"enable.idempotence": True, "acks": "all"}
         consumer = {"group.id": f"{self.options.prefix}.fingerprint", "enable.auto.commit": False}
         for kind, fixed in ((AdminClient, {}), (Producer, producer), (Consumer, consumer)):
@@ -162,12 +164,13 @@ class KafkaCluster:
         operation: str = "Describe",
         group: str | None = None,
     ) -> T:
-        """What `ask` returns, which is called with the seconds that are left; up to the log's patience it is called
-        again while no broker answers, or not the right one.
+        """Return what `ask` returns; call it again, up to the log's patience, while no broker or the wrong one
+        answers.
 
-        A question may take longer than SOCKET_MS, or meet a broker that has just lost what it led. `operation` is
-        what it needs a permission for, on the topic or the group. Raises BrokerUnreachable, NotAdmitted,
-        NotPermitted, TopicMissing, LogError."""
+        `ask` gets the seconds that are left. A request may take longer than SOCKET_MS, or meet a broker that has
+        just lost its leadership. `operation` names the permission that the request needs on the topic or the group.
+        Raises BrokerUnreachable, NotAdmitted, NotPermitted, TopicMissing, LogError.
+        """
         end = time.monotonic() + (self.options.patience if patience is None else patience)
         while True:
             try:
@@ -179,7 +182,7 @@ class KafkaCluster:
             time.sleep(PAUSE_S)
 
     def describe(self, topics: Sequence[str]) -> dict[str, TopicInfo]:
-        """Names, ids and partitions. Raises TopicMissing, BrokerUnreachable."""
+        """Return the names, ids and partitions of these topics. Raises TopicMissing, BrokerUnreachable."""
         return {topic: self._describe(topic) for topic in topics}
 
     def _describe(self, topic: str) -> TopicInfo:
@@ -189,15 +192,15 @@ class KafkaCluster:
         return self.asked(ask, topic)
 
     def describe_soon(self, topics: Sequence[str], patience: float | None = None) -> dict[str, Future[Any]]:
-        """The same without waiting; `described` makes something of the futures."""
+        """Ask the same without waiting; `described` reads the futures."""
         collection = TopicCollection([self.name(topic) for topic in topics])
         patience = self.options.patience if patience is None else patience
-        self.admin().poll(0)  # what it reports while a broker is away would pile up
+        self.admin().poll(0)  # its reports would pile up while a broker is away
         futures = self.admin().describe_topics(collection, request_timeout=patience)
         return {topic: futures[self.name(topic)] for topic in topics}
 
     def described(self, topic: str, future: Future[Any]) -> TopicInfo:
-        """The answer about one topic; no other is asked for."""
+        """Return the answer about `topic`."""
         try:
             return self._info(topic, future, self.options.patience)
         except KafkaException as error:
@@ -208,14 +211,14 @@ class KafkaCluster:
         return TopicInfo(self.name(topic), str(found.topic_id), len(found.partitions))
 
     def offsets(self, topic: str, which: Which) -> dict[int, int]:
-        """Per partition one of the offsets of Which. Two round trips. Raises as `describe`."""
+        """Return per partition the offset that `which` names. Two round trips. Raises what `describe` raises."""
         partitions = range(self.describe([topic])[topic].partitions)
         return self.offsets_of(topic, partitions, which)
 
     def offsets_of(
         self, topic: str, partitions: Sequence[int], which: Which, timeout: float | None = None
     ) -> dict[int, int]:
-        """The same for known partitions, waiting `timeout` seconds instead of the log's patience."""
+        """Return the same for known partitions, after at most `timeout` seconds instead of the log's patience."""
 
         def ask(left: float) -> dict[int, int]:
             return self._offsets_once(topic, partitions, which, left)
@@ -223,7 +226,7 @@ class KafkaCluster:
         return self.asked(ask, topic, timeout)
 
     def _offsets_once(self, topic: str, partitions: Sequence[int], which: Which, patience: float) -> dict[int, int]:
-        """One question. Raises KafkaException."""
+        """Ask once. Raises KafkaException."""
         choose: Any = OffsetSpec.earliest if which == "first" else OffsetSpec.latest
         futures = self.admin().list_offsets(
             {TopicPartition(self.name(topic), partition): choose() for partition in partitions},
@@ -252,21 +255,21 @@ class KafkaCluster:
                 self.check_admission()
             waited = time.monotonic() - asked_at
             if waited > patience + GRACE_S:
-                raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "the client did not end a question in time"))
+                raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "the client did not end a request in time"))
             self.say_silence(asked_at)
 
     def say_silence(self, since: float) -> None:
-        """Say that no broker answers if none has for some time; `since` is a moment of `time.monotonic`."""
+        """Log that no broker answers, if none has answered for a while; `since` is a time of `time.monotonic`."""
         if time.monotonic() - since > MAX_SILENCE_S:
             self.say_waiting()
 
     def check_admission(self) -> None:
-        """Raise NotAdmitted where the brokers do not let us in, and never did."""
+        """Raise NotAdmitted if the brokers do not let this client in, and never did."""
         self.admin().poll(0)
         self._admission.check()
 
     def say_waiting(self) -> None:
-        """Say, once, that no broker answers."""
+        """Log, once, that no broker answers."""
         if not self._told:
             self._told = True
             _waiting.warning("no broker answers at %s; waiting up to %g s", self.servers, self.options.patience)
@@ -278,7 +281,8 @@ class KafkaCluster:
         operation: str = "Describe",
         group: str | None = None,
     ) -> LogError:
-        """A client's error as one of ours. `group` may be a transactional id; see `asked` for `operation`."""
+        """Return the client's error as an error of our tree. `group` may be a transactional id; see `asked` for
+        `operation`."""
         cause: KafkaError = error.args[0]
         if cause.code() in MISSING:
             on_topic = cause.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED or group is None
@@ -289,42 +293,46 @@ class KafkaCluster:
         if topic is not None and cause.code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC):
             return TopicMissing(
                 f"there is no topic {self.name(topic)} on {self.servers}",
-                f"make it with: {how_to_create(f'kafka://{self.servers}', self.options)}",
+                f"create it with: {how_to_create(f'kafka://{self.servers}', self.options)}",
             )
         what = self.name(topic) if topic else self.servers
         if cause.code() == KafkaError.INVALID_TIMESTAMP:
             now = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime())
             return LogError(
                 f"Kafka refuses records of {what} for their timestamps; the clock of this machine says {now}",
-                "set the clocks of this machine and of the brokers right, or set the topic's "
+                "correct the clocks of this machine and of the brokers, or set the topic's "
                 "message.timestamp.type to LogAppendTime",
             )
-        return LogError(f"Kafka refused ({what}): {cause.str()}", "look at the broker's log and at [kafka]")
+        return LogError(
+            f"Kafka refused ({what}): {cause.str()}", "check the broker's log and [kafka] in the settings"
+        )
 
     def unreachable(self) -> BrokerUnreachable:
-        """The error for no answer."""
+        """Return the error for a broker that did not answer."""
         why = f" ({self._admission.why})" if self._admission.why else ""
         return BrokerUnreachable(
             f"no Kafka broker answered at {self.servers} within {self.options.patience:g} s{why}",
-            "is it running, and are the address and [kafka] right?",
+            "check that it is running, the address, and [kafka] in the settings",
         )
 
 
 def member_name(cluster: KafkaCluster, role: str) -> str:
-    """What a member of a group calls itself: machine and process, for whoever looks at the group."""
+    """Return the name of a group's member: role, machine and process, for people who look at the group."""
     return f"{cluster.options.prefix}-{role}@{socket.gethostname()}:{os.getpid()}"
 
 
 def make(client: Any, config: dict[str, Any]) -> Any:
-    """A client with these settings. Raises SettingsError where it refuses one."""
+    """Make a client with these settings. Raises SettingsError if it refuses one."""
     try:
         return client(config)
     except (KafkaException, TypeError, ValueError) as error:
         cause = error.args[0]
         what = without_secrets(cause.str() if isinstance(cause, KafkaError) else str(cause), config)
-        raise SettingsError(f"the Kafka client refuses its settings: {what}", "look at [kafka]") from None
+        raise SettingsError(
+            f"the Kafka client refuses its settings: {what}", "correct [kafka] in the settings"
+        ) from None
 
 
 def note_error(error: KafkaError) -> None:
-    """A client's error callback; without one a fatal error would be raised by whatever call comes next."""
+    """A client's error callback. Without it the next call of any kind would raise a fatal error."""
     logger.debug("Kafka client: %s", error.str())

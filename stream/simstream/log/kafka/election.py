@@ -1,8 +1,8 @@
 """The election of a judge on Kafka: the consumer group `PREFIX.judge` over `fingerprints`, which has one partition.
 
-Whoever the group gives the partition is elected. Nothing is read here: the partition is paused as soon as it comes,
-and the consumer only polled, by a thread of its own, so that neither a long batch nor a long replay costs the
-election. The group says who should publish; who may is decided by the fencing of the publisher alone.
+The member that has the partition is elected. This module reads no records: it pauses the partition at once. A
+thread of its own polls the consumer, so that neither a long batch nor a long replay costs the election. The group
+says who should publish; the fencing of the publisher alone decides who may.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from simstream.log.kafka.cluster import KafkaCluster, logger, make, member_name,
 
 GROUP: Mapping[str, Any] = {
     "group.protocol": "classic",
-    # The one that has the partition keeps it when others come; with `range` the order of random names decides.
+    # The elected member keeps the partition when others join. With `range` the order of random names would decide.
     "partition.assignment.strategy": "cooperative-sticky",
     "session.timeout.ms": 6_000,
     "heartbeat.interval.ms": 2_000,
@@ -32,9 +32,9 @@ FIXED: Mapping[str, Any] = {
     "queued.max.messages.kbytes": 1_024,
 }
 STEP_S = 0.1
-"""Seconds that one poll waits; also how soon `close` is heard."""
+"""Seconds that one poll waits, and that `close` may take to be noticed."""
 MAX_LEAVE_S = 10.0
-"""Seconds that leaving the group may take; after that the session's end says the same."""
+"""Seconds that leaving the group may take; after that the session's end has the same effect."""
 REFUSED = frozenset(
     {
         KafkaError.GROUP_AUTHORIZATION_FAILED,
@@ -44,12 +44,12 @@ REFUSED = frozenset(
         KafkaError.INVALID_GROUP_ID,
     }
 )
-"""Errors that waiting does not mend."""
+"""Errors that do not go away by waiting."""
 _log = logging.getLogger("simstream.judge")
 
 
 def group_of(cluster: KafkaCluster) -> str:
-    """The consumer group of the judges."""
+    """Return the name of the judges' consumer group."""
     return f"{cluster.options.judged_prefix}.judge"
 
 
@@ -79,20 +79,20 @@ class KafkaElection(Election):
 
     @property
     def elected(self) -> bool:
-        """See Election. Raises LogError where the broker refuses the group, or where polling it has ended."""
+        """See Election. Raises LogError if the broker refuses the group, or if polling has ended."""
         if self._error is not None:
             raise self._error
         return self._elected.is_set()
 
     @property
     def lost(self) -> bool:
-        """See Election. Raises LogError where polling the group has ended: this judge can no longer be elected."""
+        """See Election. Raises LogError if polling has ended: this judge can no longer be elected."""
         if self._error is not None and not self._thread.is_alive():
             raise self._error
         return self._was_elected and not self._elected.is_set()
 
     def close(self) -> None:
-        """See Closing: leaves the group, so that the next is elected at once."""
+        """See Closing. Leaves the group, so that the next judge is elected at once."""
         self._closing.set()
         self._thread.join(MAX_LEAVE_S)
 
@@ -104,7 +104,7 @@ class KafkaElection(Election):
                     self._on_error(message.error())
         except Exception as error:  # noqa: BLE001  # after any error this judge must not count as elected
             self._error = LogError(
-                f"the election of the group {group_of(self._cluster)} broke off ({type(error).__name__}: {error})",
+                f"the election in the group {group_of(self._cluster)} failed ({type(error).__name__}: {error})",
                 "start this judge again",
             )
         finally:
@@ -113,14 +113,15 @@ class KafkaElection(Election):
                 self._consumer.close()
 
     def _on_error(self, error: KafkaError) -> None:
-        """Keep what no waiting mends, for whoever asks next; a broker that is away is no such thing."""
+        """Keep an error that does not go away by waiting, and raise it at the next call. An absent broker is
+        none."""
         logger.debug("election: %s", error.str())
         if error.fatal() or error.code() in REFUSED:
             group = group_of(self._cluster)
             self._error = self._cluster.named(KafkaException(error), FINGERPRINTS, "Read", group)
 
     def _on_assign(self, consumer: Any, partitions: list[TopicPartition]) -> None:
-        """Elected, where a partition comes with it. Nothing is loaded here: that would hold up the whole group."""
+        """Note the election if a partition comes. Loads nothing: that would hold up the whole group."""
         where = [TopicPartition(one.topic, one.partition, OFFSET_END) for one in partitions]
         consumer.incremental_assign(where)
         if where:
@@ -129,13 +130,13 @@ class KafkaElection(Election):
             self._elected.set()
 
     def _on_revoke(self, consumer: Any, partitions: list[TopicPartition]) -> None:
-        """The group takes the partition back in good order: nobody else has it yet."""
+        """The group takes the partition back in good order: no other member has it yet."""
         if partitions:
             self._elected.clear()
         consumer.incremental_unassign(partitions)
 
     def _on_lost(self, consumer: Any, partitions: list[TopicPartition]) -> None:
-        """The group went on without us; another may have been elected long ago."""
+        """The group went on without this judge; another may have been elected long ago."""
         if partitions:
             self._elected.clear()
             _log.warning("the group %s went on without this judge; another may be elected", group_of(self._cluster))

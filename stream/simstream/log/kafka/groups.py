@@ -17,17 +17,17 @@ from simstream.log.participants import GroupMember
 
 PAUSE_S = 0.1
 STEP_S = 5.0
-"""Seconds that one question may take before it is asked again."""
+"""Seconds that one request may take before it is sent again."""
 
 
 def ask_group(
     cluster: KafkaCluster, group: str, call: Callable[[Any, float], Any], patience: float | None = None
 ) -> Any:
-    """The answer to a question about a group's offsets, which `call` asks a consumer within so many seconds.
+    """Return a group's offsets, which `call` asks of a consumer within the given seconds.
 
-    Asked again while the coordinator is not up. Asked by a consumer that reads nothing, not by an administrator:
-    those calls of the client were seen to end the whole process (an assertion of its own) where a broker went away
-    in between. Raises BrokerUnreachable after `patience` (that of the log), LogError.
+    Asks again while the coordinator is not up. The consumer reads nothing. The admin client is not used: if a
+    broker goes away meanwhile, an assertion in these calls was seen to end the whole process. Raises LogError, and
+    BrokerUnreachable after `patience` (by default the log's).
     """
     end = time.monotonic() + (cluster.options.patience if patience is None else patience)
     fixed = {"group.id": group, "enable.auto.commit": False, "error_cb": note_error}
@@ -48,14 +48,15 @@ def ask_group(
 
 
 def _raise_refusal(cluster: KafkaCluster, consumer: Any, group: str) -> None:
-    """Raise NotPermitted where the coordinator refused: the client says so on the side, and goes on asking."""
+    """Raise NotPermitted if the coordinator refused. The client only reports it through a callback, and goes on
+    asking."""
     message = consumer.poll(0)
     if message is not None and message.error() is not None and message.error().code() in MISSING:
         raise cluster.named(KafkaException(message.error()), POSITIONS, "Read", group)
 
 
 def judges(cluster: KafkaCluster) -> tuple[GroupMember, ...]:
-    """The judges that stand for election, the elected one first."""
+    """Return the judges that stand for election, the elected one first."""
     members = [
         GroupMember(f"{member.client_id} ({member.host.lstrip('/')})", bool(member.assignment.topic_partitions))
         for member in group_state(cluster, judges_of(cluster)).members
@@ -64,6 +65,6 @@ def judges(cluster: KafkaCluster) -> tuple[GroupMember, ...]:
 
 
 def fingerprinters(cluster: KafkaCluster, group: str) -> tuple[str, ...]:
-    """The members of the fingerprinters' group."""
+    """Return the members of the fingerprinters' group."""
     members = group_state(cluster, group).members
     return tuple(sorted(f"{member.client_id} ({member.host.lstrip('/')})" for member in members))

@@ -1,8 +1,7 @@
 """`KafkaLog`: the interface of `log/base` over the topics of a Kafka cluster.
 
-What goes wrong, and why it is done as it is, stands where it is done: `kafka_appender` (delivery),
-`kafka_source` (groups and topic ids), `kafka_election` (who should publish), `kafka_publisher` (transactions),
-`kafka_reader` (markers).
+Each module says what can go wrong in its part: `appender` (delivery), `page_consumer` (groups and topic ids),
+`election` (who should publish), `publisher` (transactions), `reader` (markers).
 """
 
 from __future__ import annotations
@@ -41,15 +40,17 @@ class KafkaLog(Log):
     kind = "kafka"
 
     def __init__(self, servers: str, options: LogOptions | None = None) -> None:
-        """`servers`: `HOST:PORT,...`. Connects when something is asked for. Raises SettingsError."""
+        """`servers` is `HOST:PORT,...`. Connects at the first request. Raises SettingsError."""
         if not servers:
             raise SettingsError("the address kafka:// names no broker", "give kafka://HOST:PORT")
-        if "@" in servers:  # not shown: a password may stand before it
-            raise SettingsError("the address names a user", "give kafka://HOST:PORT, and who you are in [kafka]")
+        if "@" in servers:  # the error does not show the address: a password may stand before the @
+            raise SettingsError(
+                "the address names a user", "give kafka://HOST:PORT, and the user in [kafka] of the settings"
+            )
         self._cluster = KafkaCluster(servers, options or LogOptions())
 
     def check(self) -> None:
-        """See Log. Checks that each kind of client accepts the settings."""
+        """See Log. Makes each kind of client once, to see whether it accepts the settings."""
         self._cluster.check()
 
     def create_topics(self, partitions: int | None = None) -> list[TopicReport]:
@@ -69,12 +70,12 @@ class KafkaLog(Log):
         return self._cluster.offsets(topic, "first")
 
     def retention_ms(self, topic: str) -> int | None:
-        """See Log. What `retention.bytes` would take is not foreseen. Raises TopicMissing, BrokerUnreachable."""
+        """See Log. Ignores `retention.bytes`. Raises TopicMissing, BrokerUnreachable."""
         found = topic_settings(self._cluster, topic).get("retention.ms", "-1")
         return None if found == "-1" else int(found)
 
     def end_offsets(self, topic: str) -> dict[int, int]:
-        """See Log. The last offsets before it may be those of markers, which no reader sees."""
+        """See Log. The last offsets before the end may be markers, which no reader sees."""
         return self._cluster.offsets(topic, "end")
 
     def appender(self, topic: str) -> Appender:
@@ -112,4 +113,4 @@ class KafkaLog(Log):
         set_group_offsets(self._cluster, offsets)
 
     def close(self) -> None:
-        """See Closing: what was opened from it is closed by whoever opened it."""
+        """See Closing. Readers, appenders and publishers must be closed by their owners."""

@@ -31,11 +31,11 @@ NO_LONGER_OURS = frozenset(
         KafkaError._NO_OFFSET,
     }
 )
-"""A commit that fails with one of these came too late: whoever owns the partition reads those pages again."""
+"""A commit with one of these errors came too late: the new owner of the partition reads those pages again."""
 FORGOTTEN = "forgotten"
-"""Metadata of a commit that counts as none; the client cannot delete one."""
+"""Metadata of a commit that does not count; the client cannot delete a commit."""
 MIN_GATHERED_BYTES = 1 << 20
-"""A fetch with so much is answered at once."""
+"""Bytes of pages at which a broker answers a fetch at once."""
 GROUP: Mapping[str, Any] = {
     "group.protocol": "classic",
     "partition.assignment.strategy": "cooperative-sticky",
@@ -45,20 +45,20 @@ GROUP: Mapping[str, Any] = {
 
 
 def group_of(cluster: KafkaCluster) -> str:
-    """The consumer group of the fingerprinters."""
+    """Return the name of the fingerprinters' consumer group."""
     return f"{cluster.options.prefix}.fingerprint"
 
 
 def commit_metadata(pages_id: str, fingerprints_id: str) -> str:
-    """What a commit says about the topics that it belongs to."""
+    """Return a commit's metadata: the ids of the topics that it belongs to."""
     return json.dumps({PAGES: pages_id, FINGERPRINTS: fingerprints_id}, separators=(",", ":"))
 
 
 class KafkaPageConsumer(PageConsumer):
-    """See PageConsumer. Partitions come and go cooperatively: those that stay go on undisturbed."""
+    """See PageConsumer. Rebalances are cooperative: partitions that stay go on undisturbed."""
 
     def __init__(self, cluster: KafkaCluster, linger_ms: int = 0) -> None:
-        """`linger_ms`: a broker holds pages back for so long, unless MIN_GATHERED_BYTES of them wait."""
+        """A broker holds pages back for `linger_ms`, unless MIN_GATHERED_BYTES of them wait."""
         self._cluster = cluster
         self._linger_ms = linger_ms
         self._name = cluster.name(PAGES)
@@ -90,19 +90,19 @@ class KafkaPageConsumer(PageConsumer):
         return PollResult(records, started, stopped)
 
     def _pause(self, wanted: bool) -> None:
-        """Let all partitions rest, or go on; those that come while they rest are read all the same."""
+        """Pause or resume all partitions. A partition that comes during the pause is read all the same."""
         wanted_now = set(self._next) if wanted else set()
         rest, wake = wanted_now - self._paused, (self._paused - wanted_now) & self._next.keys()
         if rest:
             self._consumer.pause([TopicPartition(self._name, partition) for partition in rest])
         if wake:
             self._consumer.resume([TopicPartition(self._name, partition) for partition in wake])
-        for partition in wake:  # what the client had fetched before is gone: say where to go on
+        for partition in wake:  # the client dropped what it had fetched: tell it where to go on
             self._seek(partition, self._next[partition])
         self._paused = wanted_now
 
     def _records(self, messages: Sequence[Any]) -> list[Record]:
-        """The records among them that belong to partitions owned before and after they were read."""
+        """Return the records of partitions that this member owned both before and after it read them."""
         if self._error is not None:
             raise self._error
         records: list[Record] = []
@@ -113,7 +113,7 @@ class KafkaPageConsumer(PageConsumer):
                 continue
             record = to_record(message)
             if record.partition in self._moved or record.partition not in self._next:
-                stray.add(record.partition)  # read before the partition came or went; nobody may see it
+                stray.add(record.partition)  # read before the partition came or went: drop it
             else:
                 records.append(record)
                 self._next[record.partition] = record.offset + 1
@@ -124,7 +124,7 @@ class KafkaPageConsumer(PageConsumer):
     def commit(self, offsets: Mapping[int, int]) -> None:
         """See PageConsumer. Does not wait for the broker.
 
-        After a lost commit pages are read again, and the acceptor passes over them.
+        After a lost commit pages are read again, and the acceptor skips them.
         """
         ours = {p: offset for p, offset in offsets.items() if p in self._next}
         if not ours:
@@ -152,7 +152,7 @@ class KafkaPageConsumer(PageConsumer):
         return dict(self._next)
 
     def lag(self) -> dict[int, int]:
-        """See PageConsumer. The end is the one that the last fetch brought."""
+        """See PageConsumer. The end is the one of the last fetch."""
         out = {}
         for partition, offset in self._next.items():
             _, end = self._consumer.get_watermark_offsets(TopicPartition(self._name, partition), cached=True)
@@ -178,10 +178,10 @@ class KafkaPageConsumer(PageConsumer):
             "error_cb": note_error,
             "on_commit": self._on_commit,
         }
-        # The broker gathers: that spares a fetch, and a turn of the loop, for each page of a paced stream.
+        # The broker gathers pages: otherwise each page of a slow stream would cost a fetch and a turn of the loop.
         linger = {"fetch.min.bytes": MIN_GATHERED_BYTES, "fetch.wait.max.ms": self._linger_ms}
         if not self._linger_ms or linger.keys() & self._cluster.options.client.keys():
-            linger = {}  # a user's own wait would meet our least bytes, and hold every page back
+            linger = {}  # with our least bytes, a wait set by the user would hold every page back
         consumer = make(Consumer, self._cluster.config("fingerprint", {**DEFAULTS, **GROUP, **linger}, fixed))
         consumer.subscribe(
             [self._name], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_revoke
@@ -189,7 +189,7 @@ class KafkaPageConsumer(PageConsumer):
         return consumer
 
     def _on_assign(self, consumer: Any, partitions: list[TopicPartition]) -> None:
-        """Begin each partition at its commit, or at its low watermark. Errors wait until `poll` can raise them."""
+        """Begin each partition at its commit, or at its low watermark. `poll` raises the errors."""
         numbers = [where.partition for where in partitions]
         try:
             if numbers:
@@ -199,7 +199,7 @@ class KafkaPageConsumer(PageConsumer):
             self._error = error
             starts = []
         consumer.incremental_assign([TopicPartition(self._name, s.partition, s.offset) for s in starts])
-        # The client remembers that a partition rested when it left: it would rest for ever.
+        # The client remembers that a partition was paused when it left: it would stay paused for ever.
         consumer.resume([TopicPartition(self._name, s.partition) for s in starts])
         for start in starts:
             self._next[start.partition] = start.offset
@@ -217,7 +217,7 @@ class KafkaPageConsumer(PageConsumer):
         consumer.incremental_unassign(partitions)
 
     def _starts(self, partitions: Sequence[int], consumer: Any = None) -> list[PartitionStart]:
-        """Where these partitions begin: at a commit that names these topics, else at the low watermark."""
+        """Return where these partitions begin: at a commit that names these topics, else at the low watermark."""
         if not partitions:
             return []
         wanted = [TopicPartition(self._name, partition) for partition in partitions]
@@ -242,7 +242,7 @@ class KafkaPageConsumer(PageConsumer):
             if partition in self._next and partition not in self._moved:
                 self._next[partition] = max(self._next[partition], message.offset())
         elif error.code() in OUT_OF_RANGE:
-            self._same.check_now()  # a topic made anew explains it better
+            self._same.check_now()  # a topic that was created again explains it better
             raise self._gone(partition, self._next.get(partition, 0))
         elif error.code() == KafkaError._BAD_MSG:
             raise damaged(message)
@@ -252,13 +252,13 @@ class KafkaPageConsumer(PageConsumer):
             logger.debug("reading %s: %s", self._name, error.str())
 
     def _gone(self, partition: int, offset: int) -> LogError:
-        """Return the error for pages that the broker no longer has where reading should go on."""
+        """Return the error for an offset that the broker no longer has."""
         what = f"{self._name} has no offset {offset} in partition {partition} any more"
         if offset < self._cluster.offsets_of(PAGES, [partition], "first")[partition]:
-            return LogError(what, "pages were removed before they were read; see: simstream source skip")
+            return LogError(what, "skip the pages that were removed before they were read: simstream source skip")
         return LogError(
             f"{what}: the broker has lost pages that it had accepted",
-            "pages in their place would get no verdict: make the topic anew, and send its pages again",
+            "create the topic again and send its pages again: pages at the lost offsets would get no verdict",
         )
 
     def _on_commit(self, error: KafkaError | None, partitions: Sequence[TopicPartition]) -> None:
@@ -271,7 +271,7 @@ class KafkaPageConsumer(PageConsumer):
                 self._unconfirmed.pop(where.partition, None)
 
     def _settle_commits(self) -> None:
-        """Send again, and wait for, what was not confirmed; a broker that is away is not waited for."""
+        """Send unconfirmed commits again and wait for them, but not for a broker that is away."""
         if self._unconfirmed and not self._same.away:
             try:
                 self._consumer.commit(offsets=self._partitions(self._unconfirmed), asynchronous=False)
@@ -286,14 +286,14 @@ class KafkaPageConsumer(PageConsumer):
         try:
             self._consumer.seek(TopicPartition(self._name, partition, offset))
         except KafkaException:
-            # It came a moment ago and is not being read yet: assigned anew, it begins where it should.
+            # The partition came a moment ago and is not being read yet: assign it again, at the right offset.
             where = [TopicPartition(self._name, partition, offset)]
             self._consumer.incremental_unassign(where)
             self._consumer.incremental_assign(where)
 
 
 def usable_commits(cluster: KafkaCluster) -> dict[int, int]:
-    """The group's commits that name the topics as they are now. Raises TopicMissing, BrokerUnreachable."""
+    """Return the group's commits that name the topics as they are now. Raises TopicMissing, BrokerUnreachable."""
     infos = cluster.describe([PAGES, FINGERPRINTS])
     metadata = commit_metadata(infos[PAGES].id, infos[FINGERPRINTS].id)
     wanted = [TopicPartition(cluster.name(PAGES), partition) for partition in range(infos[PAGES].partitions)]
@@ -304,9 +304,10 @@ def usable_commits(cluster: KafkaCluster) -> dict[int, int]:
 
 
 def set_group_offsets(cluster: KafkaCluster, offsets: Mapping[int, int | None]) -> None:
-    """Set the group's commits; one that is to be forgotten names no topics, so nobody uses it.
+    """Set the group's commits. For the offset None it writes a commit without topics, which no fingerprinter uses.
 
-    Raises LogLocked while the group has members."""
+    Raises LogLocked while the group has members.
+    """
     infos = cluster.describe([PAGES, FINGERPRINTS])
     group = group_of(cluster)
     members = len(group_state(cluster, group).members)
@@ -333,8 +334,8 @@ def set_group_offsets(cluster: KafkaCluster, offsets: Mapping[int, int | None]) 
 
 
 def group_busy(group: str, members: int) -> LogLocked:
-    """The error for a group that is in use."""
+    """Return the error for a group that is in use."""
     return LogLocked(
         f"the group {group} has {members} running member(s)",
-        "stop the fingerprinters first; a killed one counts for another 6 s",
+        "stop the fingerprinters first; a killed one stays a member for another 6 s",
     )

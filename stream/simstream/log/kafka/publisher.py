@@ -19,26 +19,27 @@ from simstream.log.kafka.reader import has_records, last_record
 from simstream.log.kafka.topics import admitted_bytes, producer_bytes
 
 DEFAULTS: Mapping[str, Any] = {
-    "retry.backoff.ms": 2,  # met by every transaction that follows closely; it doubles while a broker is away
+    # every transaction that follows closely waits this long; it doubles while a broker is away
+    "retry.backoff.ms": 2,
     "linger.ms": 0,
     "queue.buffering.max.messages": 100_000,
     "queue.buffering.max.kbytes": 64 << 10,
 }
 TRANSACTION_MS = 10_000
-"""A dead publisher's open transaction holds back every reader of committed records for this long."""
+"""Milliseconds that a dead publisher's open transaction holds back readers of committed records."""
 CALL_S = 5.0
-"""How long one call of the client may take before it is asked again."""
+"""Seconds that one call of the client may take before it is repeated."""
 PAUSE_S = 0.02
 FENCED = frozenset({KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED})
 MAX_SETTLE_S = 3.0
-"""Seconds after which a transaction that the broker should have ended is aborted by hand."""
+"""Seconds after which this publisher aborts a transaction that the broker should have ended."""
 
 
 class _FencedError(Exception):
     """The client ended this producer for good.
 
-    A newer one has its transactional id, the transaction outlived its time, or a broker that was killed forgot it:
-    they look alike here, and the claim and the committed position tell them apart.
+    A newer producer has its transactional id, or the transaction outlived its time, or a killed broker forgot the
+    producer. These look alike here; the claim and the committed position tell them apart.
     """
 
 
@@ -51,11 +52,13 @@ class _AgainError(Exception):
 
 
 class KafkaPublisher(Publisher):
-    """See Publisher. The newer takes over at once. A fenced one fences nobody back, unless its claim says that it
-    is still the newest: then its transaction only outlived its time.
+    """See Publisher. The newer publisher takes over at once.
 
-    After BrokerUnreachable from `publish` nobody knows what became of the transaction. Call it again with the
-    same arguments: it starts anew, looks at the committed position, and sends only what is not there.
+    A fenced publisher fences another one only if its claim is still the newest: then its transaction only outlived
+    its time.
+
+    After BrokerUnreachable from `publish` the transaction may or may not be committed. Call `publish` again with
+    the same arguments: it looks at the committed position, and sends only what is not there.
     """
 
     def __init__(self, cluster: KafkaCluster, transaction_ms: int = TRANSACTION_MS) -> None:
@@ -66,7 +69,7 @@ class KafkaPublisher(Publisher):
         self._transaction_ms = transaction_ms
         self._producer: Any = None
         self._last: bytes | None = None
-        """The committed position as far as this publisher knows."""
+        """The committed position, as far as this publisher knows."""
         self._unsure = False
         self._results: Counter[str] = Counter()
 
@@ -79,7 +82,7 @@ class KafkaPublisher(Publisher):
         """See Publisher. Raises BrokerUnreachable."""
         self._drop()
         self._cluster.describe([VERDICTS, POSITIONS])
-        self._claim.make()  # before the fencing: whoever is fenced must find it
+        self._claim.make()  # before the fencing, so that the fenced publisher finds it
         self._last = self._begin()
         self._unsure = False
         return self._last
@@ -91,16 +94,16 @@ class KafkaPublisher(Publisher):
         return record.value if record else None
 
     def check(self) -> None:
-        """See Publisher. A few ms, CALL_S at most."""
+        """See Publisher. Takes a few ms, CALL_S at most."""
         self._claim.look(CALL_S)
 
     def close(self) -> None:
-        """See Closing. An open transaction is aborted by the next start, or by its timeout."""
+        """See Closing. The next start or the timeout aborts an open transaction."""
         self._drop()
         self._unsure = False
 
     def _begin(self) -> bytes | None:
-        """Fence all other producers of the judge; the position that is committed then."""
+        """Fence all other producers of the judge, and return the position that is committed then."""
         self._drop()
         self._producer = make(Producer, self._config())
         try:
@@ -108,17 +111,18 @@ class KafkaPublisher(Publisher):
             self._wait_until_settled()
         except (_FencedError, _AgainError) as error:
             self._claim.check()
-            raise LogError("another judge starts at the same moment", "try again") from error
+            raise LogError("another judge starts at the same moment", "start this judge again") from error
         record = last_record(self._cluster, POSITIONS)
         if record is None and has_records(self._cluster, VERDICTS):
             raise PositionMissing(
                 f"{self._verdicts} has records, {self._positions} has none",
-                "restore the positions, or publish under another prefix: verdicts would come twice",
+                "restore the positions, or publish under another prefix: otherwise every verdict would come twice",
             )
         return record.value if record else None
 
     def publish(self, verdicts: Sequence[OutgoingVerdict], position: bytes) -> None:
-        """See Publisher. Raises BrokerUnreachable, TakenOver, LogError; never in between: call it again."""
+        """See Publisher. Raises BrokerUnreachable, TakenOver, LogError. It publishes all or nothing, so call it
+        again."""
         if self._producer is None and not self._unsure:
             raise LogError("publish was called before start", "call start first")
         end = time.monotonic() + max(self._cluster.options.patience, 1.0)
@@ -153,16 +157,16 @@ class KafkaPublisher(Publisher):
         return TransactionOutlived(
             f"{len(verdicts)} verdicts ({size} bytes) were not committed within {self._transaction_ms / 1000:g} s, "
             "the time of a transaction",
-            "let the broker take more of this client (quotas, bandwidth), or lower frame.max_pages",
+            "give this client more bandwidth or a larger quota, or lower frame.max_pages",
         )
 
     def _wait_until_settled(self) -> None:
-        """Wait until no transaction is open in what the judge writes; else the last position could be hidden.
+        """Wait until no transaction is open in the judge's topics; an open one could hide the last position.
 
-        `init_transactions` should have seen to it. A lone broker that is killed within some 50 ms of a commit and
-        comes back was seen to call the transaction complete without ever ending it in the topics. No reader of
-        committed records has seen such a transaction, nor ever will: it is aborted, and what was in it is
-        published again from the position before it.
+        `init_transactions` should have ended it. But a lone broker was seen to call a transaction complete and
+        never end it in the topics, when it was killed within some 50 ms of a commit and came back. No reader of
+        committed records sees such a transaction. So it is aborted here, and its verdicts are published again from
+        the position before it.
         """
         began = time.monotonic()
         aborted = False
@@ -170,7 +174,7 @@ class KafkaPublisher(Publisher):
             waited = time.monotonic() - began
             if waited > self._cluster.options.patience:
                 raise LogError(
-                    f"{open_in[0][0]} has a transaction that the broker does not end",
+                    f"{open_in[0][0]} has an open transaction that the broker does not end",
                     "abort it with Kafka's kafka-transactions.sh (find-hanging, abort), then start again",
                 )
             if waited > MAX_SETTLE_S and not aborted:
@@ -187,7 +191,7 @@ class KafkaPublisher(Publisher):
         return found
 
     def _abort_by_hand(self, partitions: Sequence[tuple[str, int]]) -> None:
-        """End what this transactional id has open there, by the marker of another one that aborts."""
+        """End this transactional id's open transactions there, through the abort marker of another transaction."""
         self._call(self._producer.begin_transaction, timed=False)
         for topic, partition in partitions:
             self._producer.produce(topic, value=b"", partition=partition)
@@ -210,9 +214,9 @@ class KafkaPublisher(Publisher):
         )
 
     def _is_done(self, position: bytes) -> bool:
-        """Begin anew and look: True where `position` is committed, False where the one before it is.
+        """Start again, and return True if `position` is committed, False if the one before it is.
 
-        Raises TakenOver. Looks at the claim twice: a rival may come between the first look and the fencing.
+        Raises TakenOver. Reads the claim twice: a rival may come between the first read and the fencing.
         """
         self._drop()
         self._claim.check()
@@ -225,7 +229,7 @@ class KafkaPublisher(Publisher):
         return found == position
 
     def _transact(self, verdicts: Sequence[OutgoingVerdict], position: bytes) -> None:
-        """One transaction with all of it. Raises _FencedError, _AgainError, LogError."""
+        """Publish everything in one transaction. Raises _FencedError, _AgainError, LogError."""
         self._call(self._producer.begin_transaction, timed=False)
         for verdict in verdicts:
             self._produce(self._verdicts, verdict.value, verdict.key, list(verdict.headers))
@@ -246,7 +250,7 @@ class KafkaPublisher(Publisher):
                 self._judge(error)
 
     def _call(self, call: Callable[..., Any], timed: bool = True) -> None:
-        """Call until it is done, as long as the client says that the same call may be repeated."""
+        """Repeat the call until it succeeds, as long as the client says that it may be repeated."""
         end = time.monotonic() + self._cluster.options.patience
         while True:
             try:
@@ -262,7 +266,7 @@ class KafkaPublisher(Publisher):
             time.sleep(PAUSE_S)
 
     def _judge(self, caught: KafkaException) -> None:
-        """Return where the same call may be repeated, raise what else is to be done."""
+        """Return if the same call may be repeated; else raise the error that says what to do."""
         error: KafkaError = caught.args[0]
         if error.code() in MISSING:
             if error.txn_requires_abort():
@@ -290,15 +294,17 @@ class KafkaPublisher(Publisher):
                 if _ended(error):
                     raise _FencedError from caught
                 if not error.retriable() and error.code() not in AWAY:
-                    raise LogError(f"a transaction cannot be aborted: {error.str()}", "start again") from caught
+                    raise LogError(
+                        f"a transaction cannot be aborted: {error.str()}", "start this judge again"
+                    ) from caught
             if time.monotonic() > end:
                 raise self._cluster.unreachable()
             time.sleep(PAUSE_S)
 
     def _drop(self) -> None:
-        """Forget the producer and what it still holds; an open transaction is left to the next one."""
+        """Drop the producer and all that it holds; the next producer ends its open transaction."""
         producer, self._producer = self._producer, None
         if producer is not None:
-            with contextlib.suppress(KafkaException):  # a fenced producer repeats here that it is fenced
+            with contextlib.suppress(KafkaException):  # a fenced producer raises its fencing here again
                 producer.purge()
                 producer.flush(0)

@@ -24,30 +24,30 @@ DEFAULTS: Mapping[str, Any] = {
     "fetch.error.backoff.ms": 50,
     "fetch.queue.backoff.ms": 5,
 }
-"""At most 16 MiB wait per consumer (one larger record still passes); the default back-off of a second would
-make a busy reader wait for data that is there."""
+"""At most 16 MiB wait per consumer; one larger record still passes. With the default back-off of a second a busy
+reader would wait for data that is there."""
 FIXED: Mapping[str, Any] = {
     "isolation.level": "read_committed",
     "auto.offset.reset": "error",
     "enable.auto.commit": False,
     "enable.auto.offset.store": False,
-    "check.crcs": True,  # else records with flipped bits would be read as they are
-    "enable.partition.eof": True,  # the only way past the markers that transactions leave at a topic's end
+    "check.crcs": True,  # otherwise the client returns records with flipped bits
+    "enable.partition.eof": True,  # the only way to pass the markers of transactions at a topic's end
 }
 MAX_BYTES = 16 << 20
-"""What one poll brings at most, but for its last few messages; a larger one passes alone."""
+"""The bytes of one poll, except for its last few messages; a larger message passes alone."""
 MAX_QUESTION_S = 2.0
 """Seconds that `caught_up` waits for a broker."""
 STEP_S = 0.5
-"""Seconds of waiting after which the client's state and the topics' ids are looked at again."""
+"""Seconds of waiting after which the reader checks the client's state and the topics' ids again."""
 _HEADERS = methodcaller("headers")
-"""The client may return a broken list *and* leave an error set. The interpreter notices that in a call made by
-`methodcaller`, but not in a method call that it has seen often enough to specialize: that would crash it."""
+"""The client may return a broken list *and* leave an error set. The interpreter notices this in a call through
+`methodcaller`. In a method call that it has specialized it would crash."""
 OUT_OF_RANGE = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
 
 
 def to_record(message: Any) -> Record:
-    """A client's message as a record. About 1.5 us."""
+    """Return a client's message as a record. Cost: about 1.5 us."""
     try:
         found = _HEADERS(message)
         headers = tuple((name, value or b"") for name, value in found) if found else ()
@@ -65,15 +65,15 @@ def to_record(message: Any) -> Record:
 
 
 def _readable_headers(message: Any) -> tuple[tuple[str, bytes], ...]:
-    """The headers of a message of which some have a name that is not UTF-8: those are left out.
+    """Return a message's headers, without headers whose name is not UTF-8.
 
-    The client fails over such a name, and keeps a list of pairs in which that name's place is empty. An empty
-    place may not be touched (the interpreter would crash), but the garbage collector passes over it.
+    The client fails at such a name, and leaves a list of pairs with an empty slot for it. Reading an empty slot
+    would crash the interpreter, but the garbage collector passes over it.
     """
     try:
         pairs = [gc.get_referents(pair) for pair in _HEADERS(message) or ()]
     except (SystemError, UnicodeDecodeError):
-        return ()  # a client that keeps nothing
+        return ()  # this client keeps no list
     pairs = [sorted(pair, key=lambda part: not isinstance(part, str)) for pair in pairs]  # the name first
     return tuple((pair[0], pair[1] or b"") for pair in pairs if len(pair) == 2 and isinstance(pair[0], str))
 
@@ -81,8 +81,8 @@ def _readable_headers(message: Any) -> tuple[tuple[str, bytes], ...]:
 def consume(consumer: Any, limit: int, timeout: float) -> list[Any]:
     """Return up to `limit` messages, and about MAX_BYTES, as soon as one is there.
 
-    The client itself would wait for all of them, and return all that it has fetched of every partition. Makes about
-    ten calls for 1,000 messages.
+    The client alone would wait for all of them, and return everything that it has fetched. This makes about ten
+    calls for 1,000 messages.
     """
     messages: list[Any] = consumer.consume(1, 0)
     if not messages and timeout > 0:
@@ -126,13 +126,13 @@ class KafkaReader(Reader):
                 return records
 
     def caught_up(self) -> bool:
-        """See Reader. Asks the broker (a round trip) only where all that was known before has been read."""
+        """See Reader. Asks the broker (a round trip) only if everything known so far has been read."""
         if not self.passed(self._ends):
             return False
         try:
             self._ends = self._cluster.offsets_of(self._topic, list(self._next), "end", MAX_QUESTION_S)
         except BrokerUnreachable:
-            return False  # nobody knows; `poll` has the patience to wait and the duty to complain
+            return False  # unknown; `poll` waits and raises
         return self.passed(self._ends)
 
     def passed(self, ends: Mapping[int, int]) -> bool:
@@ -176,7 +176,7 @@ class KafkaReader(Reader):
             elif error.code() == KafkaError._BAD_MSG:
                 raise damaged(message)
             elif error.fatal() or error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
-                # The group is a name that the client asks for; nothing here uses one.
+                # The client demands the name of a group; this reader uses no group.
                 raise self._cluster.named(KafkaException(error), self._topic, "Read")
         return records
 
@@ -198,12 +198,12 @@ class KafkaReader(Reader):
         return LogError(
             f"{self._cluster.name(self._topic)} has no offset {self._next.get(message.partition(), 0)} "
             f"in partition {message.partition()} any more",
-            "it was removed before it was read: keep records longer (retention)",
+            "keep records longer (retention): this one was removed before it was read",
         )
 
 
 def damaged(message: Any) -> LogDamaged:
-    """Return the error for a batch whose checksum does not agree; the client itself would skip the batch."""
+    """Return the error for a batch with a wrong checksum. The client alone would skip the batch."""
     return LogDamaged(
         f"{message.topic()} is damaged in partition {message.partition()}: {message.error().str()}",
         "check the disk of this partition's leader; another replica may hold the records undamaged",
@@ -211,7 +211,7 @@ def damaged(message: Any) -> LogDamaged:
 
 
 def last_record(cluster: KafkaCluster, topic: str) -> Record | None:
-    """The last committed record of partition 0. A few round trips; reads backwards in growing steps."""
+    """Return the last committed record of partition 0. Reads backwards in growing steps: a few round trips."""
     low = cluster.offsets(topic, "first")[0]
     end = cluster.offsets(topic, "end")[0]
     step = 16

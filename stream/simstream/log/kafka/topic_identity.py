@@ -11,19 +11,19 @@ from simstream.errors import BrokerUnreachable, TopicRecreated
 from simstream.log.kafka.cluster import MAX_SILENCE_S, PAUSE_S, KafkaCluster
 
 CHECK_EVERY_S = 3.0
-"""Seconds between two looks at whether the topics are still the same."""
+"""Seconds between two checks of the topics' ids."""
 
 
 class KafkaTopicIdentity:
-    """Watches, without making anyone wait, whether a broker answers and topics are still those of the start."""
+    """Watches whether a broker answers, and whether the topics still have the ids of the start. Never waits."""
 
     def __init__(self, cluster: KafkaCluster, topics: Sequence[str]) -> None:
         self._cluster = cluster
         self._topics = topics
         self.infos = cluster.describe(topics)
-        """The topics as of the last answer: partitions may be added."""
+        """The topics as of the last answer. Their number of partitions may grow."""
         self.away = False
-        """Whether the last question got no answer within the log's patience."""
+        """Whether the last request got no answer within the log's patience."""
         self._no_news_since: float | None = None
         self._asked: dict[str, Future[Any]] = {}
         self._asked_at = 0.0
@@ -32,7 +32,7 @@ class KafkaTopicIdentity:
     def check(self) -> None:
         """Raise TopicRecreated, TopicMissing or, until a broker answers again, BrokerUnreachable.
 
-        It asks every few seconds; the client's own reports of lost connections are too rare to rely on.
+        It asks every few seconds, as the client's own reports of lost connections are too rare.
         """
         now = time.monotonic()
         if self._asked and all(future.done() for future in self._asked.values()):
@@ -46,7 +46,7 @@ class KafkaTopicIdentity:
             raise self._cluster.unreachable()
 
     def answers(self) -> bool:
-        """Whether a broker answered the last question, or still has a moment to do so."""
+        """Whether a broker answered the last request, or still has time to answer."""
         waiting = self._asked and not all(future.done() for future in self._asked.values())
         return not self.away and not (waiting and time.monotonic() - self._asked_at > MAX_SILENCE_S)
 
@@ -56,7 +56,7 @@ class KafkaTopicIdentity:
         self._compare(self._cluster.describe_soon(self._topics), began)
 
     def _compare(self, asked: Mapping[str, Future[Any]], asked_at: float) -> None:
-        """A broker that is not yet ready to say counts as away once it has not been for the log's patience."""
+        """Compare the ids. A broker that is not ready for the log's patience counts as away."""
         for topic, future in asked.items():
             try:
                 found = self._cluster.described(topic, future)
@@ -68,8 +68,8 @@ class KafkaTopicIdentity:
                 return
             if found.id != self.infos[topic].id:
                 raise TopicRecreated(
-                    f"{found.name} was deleted and made anew while it was in use",
-                    "start again to begin with the new topic",
+                    f"{found.name} was deleted and created again while it was in use",
+                    "start this process again: it then begins with the new topic",
                 )
             self.infos[topic] = found
         self.away, self._no_news_since = False, None

@@ -31,23 +31,23 @@ from simstream.log.kafka.cluster import AWAY, KafkaCluster
 DEFAULT_PARTITIONS = 8
 MIN_REPLICAS = 2
 MIN_VERDICT_BYTES = 1 << 20
-"""More bytes than a verdict can have, but for one that merges a hundred thousand clusters."""
+"""More bytes than any verdict has, except one that merges a hundred thousand clusters."""
 LIMIT = "max.message.bytes"
 MAX_LIMIT = 2**31 - 1
 """The greatest limit that a broker knows."""
 REPLICAS = "min.insync.replicas"
 BROKERS_TIME = {"message.timestamp.type": "LogAppendTime"}
-"""With the brokers' time they accept every record; else they refuse a writer whose clock is an hour ahead."""
+"""With LogAppendTime brokers accept every record; otherwise they refuse a writer whose clock is an hour ahead."""
 POLICY = "cleanup.policy"
 SOON_S = 0.3
-"""Seconds that the first question may take before it is asked again; later questions may take longer."""
+"""Seconds that the first request may take before it is sent again; later requests may take longer."""
 
 
 def wanted_settings(cluster: KafkaCluster, topic: str, brokers: int) -> dict[str, str]:
-    """The settings that a topic is made with; those not named are the broker's.
+    """Return the settings that a topic is created with; the broker's defaults hold for all others.
 
-    `fingerprints` is the only source of truth, so nothing of it may be removed or lost; `verdicts` compacted
-    would hide a verdict given twice, `dead-letters` compacted a page that failed twice.
+    `fingerprints` is the only source of truth, so no record of it may be removed or lost. Compaction of `verdicts`
+    would hide a verdict that came twice; compaction of `dead-letters`, a page that failed twice.
     """
     safe = {REPLICAS: str(MIN_REPLICAS)} if brokers >= 3 and topic != PAGES else {}
     limit = {LIMIT: str(largest_record(topic, cluster.options))}
@@ -63,10 +63,10 @@ def wanted_settings(cluster: KafkaCluster, topic: str, brokers: int) -> dict[str
 
 
 def create_topics(cluster: KafkaCluster, partitions: int | None) -> list[TopicReport]:
-    """Make what is missing, compare what is there. Raises BrokerUnreachable.
+    """Create the missing topics, and compare the existing ones. Raises BrokerUnreachable.
 
-    `pages` that exist are the user's: only their number of partitions is compared, and only where it is given.
-    Without `partitions` new pages get 8. New `verdicts` get as many as `pages` have.
+    An existing `pages` belongs to the user: only its number of partitions is compared, if `partitions` is given. By
+    default a new `pages` gets 8. A new `verdicts` gets as many as `pages` has.
     """
     brokers = _count_brokers(cluster)
     pages = _create(cluster, PAGES, partitions or DEFAULT_PARTITIONS, brokers)
@@ -105,14 +105,14 @@ def _differences(cluster: KafkaCluster, topic: str, brokers: int) -> list[TopicD
 def _count_brokers(cluster: KafkaCluster) -> int:
     """Return the number of brokers. Raises BrokerUnreachable after the log's patience, NotAdmitted.
 
-    `describe_cluster` is not used: an assertion of the client's ends the whole process if a broker that has just
-    started does not yet count itself among the brokers.
+    It avoids `describe_cluster`: an assertion in the client ends the whole process if a broker has just started and
+    does not yet list itself.
     """
 
     began = time.monotonic()
 
     def ask(patience: float) -> int:
-        waited = time.monotonic() - began  # short at first: no admission is checked meanwhile
+        waited = time.monotonic() - began  # short at first, as it checks no admission meanwhile
         try:
             found = cluster.admin().list_topics(cluster.name(PAGES), timeout=min(patience, max(SOON_S, waited)))
         except KafkaException as error:
@@ -128,7 +128,7 @@ def _count_brokers(cluster: KafkaCluster) -> int:
 
 
 def topic_settings(cluster: KafkaCluster, topic: str) -> dict[str, str]:
-    """The settings of a topic as the broker has them. Raises TopicMissing, BrokerUnreachable."""
+    """Return the settings of a topic as the broker has them. Raises TopicMissing, BrokerUnreachable."""
     resource = ConfigResource(ResourceType.TOPIC, cluster.name(topic))
 
     def ask(patience: float) -> Any:
@@ -140,20 +140,20 @@ def topic_settings(cluster: KafkaCluster, topic: str) -> dict[str, str]:
 
 
 def admitted_bytes(cluster: KafkaCluster, topic: str) -> int:
-    """The largest batch that a topic admits, so the bound of a record with all that goes with it."""
+    """Return the largest batch in bytes that a topic admits: the limit of a record with its overhead."""
     found = topic_settings(cluster, topic).get(LIMIT, "")
     return int(found) if found.isdigit() else largest_record(topic, cluster.options)
 
 
 def producer_bytes(admitted: int) -> int:
-    """Return a producer's own limit for a topic that admits so many bytes; the client has bounds for it."""
+    """Return a producer's own limit for a topic with this limit, within the client's bounds."""
     return min(max(admitted, 1000), 1_000_000_000)
 
 
 def _create(cluster: KafkaCluster, topic: str, count: int, brokers: int) -> TopicReport:
-    """Make it if it is not there."""
+    """Create the topic if it does not exist."""
     wanted = wanted_settings(cluster, topic, brokers)
-    if topic == DEAD_LETTERS:  # a page that is refused for its size still has to fit
+    if topic == DEAD_LETTERS:  # a page that is later refused for its size still has to fit
         wanted[LIMIT] = str(
             min(max(int(wanted[LIMIT]), admitted_bytes(cluster, PAGES) + DEAD_LETTER_ROOM_BYTES), MAX_LIMIT)
         )
@@ -173,7 +173,7 @@ def _create(cluster: KafkaCluster, topic: str, count: int, brokers: int) -> Topi
 
 
 def _compare(cluster: KafkaCluster, topic: str, count: int, brokers: int) -> tuple[str, ...]:
-    """Return the settings of an existing topic that do not fit; more room or more replicas than asked for fit."""
+    """Return the settings of an existing topic that do not fit. More room or more replicas than wanted fit."""
     there = cluster.describe([topic])[topic].partitions
     differs = []
     if there != count and topic != DEAD_LETTERS:
@@ -183,7 +183,7 @@ def _compare(cluster: KafkaCluster, topic: str, count: int, brokers: int) -> tup
 
 
 def _unfit(cluster: KafkaCluster, topic: str, found: Mapping[str, str], brokers: int) -> list[TopicDifference]:
-    """Return those of the settings `found` that do not fit."""
+    """Return the settings in `found` that do not fit."""
     if topic == PAGES:
         return []  # the user's own
     wanted = wanted_settings(cluster, topic, brokers)
@@ -204,7 +204,8 @@ def _unfit(cluster: KafkaCluster, topic: str, found: Mapping[str, str], brokers:
 
 
 def _wait_for(cluster: KafkaCluster, topic: str, brokers: int) -> None:
-    """The controller answers before every broker knows the topic, and any of them may be asked next."""
+    """Wait until every broker knows the topic: the controller answers earlier, and the next request may go to any
+    broker."""
     end = time.monotonic() + cluster.options.patience
     known = 0
     while known < 3 * brokers:
@@ -219,7 +220,7 @@ def _wait_for(cluster: KafkaCluster, topic: str, brokers: int) -> None:
 
 
 def group_state(cluster: KafkaCluster, group: str) -> Any:
-    """The members of a consumer group, as the broker describes them."""
+    """Return the members of a consumer group, as the broker describes them."""
 
     def ask(patience: float) -> Any:
         future = cluster.admin().describe_consumer_groups([group], request_timeout=patience)[group]

@@ -18,8 +18,7 @@ from simstream.log.local.topic_file import GroupFile, LogFiles, TopicWriter, rep
 class TopicCatalog:
     """The topics of a folder: `topics.json`, and one file of records a topic.
 
-    `positions` has no file: its records stand in the groups of `verdicts`, so that both are published in one
-    append.
+    `positions` has no file. Its records stand in the groups of `verdicts`, so that one append publishes both.
     """
 
     def __init__(self, folder: Path, options: LogOptions, files: FileSystem | None = None) -> None:
@@ -29,25 +28,26 @@ class TopicCatalog:
         self._path = folder / "topics.json"
 
     def name(self, topic: str) -> str:
-        """The full name."""
+        """Return the full name."""
         return self.options.full_name(topic)
 
     def path(self, topic: str) -> Path:
-        """The file that holds a topic's records."""
+        """Return the path of the file that holds a topic's records."""
         return self.folder / f"{self.name(_stored_in(topic))}.log"
 
     def open(self, topic: str) -> GroupFile:
-        """The file that holds a topic's records, for reading. Raises TopicMissing, TopicRecreated."""
+        """Return the file that holds a topic's records, for reading. Raises TopicMissing, TopicRecreated."""
         self.info(topic)
         return GroupFile(self.path(topic), self.info(_stored_in(topic)), self.files)
 
     def writer(self, topic: str) -> TopicWriter:
-        """The file that holds a topic's records, for appending. Raises TopicMissing, LogLocked."""
+        """Return the file that holds a topic's records, for appending. Raises TopicMissing, LogLocked."""
         self.info(topic)
         return TopicWriter(self.path(topic), self.info(_stored_in(topic)), self.files)
 
     def sync(self, *topics: str) -> None:
-        """Make all records of these topics survive a power cut. Raises TopicMissing, LogError."""
+        """Write all records of these topics to the disk, so that they survive a power cut. Raises TopicMissing,
+        LogError."""
         for topic in topics:
             file = self.open(topic)
             try:
@@ -56,22 +56,22 @@ class TopicCatalog:
                 file.close()
 
     def info(self, topic: str) -> TopicInfo:
-        """Raises TopicMissing."""
+        """Return the topic as it exists. Raises TopicMissing."""
         entry = self._read().get(self.name(topic))
         if entry is None:
             raise TopicMissing(
                 f"there is no topic {self.name(topic)} in {self.folder}",
-                f"make it with: {how_to_create(str(self.folder), self.options)}",
+                f"create it with: {how_to_create(str(self.folder), self.options)}",
             )
         return TopicInfo(self.name(topic), str(entry["id"]), int(entry["partitions"]))
 
     def partitions(self, topic: str) -> int | None:
-        """How many a topic has, None where it does not exist."""
+        """Return the number of a topic's partitions; None if there is no such topic."""
         entry = self._read().get(self.name(topic))
         return int(entry["partitions"]) if entry else None
 
     def stamp(self) -> tuple[int, int]:
-        """Changes whenever the topics do; cheap enough to ask for every second."""
+        """Return a value that changes whenever the topics do. Cheap enough to ask for every second."""
         try:
             found = self._path.stat()
         except FileNotFoundError:
@@ -79,7 +79,7 @@ class TopicCatalog:
         return (found.st_ino, found.st_mtime_ns)
 
     def create(self, topic: str, partitions: int) -> bool:
-        """Make a topic; False where it is there already. Raises LogError where the folder cannot be made."""
+        """Create a topic; return False if it exists already. Raises LogError if the folder cannot be made."""
         try:
             self.files.make_folder(self.folder)
         except OSError as error:
@@ -110,7 +110,7 @@ class TopicCatalog:
             raise cannot_use(self._path, error) from error
         except (ValueError, KeyError, TypeError):
             pass
-        raise LogDamaged(f"{self._path} is damaged", "restore it, or begin with another folder")
+        raise LogDamaged(f"{self._path} is damaged", "restore the file, or use another folder")
 
 
 def _stored_in(topic: str) -> str:

@@ -15,12 +15,12 @@ TRY_EVERY_S = 0.05
 
 
 def lock_path(catalog: TopicCatalog) -> Path:
-    """The file whose lock makes a judge the elected one; it holds the pid of the last that was."""
+    """Return the file whose lock makes a judge the elected one. It holds the pid of the last elected judge."""
     return catalog.folder / f"{catalog.options.judged_prefix}.judge.lock"
 
 
 class LocalElection(Election):
-    """See Election. A process that is only stopped stays elected: it holds the lock."""
+    """See Election. A paused process stays elected, as it holds the lock."""
 
     def __init__(self, catalog: TopicCatalog) -> None:
         """Stand for election. Raises TopicMissing."""
@@ -33,7 +33,7 @@ class LocalElection(Election):
 
     @property
     def elected(self) -> bool:
-        """See Election. Raises LogError where the file cannot be made."""
+        """See Election. Raises LogError if the file cannot be made."""
         now = time.monotonic()
         if self._lock is None and not self._closed and now >= self._next:
             self._next = now + TRY_EVERY_S
@@ -45,7 +45,7 @@ class LocalElection(Election):
 
     @property
     def lost(self) -> bool:
-        """See Election: nobody takes a lock away."""
+        """See Election. Always False: no process can take a lock away."""
         return False
 
     def close(self) -> None:

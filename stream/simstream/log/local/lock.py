@@ -12,30 +12,30 @@ from pathlib import Path
 from simstream.errors import DiskFull, LogDamaged, LogError, LogLocked
 
 LOOK_S = 0.005
-"""How long nobody holds a lock only to look at it."""
+"""Seconds. A process that only looks at a lock holds it for a shorter time."""
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 """No room on the disk, in the quota, or under the limit of a file's size."""
 
 
 def cannot_write(path: Path, error: OSError) -> LogError:
-    """The error for a file that was left as it was before."""
+    """Return the error for a failed write that left the file as it was."""
     if error.errno in FULL:
-        return DiskFull(f"no room to write {path} ({error.strerror})", "make room and go on; nothing is lost")
-    return LogError(f"cannot write {path}: {error.strerror}", "look at the disk; the file is as it was before")
+        return DiskFull(f"no room to write {path} ({error.strerror})", "make room, then go on: nothing is lost")
+    return LogError(f"cannot write {path}: {error.strerror}", "check the disk; the file is as it was before")
 
 
 def cannot_use(path: Path, error: OSError) -> LogError:
-    """The error for a file or folder of the log that cannot be opened or made."""
+    """Return the error for a file or folder of the log that cannot be opened or made."""
     if error.errno in FULL:
         return cannot_write(path, error)
     return LogError(f"cannot use {path}: {error.strerror}", "check --log and its permissions")
 
 
 def ends_before(name: str, end: int, passed: int) -> LogDamaged:
-    """Return the error for a file that has lost records which were already read."""
+    """Return the error for a file that has lost records after they were read."""
     return LogDamaged(
         f"{name} ends at offset {end}, but was read up to {passed}: the disk lost records that it had accepted",
-        "restore the file from a copy, or begin with another folder",
+        "restore the file from a copy, or use another folder",
     )
 
 
@@ -43,7 +43,7 @@ class FileLock:
     """An exclusive lock between processes and within one; the file holds the holder's pid."""
 
     def __init__(self, path: Path, what: str) -> None:
-        """Take it at once or raise LogLocked. `what` completes "process 12 already ..."."""
+        """Take the lock at once, or raise LogLocked. `what` completes the sentence "process 12 already ..."."""
         try:
             self._fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
         except OSError as error:
@@ -54,12 +54,12 @@ class FileLock:
             holder = os.pread(self._fd, 20, 0).decode(errors="replace").strip() or "unknown"
             os.close(self._fd)
             raise LogLocked(f"process {holder} already {what}", "stop it first, or use another folder") from None
-        with contextlib.suppress(OSError):  # on a full disk the lock holds all the same, without saying whose it is
+        with contextlib.suppress(OSError):  # on a full disk the lock holds, but the file does not say who holds it
             os.ftruncate(self._fd, 0)
             os.pwrite(self._fd, str(os.getpid()).encode(), 0)
 
     def _take(self) -> None:
-        """Take it. The second try is for one who only looked (`holder`)."""
+        """Take the lock. The second try is for a process that only looked (`holder`)."""
         try:
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -67,14 +67,14 @@ class FileLock:
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     def release(self) -> None:
-        """Let others have it; may be called again."""
+        """Release the lock; may be called again."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
 
 
 def holder(path: Path) -> str | None:
-    """The pid that holds a lock, None where nobody does. It is free again within much less than LOOK_S."""
+    """Return the pid that holds a lock, or None. The look itself takes the lock for much less than LOOK_S."""
     try:
         fd = os.open(path, os.O_RDONLY)
     except FileNotFoundError:

@@ -3,9 +3,8 @@
 A topic is one append-only file with the records of all its partitions in the order of their appends. Every
 append is one checksummed group; verdicts and position are one group together, so a crash leaves both or neither.
 
-Acknowledged and published records survive the death of the process, also `kill -9`: they are in the kernel's page
-cache. A power cut may lose the last second of records, but no record that other records on the disk depend on. So
-these wait for the disk:
+Acknowledged and published records are in the kernel's page cache, so they survive `kill -9`. A power cut may lose
+the last second of records, but no record that other records on the disk depend on. So these wait for the disk:
 
 - a source, before it hands over pages: no frame names an offset that the file may lose;
 - `publish`, for the frames before the verdicts, then for the verdicts with their position;
@@ -13,8 +12,8 @@ these wait for the disk:
 - a reader of positions, before it hands one over: a standby's snapshot is not ahead of what is published;
 - `flush` and `close`, and every writer once a second.
 
-If the disk has lost records all the same, the next writer or source refuses to start. It never gives an offset
-twice that a commit or a position has passed.
+If the disk loses records all the same, the next writer or source refuses to start. So no offset below a commit or a
+position is given twice.
 """
 
 from __future__ import annotations
@@ -92,7 +91,7 @@ class LocalLog(Log):
         return self._catalog.info(topic)
 
     def low_watermarks(self, topic: str) -> dict[int, int]:
-        """See Log: a local log keeps everything."""
+        """See Log. Always 0: a local log keeps everything."""
         return dict.fromkeys(range(self._catalog.info(topic).partitions), 0)
 
     def end_offsets(self, topic: str) -> dict[int, int]:
@@ -111,9 +110,10 @@ class LocalLog(Log):
         return LocalReader(self._catalog, topic, start)
 
     def source(self, linger_ms: int = 0) -> PageConsumer:
-        """See Log. Looks for pages every 5 ms, whatever `linger_ms` says.
+        """See Log. Looks for pages every 5 ms, and ignores `linger_ms`.
 
-        Raises LogLocked: a local log has one fingerprinter."""
+        Raises LogLocked for a second fingerprinter: a local log has one.
+        """
         return LocalPageConsumer(self._catalog)
 
     def publisher(self) -> Publisher:
@@ -121,7 +121,7 @@ class LocalLog(Log):
         return LocalPublisher(self._catalog)
 
     def election(self) -> Election:
-        """See Log. A lock."""
+        """See Log. The election is a lock."""
         return LocalElection(self._catalog)
 
     def source_offsets(self) -> dict[int, int]:
@@ -129,7 +129,7 @@ class LocalLog(Log):
         return read_commit(self._catalog, topic_ids(self._catalog))
 
     def running(self) -> LogMembers:
-        """See Log. Locks are looked at, and taken for no longer than that takes."""
+        """See Log. Looks at the locks, and takes each for a moment."""
         reads, judges = holder(source_lock_path(self._catalog)), holder(lock_path(self._catalog))
         return LogMembers(
             fingerprinters=(f"process {reads}",) if reads else (),
@@ -142,7 +142,8 @@ class LocalLog(Log):
         unknown = set(offsets) - set(range(self._catalog.info(PAGES).partitions))
         if unknown:
             raise LogError(
-                f"{self._catalog.name(PAGES)} has no partition {min(unknown)}", "look at: simstream status"
+                f"{self._catalog.name(PAGES)} has no partition {min(unknown)}",
+                "see the partitions with: simstream status",
             )
         ids = topic_ids(self._catalog)
         lock = source_lock(self._catalog)
@@ -154,4 +155,4 @@ class LocalLog(Log):
             lock.release()
 
     def close(self) -> None:
-        """See Closing: nothing is held open."""
+        """See Closing. A local log holds nothing open."""

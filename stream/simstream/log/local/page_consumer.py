@@ -14,7 +14,7 @@ from simstream.log.local.reading import LocalTopicIdentity, RecordFollower, wait
 from simstream.log.local.topic_file import RecordCounts, replace_file
 
 MAX_LAG_GROUPS = 100_000
-"""Groups that one call of `lag` counts at most, about 0.15 s; a longer backlog is counted over several calls."""
+"""Groups that one call of `lag` counts at most, about 0.15 s. Several calls count a longer backlog."""
 
 
 Ids = tuple[str, str]
@@ -22,28 +22,28 @@ Ids = tuple[str, str]
 
 
 def topic_ids(catalog: TopicCatalog) -> Ids:
-    """The ids as they are now."""
+    """Return the ids as they are now."""
     return (catalog.info(PAGES).id, catalog.info(FINGERPRINTS).id)
 
 
 def commit_path(catalog: TopicCatalog) -> Path:
-    """The file with the committed offsets."""
+    """Return the path of the file with the committed offsets."""
     return catalog.folder / f"{catalog.options.prefix}.source.json"
 
 
 def source_lock_path(catalog: TopicCatalog) -> Path:
-    """The file whose lock makes a process the one fingerprinter."""
+    """Return the file whose lock makes a process the one fingerprinter."""
     return commit_path(catalog).with_suffix(".lock")
 
 
 def source_lock(catalog: TopicCatalog) -> FileLock:
-    """The lock of the one source. Raises LogLocked."""
+    """Take the lock of the one fingerprinter. Raises LogLocked."""
     what = f"reads {catalog.name(PAGES)} as its fingerprinter"
     return FileLock(source_lock_path(catalog), what)
 
 
 def read_commit(catalog: TopicCatalog, ids: Ids) -> dict[int, int]:
-    """The committed offset per partition; empty where none is, or where it belongs to other topics."""
+    """Return the committed offset per partition; empty if there is no commit, or if it belongs to other topics."""
     path = commit_path(catalog)
     try:
         data = json.loads(path.read_bytes())
@@ -53,7 +53,7 @@ def read_commit(catalog: TopicCatalog, ids: Ids) -> dict[int, int]:
         return {}
     except (ValueError, KeyError, TypeError, AttributeError):
         raise LogDamaged(
-            f"{path} is damaged", "delete it; pages are then read again, none is judged twice"
+            f"{path} is damaged", "delete it: pages are then read again, and none is judged twice"
         ) from None
     return offsets if ids == found else {}
 
@@ -66,7 +66,7 @@ def write_commit(catalog: TopicCatalog, ids: Ids, offsets: Mapping[int, int]) ->
 
 
 def check_end(catalog: TopicCatalog, tally: RecordCounts, offsets: Mapping[int, int]) -> None:
-    """Raise LogDamaged unless the file of `pages`, counted on from the tally, reaches these offsets."""
+    """Raise LogDamaged unless the file of `pages` reaches these offsets. Counts on from the tally."""
     while short := [p for p, offset in offsets.items() if tally.records[p] < offset]:
         before = tally.at
         tally.advance(MAX_LAG_GROUPS)
@@ -77,10 +77,10 @@ def check_end(catalog: TopicCatalog, tally: RecordCounts, offsets: Mapping[int, 
 
 
 class LocalPageConsumer(PageConsumer):
-    """The one reader of `pages` on behalf of the fingerprinter, with its commits in a small file.
+    """Reads `pages` for the one fingerprinter, with its commits in a small file.
 
-    Pages are on the disk before they are handed over, so no frame has pages that a power cut may lose. A commit
-    waits until the records that it relies on are on the disk, then replaces the file in one step.
+    Pages are on the disk before `poll` returns them, so no frame has pages that a power cut may lose. A commit
+    waits until its records are on the disk, then replaces the file in one step.
     """
 
     def __init__(self, catalog: TopicCatalog) -> None:
@@ -114,11 +114,11 @@ class LocalPageConsumer(PageConsumer):
         self._follower = self._begin()
 
     def positions(self) -> dict[int, int]:
-        """See PageConsumer. In a local log only records have offsets."""
+        """See PageConsumer. In a local log every offset is a record."""
         return dict(self._next)
 
     def lag(self) -> dict[int, int]:
-        """See PageConsumer. Says too little while a long backlog is still being counted, a step a call."""
+        """See PageConsumer. The number is too low while a long backlog is still being counted, one step a call."""
         self._ahead.advance(MAX_LAG_GROUPS)
         return {p: max(0, self._ahead.records[p] - offset) for p, offset in self._next.items()}
 
@@ -133,6 +133,6 @@ class LocalPageConsumer(PageConsumer):
         self._started = [PartitionStart(p, committed.get(p, 0), p not in committed) for p in partitions]
         self._next = {start.partition: start.offset for start in self._started}
         follower = RecordFollower(self._catalog, PAGES, dict(self._next))
-        self._ahead: RecordCounts = follower.tally  # the backlog is counted from where reading begins
+        self._ahead: RecordCounts = follower.tally  # count the backlog from where reading begins
         check_end(self._catalog, self._ahead, committed)
         return follower

@@ -15,18 +15,19 @@ from simstream.log.local.topic_file import FoundGroup, RecordCounts
 from simstream.model import Record
 
 PAUSE_S = 0.005
-"""Seconds between two looks at a file that has nothing new."""
+"""Seconds between two looks at a file without new records."""
 MAX_BYTES = 16 << 20
-"""What one poll brings at most, but for the last record; as much as a Kafka reader holds ready."""
+"""The most bytes of one poll, except for its last record; a Kafka reader holds as much ready."""
 CHECK_EVERY_S = 1.0
-"""Seconds between two looks at whether the topics are still the same."""
+"""Seconds between two checks of the topics' ids."""
 
 
 class RecordFollower:
     """The records of one topic from the given offsets on, in the order in which they were appended."""
 
     def __init__(self, catalog: TopicCatalog, topic: str, below: Mapping[int, int] | None) -> None:
-        """`below`: per partition the first offset wanted, None for the end. Skipping costs 1.5 us an append."""
+        """Begin per partition at the first offset in `below`, or at the end for None. Skipping costs 1.5 us an
+        append."""
         self.topic = catalog.info(topic)
         self._short = topic
         self._file = catalog.open(topic)
@@ -41,7 +42,7 @@ class RecordFollower:
         self._pending: deque[Record] = deque()
 
     def take(self, limit: int) -> list[Record]:
-        """Return up to `limit` records, and about MAX_BYTES, that are there now."""
+        """Return up to `limit` records, and about MAX_BYTES, that exist now."""
         out: list[Record] = []
         size = 0
         while len(out) < limit and size < MAX_BYTES and self.ahead():
@@ -50,7 +51,7 @@ class RecordFollower:
         return out
 
     def ahead(self) -> bool:
-        """Whether a record is there that `take` has not returned."""
+        """Whether the file has a record that `take` has not returned."""
         while not self._pending:
             group = self._file.next()
             if group is None:
@@ -59,13 +60,13 @@ class RecordFollower:
         return True
 
     def passed(self, ends: Mapping[int, int]) -> bool:
-        """Whether `take` has returned all before these offsets, per partition."""
+        """Whether `take` has returned all records below these offsets, per partition."""
         key = POSITION if self._short == POSITIONS else None
         read = all(self.offsets[p if key is None else key] >= end for p, end in ends.items())
         return read and not any(record.offset < ends.get(record.partition, 0) for record in self._pending)
 
     def sync(self) -> None:
-        """Make all returned records survive a power cut. Raises LogError."""
+        """Write all returned records to the disk, so that they survive a power cut. Raises LogError."""
         self._file.sync()
 
     def close(self) -> None:
@@ -105,7 +106,7 @@ class RecordFollower:
 
 
 class LocalTopicIdentity:
-    """Watches whether topics are still those of the start."""
+    """Watches whether the topics still have the ids of the start."""
 
     def __init__(self, catalog: TopicCatalog, *topics: str) -> None:
         self._catalog = catalog
@@ -114,11 +115,11 @@ class LocalTopicIdentity:
         self._next = time.monotonic() + CHECK_EVERY_S
 
     def id(self, topic: str) -> str:
-        """The id of the start."""
+        """Return the topic's id at the start."""
         return self._ids[topic]
 
     def check(self) -> None:
-        """Raise TopicRecreated or TopicMissing where they are not; looks at most once a second."""
+        """Raise TopicRecreated or TopicMissing if an id has changed; looks at most once a second."""
         now = time.monotonic()
         if now < self._next:
             return
@@ -130,8 +131,8 @@ class LocalTopicIdentity:
         for topic, known in self._ids.items():
             if self._catalog.info(topic).id != known:
                 raise TopicRecreated(
-                    f"{self._catalog.name(topic)} was deleted and made anew while it was in use",
-                    "start again to begin with the new topic",
+                    f"{self._catalog.name(topic)} was deleted and created again while it was in use",
+                    "start this process again: it then begins with the new topic",
                 )
 
 
@@ -156,7 +157,7 @@ class LocalReader(Reader):
             )
 
     def poll(self, limit: int, timeout: float) -> list[Record]:
-        """See Reader. Looks every 5 ms; returns positions only once they are on the disk."""
+        """See Reader. Looks every 5 ms. Returns positions only once they are on the disk."""
         records = wait_for(self._follower, self._same, limit, timeout)
         if records and self._topic == POSITIONS:
             self._follower.sync()
@@ -176,7 +177,7 @@ class LocalReader(Reader):
 
 
 def wait_for(follower: RecordFollower, same: LocalTopicIdentity, limit: int, timeout: float) -> list[Record]:
-    """Up to `limit` records, waiting up to `timeout` seconds for the first."""
+    """Return up to `limit` records, after at most `timeout` seconds of waiting for the first."""
     end = time.monotonic() + timeout
     while True:
         same.check()
@@ -188,7 +189,7 @@ def wait_for(follower: RecordFollower, same: LocalTopicIdentity, limit: int, tim
 
 
 def has_verdicts(catalog: TopicCatalog) -> bool:
-    """Whether `verdicts` holds any record."""
+    """Whether `verdicts` has any record."""
     tally = RecordCounts(catalog.path(VERDICTS))
     tally.advance()
     return any(count for partition, count in tally.records.items() if partition != POSITION)

@@ -5,9 +5,9 @@
     header = magic, body length, records, partition, flags, append time, body CRC-32, header CRC-32
     record = partition, timestamp, length of headers, key and value; then headers (msgpack), key, value
 
-A group is there as a whole or not at all. Bytes that a killed writer left behind fail their length or checksum:
-they are the *torn tail*. Loose groups behind them belong to the torn tail, too, since a power cut may lose any
-bytes that were not yet on the disk. The same failure is damage if a valid group behind it is not loose.
+A group exists as a whole or not at all. Bytes that a killed writer left fail their length or checksum: they are the
+*torn tail*. A power cut may lose any bytes that were not yet on the disk, so loose groups behind them belong to the
+torn tail, too. If a valid group behind them is not loose, the file is damaged.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ FILE_MAGIC = b"simlog\x00\x01"
 FILE_HEADER = len(FILE_MAGIC) + 16
 GROUP_MAGIC = b"\xf5grp"
 MIXED = 0xFFFFFFFF
-"""In place of the partition where a group has records of several."""
+"""The partition of a group that has records of several partitions."""
 POSITION = -1
-"""Where records are counted by partition: the positions."""
+"""The partition under which positions are counted."""
 HAS_POSITION = 1
 """Flag: the last record of the group is the position, a record of the topic `positions`."""
 LOOSE = 2
-"""Flag: when the group was written, the groups before it were not known to survive a power cut."""
+"""Flag of a loose group: the groups before it were not known to be on the disk when it was written."""
 
 _HEADER = Struct("<4sIIIIqI")
 _CHECK = Struct("<I")
@@ -42,7 +42,7 @@ Headers = Sequence[tuple[str, bytes]]
 
 
 class StoredRecord(NamedTuple):
-    """One record as it is stored; its offset follows from what stands before it."""
+    """One record as it is stored. Its offset is the number of its partition's records before it."""
 
     partition: int
     timestamp: int
@@ -52,7 +52,7 @@ class StoredRecord(NamedTuple):
 
 
 class GroupHeader(NamedTuple):
-    """What stands before a group's records; `size` counts the body alone."""
+    """The header of a group; `size` counts the bytes of the body alone."""
 
     size: int
     records: int
@@ -65,21 +65,21 @@ class GroupHeader(NamedTuple):
 def encode_record(
     partition: int, timestamp: int, key: bytes | None, value: bytes | None, headers: Headers
 ) -> bytes:
-    """The bytes of one record inside a group."""
+    """Return the bytes of one record inside a group."""
     head = _headers_encoder.encode(headers) if headers else b""
     sizes = (len(head), -1 if key is None else len(key), -1 if value is None else len(value))
     return b"".join((_RECORD.pack(partition, timestamp, *sizes), head, key or b"", value or b""))
 
 
 def encode_group(records: Sequence[bytes], partition: int, flags: int, time: int) -> bytes:
-    """The bytes of a group of encoded records."""
+    """Return the bytes of a group of encoded records."""
     body = b"".join(records)
     header = _HEADER.pack(GROUP_MAGIC, len(body), len(records), partition, flags, time, zlib.crc32(body))
     return b"".join((header, _CHECK.pack(zlib.crc32(header)), body))
 
 
 def decode_header(data: bytes | memoryview, at: int) -> GroupHeader | None:
-    """The header at `at`, None where none that is whole and sound stands there."""
+    """Return the header at `at`; None if no whole and sound header stands there."""
     if len(data) - at < HEADER_SIZE:
         return None
     magic, *fields = _HEADER.unpack_from(data, at)
@@ -90,12 +90,12 @@ def decode_header(data: bytes | memoryview, at: int) -> GroupHeader | None:
 
 
 def body_is_sound(header: GroupHeader, body: bytes | memoryview) -> bool:
-    """Whether the body is as long as its header says and has its checksum."""
+    """Whether the body has the length and the checksum that its header says."""
     return len(body) == header.size and zlib.crc32(body) == header.body_crc
 
 
 def decode_body(header: GroupHeader, body: bytes) -> list[StoredRecord]:
-    """The records of a sound body."""
+    """Return the records of a sound body."""
     entries, at = [], 0
     for _ in range(header.records):
         partition, timestamp, head_size, key_size, value_size = _RECORD.unpack_from(body, at)
@@ -114,7 +114,7 @@ def decode_body(header: GroupHeader, body: bytes) -> list[StoredRecord]:
 
 
 def partitions_in(header: GroupHeader, body: bytes | memoryview) -> list[int]:
-    """The partition of each record of a MIXED body, POSITION for a position, without decoding the records."""
+    """Return the partition of each record of a MIXED body, POSITION for a position. Does not decode the records."""
     out, at = [], 0
     for _ in range(header.records):
         partition, _, head_size, key_size, value_size = _RECORD.unpack_from(body, at)
@@ -126,7 +126,7 @@ def partitions_in(header: GroupHeader, body: bytes | memoryview) -> list[int]:
 
 
 def find_header(data: bytes | memoryview, start: int) -> int | None:
-    """Where the next sound header stands, from `start` on."""
+    """Return the place of the next sound header from `start` on."""
     raw = bytes(data[start:])
     found = raw.find(GROUP_MAGIC)
     while found >= 0:

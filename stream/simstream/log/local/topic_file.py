@@ -1,8 +1,7 @@
 """The file of one local topic: opened for reading, counting, or writing under a lock.
 
-After `write` returns its group survives the death of the process (the page cache is the kernel's). `sync` makes all
-groups survive a power cut. A power cut may lose any part of the bytes that were not synced, also before later bytes
-that it keeps.
+Once `write` returns, its group survives the death of the process, as the page cache is the kernel's. `sync` makes
+all groups survive a power cut. A power cut may lose any bytes that were not synced, and keep later ones.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ from simstream.log.local.record_groups import (
 CHUNK_BYTES = 1 << 20
 """Bytes read at a time; a longer group is read alone."""
 SYNC_EVERY_S = 1.0
-"""Seconds between two syncs of a busy writer: a power cut loses at most so much of the unread records."""
+"""Seconds between two syncs of a busy writer. A power cut loses at most the unread records of this time."""
 _log = logging.getLogger("simstream.log")
 
 
@@ -53,9 +52,10 @@ class LogFiles(FileSystem):
 
 
 def replace_file(path: Path, data: bytes, files: FileSystem | None = None) -> None:
-    """Put `data` in place of the file in one step that survives a power cut.
+    """Replace the file by `data` in one step that survives a power cut.
 
-    Raises DiskFull or LogError; the file is as it was then."""
+    Raises DiskFull or LogError; then the file is as it was.
+    """
     files = files or LogFiles()
     partial = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
@@ -76,7 +76,7 @@ class FoundGroup(NamedTuple):
 
 
 class GroupFile:
-    """Reads the groups of one topic's file in order, also while another process appends to it."""
+    """Reads the groups of one topic's file in order, even while another process appends to it."""
 
     def __init__(self, path: Path, topic: TopicInfo, files: FileSystem) -> None:
         self.path = path
@@ -93,30 +93,30 @@ class GroupFile:
             self._fd = -1
 
     def seek(self, at: int) -> None:
-        """Go on at `at`, where a group begins."""
+        """Go on at byte `at`, where a group begins."""
         self.at = self._base = at
         self._buffer = b""
 
     def sync(self) -> None:
-        """Make all groups that `next` has returned survive a power cut. Raises LogError."""
+        """Write all groups that `next` has returned to the disk. Raises LogError."""
         try:
             self._files.sync_data(self._fd)
         except OSError as error:
             raise cannot_write(self.path, error) from error
 
     def size(self) -> int:
-        """How long the file is now."""
+        """Return the length of the file now, in bytes."""
         return os.fstat(self._fd).st_size
 
     def next(self) -> FoundGroup | None:
-        """The next group, None where no whole one follows yet. Raises LogDamaged."""
+        """Return the next group, or None while no whole group follows. Raises LogDamaged."""
         header = decode_header(self._bytes(HEADER_SIZE), 0)
         if header is not None:
             body = self._bytes(HEADER_SIZE + header.size)[HEADER_SIZE:]
             if body_is_sound(header, body):
                 self.at += HEADER_SIZE + header.size
                 return FoundGroup(header, body, self.at)
-        # What was read may be half a group that a killed writer left and the next one replaces.
+        # The bytes read may be half a group: a killed writer left it, and the next writer replaces it.
         self.seek(self.at)
         expected = HEADER_SIZE + (header.size if header else 0)
         if self.size() > self.at + expected:
@@ -124,10 +124,10 @@ class GroupFile:
         return None
 
     def _look_behind(self, start: int) -> None:
-        """Raise LogDamaged where a group that is not loose stands behind a broken one; else this is a torn tail.
+        """Raise LogDamaged if a group that is not loose stands behind a broken one; else this is a torn tail.
 
-        A page's bytes may hold a valid header: no header inside a group counts. A writer may put a group in place
-        at any moment, so `at` is read again before a header behind it counts.
+        A page's bytes may hold a valid header, so no header inside a group counts. A writer may replace the broken
+        group at any moment, so this reads `at` again before a header behind it counts.
         """
         searched = self._behind(start)
         while searched is not None and (chunk := os.pread(self._fd, CHUNK_BYTES + HEADER_SIZE, searched)):
@@ -138,7 +138,7 @@ class GroupFile:
             if behind == searched:
                 raise LogDamaged(
                     f"{self.path} is damaged at byte {self.at}: a checksum does not agree",
-                    "restore the file from a copy, or begin with another folder",
+                    "restore the file from a copy, or use another folder",
                 )
             searched = behind
 
@@ -153,7 +153,7 @@ class GroupFile:
         return None if body_is_sound(header, body) else max(start, self.at + HEADER_SIZE + header.size)
 
     def _bytes(self, size: int) -> bytes:
-        """Up to `size` bytes from `at` on; fewer at the end of the file."""
+        """Return up to `size` bytes from `at` on; fewer at the end of the file."""
         start = self.at - self._base
         if len(self._buffer) - start < size:
             self._buffer = os.pread(self._fd, max(size, CHUNK_BYTES), self.at)
@@ -162,11 +162,11 @@ class GroupFile:
 
 
 class RecordCounts:
-    """How many records each partition of a file has, counted by hopping from header to header.
+    """Counts the records of each partition of a file, from header to header.
 
-    `records[POSITION]` counts the positions; `at` is where counting goes on. Bodies are not verified; readers
-    do that. 1.5 us a group of one record, and as much a record of a group of several partitions: where verdicts
-    need not be counted, `positions_only` looks at headers alone.
+    `records[POSITION]` counts the positions; `at` is where counting goes on. It verifies no bodies; readers do.
+    Cost: 1.5 us a group of one record, and 1.5 us a record in a group of several partitions. With `positions_only`
+    it does not count verdicts, and reads headers alone.
     """
 
     def __init__(self, path: Path, *, positions_only: bool = False) -> None:
@@ -174,13 +174,13 @@ class RecordCounts:
         self._positions_only = positions_only
         self.at = FILE_HEADER
         self.firm = FILE_HEADER
-        """Where the last group that is not loose begins: all before it is on the disk."""
+        """Where the last group that is not loose begins; all bytes before it are on the disk."""
         self.last_position: int | None = None
         """Where the last group with a position begins."""
         self.records: Counter[int] = Counter()
 
     def advance(self, most: int | None = None, below: Mapping[int, int] | None = None) -> None:
-        """Count further groups: at most `most`, and only those whose records all lie below these offsets."""
+        """Count up to `most` further groups; stop at a group with a record at or above these offsets."""
         with self.path.open("rb") as file:
             if os.fstat(file.fileno()).st_size <= self.at:
                 return
@@ -220,7 +220,8 @@ class TopicWriter:
     """The one writer of a topic's file. Opening it cuts off a torn tail."""
 
     def __init__(self, path: Path, topic: TopicInfo, files: FileSystem) -> None:
-        """Raises LogLocked, LogDamaged, TopicRecreated. Costs a pass over the headers of the file."""
+        """Take the topic's lock. Raises LogLocked, LogDamaged, TopicRecreated. Cost: a pass over the headers of the
+        file."""
         self.path = path
         self._files = files
         self._lock = FileLock(path.with_suffix(".lock"), f"writes to {topic.name}")
@@ -242,8 +243,8 @@ class TopicWriter:
     ) -> None:
         """Append one group of encoded records.
 
-        After the return the group survives the death of this process, and with `durable` also a power cut. Raises
-        DiskFull or LogError where the disk does not accept it; then nothing of the group remains.
+        Afterwards the group survives the death of this process, and with `durable` also a power cut. Raises
+        DiskFull or LogError if the disk does not accept it; then nothing of the group remains.
         """
         group = encode_group(records, partition, flags if self._synced == self.end else flags | LOOSE, time_ms)
         before = self.end
@@ -258,7 +259,7 @@ class TopicWriter:
             raise cannot_write(self.path, error) from error
 
     def sync(self) -> None:
-        """Make what was written survive a power cut. Raises OSError."""
+        """Write everything to the disk, so that it survives a power cut. Raises OSError."""
         self._files.sync_data(self._fd)
         self._synced, self._synced_at = self.end, time.monotonic()
 
@@ -314,12 +315,14 @@ def _open_checked(path: Path, topic: TopicInfo, flags: int) -> int:
     try:
         fd = os.open(path, flags)
     except FileNotFoundError:
-        raise TopicMissing(f"the file {path} is gone", "restore it, or begin with another folder") from None
+        raise TopicMissing(f"the file {path} is gone", "restore the file, or use another folder") from None
     head = os.pread(fd, FILE_HEADER, 0)
     if head[: len(FILE_MAGIC)] != FILE_MAGIC:
         os.close(fd)
-        raise LogDamaged(f"{path} is not a log's file", "restore it, or begin with another folder")
+        raise LogDamaged(f"{path} is not a file of a log", "restore the file, or use another folder")
     if head[len(FILE_MAGIC) :] != uuid.UUID(topic.id).bytes:
         os.close(fd)
-        raise TopicRecreated(f"{path} belongs to another {topic.name}", "start again with the topic as it is now")
+        raise TopicRecreated(
+            f"{path} belongs to another {topic.name}", "start this process again: it then begins with the new topic"
+        )
     return fd

@@ -31,16 +31,16 @@ from simstream.wire import position as positions
 
 
 def now_ms() -> int:
-    """The wall clock in ms since 1970."""
+    """Return the wall clock's time in ms since 1970."""
     return time.time_ns() // 1_000_000
 
 
 class LocalAppender(Appender):
-    """Appends to one topic; every append is written before it returns, so nothing is ever in flight."""
+    """Appends to one topic. Every append is written before it returns, so no record is ever in flight."""
 
     def __init__(self, catalog: TopicCatalog, topic: str, limit: int) -> None:
         if topic == POSITIONS:
-            raise LogError("positions are written by the publisher alone", "use Log.publisher()")
+            raise LogError("the publisher alone writes positions", "use Log.publisher()")
         self._partitions = catalog.info(topic).partitions
         self._writer: TopicWriter = catalog.writer(topic)
         try:
@@ -54,7 +54,7 @@ class LocalAppender(Appender):
         self._failed: DeliveryFailed | None = None
         self._keyless = itertools.count()
         self._tally: RecordCounts | None = None
-        """Where records are, once somebody wants to know."""
+        """Counts the records, from the first append with `placed` on."""
 
     def append(
         self,
@@ -66,7 +66,7 @@ class LocalAppender(Appender):
         timestamp: int | None = None,
         placed: Placed | None = None,
     ) -> int:
-        """See Appender. A record that failed, on a full disk, is there neither as a whole nor in part."""
+        """See Appender. After a failure, on a full disk, no part of the record remains."""
         if self._failed is not None:
             raise self._failed
         if partition is None:
@@ -74,7 +74,9 @@ class LocalAppender(Appender):
             partition = partition_of(key or b"", self._partitions) if keyed else next(self._keyless)
             partition %= self._partitions
         elif not 0 <= partition < self._partitions:
-            raise LogError(f"{self._name} has no partition {partition}", f"it has 0 to {self._partitions - 1}")
+            raise LogError(
+                f"{self._name} has no partition {partition}", f"use a partition from 0 to {self._partitions - 1}"
+            )
         now = now_ms()
         record = encode_record(partition, now if timestamp is None else timestamp, key, value, headers)
         if len(record) > self._limit:
@@ -86,7 +88,7 @@ class LocalAppender(Appender):
         return self._count
 
     def acknowledged(self) -> int:
-        """See Appender: all that was appended, it survives this process."""
+        """See Appender. All appended records count: they survive this process."""
         if self._failed is not None:
             raise self._failed
         return self._count
@@ -110,14 +112,14 @@ class LocalAppender(Appender):
             self._writer.close()
 
     def _offset(self, partition: int) -> int:
-        """Where the last record of a partition is. Counts what was appended since it was asked before."""
+        """Return the offset of a partition's last record. Counts the records since the last call."""
         if self._tally is None:
             self._tally = RecordCounts(self._writer.path)
         self._tally.advance()
         return self._tally.records[partition] - 1
 
     def _write(self, call: Callable[[], None]) -> None:
-        """Call the writer, whose failure ends this appender."""
+        """Call the writer. A failure ends this appender."""
         try:
             call()
         except (OSError, LogError) as error:
@@ -130,7 +132,7 @@ class LocalAppender(Appender):
 
 
 class LocalPublisher(Publisher):
-    """Publishes verdicts and position in one group. The lock keeps a second one out instead of fencing."""
+    """Publishes verdicts and position in one group. A lock keeps a second publisher out; there is no fencing."""
 
     def __init__(self, catalog: TopicCatalog) -> None:
         self._catalog = catalog
@@ -145,7 +147,7 @@ class LocalPublisher(Publisher):
         return self._results
 
     def start(self) -> bytes | None:
-        """See Publisher. Raises LogLocked where another publisher lives."""
+        """See Publisher. Raises LogLocked if another publisher lives."""
         self.close()
         self._writer = self._catalog.writer(VERDICTS)
         self._frames = self._catalog.open(FINGERPRINTS)
@@ -170,13 +172,13 @@ class LocalPublisher(Publisher):
 
     @staticmethod
     def _before_a_torn_tail(file: GroupFile) -> bytes | None:
-        """The same where the last group is not whole, and no writer has cut it off yet."""
+        """Return the same for a file with a torn tail that no writer has cut off yet."""
         file.seek(FILE_HEADER)
         return _last_position(file)
 
     def publish(self, verdicts: Sequence[OutgoingVerdict], position: bytes) -> None:
-        """See Publisher. After DiskFull nothing of it is there: called again with the same arguments, once there is
-        room, it publishes once. So after any other LogError of the disk, if the disk can be mended."""
+        """See Publisher. After DiskFull nothing is published. Make room and call it again with the same arguments:
+        it publishes once. The same holds after any other LogError of the disk."""
         if self._writer is None or self._frames is None:
             raise LogError("publish was called before start", "call start first")
         now = now_ms()
@@ -205,7 +207,7 @@ class LocalPublisher(Publisher):
 
 
 def _check_end(catalog: TopicCatalog, topic: str) -> None:
-    """Raise LogDamaged where pages that were read, or frames that were judged, are no longer in the file.
+    """Raise LogDamaged if the file has lost pages that were read, or frames that were judged.
 
     New records would take the lost records' offsets, and readers would skip them.
     """
@@ -219,7 +221,7 @@ def _check_end(catalog: TopicCatalog, topic: str) -> None:
 
 
 def _judged_frames(catalog: TopicCatalog) -> int:
-    """Return the frame up to which verdicts of this log are published; 0 if that is unknown."""
+    """Return the frame up to which verdicts of this log are published; 0 if unknown."""
     if catalog.partitions(VERDICTS) is None:
         return 0
     data = LocalPublisher(catalog).committed()
@@ -230,7 +232,7 @@ def _judged_frames(catalog: TopicCatalog) -> int:
 
 
 def _last_position(file: GroupFile) -> bytes | None:
-    """The last position from where the file stands on."""
+    """Return the last position behind the file's current place."""
     found = None
     while group := file.next():
         if group.header.flags & HAS_POSITION:
@@ -239,7 +241,7 @@ def _last_position(file: GroupFile) -> bytes | None:
 
 
 def too_large(name: str, size: int, limit: int) -> RecordTooLarge:
-    """The error for a record that a topic does not admit."""
+    """Return the error for a record that a topic does not admit."""
     return RecordTooLarge(
         f"a record of {size} bytes is more than {name} admits ({limit})",
         "raise max_record_bytes and the topic's max.message.bytes, or leave the page out",
@@ -247,8 +249,8 @@ def too_large(name: str, size: int, limit: int) -> RecordTooLarge:
 
 
 def position_missing(verdicts: str, positions: str) -> PositionMissing:
-    """The error for verdicts that nobody can continue."""
+    """Return the error for verdicts without a position to go on from."""
     return PositionMissing(
         f"{verdicts} has records, {positions} has none",
-        "restore the positions, or publish under another prefix: verdicts would come twice",
+        "restore the positions, or publish under another prefix: otherwise every verdict would come twice",
     )
