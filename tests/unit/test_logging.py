@@ -77,7 +77,7 @@ def test_a_flood_of_one_fault_is_bounded_and_counted_and_hides_no_other(clock: M
     log.warning("another fault")
     lines = out.getvalue().splitlines()
     assert lines[:2] == ["frame 0 was ignored", "frame 1 was ignored"]
-    assert lines[2].startswith("frame 2 was ignored (more like it")
+    assert lines[2].startswith("frame 2 was ignored (more lines like it")
     assert lines[3:] == ["another fault"]
     clock.now += 61
     log.warning("frame %d was ignored", 500)

@@ -23,7 +23,7 @@ def test_the_readme_has_the_table_of_the_code() -> None:
 
 
 def test_a_document_without_the_marks_is_refused() -> None:
-    with pytest.raises(ValueError, match="are not there"):
+    with pytest.raises(ValueError, match="lacks the marks"):
         table.put_into("# Something else\n")
 
 

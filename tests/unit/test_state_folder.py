@@ -157,7 +157,7 @@ def test_a_snapshot_that_another_one_has_overtaken_is_void(tmp_path: Path) -> No
         second = folder.prepare(state(2), facts(2))
         with pytest.raises(ValueError, match="prepared since"):
             first.commit()
-        with pytest.raises(ValueError, match="write comes before"):
+        with pytest.raises(ValueError, match="call write before"):
             second.commit()
         second.write()
         second.commit()

@@ -3,9 +3,9 @@
 Only blocks whose checksum differs from the last snapshot's are copied and written. The changed blocks of all parts
 of a snapshot make one sealed file, `blocks-N`.
 
-A table says of each block of an array in which file it lies, where, how long it is, and its checksum. A file of
-which less than half is still in use is given up: its living blocks move to the new one, so that a snapshot's block
-files take at most twice what they hold.
+A table has for each block of an array its file, its place, its length and its checksum. If less than half of a file
+is still in use, its living blocks move to the new file. So a snapshot's block files are at most twice the size of
+their blocks.
 """
 
 from __future__ import annotations
@@ -26,19 +26,20 @@ from simstream.files.manifest import ChangingArray, ChangingPart
 from simstream.files.snapshot_part import SnapshotPart
 
 BLOCK_BYTES: Final = 256 << 10
-"""Bytes: 32 us to compare, and a table of 36 bytes for each."""
+"""Bytes of a block: 32 us to compare, and a row of 36 bytes."""
 ROW: Final = np.dtype([("file", "<u8"), ("offset", "<u8"), ("length", "<u4"), ("digest", "V16")])
-"""A block: the number of the snapshot whose file has it, where in that file's array, how long, its checksum."""
+"""A block: the number of the snapshot that wrote its file, its place in that file's array, its length, its
+checksum."""
 Table = NDArray[Any]
 """Rows of `ROW`, in the order of the array's bytes."""
 Tables = Mapping[tuple[str, str], Table]
-"""By names of part and array."""
+"""Tables by the names of part and array."""
 KIND: Final = "blocks"
 _CONTENT: Final = "content"
 
 
 class BlockMove(NamedTuple):
-    """A living block of a file that is given up, and where it goes."""
+    """A living block that leaves its file, and its new place."""
 
     file: int
     offset: int
@@ -48,9 +49,9 @@ class BlockMove(NamedTuple):
 
 
 class BlockCut(NamedTuple):
-    """What a snapshot's changing parts are, and which of their blocks go into its block file.
+    """A snapshot's changing parts, and the blocks that go into its block file.
 
-    `content` holds the changed blocks, and has room for those that `bring` moves, off the judge's thread.
+    `content` holds the changed blocks, and has room for the blocks that `bring` moves in another thread.
     """
 
     tables: Tables
@@ -58,14 +59,15 @@ class BlockCut(NamedTuple):
     moves: tuple[BlockMove, ...]
 
     def files(self) -> set[int]:
-        """The numbers of the block files that are needed, this snapshot's own among them if it has blocks."""
+        """Return the numbers of the needed block files, with this snapshot's own if it has blocks."""
         return {int(number) for table in self.tables.values() for number in np.unique(table["file"])}
 
 
 def cut(parts: Sequence[SnapshotPart], number: int, last: Tables, sizes: Mapping[int, int]) -> BlockCut:
-    """Compare the parts with the last snapshot's blocks and copy what changed: 8 GB/s to compare, 2-4 to copy.
+    """Compare the parts with the last snapshot's blocks, and copy the changed ones.
 
-    `number` is the new snapshot's, `sizes` says how many bytes of blocks each earlier file was written with.
+    `number` is the new snapshot's number; `sizes` has the bytes of blocks that each earlier file was written with.
+    Cost: 8 GB/s to compare, 2 to 4 GB/s to copy.
     """
     changed: list[memoryview] = []
     tables: dict[tuple[str, str], Table] = {}
@@ -95,7 +97,7 @@ def cut(parts: Sequence[SnapshotPart], number: int, last: Tables, sizes: Mapping
 
 
 def _give_up(tables: Tables, number: int, at: int, sizes: Mapping[int, int]) -> tuple[BlockMove, ...]:
-    """Let the rows whose file is mostly superseded point to the new file, from `at` on."""
+    """Let rows of mostly superseded files point to the new file, from `at` on."""
     living: dict[int, int] = {}
     for table in tables.values():
         for file in np.unique(table["file"]).tolist():
@@ -112,7 +114,7 @@ def _give_up(tables: Tables, number: int, at: int, sizes: Mapping[int, int]) -> 
 
 
 def bring(files: FileSystem, cut: BlockCut, paths: Mapping[int, Path]) -> None:
-    """Read the blocks of files that are given up into `cut.content`. Raises StateDamaged."""
+    """Read the moving blocks into `cut.content`. Raises StateDamaged."""
     content = cut.content.data
     with _BlockFiles(files, paths) as opened:
         for move in cut.moves:
@@ -120,18 +122,18 @@ def bring(files: FileSystem, cut: BlockCut, paths: Mapping[int, Path]) -> None:
 
 
 def as_part(cut: BlockCut, number: int) -> SnapshotPart:
-    """What the block file of a snapshot holds."""
+    """Return the content of a snapshot's block file as a part."""
     return SnapshotPart(f"{KIND}-{number}", KIND, {}, {_CONTENT: cut.content})
 
 
 def number_of(part: str) -> int:
-    """The number of the snapshot that wrote the block file with this part; -1 for any other name."""
+    """Return the number of the snapshot that wrote the block file with this part; -1 for any other name."""
     number = part.removeprefix(f"{KIND}-")
     return int(number) if number.isdecimal() and number.isascii() else -1
 
 
 def described(part: SnapshotPart, tables: Tables) -> ChangingPart:
-    """The part as the manifest names it."""
+    """Return the part as the manifest names it."""
     arrays = tuple(
         ChangingArray(name, dtypes.spell(array.dtype), array.shape, tables[part.name, name].tobytes())
         for name, array in part.arrays.items()
@@ -142,7 +144,7 @@ def described(part: SnapshotPart, tables: Tables) -> ChangingPart:
 def tables_of(
     manifest: Path, parts: Sequence[ChangingPart], known: Collection[int]
 ) -> dict[tuple[str, str], Table]:
-    """The tables that a manifest gives, whose blocks lie in the files of these numbers. Raises StateDamaged."""
+    """Return a manifest's tables; their blocks lie in the files with these numbers. Raises StateDamaged."""
     tables = {}
     for part in parts:
         for array in part.arrays:
@@ -158,9 +160,9 @@ def tables_of(
 def gather(
     files: FileSystem, manifest: Path, parts: Sequence[ChangingPart], tables: Tables, paths: Mapping[int, Path]
 ) -> list[SnapshotPart]:
-    """Read the parts back, every block verified, into memory of their own: 3 GB/s from the system's cache.
+    """Read the parts back into memory of their own, and verify every block.
 
-    Raises StateDamaged and StateFormat.
+    Raises StateDamaged and StateFormat. Cost: 3 GB/s from the system's cache.
     """
     found = []
     with _BlockFiles(files, paths) as opened:
@@ -182,7 +184,7 @@ def gather(
 
 
 class _BlockFiles(Closing):
-    """Block files, opened when they are first read."""
+    """Block files; each opens at its first read."""
 
     def __init__(self, files: FileSystem, paths: Mapping[int, Path]) -> None:
         self._files = files
@@ -190,7 +192,7 @@ class _BlockFiles(Closing):
         self._open: dict[int, tuple[int, int]] = {}
 
     def read(self, file: int, offset: int, digest: bytes, target: memoryview) -> None:
-        """One block into `target`, verified. Raises StateDamaged and StateFormat."""
+        """Read and verify one block into `target`. Raises StateDamaged and StateFormat."""
         path = self._paths[file]
         if file not in self._open:
             extent = sealed.layout(path, self._files).get(_CONTENT)

@@ -1,7 +1,8 @@
 """The checksum of all files of a state: MurmurHash3 (x64, 128 bits) over blocks, then over their checksums.
 
-Two levels, because the hash holds Python's lock while it runs: a block is .13 ms. On one core 8 GB/s, twice
-`zlib.crc32`; and of 128 bits, since a snapshot also takes a block of the same checksum for an unchanged one.
+It has two levels, because the hash holds Python's lock while it runs, .13 ms a block. Its speed is 8 GB/s on one
+core, twice that of `zlib.crc32`. It has 128 bits, because a snapshot takes a block with the same checksum for an
+unchanged one.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ SIZE_BYTES: Final = 16
 
 
 def of_block(block: memoryview | bytes) -> bytes:
-    """16 bytes; holds the lock for .13 us a KB."""
+    """Return the 16 bytes of a block's checksum. Holds Python's lock for .13 us a KB."""
     return mmh3_x64_128_digest(block)
 
 
 class Checksum:
-    """The checksum of bytes that come in pieces; each but the last has a multiple of `BLOCK_BYTES` bytes."""
+    """The checksum of bytes that come in pieces; each piece but the last has a multiple of `BLOCK_BYTES` bytes."""
 
     def __init__(self) -> None:
         self._blocks = bytearray()
@@ -35,7 +36,7 @@ class Checksum:
 
 
 def of_bytes(data: memoryview | bytes) -> bytes:
-    """The checksum of bytes that are all there."""
+    """Return the checksum of these bytes."""
     checksum = Checksum()
     for piece in pieces(memoryview(data)):
         checksum.update(piece)
@@ -43,6 +44,6 @@ def of_bytes(data: memoryview | bytes) -> bytes:
 
 
 def pieces(data: memoryview, size: int = 8 * BLOCK_BYTES) -> Iterator[memoryview]:
-    """`data` cut in pieces that a `Checksum` takes."""
+    """Yield `data` in pieces that a `Checksum` takes."""
     for start in range(0, len(data), size):
         yield data[start : start + size]

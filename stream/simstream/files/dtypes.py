@@ -10,14 +10,14 @@ Spelled = str | list[Any]
 
 
 def spell(dtype: np.dtype[Any]) -> Spelled:
-    """A text like "<u8", or a list of fields. Raises TypeError for objects."""
+    """Return a text such as "<u8", or a list of fields. Raises TypeError for objects."""
     if dtype.hasobject:
         raise TypeError(f"arrays of {dtype} are not data")
     return cast(Spelled, np.lib.format.dtype_to_descr(dtype))
 
 
 def read(spelled: Spelled) -> np.dtype[Any]:
-    """The type again. Raises ValueError where it is none, or one with objects."""
+    """Return the type that `spell` wrote. Raises ValueError for anything else, and for objects."""
     try:
         dtype = np.lib.format.descr_to_dtype(_with_tuples(spelled))
     except (TypeError, ValueError, SyntaxError, IndexError, KeyError) as error:
@@ -28,7 +28,7 @@ def read(spelled: Spelled) -> np.dtype[Any]:
 
 
 def _with_tuples(spelled: Any) -> Any:
-    """MessagePack makes lists of tuples: a list of fields, each (name, type) or (name, type, shape)."""
+    """Return the fields as tuples, (name, type) or (name, type, shape): MessagePack makes lists of tuples."""
     if isinstance(spelled, str):
         return spelled
     fields = []

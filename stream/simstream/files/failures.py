@@ -21,7 +21,7 @@ START_OVER = (
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """An OSError inside becomes StateFull or StateUnwritable."""
+    """Turn an OSError in the block into StateFull or StateUnwritable."""
     try:
         yield
     except OSError as error:
@@ -30,7 +30,8 @@ def writing(path: Path) -> Iterator[None]:
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """An OSError inside becomes StateDamaged where a needed file is gone or broken, else StateUnwritable."""
+    """Turn an OSError in the block into StateDamaged if a needed file is gone or broken, else into
+    StateUnwritable."""
     try:
         yield
     except FileNotFoundError as error:
@@ -39,23 +40,23 @@ def reading(path: Path) -> Iterator[None]:
         if error.errno == errno.EIO:
             raise damaged(path, "the disk cannot read it") from error
         raise StateUnwritable(
-            f"{path} cannot be read ({error.strerror})", "look at its permissions and at the disk"
+            f"{path} cannot be read ({error.strerror})", "check its permissions and the disk"
         ) from error
 
 
 def unwritable(path: Path, error: OSError) -> StateError:
-    """The error for a step of writing that failed."""
+    """Return the error for a failed step of writing."""
     if error.errno in FULL:
         return StateFull(
             f"no room to write {path} ({error.strerror})", "make room; the earlier snapshots are as they were"
         )
     return StateUnwritable(
-        f"cannot write {path} ({error.strerror})", "look at the disk; the earlier snapshots are as they were"
+        f"cannot write {path} ({error.strerror})", "check the disk; the earlier snapshots are as they were"
     )
 
 
 def damaged(path: Path, what: str) -> StateDamaged:
-    """The error for a file whose content cannot be trusted."""
+    """Return the error for a file whose content cannot be trusted."""
     return StateDamaged(
         f"{path} is damaged ({what})",
         f"see `simstream state verify`; {START_OVER}",

@@ -1,7 +1,7 @@
 """All calls to the file system for states and local logs, so that tests can make each of them fail.
 
-Every method is one step that can fail by itself and raises OSError as the system does; the caller gives the error
-its name (`files/failures`). A test derives from `FileSystem` and fails at the step of its choice.
+Every method is one step that can fail by itself and raises OSError as the system does. The caller turns it into an
+error of the tree (`files/failures`). A test derives from `FileSystem` and fails at any step.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MAX_BYTES_AT_ONCE = 1 << 30
 
 
 def write_whole(files: FileSystem, path: Path, data: bytes) -> None:
-    """Write a file that a rename is to put in its place, and wait for the disk. Raises OSError."""
+    """Write a file that a rename will put in its place, and wait for the disk. Raises OSError."""
     descriptor = files.create(path)
     try:
         files.write(descriptor, memoryview(data))
@@ -32,32 +32,32 @@ def write_whole(files: FileSystem, path: Path, data: bytes) -> None:
 
 
 class FileSystem:
-    """The file system as it is. Descriptors are plain numbers; nothing is buffered."""
+    """The real file system. Descriptors are plain numbers; nothing is buffered."""
 
     mode = 0o600
-    """The mode of new files: a state holds the ids of pages, so only its owner may read it."""
+    """The mode of new files. Only the owner reads a state, as it holds the ids of pages."""
 
     reads = FORMAT
-    """The one format of the state's files that is read. Files are written in the current format."""
+    """The one format that it reads in the state's files. It writes the current format."""
 
     def create(self, path: Path) -> int:
-        """A new empty file to write to, in place of one that a crash has left."""
+        """Create an empty file for writing, in place of one that a crash left, and return its descriptor."""
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, self.mode)
 
     def open(self, path: Path) -> int:
-        """A file to read."""
+        """Open a file for reading, and return its descriptor."""
         return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
 
     def close(self, descriptor: int) -> None:
         os.close(descriptor)
 
     def write(self, descriptor: int, data: memoryview) -> None:
-        """All of `data`, at the end of what was written so far."""
+        """Append all of `data`."""
         while data:
             data = data[self.write_some(descriptor, data[:MAX_BYTES_AT_ONCE]) :]
 
     def write_some(self, descriptor: int, data: memoryview) -> int:
-        """How many bytes the system took: maybe not all."""
+        """Append, and return how many bytes the system took, perhaps not all."""
         return os.write(descriptor, data)
 
     def pwrite(self, descriptor: int, data: bytes, offset: int) -> None:
@@ -72,7 +72,8 @@ class FileSystem:
         os.ftruncate(descriptor, size)
 
     def fsync(self, descriptor: int) -> None:
-        """What was written survives a power cut. After a failure nothing is known: write it anew."""
+        """Make all written bytes survive a power cut. After a failure their state is unknown: write the file
+        again."""
         os.fsync(descriptor)
 
     def sync_data(self, descriptor: int) -> None:
@@ -80,11 +81,11 @@ class FileSystem:
         os.fdatasync(descriptor) if hasattr(os, "fdatasync") else os.fsync(descriptor)
 
     def rename(self, old: Path, new: Path) -> None:
-        """In one step; a file that is at `new` goes."""
+        """Rename in one step, and replace a file at `new`."""
         os.replace(old, new)
 
     def sync_folder(self, folder: Path) -> None:
-        """Names that were given and taken survive a power cut."""
+        """Make the folder's new and removed names survive a power cut."""
         descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
         try:
             os.fsync(descriptor)
@@ -108,11 +109,11 @@ class FileSystem:
         return os.fstat(descriptor).st_size
 
     def modified_ns(self, descriptor: int) -> int:
-        """When it was written, ns since 1970."""
+        """Return when the file was written, in ns since 1970."""
         return os.fstat(descriptor).st_mtime_ns
 
     def pread_into(self, descriptor: int, target: memoryview, offset: int) -> int:
-        """Fill `target` from `offset` on; how many bytes there were, fewer only at the end of the file."""
+        """Fill `target` from `offset` on, and return the number of bytes, fewer only at the end of the file."""
         done = 0
         while done < len(target):
             count = os.preadv(descriptor, [target[done : done + MAX_BYTES_AT_ONCE]], offset + done)
@@ -122,24 +123,25 @@ class FileSystem:
         return done
 
     def pread_some(self, descriptor: int, size: int, offset: int) -> bytes:
-        """As many of `size` bytes from `offset` on as the system gives at once: mostly all, in half the time."""
+        """Return up to `size` bytes from `offset` on, as the system gives them at once: mostly all, in half the
+        time."""
         return os.pread(descriptor, size, offset)
 
     def pread(self, descriptor: int, size: int, offset: int) -> bytes:
-        """Up to `size` bytes from `offset` on; fewer only at the end of the file."""
+        """Return up to `size` bytes from `offset` on, fewer only at the end of the file."""
         target = bytearray(size)
         return bytes(target[: self.pread_into(descriptor, memoryview(target), offset)])
 
     def map(self, descriptor: int) -> NDArray[np.uint8]:
-        """The whole file, read when it is looked at; it stays readable when the file is closed and unlinked."""
+        """Map the whole file. It stays readable when the file is closed and unlinked."""
         if self.size(descriptor) == 0:
             return np.zeros(0, np.uint8)
         return np.frombuffer(mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ), np.uint8)
 
     def lock(self, path: Path) -> int:
-        """Lock a file for this process; the descriptor, whose closing gives it back.
+        """Lock a file for this process, and return its descriptor; closing it releases the lock.
 
-        Raises BlockingIOError, with the holder's pid or "unknown" in `filename`, where another one has it.
+        Raises BlockingIOError if another process holds it, with that process's pid or "unknown" in `filename`.
         """
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, self.mode)
         try:
@@ -151,7 +153,7 @@ class FileSystem:
         except OSError:
             os.close(descriptor)
             raise
-        with contextlib.suppress(OSError):  # on a full disk the lock holds all the same, without saying whose it is
+        with contextlib.suppress(OSError):  # on a full disk the lock holds, but the file does not say who holds it
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, str(os.getpid()).encode(), 0)
         return descriptor

@@ -5,8 +5,7 @@
  prepare ────────────► write ────────────────────────────────► commit
  compare blocks,       new immutable parts, changed blocks:    manifest.next, fsync, three renames,
  copy changed ones     x.part, fsync, rename; sync the folder  sync the folder; unlink what neither names
-```
-Until the last rename the snapshot is not there; whatever fails before leaves the earlier ones as they are.
+``` The snapshot exists only after the last rename. A failure before leaves the earlier snapshots as they are.
 """
 
 from __future__ import annotations
@@ -31,14 +30,14 @@ from simstream.files.snapshot_writing import PART_NAME, PreparedSnapshot
 
 
 class StateFolder(Closing):
-    """A folder of state, held by one process."""
+    """A folder of state that one process holds."""
 
     def __init__(self, path: Path, files: FileSystem | None = None, *, mends: bool = False) -> None:
         """Make or open the folder, and remove the files that a crash has left.
 
-        With `mends` damaged manifests are listed in `damaged`, and nothing is removed before `set_aside`. Raises
-        StateLocked, StateUnwritable, and UsageError for a folder that holds other files. Where a manifest cannot be
-        read, raises StateDamaged or StateFormat, and removes nothing.
+        With `mends` it lists damaged manifests in `damaged`, and removes nothing before `set_aside`. Raises
+        StateLocked, StateUnwritable, and UsageError for a folder with other files. If a manifest cannot be read, it
+        raises StateDamaged or StateFormat, and removes nothing.
         """
         self.path = Path(path)
         self._files = files or FileSystem()
@@ -60,20 +59,20 @@ class StateFolder(Closing):
         self._last: PreparedSnapshot | None = None
 
     def close(self) -> None:
-        """Let another process have it; may be called again."""
+        """Unlock the folder for other processes; may be called again."""
         if self._lock >= 0:
-            with contextlib.suppress(OSError):  # the lock is gone all the same
+            with contextlib.suppress(OSError):  # closing released the lock all the same
                 self._files.close(self._lock)
             self._lock = -1
 
     def load(
         self, fits: Callable[[Mapping[str, Any]], bool] | None = None, trusted: Collection[str] = ()
     ) -> LoadedSnapshot | None:
-        """Read back the newest snapshot whose facts fit; None where there is none, and `snapshots` says which are.
+        """Read back the newest snapshot whose facts fit, or return None; `snapshots` has them all.
 
-        Every byte is verified, but for immutable parts of the kinds that are `trusted`, since their reader
-        verifies what it reads: of these header and footer alone. The next snapshot is based on this one, and
-        replaces a newer one that did not fit. Raises StateDamaged, StateFormat and StateUnwritable.
+        It verifies every byte, except in immutable parts of the `trusted` kinds: their readers verify what they
+        read, so only header and footer are verified here. The next snapshot is based on this one, and replaces a
+        newer one that did not fit. Raises StateDamaged, StateFormat and StateUnwritable.
         """
         for snapshot in self.snapshots:
             if fits is None or fits(snapshot.manifest.facts):
@@ -81,18 +80,21 @@ class StateFolder(Closing):
         return None
 
     def load_previous(self, trusted: Collection[str] = ()) -> LoadedSnapshot | None:
-        """As `load` for the older of two snapshots, None where there are not two."""
+        """Do what `load` does with the older of two snapshots; return None if there are not two."""
         return self.load_one(self.snapshots[1], trusted) if len(self.snapshots) > 1 else None
 
     def load_one(self, snapshot: Snapshot, trusted: Collection[str] = ()) -> LoadedSnapshot:
-        """Return what `load` returns, for one of `snapshots`."""
+        """Do what `load` does with one of `snapshots`."""
         loaded, self._base = load(self._files, snapshot, trusted)
         self._loaded = snapshot.manifest.number
         return loaded
 
     def set_aside(self, bad: Collection[Snapshot]) -> None:
         """Move these snapshots and the damaged manifests to the folder `damaged`, with all files that no other
-        snapshot names. Files of earlier snapshots there are removed, other files stay. Raises StateUnwritable."""
+        snapshot names.
+
+        Removes the files of earlier snapshots there; other files stay. Raises StateUnwritable.
+        """
         files, aside = self._files, self.path / ASIDE
         kept = [each for each in self.snapshots if each not in bad]
         named = {file.file for each in kept for file in each.manifest.files()}
@@ -111,7 +113,7 @@ class StateFolder(Closing):
         self.snapshots, self.damaged = self._read(mends=False)
 
     def aside(self) -> int:
-        """How many files of snapshots lie in the folder `damaged`."""
+        """Return how many files of snapshots lie in the folder `damaged`."""
         try:
             return sum(map(is_of_snapshot, self._files.listdir(self.path / ASIDE)))
         except OSError:
@@ -119,14 +121,14 @@ class StateFolder(Closing):
 
     @property
     def suspected(self) -> bool:
-        """Whether a file of the state was found damaged while it was used. Raises StateUnwritable."""
+        """Return whether a file of the state was found damaged in use. Raises StateUnwritable."""
         with writing(self.path):
             return SUSPECT in self._files.listdir(self.path)
 
     def suspect(self, suspected: bool) -> None:
         """Note that a file was found damaged in use, or that all files are verified.
 
-        If the disk does not take the note, none is made.
+        If the disk does not take the note, it changes nothing.
         """
         with contextlib.suppress(OSError):
             if suspected:
@@ -136,13 +138,14 @@ class StateFolder(Closing):
             self._files.sync_folder(self.path)
 
     def prepare(self, parts: Sequence[SnapshotPart], facts: Mapping[str, Fact]) -> PreparedSnapshot:
-        """A snapshot of the parts as they are now, for another thread to write; an earlier one that was prepared
-        and not committed is void.
+        """Return a snapshot of the parts as they are now, which another thread can write.
 
-        Names of parts are at most 60 of letters, digits, `-`, `_` and `.`; an immutable part whose name was
-        written or loaded before is the same one. Costs .2 ms a MB of changing parts (250 MB in 50 ms); what has
-        changed is copied: as much memory until `write` is done, and .1 ms a MB, or several where the system has to
-        find free memory first. Raises ValueError for wrong names.
+        An earlier snapshot that was prepared and not committed becomes void. A part's name has at most 60 letters,
+        digits, `-`, `_` and `.`. An immutable part is the same one if its name was written or loaded before. Raises
+        ValueError for wrong names.
+
+        Cost: .2 ms a MB of changing parts (250 MB in 50 ms), and .1 ms a MB of changed blocks, which it copies
+        until `write` is done. The copy takes several ms a MB if the system has to find free memory first.
         """
         names = [part.name for part in parts]
         if len(set(names)) < len(names) or not all(PART_NAME.fullmatch(name) for name in names):
@@ -159,10 +162,10 @@ class StateFolder(Closing):
         return self._files
 
     def place(self, path: Path, again: bool) -> None:
-        """For `PreparedSnapshot`: make the file at `path` the newest manifest, and the newest one the previous.
+        """Make the file at `path` the newest manifest, and the newest one the previous; for `PreparedSnapshot`.
 
-        The newest one is dropped instead if this process passed it over. `again` repeats the last rename only.
-        Errors: OSError.
+        If this process passed the newest one over, it is dropped instead. `again` repeats the last rename only.
+        Raises OSError.
         """
         files, newest, previous = self._files, self.path / NEWEST, self.path / PREVIOUS
         if not again:
@@ -176,9 +179,9 @@ class StateFolder(Closing):
         self._loaded = None
 
     def committed(self, base: SnapshotBase) -> None:
-        """For `PreparedSnapshot`: its manifest is the newest one now, and the next snapshot is based on it."""
+        """Note that a manifest is the newest one now, and base the next snapshot on it; for `PreparedSnapshot`."""
         self._base = base
-        with contextlib.suppress(StateError, OSError):  # what cannot be removed now is removed next time
+        with contextlib.suppress(StateError, OSError):  # the next commit removes what cannot be removed now
             self.snapshots = manifest.read_all(self._files, self.path)
             self._settle_names()
             self._clean()
@@ -189,7 +192,7 @@ class StateFolder(Closing):
         return manifest.read_all(self._files, self.path), {}
 
     def _settle_names(self) -> None:
-        """Give the manifests that a crash between two renames has left their usual names. Raises OSError."""
+        """Give manifests their usual names after a crash between two renames. Raises OSError."""
         files, newest, previous, oldest = self._files, *(self.path / name for name in IN_ORDER)
         names = set(files.listdir(self.path))
         if NEWEST not in names and PREVIOUS in names:
@@ -201,7 +204,7 @@ class StateFolder(Closing):
             files.rename(oldest, previous)
 
     def _clean(self) -> None:
-        """Remove files of this folder's making that no snapshot names."""
+        """Remove the state's files that no snapshot names."""
         kept = {named.file for snapshot in self.snapshots for named in snapshot.manifest.files()}
         with contextlib.suppress(OSError):
             for name in self._files.listdir(self.path):

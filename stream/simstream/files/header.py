@@ -1,7 +1,8 @@
 """The header of every state file: what it is, its format, and the version of simstream that wrote it.
 
-64 bytes: magic 8, format u32, then the writer's version in ASCII, filled up with zeros. All formats to come begin
-so, and have a checksum that covers these bytes, so that a version that cannot read a file can say which one can.
+The header has 64 bytes: magic 8, format u32, then the writer's version in ASCII, filled up with zeros. All future
+formats begin like this, with a checksum over these bytes. So a version that cannot read a file can say which
+version can.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from simstream.version import __version__
 SEALED: Final = b"SIMSEAL\n"
 MANIFEST: Final = b"SIMMANI\n"
 FORMAT: Final = 2
-"""In format 1 identities of pages are MurmurHash3; in format 2 BLAKE2b."""
+"""The current format. Identities of pages are MurmurHash3 in format 1, BLAKE2b in format 2."""
 MIN_FORMAT: Final = 1
 """The earliest format that can be upgraded (`judge/upgrade`)."""
 SIZE_BYTES: Final = 64
@@ -25,12 +26,12 @@ _LAYOUT: Final = struct.Struct("<8sI52s")
 
 
 def encode(magic: bytes, version: int = FORMAT, writer: str = __version__) -> bytes:
-    """The first 64 bytes of a file."""
+    """Return the first 64 bytes of a file."""
     return _LAYOUT.pack(magic, version, writer.encode("ascii", "replace")[:52])
 
 
 def is_of(data: bytes, magic: bytes) -> bool:
-    """Whether a file that begins with `data` is of that sort."""
+    """Whether a file that begins with `data` has this magic."""
     return len(data) >= SIZE_BYTES and data[: len(magic)] == magic
 
 

@@ -1,8 +1,8 @@
 """The manifest of a snapshot: a small file that lists the parts, and is replaced in one step.
 
 `manifest` is the newest snapshot, `manifest.previous` the one before. A commit writes `manifest.next` and renames
-three times: previous to `manifest.oldest`, manifest to previous, next to manifest. So whichever step is the last
-before a crash, two snapshots are whole: the two with the greatest numbers of manifest, previous and oldest.
+three times: previous to `manifest.oldest`, manifest to previous, next to manifest. So after a crash at any step two
+snapshots are whole: the two with the greatest numbers among manifest, previous and oldest.
 
 The file: header 64, MessagePack, and the checksum of both.
 """
@@ -31,18 +31,18 @@ IN_ORDER: Final = (NEWEST, PREVIOUS, OLDEST)
 MAX_SNAPSHOTS: Final = 2
 """Snapshots that a folder keeps."""
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-"""What a part, hence a file, may be called."""
+"""The allowed names of parts, and therefore of files."""
 
 
 class ManifestFile(msgspec.Struct, frozen=True, array_like=True):
-    """A sealed file that a snapshot needs, and the checksum that stands for every byte of it."""
+    """A sealed file that a snapshot needs, and the checksum over every byte of it."""
 
     part: str
     kind: str
     file: str
     size: int
     content: int
-    """Bytes of its arrays."""
+    """The bytes of its arrays."""
     checksum: bytes
 
 
@@ -56,7 +56,7 @@ class ChangingArray(msgspec.Struct, frozen=True, array_like=True):
 
 
 class ChangingPart(msgspec.Struct, frozen=True):
-    """A part that changes, whose blocks lie in block files."""
+    """A part that changes; its blocks lie in block files."""
 
     name: str
     kind: str
@@ -65,7 +65,7 @@ class ChangingPart(msgspec.Struct, frozen=True):
 
 
 class Manifest(msgspec.Struct, frozen=True):
-    """One snapshot. `number` ascends, and none is used twice for files that are kept."""
+    """One snapshot. `number` ascends, and no two kept files share one."""
 
     number: int
     facts: dict[str, Any]
@@ -74,22 +74,22 @@ class Manifest(msgspec.Struct, frozen=True):
     blocks: tuple[ManifestFile, ...]
 
     def files(self) -> tuple[ManifestFile, ...]:
-        """All files that the snapshot needs."""
+        """Return all files that the snapshot needs."""
         return self.sealed + self.blocks
 
 
 class Snapshot(NamedTuple):
-    """A manifest as it was found."""
+    """A manifest as it was read."""
 
     path: Path
     manifest: Manifest
     size: int
     modified_ns: int
-    """When it was written, ns since 1970, as the file system says."""
+    """When it was written, in ns since 1970, as the file system says."""
 
 
 def encode(manifest: Manifest) -> bytes:
-    """The bytes of the file."""
+    """Return the bytes of the file."""
     data = header.encode(header.MANIFEST) + msgspec.msgpack.encode(manifest)
     return data + checksum.of_bytes(data)
 
@@ -112,7 +112,8 @@ def decode(path: Path, data: bytes, reads: int = header.FORMAT) -> Manifest:
 
 
 def read(files: FileSystem, path: Path) -> Snapshot | None:
-    """Read one manifest, None where there is no such file. Raises StateDamaged, StateFormat, StateUnwritable."""
+    """Read one manifest; return None if there is no such file. Raises StateDamaged, StateFormat,
+    StateUnwritable."""
     with reading(path):
         try:
             descriptor = files.open(path)
@@ -127,11 +128,11 @@ def read(files: FileSystem, path: Path) -> Snapshot | None:
 
 
 def read_all(files: FileSystem, folder: Path) -> tuple[Snapshot, ...]:
-    """The folder's snapshots, the newest first, at most `MAX_SNAPSHOTS`.
+    """Return the folder's snapshots, the newest first, at most `MAX_SNAPSHOTS`.
 
     Raises StateDamaged, StateFormat, StateUnwritable.
 
-    Safe beside a process that replaces them: it reads until it has twice found the same.
+    Safe while another process replaces them: it reads until it finds the same ones twice.
     """
     before: list[int] | None = None
     while True:
@@ -161,12 +162,12 @@ def read_each(files: FileSystem, folder: Path) -> tuple[tuple[Snapshot, ...], di
 
 
 def nbytes(array: ChangingArray) -> int:
-    """How large it is. Raises ValueError where its type is none."""
+    """Return the array's size in bytes. Raises ValueError for an unknown type."""
     return math.prod(array.shape) * dtypes.read(array.dtype).itemsize
 
 
 def named(file: SealedFile) -> ManifestFile:
-    """A sealed file as a manifest names it."""
+    """Return a sealed file as a manifest names it."""
     content = sum(extent.nbytes for extent in file.layout.values())
     return ManifestFile(file.name, file.kind, file.path.name, file.size, content, file.checksum)
 
@@ -174,7 +175,7 @@ def named(file: SealedFile) -> ManifestFile:
 def opened(
     files: FileSystem, folder: Path, named: ManifestFile, *, verify: bool
 ) -> tuple[SealedFile, SnapshotPart]:
-    """The named file, its arrays mapped. Raises StateDamaged, also where it is whole but another one."""
+    """Return the named file with its arrays mapped. Raises StateDamaged, also for a whole but different file."""
     path = folder / named.file
     with reading(path):
         descriptor = files.open(path)
@@ -189,7 +190,7 @@ def opened(
 def described(
     files: FileSystem, folder: Path, named: ManifestFile, *, verify: bool = False, pace: Pace = sealed.at_once
 ) -> SealedFile:
-    """What the named file says of itself. Raises StateDamaged, also where it is whole but another one."""
+    """Return what the named file says about itself. Raises StateDamaged, also for a whole but different file."""
     found = sealed.describe(folder / named.file, files, verify, pace)
     _same(found, named)
     return found

@@ -12,11 +12,11 @@ from simstream.files.manifest import IN_ORDER
 
 LOCK: Final = "lock"
 SUSPECT: Final = "suspect"
-"""An empty file. A file of the state was found damaged in use, so the next start verifies all files."""
+"""An empty file. It says that a file of the state was found damaged in use: the next start verifies all files."""
 ASIDE: Final = "damaged"
 """The folder for damaged snapshots that were set aside."""
 SEALED: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}\.\d+\.sealed(\.part)?")
-"""Sealed files, also half-written: the part's name, and the number of the snapshot that wrote it."""
+"""Sealed files, whole or half-written: the part's name, and the number of the snapshot that wrote it."""
 
 
 def is_of_snapshot(name: str) -> bool:
@@ -31,6 +31,6 @@ def check_own(path: Path, names: Collection[str]) -> None:
     others = sorted(name for name in names if not name.startswith(".") and name != "lost+found")
     if others:
         raise UsageError(
-            f"{path} is no folder of a state: it holds other files ({', '.join(others[:3])})",
+            f"{path} is not a state folder: it holds other files ({', '.join(others[:3])})",
             "name a new or an empty folder",
         )

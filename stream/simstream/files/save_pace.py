@@ -8,7 +8,7 @@ from typing import Final
 from simstream.errors import SettingsError
 
 _SHARE: Final = 20
-"""Saving takes at most one part of the time in so many."""
+"""Saving takes at most this part of the time: one in so many."""
 
 
 class SavePace:
@@ -20,7 +20,9 @@ class SavePace:
 
     def __init__(self, pages: int, seconds: float, clock: Callable[[], float]) -> None:
         if pages < 1 or not seconds > 0:
-            raise SettingsError(f"a state cannot be saved every {pages} pages or {seconds} s", "give more than 0")
+            raise SettingsError(
+                f"a state cannot be saved every {pages} pages or {seconds} s", "give numbers above 0"
+            )
         self._pages, self._seconds, self._clock = pages, seconds, clock
         self._saved_at, self._rest, self._behind = clock(), 0.0, 0
 

@@ -5,9 +5,8 @@
  magic       at multiples of 64        name, kind, facts,     length of the footer, checksum of
  format      padding is zero           arrays: type, shape,   header + footer + length, magic
                                        offset, checksum
-```
-The file ends with the trailer, and the arrays follow one another without holes: no byte is left over. The trailer's
-checksum stands for the whole file, since the footer has the checksums of the arrays; the manifest names it.
+``` The file ends with the trailer, and the arrays follow one another without holes, so no byte is left over. The
+footer has the checksums of the arrays, so the trailer's checksum covers the whole file. The manifest names it.
 """
 
 from __future__ import annotations
@@ -32,19 +31,19 @@ ALIGN_BYTES: Final = 64
 _TRAILER: Final = struct.Struct("<Q16s8s")
 _PADDING: Final = bytes(ALIGN_BYTES)
 _WINDOW_BYTES: Final = 8 * checksum.BLOCK_BYTES
-"""Bytes that verifying reads at a time."""
+"""Bytes that a verification reads at a time."""
 
 
 Pace = Callable[[int], None]
-"""Called with the number of bytes that were just verified; it may wait."""
+"""Called with the number of bytes just verified; it may wait."""
 
 
 def at_once(size: int) -> None:
-    """Verify without any wait."""
+    """A pace without any wait."""
 
 
 class ArrayExtent(NamedTuple):
-    """Where an array lies in its file, for readers who do not map it."""
+    """Where an array lies in its file, for readers that do not map it."""
 
     offset: int
     nbytes: int
@@ -53,7 +52,7 @@ class ArrayExtent(NamedTuple):
 
 
 class SealedFile(NamedTuple):
-    """A sealed file, without its arrays' contents. `checksum` stands for every byte of it."""
+    """A sealed file without its arrays' contents. `checksum` covers every byte of it."""
 
     path: Path
     name: str
@@ -81,9 +80,9 @@ class _SealedFooter(msgspec.Struct, frozen=True):
 
 
 def write(files: FileSystem, path: Path, part: SnapshotPart) -> SealedFile:
-    """Write the part to a new file and wait for the disk; the folder is the caller's to sync. Raises OSError.
+    """Write the part to a new file and wait for the disk. The caller syncs the folder. Raises OSError.
 
-    The file is written front to back, once; checksums are made on the way, 8 GB/s.
+    Writes the file front to back, once, and computes the checksums on the way, at 8 GB/s.
     """
     descriptor = files.create(path)
     try:
@@ -120,9 +119,9 @@ def _write(files: FileSystem, descriptor: int, path: Path, part: SnapshotPart) -
 
 
 def open(files: FileSystem, path: Path, verify: bool = True) -> SnapshotPart:  # read as sealed.open
-    """The part, its arrays mapped and read-only. Raises StateDamaged and StateFormat.
+    """Return the part, with its arrays mapped and read-only. Raises StateDamaged and StateFormat.
 
-    Header, footer and trailer are always checked; the arrays where `verify` is true, which reads all of the file.
+    Always checks header, footer and trailer. With `verify` it also checks the arrays, and so reads the whole file.
     """
     with reading(path):
         descriptor = files.open(path)
@@ -133,7 +132,8 @@ def open(files: FileSystem, path: Path, verify: bool = True) -> SnapshotPart:  #
 
 
 def describe(path: Path, files: FileSystem | None = None, verify: bool = False, pace: Pace = at_once) -> SealedFile:
-    """What the file says of itself, its arrays read only to `verify` them. Raises StateDamaged and StateFormat."""
+    """Return what the file says about itself; reads its arrays only to `verify` them. Raises StateDamaged and
+    StateFormat."""
     files = files or FileSystem()
     with reading(path):
         descriptor = files.open(path)
@@ -144,12 +144,12 @@ def describe(path: Path, files: FileSystem | None = None, verify: bool = False, 
 
 
 def layout(path: Path, files: FileSystem | None = None) -> Mapping[str, ArrayExtent]:
-    """Where each array lies, for readers who do not map it. Raises StateDamaged and StateFormat."""
+    """Return where each array lies, for readers that do not map it. Raises StateDamaged and StateFormat."""
     return describe(path, files).layout
 
 
 def check(files: FileSystem, descriptor: int, path: Path, *, verify: bool, pace: Pace = at_once) -> SealedFile:
-    """Return what the open file says of itself. `pace` is called after each verified piece.
+    """Return what the open file says about itself. Calls `pace` after each verified piece.
 
     Raises OSError, StateDamaged and StateFormat.
     """
@@ -160,7 +160,7 @@ def check(files: FileSystem, descriptor: int, path: Path, *, verify: bool, pace:
 
 
 def mapped(files: FileSystem, descriptor: int, sealed: SealedFile) -> SnapshotPart:
-    """The part over a read-only map of the open file, which lives as long as one of the arrays."""
+    """Return the part over a read-only map of the open file. The map lives as long as any of the arrays."""
     raw = files.map(descriptor)
     if raw.size != sealed.size:
         raise damaged(sealed.path, "its size has changed")
@@ -172,7 +172,7 @@ def mapped(files: FileSystem, descriptor: int, sealed: SealedFile) -> SnapshotPa
 
 
 def as_bytes(array: NDArray[Any]) -> memoryview:
-    """The array's memory; copied only where it is not contiguous."""
+    """Return the array's memory; copies it only if it is not contiguous."""
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
 
 
@@ -220,7 +220,7 @@ def _extent(array: _ArrayEntry) -> ArrayExtent:
 
 
 def _verify(files: FileSystem, descriptor: int, sealed: SealedFile, pace: Pace) -> None:
-    """Read all arrays through a small window, so that no lock is held while the disk works. Raises StateDamaged."""
+    """Read all arrays through a small window, without a lock while the disk works. Raises StateDamaged."""
     window = memoryview(bytearray(min(_WINDOW_BYTES, max(sealed.size, 1))))
     for name, extent in sealed.layout.items():
         total, end = Checksum(), extent.offset + extent.nbytes

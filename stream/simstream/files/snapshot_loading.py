@@ -14,22 +14,24 @@ from simstream.files.sealed import SealedFile
 from simstream.files.snapshot_part import SnapshotPart
 
 _THREADS: Final = 4
-"""That read files; the disk is what they wait for."""
+"""Threads that read files; they wait for the disk."""
 
 
 class LoadedSnapshot(NamedTuple):
-    """A snapshot that was read back: immutable parts over mapped files, changing ones in memory of their own."""
+    """A snapshot that was read back. Immutable parts are over mapped files, changing parts in their own memory."""
 
     number: int
     facts: Mapping[str, Any]
     parts: tuple[SnapshotPart, ...]
     sealed: Mapping[str, SealedFile]
-    """The files of the immutable parts, by the parts' names."""
+    """The files of the immutable parts, by part name."""
 
 
 class SnapshotBase(NamedTuple):
-    """What lies on the disk that a next snapshot can use: sealed files by the names of their parts, block files by
-    number, and the tables of the snapshot before."""
+    """The files on the disk that the next snapshot can use.
+
+    They are sealed files by part name, block files by number, and the tables of the snapshot before.
+    """
 
     sealed: dict[str, ManifestFile]
     blocks: Mapping[int, ManifestFile]
@@ -39,10 +41,10 @@ class SnapshotBase(NamedTuple):
 def load(
     files: FileSystem, snapshot: Snapshot, trusted: Collection[str] = ()
 ) -> tuple[LoadedSnapshot, SnapshotBase]:
-    """The snapshot, and what a next one can use of it: 1.5 GB/s from the system's cache, on two cores.
+    """Return the snapshot, and what the next one can use of it.
 
-    Every byte is verified, but for immutable parts of the kinds that are `trusted`: of these header and footer
-    alone. Raises StateDamaged, StateFormat and StateUnwritable.
+    It verifies every byte, except in immutable parts of the `trusted` kinds: of these only header and footer.
+    Raises StateDamaged, StateFormat and StateUnwritable. Cost: 1.5 GB/s from the system's cache, on two cores.
     """
     found, folder = snapshot.manifest, snapshot.path.parent
 

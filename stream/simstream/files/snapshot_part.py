@@ -8,19 +8,19 @@ from typing import Any, NamedTuple
 from numpy.typing import NDArray
 
 Fact = int | str | bool | None | list[Any] | dict[str, Any]
-"""What MessagePack can hold of small things."""
+"""The small values that MessagePack can hold."""
 
 
 class SnapshotPart(NamedTuple):
-    """Arrays under a name, and what is to be known of them.
+    """Arrays under a name, with facts about them.
 
-    An immutable part is written once, under a name that is never used for anything else; a part that is not
-    (`changes`) is looked through at each snapshot, block by block, and only what changed is written.
+    An immutable part is written once, under a name that no other part ever has. A part that `changes` is compared
+    block by block at each snapshot, and only changed blocks are written.
     """
 
     name: str
     kind: str
-    """What made it and can read it: "segment", "pages", "rows", …"""
+    """The kind of part, which decides who can read it: "segment", "pages", "rows", …"""
     facts: Mapping[str, Fact]
     arrays: Mapping[str, NDArray[Any]]
     changes: bool = False

@@ -36,11 +36,10 @@ class SnapshotHome(Protocol):
 
 
 class PreparedSnapshot:
-    """Made by `StateFolder.prepare`; `write` and then `commit` it, each again after a failure.
+    """Made by `StateFolder.prepare`: call `write`, then `commit`. After a failure call the same one again.
 
-    Once written it holds on to no array.
-
-    `write` may run in any thread, one at a time; `commit` in the thread that prepares, or while that waits.
+    Once written it holds no arrays. `write` may run in any thread, one at a time. `commit` runs in the thread that
+    prepares, or while that thread waits.
     """
 
     def __init__(
@@ -53,7 +52,7 @@ class PreparedSnapshot:
     ) -> None:
         self.number = number
         self.sealed: tuple[SealedFile, ...] = ()
-        """The files of immutable parts that `write` has made: from now on the arrays can come from there."""
+        """The files of immutable parts that `write` has made; the arrays can be read from them now."""
         self.void = False
         self._folder = folder
         self._base = base
@@ -66,7 +65,7 @@ class PreparedSnapshot:
         self._cut = blocks.cut(changing, number, base.tables, sizes)
         self._changing = tuple(blocks.described(part, self._cut.tables) for part in changing)
         self.changed_bytes = self._cut.content.nbytes
-        """What of the changing parts goes to the disk."""
+        """The blocks of the changing parts that go to the disk."""
         self._own: ManifestFile | None = None
         self._written = False
         self._placed = False
@@ -74,8 +73,8 @@ class PreparedSnapshot:
     def write(self) -> None:
         """Write new immutable parts and changed blocks, and wait for the disk.
 
-        Raises StateFull, StateUnwritable, and StateDamaged where blocks that have to move cannot be read; called
-        again it goes on. Releases Python's lock but for .13 ms at a time.
+        Raises StateFull, StateUnwritable, and StateDamaged if moving blocks cannot be read; a further call goes on.
+        Holds Python's lock for at most .13 ms at a time.
         """
         self._check()
         if self._written:
@@ -92,14 +91,14 @@ class PreparedSnapshot:
         self._cut = self._cut._replace(content=self._cut.content[:0].copy())
 
     def commit(self) -> None:
-        """Put the manifest in place; when it returns the snapshot survives a power cut, and files that neither it
-        nor the one before needs are gone.
+        """Put the manifest in place: afterwards the snapshot survives a power cut.
 
-        Raises StateFull and StateUnwritable; the earlier snapshots are as they were, and it can be called again.
+        Removes the files that neither this snapshot nor the one before needs. Raises StateFull and StateUnwritable;
+        then the earlier snapshots are as they were, and you can call it again.
         """
         self._check()
         if not self._written:
-            raise ValueError("write comes before commit")
+            raise ValueError("call write before commit")
         needed = self._cut.files()
         files = {**self._base.blocks, **({self.number: self._own} if self._own else {})}
         found = Manifest(
@@ -127,7 +126,7 @@ class PreparedSnapshot:
             raise ValueError("the snapshot is committed, or another one was prepared since")
 
     def _write(self, part: SnapshotPart) -> SealedFile:
-        """One sealed file under its name, which is not yet safe from a power cut."""
+        """Write one sealed file under its name. The name does not survive a power cut yet."""
         files = self._folder.files
         path = self._folder.path / f"{part.name}.{self.number}{SUFFIX}"
         partial = path.with_name(path.name + PARTIAL)

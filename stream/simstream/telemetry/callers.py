@@ -1,6 +1,6 @@
 """Who may ask over HTTP: allowed host names, web origins and the token.
 
-The script of a web page may send requests anywhere. With a host name that leads to 127.0.0.1 (DNS rebinding) a
+A web page's script may send requests anywhere. With a host name that resolves to 127.0.0.1 (DNS rebinding), a
 foreign web page could read a port that only this machine reaches. Such a request has that name in its `Host`.
 """
 
@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 from simstream.errors import SettingsError
 
 MIN_TOKEN_CHARS: Final = 16
-"""A shorter token could be guessed."""
+"""Characters; a shorter token could be guessed."""
 MAX_TOKEN_CHARS: Final = 1024
 _HOST = re.compile(r"[\w.-]+|[0-9a-f:.]+")
 CHALLENGE: Final = 'Basic realm="simstream", charset="UTF-8"'
@@ -32,10 +32,11 @@ class CallerRefusal(NamedTuple):
 
 
 class CallerRules:
-    """Decides which requests a port answers: by address, `localhost` or a name that was set, and by a token."""
+    """Decides which requests a port answers: by address, `localhost` or a configured name, and by a token."""
 
     def __init__(self, names: Collection[str] = (), token: str | None = None, own: str = "") -> None:
-        """`names` are trusted as `Host` and as origin, `own` is answered to and nothing more."""
+        """The port trusts `names` as `Host` and as origin. It also answers to `own`, but does not trust it as
+        origin."""
         self._names = frozenset(map(_plain, names))
         self._own = _plain(own)
         self._token = None if token is None else token.encode()
@@ -64,7 +65,7 @@ class CallerRules:
         return _is_address(name) or name in ("localhost", self._own) or name in self._names
 
     def _is_own(self, origin: str, host: str) -> bool:
-        """Whether the request comes from a trusted web page: one of this very port, or of a name that was set."""
+        """Whether the request comes from a trusted web page: from this port, or from a configured name."""
         try:
             found = urlsplit(origin)
         except ValueError:
@@ -74,7 +75,7 @@ class CallerRules:
 
 
 def callers_of(allowed_hosts: str | None, listens_on: str, token_file: str | None) -> CallerRules:
-    """Return the rules of these settings; `allowed_hosts` has names between commas. Raises SettingsError."""
+    """Return the rules of these settings; `allowed_hosts` is a list of names with commas. Raises SettingsError."""
     names = [name.strip() for name in (allowed_hosts or "").split(",") if name.strip()]
     for name in names:
         if not _HOST.fullmatch(_plain(name)):
@@ -99,7 +100,7 @@ def read_token(path: Path) -> str:
 
 
 def _given(authorization: str) -> bytes:
-    """Return the token in a header; empty if it has none."""
+    """Return the token in a header; empty if the header has none."""
     scheme, _, value = authorization.partition(" ")
     if scheme.lower() == "bearer":
         return value.strip().encode("utf-8", "replace")

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import TypedDict
 
 UNREADY_AFTER_S = 10.0
-"""A role whose loop has not turned for so long waits for something, whatever it said before."""
+"""Seconds. A role whose loop has not turned for longer counts as waiting, whatever it said before."""
 
 
 PATIENCE_S = 60.0
-"""A role is live as long as its loop turns at least once in so many seconds, where nothing else is set."""
+"""The default number of seconds in which a role's loop must turn once to be live."""
 STARTING = "starting"
 REPLAYING = "replaying"
 STANDBY = "standby"
@@ -29,7 +29,7 @@ class _RoleState:
 
 
 class RoleHealth(TypedDict):
-    """What one role last said: `state` is one of those above, `turned_s` how many seconds ago its loop turned."""
+    """What one role last said. `state` is one of the states above; its loop turned `turned_s` seconds ago."""
 
     state: str
     ready: bool
@@ -40,7 +40,7 @@ class RoleHealth(TypedDict):
 class ServiceHealth:
     """What every role last said about itself. Safe to use from all threads.
 
-    `patience_s`: a role is live as long as its loop turns at least once in so many seconds.
+    A role is live if its loop turns at least once in `patience_s` seconds.
     """
 
     def __init__(self, patience_s: float = PATIENCE_S) -> None:
@@ -49,55 +49,56 @@ class ServiceHealth:
         self._roles: dict[str, _RoleState] = {}
 
     def starting(self, role: str, patience_s: float = 0.0) -> None:
-        """Expect a role. It may take `patience_s` seconds longer than others until it first turns."""
+        """Expect a role. Its first turn may take `patience_s` seconds longer than later ones."""
         with self._lock:
             self._roles[role] = _RoleState(
                 STARTING, False, STARTING, time.monotonic(), self._patience_s + patience_s
             )
 
     def is_starting(self, role: str) -> bool:
-        """Whether a role has not begun to work: nothing of its is under way."""
+        """Whether a role has not begun to work, so it has no work to end."""
         with self._lock:
             return role in self._roles and self._roles[role].state == STARTING
 
     def turn(self, role: str, ready: bool = True, why: str = "", state: str = WORKING) -> None:
-        """A role's loop turned, and is ready or not; `why` may also say what a ready one does."""
+        """Note that a role's loop turned, and whether it is ready. `why` may also say what a ready role does."""
         with self._lock:
             self._roles[role] = _RoleState(state, ready, why, time.monotonic(), self._patience_s)
 
     def waits(self, role: str, why: str, patience_s: float) -> None:
         """Note that a role is about to wait for at most `patience_s` seconds.
 
-        The role is not ready meanwhile, and may take so much longer until its next turn.
+        The role is not ready meanwhile. Its next turn may take that much longer.
         """
         with self._lock:
             state = self._roles[role].state if role in self._roles else STARTING
             self._roles[role] = _RoleState(state, False, why, time.monotonic(), self._patience_s + patience_s)
 
     def beat(self, role: str) -> None:
-        """A role is alive without having changed its mind, for instance while it waits."""
+        """Note that a role is alive without any change, for instance while it waits."""
         with self._lock:
             self._roles[role].turned = time.monotonic()
 
     def started(self) -> tuple[bool, str]:
-        """Whether every role has begun: its log answered, its state is loaded. It may still replay, or stand by."""
+        """Return whether every role has begun, and which has not. A role has begun once its log answered and its
+        state is loaded; it may still replay or stand by."""
         with self._lock:
             late = [name for name, role in self._roles.items() if role.state == STARTING]
             known = bool(self._roles)
         return known and not late, f"starting: {', '.join(late)}" if late else "started" if known else STARTING
 
     def live(self) -> tuple[bool, str]:
-        """Whether every role's loop turns, and which does not."""
+        """Return whether every role's loop turns, and which does not."""
         now = time.monotonic()
         with self._lock:
             stuck = [name for name, role in self._roles.items() if now - role.turned > role.patience_s]
         return not stuck, f"stuck: {', '.join(stuck)}" if stuck else "live"
 
     def ready(self) -> tuple[bool, str]:
-        """Whether every role is ready, and what each of the others waits for.
+        """Return whether every role is ready, and what each unready role waits for.
 
-        A standby that follows closely counts as ready: it is there to take over, and a rollout that waits for
-        readiness would otherwise wait for the judge that it is about to replace.
+        A standby that follows closely counts as ready: it can take over. Otherwise a rollout that waits for
+        readiness would wait for the judge that it replaces.
         """
         now = time.monotonic()
         with self._lock:
@@ -114,7 +115,7 @@ class ServiceHealth:
         return not waiting, "; ".join(waiting or ["ready", *said])
 
     def told(self) -> dict[str, RoleHealth]:
-        """What every role last said, by its name."""
+        """Return what every role last said, by its name."""
         now = time.monotonic()
         with self._lock:
             return {

@@ -20,19 +20,19 @@ class BucketCounts:
         self._lock = threading.Lock()
 
     def observe(self, value: float, times: int = 1) -> None:
-        """Count a value so many times. About a microsecond, whatever `times` is."""
+        """Count a value `times` times. Cost: about a microsecond, whatever `times` is."""
         place = bisect_left(self._bounds, value)
         with self._lock:
             self._counts[place] += times
             self._sum += value * times
 
     def observe_all(self, values: Mapping[float, int]) -> None:
-        """Count every value as often as it says; one call a distinct value."""
+        """Count every value as often as `values` says, in one call a distinct value."""
         for value, times in values.items():
             self.observe(value, times)
 
     def read(self) -> tuple[list[tuple[str, float]], float]:
-        """Cumulative counts by upper bound, the last being all, and the sum of all values."""
+        """Return the cumulative counts by upper bound, the last of all values, and the sum of the values."""
         with self._lock:
             counts, total = list(self._counts), self._sum
         out, so_far = [], 0
@@ -45,8 +45,8 @@ class BucketCounts:
 class Histogram(Collector):
     """Buckets by the value of one label, or one set of them without a label.
 
-    All label values are there from the beginning, at 0: so a rate can be taken from the first event on, and the
-    number of series is known.
+    All label values exist from the start, at 0. So a rate covers the first event, and the number of series is
+    known.
     """
 
     def __init__(
@@ -58,19 +58,19 @@ class Histogram(Collector):
         self._of = {value: BucketCounts(bounds) for value in (values if label else [""])}
 
     def labels(self, value: str) -> BucketCounts:
-        """The buckets of a label's value, which must be one of those named at the beginning."""
+        """Return the buckets of a label's value, which must be one of the values named at the start."""
         return self._of[value]
 
     def observe(self, value: float, times: int = 1) -> None:
-        """Without a label: count a value so many times."""
+        """Without a label: count a value `times` times."""
         self._of[""].observe(value, times)
 
     def observe_all(self, values: Mapping[float, int]) -> None:
-        """Without a label: count every value as often as it says."""
+        """Without a label: count every value as often as `values` says."""
         self._of[""].observe_all(values)
 
     def collect(self) -> Iterable[HistogramMetricFamily]:
-        """What the registry asks for at a scrape."""
+        """Return the samples for one scrape of the registry."""
         family = HistogramMetricFamily(self._name, self._sentence, labels=[self._label] if self._label else [])
         for value, buckets in self._of.items():
             counts, total = buckets.read()

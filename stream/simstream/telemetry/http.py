@@ -1,7 +1,8 @@
 """The HTTP port: /metrics, /health, /health/live, /health/ready and /health/started.
 
-Nothing of any page. One answer a connection. Clients may be slow, many or hostile: each connection has a deadline,
-its request a size, and of too many the oldest makes room, so that a probe that asks at once is always answered.
+It shows no page. A connection gets one answer. Clients may be slow, many or hostile: each connection has a
+deadline, and each request a limited size. If there are too many connections, the oldest ends. So a quick probe is
+always answered.
 """
 
 from __future__ import annotations
@@ -32,23 +33,23 @@ _log = logging.getLogger("simstream.http")
 
 @dataclass(frozen=True, slots=True)
 class HttpLimits:
-    """What clients may take."""
+    """The limits for clients."""
 
     connections: int = 64
-    """Each costs a thread; one more ends the oldest."""
+    """Connections; each costs a thread. One more ends the oldest."""
     seconds: float = 10.0
-    """From a connection's beginning to its end, however busy it is."""
+    """Seconds from a connection's beginning to its end, however busy it is."""
     request_bytes: int = 16 << 10
-    """Request line and headers together."""
+    """Bytes of the request line and the headers together."""
 
 
 DEFAULT = HttpLimits()
 
 
 class HttpServer(Closing):
-    """Serves metrics and health on one address; port 0 takes a free one, `port` says which.
+    """Serves metrics and health on one address. Port 0 takes a free port, and `port` says which.
 
-    Raises SettingsError where the address cannot be bound.
+    Raises SettingsError if the address cannot be bound.
     """
 
     def __init__(
@@ -70,7 +71,7 @@ class HttpServer(Closing):
 
     @property
     def open_connections(self) -> int:
-        """How many are being served now."""
+        """Return how many connections are open now."""
         return self._server.open_connections
 
     def close(self) -> None:
@@ -81,7 +82,7 @@ class HttpServer(Closing):
 
 
 class _BoundedServer(ThreadingHTTPServer):
-    """A thread a connection, a bounded number of them, none beyond its deadline."""
+    """Serves each connection in a thread: a bounded number of connections, none beyond its deadline."""
 
     daemon_threads = True
     request_queue_size = 128
@@ -89,13 +90,13 @@ class _BoundedServer(ThreadingHTTPServer):
     def __init__(self, host: str, port: int, handler: Any, limits: HttpLimits) -> None:
         self._limits = limits
         self._open: dict[socket.socket, float] = {}
-        """When each began, the oldest first."""
+        """When each connection began, the oldest first."""
         self._lock = threading.Lock()
         self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
         super().__init__((host, port), handler)
 
     def server_bind(self) -> None:
-        """As the base class, without its question for the host's name, which may take seconds."""
+        """Bind without the base class's lookup of the host's name, which may take seconds."""
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self.socket.bind(self.server_address)
         self.server_address = self.socket.getsockname()
@@ -107,7 +108,7 @@ class _BoundedServer(ThreadingHTTPServer):
             return len(self._open)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """A new connection: the oldest makes room where there are too many."""
+        """Serve a new connection. If there are too many, end the oldest."""
         with self._lock:
             surplus = max(0, len(self._open) + 1 - self._limits.connections)
             for oldest in list(self._open)[:surplus]:
@@ -116,38 +117,38 @@ class _BoundedServer(ThreadingHTTPServer):
         super().process_request(request, client_address)
 
     def shutdown_request(self, request: Any) -> None:
-        """The end of a connection, called by whoever served it."""
+        """Forget a connection; its thread calls this at the end."""
         with self._lock:
             self._open.pop(request, None)
         super().shutdown_request(request)
 
     def service_actions(self) -> None:
-        """Called every LOOK_EVERY_S seconds: ends what is past its deadline."""
+        """End connections that are past their deadline. Called every LOOK_EVERY_S seconds."""
         edge = time.monotonic() - self._limits.seconds
         with self._lock:
             for late in [one for one, began in self._open.items() if began < edge]:
                 self._hang_up(late)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that went away, or that we hung up on, is no event."""
-        _log.debug("an HTTP connection broke", exc_info=True)
+        """Log an error, unless the client went away or this server ended the connection."""
+        _log.debug("an HTTP connection failed", exc_info=True)
 
     def _hang_up(self, request: socket.socket) -> None:
-        """Wake its thread, which then ends it. The lock is held."""
+        """Wake the connection's thread, which then ends it. The caller holds the lock."""
         self._open.pop(request, None)
         with contextlib.suppress(OSError):
             request.shutdown(socket.SHUT_RDWR)
 
 
 class _BoundedBody(io.RawIOBase):
-    """What a client sends, up to so many bytes."""
+    """A client's request, up to a limited number of bytes."""
 
     def __init__(self, file: io.BufferedIOBase, most: int) -> None:
         self._file = file
         self._left = most
 
     def readline(self, size: int | None = -1) -> bytes:
-        """Raises LineTooLong once there was too much, which is answered by 431."""
+        """Read a line. Raises LineTooLong beyond the limit, which the base class answers with 431."""
         if self._left <= 0:
             raise LineTooLong("request")
         line = self._file.readline(self._left)
@@ -163,7 +164,7 @@ class _RequestHandler(BaseHTTPRequestHandler):
     metrics: Metrics
     health: ServiceHealth
     limits: HttpLimits
-    default_request_version = "HTTP/1.0"  # the base class answers an older one without any status
+    default_request_version = "HTTP/1.0"  # the base class answers an older version without a status line
     error_content_type = PLAIN
     error_message_format = "%(code)d %(message)s\n"
 
@@ -190,11 +191,11 @@ class _RequestHandler(BaseHTTPRequestHandler):
         self.do_GET()
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """As the base class, without what the client sent."""
+        """Send an error page without any text from the client."""
         super().send_error(code)
 
     def version_string(self) -> str:
-        """What the header `Server` says: no versions."""
+        """Return the header `Server`, without versions."""
         return "simstream"
 
     def _health(self) -> dict[str, object]:
@@ -210,4 +211,4 @@ class _RequestHandler(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:  # the base class's name
-        """Scrapes are no events worth a line."""
+        """Log no line for a request: scrapes come all the time."""

@@ -12,16 +12,16 @@ import msgspec
 from simstream.terminal import printable
 
 FIELDS = ("ordinal", "frame", "partition", "offset", "reason", "cluster", "pages", "alike")
-"""What an event may say beside its sentence: given to the logger as `extra`, and fields of a line of JSON."""
+"""What an event may say besides its sentence: `extra` of the logger, and fields of a JSON line."""
 MAX_ALIKE = 20
-"""Lines of one kind that may be written in ALIKE_S; what comes beyond that is counted."""
+"""Lines of one kind that are written in ALIKE_S; more lines are only counted."""
 ALIKE_S = 60.0
 MAX_KINDS = 1_000
 _TEXT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
 
 
 def log_to_stderr(kind: Literal["text", "json"], level: int = logging.INFO) -> None:
-    """Send what all loggers say to stderr from now on."""
+    """Send the events of all loggers to stderr from now on."""
     handler = logging.StreamHandler()
     handler.setFormatter(JsonFormatter() if kind == "json" else OneLineFormatter(_TEXT))
     handler.addFilter(RepetitionFilter())
@@ -29,7 +29,7 @@ def log_to_stderr(kind: Literal["text", "json"], level: int = logging.INFO) -> N
 
 
 class OneLineFormatter(logging.Formatter):
-    """A line for a person: an end of line within it is escaped, and what would steer a terminal is replaced."""
+    """Makes a line for a person. It escapes line ends, and replaces characters that would steer a terminal."""
 
     def format(self, record: logging.LogRecord) -> str:
         """See logging.Formatter."""
@@ -37,8 +37,8 @@ class OneLineFormatter(logging.Formatter):
 
 
 class JsonFormatter(logging.Formatter):
-    """A line of JSON: `time` (ISO 8601, UTC), `level`, `logger`, `message`, those of FIELDS that apply, and `error`
-    with the traceback where there is one."""
+    """Makes a line of JSON: `time` (ISO 8601, UTC), `level`, `logger`, `message`, the FIELDS that apply, and for a
+    traceback `error`."""
 
     def format(self, record: logging.LogRecord) -> str:
         """See logging.Formatter."""
@@ -56,9 +56,9 @@ class JsonFormatter(logging.Formatter):
 
 
 class RepetitionFilter(logging.Filter):
-    """Lets MAX_ALIKE events of one kind through in ALIKE_S, and says with the next one how many were left out.
+    """Lets MAX_ALIKE events of one kind through in ALIKE_S. The next event says how many were left out.
 
-    Events are of one kind if one logger gives them one sentence, whatever numbers and names stand in it.
+    Events are of one kind if they have the same logger and the same sentence, with any numbers and names in it.
     """
 
     def __init__(self, most: int = MAX_ALIKE, seconds: float = ALIKE_S) -> None:
@@ -66,7 +66,7 @@ class RepetitionFilter(logging.Filter):
         self._most = most
         self._seconds = seconds
         self._kinds: dict[tuple[str, str], tuple[float, int]] = {}
-        """When the present span of time began for a kind, and how many of it came since."""
+        """For each kind, when its current span of time began, and how many events came since."""
         self._lock = threading.Lock()
 
     def filter(self, record: logging.LogRecord) -> bool:
@@ -87,6 +87,6 @@ class RepetitionFilter(logging.Filter):
             record.args = ()
             record.alike = left_out
         elif count == self._most - 1:
-            record.msg = f"{record.getMessage()} (more like it in this minute are left out)"
+            record.msg = f"{record.getMessage()} (more lines like it are left out in this minute)"
             record.args = ()
         return True

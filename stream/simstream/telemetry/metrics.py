@@ -22,9 +22,9 @@ PREFIX_LABEL = "prefix"
 """The label on every series of a service."""
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 NO_DEAD_LETTER = ("few_words", "http_status")
-"""Reasons of pages that are too short, which are no dead letters."""
+"""Reasons of pages that are too short; they make no dead letters."""
 SIZES = {1: "1", 2: "2", 4: "3-4", 9: "5-9", 99: "10-99", 999: "100-999"}
-"""Classes of clusters, by the most pages that they may have; larger ones are LARGER."""
+"""Classes of clusters, by the most pages that they may have; the class of larger ones is LARGER."""
 LARGER = "1000+"
 ROLE = MetricLabel("role", ("fingerprint", "judge", "query"))
 ELECTED = MetricLabel("role", ("judge",))
@@ -51,12 +51,12 @@ DISTANCES = tuple(range(17))
 class Metrics:
     """The counters, gauges and histograms of one process, in a registry of their own.
 
-    A gauge without a series, or a counter at 0, belongs to a role that does not run here.
+    If a role does not run here, its gauges have no series and its counters are at 0.
     """
 
     def __init__(self, prefix: str = "") -> None:
-        """`prefix`: the prefix of the topics that this process publishes to. It becomes a label of every series, so
-        that judges of one log are told apart. Empty: no such label."""
+        """`prefix` is the prefix of the topics that this process publishes to. It becomes a label of every series,
+        so that the judges of one log can be told apart. If it is empty, there is no such label."""
         make = self._registry = MetricRegistry()
         self._exposed = LabellingRegistry(make.collectors, {PREFIX_LABEL: prefix} if prefix else {})
         self.registry = make.collectors
@@ -67,7 +67,7 @@ class Metrics:
         self._process(make)
 
     def _flow(self, make: MetricRegistry) -> None:
-        """Pages in, verdicts out, and how long that takes."""
+        """Make the metrics of pages in, verdicts out, and latency."""
         self.pages = make.counter("pages_consumed", "pages", "Records of `pages` that were read.")
         self.page_bytes = make.counter("consumed_bytes", "bytes", "Values of the pages that were read.")
         self.verdicts = make.counter("verdicts", "verdicts", "Verdicts committed, by kind.", VERDICT)
@@ -75,15 +75,15 @@ class Metrics:
             "dead_letters", "pages", "Unreadable pages sent to `dead-letters`, by reason.", DEAD_REASON
         )
         self.key_differs = make.counter(
-            "key_differs", "pages", "Pages whose record key and `id` differ; the key counts."
+            "key_differs", "pages", "Pages whose record key and field `id` differ; the key counts."
         )
         self.set_aside = make.counter(
             "pages_set_aside",
             "pages",
-            "Pages not extracted, since too many of their host took too long.",
+            "Pages that were not extracted, because too many pages of their host took too long.",
         )
         self.texts_cut = make.counter(
-            "texts_cut", "pages", "Texts longer than the recipe reads; their beginning counts."
+            "texts_cut", "pages", "Texts longer than the recipe reads; only their beginning counts."
         )
         self.source_lag = make.gauge(
             "source_lag_pages", "pages", "Offsets of `pages` not yet read, by partition.", PARTITION
@@ -91,7 +91,7 @@ class Metrics:
         self.source_lag_seconds = make.gauge(
             "source_lag_seconds",
             "seconds",
-            "The longest that a page may wait to be read: since the one before it came; 0 where none waits.",
+            "The longest time that a page may have waited to be read; 0 if none waits.",
             PARTITION,
         )
         self.whole_latency = make.histogram(
@@ -115,44 +115,48 @@ class Metrics:
         self.query_seconds = make.histogram(
             "query_seconds",
             "seconds",
-            "Time of an answer of the role `query`, by what was asked.",
+            "Time of an answer of the role `query`, by question.",
             ANSWER_SECONDS,
             ASKED,
         )
         self.batch = make.histogram(
-            "batch_seconds", "seconds", "Time a batch spent in a stage; `_sum` is the stage's time.", SECONDS, STAGE
+            "batch_seconds",
+            "seconds",
+            "Time that a batch spent in a stage; `_sum` is the stage's total time.",
+            SECONDS,
+            STAGE,
         )
 
     def _log(self, make: MetricRegistry) -> None:
-        """The log, its one order, and who works on it."""
-        self.frames = make.counter("frames_accepted", "frames", "Frames of the log that counted.")
+        """Make the metrics of the log, its order, and the roles that work on it."""
+        self.frames = make.counter("frames_accepted", "frames", "Frames of the log that the judge accepted.")
         self.frames_ignored = make.counter(
-            "frames_ignored", "frames", "Frames of the log that did not count, by reason.", IGNORED_REASON
+            "frames_ignored", "frames", "Frames of the log that the judge ignored, by reason.", IGNORED_REASON
         )
         self.transactions = make.counter(
             "transactions",
             "transactions",
-            "Attempts to publish, by result; `found`: committed although its end was not seen, `fenced`: another "
-            "judge, or its own time, ended it.",
+            "Attempts to publish, by result. `found`: committed, although its end was not seen. `fenced`: another "
+            "judge, or its own time limit, ended it.",
             RESULT,
         )
         self.restarts = make.counter(
             "delivery_restarts", "restarts", "Times a failed delivery made the fingerprinter start again."
         )
         self.rebalances = make.counter(
-            "rebalances", "rebalances", "Times that partitions of `pages` came to this process or went."
+            "rebalances", "rebalances", "Times that this process gained or lost partitions of `pages`."
         )
         self.elections_lost = make.counter(
-            "elections_lost", "elections", "Times that this judge was elected and then no longer."
+            "elections_lost", "elections", "Times that this judge was elected and lost the election again."
         )
         self.elected = make.gauge(
-            "role_elected", "1 or 0", "1 where this process's judge is the elected one, 0 on standby.", ELECTED
+            "role_elected", "1 or 0", "1 if this process's judge is elected, 0 on standby.", ELECTED
         )
         self.gaps = make.gauge(
             "source_gaps", "partitions", "Source partitions with an open gap before the log's frames."
         )
         self.position = make.gauge("log_position", "frame", "Next frame of the log that the judge reads.")
-        self.published = make.gauge("published_position", "frame", "Next frame whose verdicts are not committed.")
+        self.published = make.gauge("published_position", "frame", "First frame whose verdicts are not committed.")
         self.ordinal = make.gauge("next_ordinal", "ordinal", "The number that the next accepted page will have.")
         self.source_position = make.gauge(
             "source_position", "offset", "Next offset of `pages` that the judge has not accepted.", PARTITION
@@ -160,7 +164,7 @@ class Metrics:
         self.log_lag_seconds = make.gauge(
             "log_lag_seconds",
             "seconds",
-            "Age of the frame that was judged last, while there are frames to read; 0 at the log's end.",
+            "Age of the last judged frame; 0 at the log's end.",
         )
         self.replay_remaining = make.gauge(
             "replay_remaining_frames",
@@ -171,37 +175,37 @@ class Metrics:
         self.retention = make.gauge(
             "retention_margin_seconds",
             "seconds",
-            "Until the log's retention takes the first frame that a restart would need; +Inf where it keeps all.",
+            "Time until retention removes the first frame that a restart needs; +Inf if the log keeps all.",
         )
         self.retention.set(float("inf"))
         self.unfit = make.gauge(
             "topic_settings_unfit",
             "settings",
-            "Settings of a topic that endanger what the service promises; the log and `status` name them.",
+            "Settings of a topic that endanger the service; its log and `simstream status` name them.",
             TOPIC,
         )
 
     def _state(self, make: MetricRegistry) -> None:
-        """What the judge holds, and what of it is kept."""
+        """Make the metrics of the judge's state and of its snapshots."""
         self.live_pages = make.gauge("live_pages", "pages", "Pages that a new page is compared with.")
         self.entries = make.gauge("index_entries", "entries", "Distinct entries of the index.")
         self.segments = make.gauge("index_segments", "segments", "Sealed segments of the index.")
         self.index_bytes = make.gauge(
-            "index_bytes", "bytes", "Held by the index, in memory or mapped, by part.", INDEX_PART
+            "index_bytes", "bytes", "Size of the index, in memory or mapped, by part.", INDEX_PART
         )
         self.table_entries = make.gauge(
             "index_table_entries", "entries", "Entries of sealed segments, by permuted table.", TABLE
         )
         self.table_bytes = make.gauge(
-            "index_table_bytes", "bytes", "Held by each permuted table with its directory.", TABLE
+            "index_table_bytes", "bytes", "Size of each permuted table with its directory.", TABLE
         )
         self.state_bytes = make.gauge(
-            "state_bytes", "bytes", "Held by the judge beside the index, by part.", STATE_PART
+            "state_bytes", "bytes", "Size of the judge's state besides the index, by part.", STATE_PART
         )
         self.stream_time = make.gauge(
             "stream_time_timestamp_seconds", "seconds since 1970", "The largest time of a page so far."
         )
-        self.window = make.gauge("window_seconds", "seconds", "The window that is set; 0 for none.")
+        self.window = make.gauge("window_seconds", "seconds", "The window; 0 without one.")
         self.window_span = make.gauge(
             "window_span_seconds",
             "seconds",
@@ -210,7 +214,7 @@ class Metrics:
         self.snapshot_age = make.gauge(
             "snapshot_age_seconds",
             "seconds",
-            "Since the newest snapshot of the judge's state; not a number without one, 0 without --state.",
+            "Age of the newest snapshot of the judge's state; NaN without one, 0 without --state.",
         )
         self.state_damaged = make.gauge(
             "state_damaged_files", "files", "Files of damaged snapshots, kept in the state's folder `damaged`."
@@ -226,11 +230,11 @@ class Metrics:
             "When all files of the state were last verified again; 0 before the first time.",
         )
         self.snapshot_position = make.gauge(
-            "snapshot_position", "frame", "First frame that a restart would need: the newest snapshot's, else 0."
+            "snapshot_position", "frame", "First frame that a restart needs: the newest snapshot's, else 0."
         )
 
     def _quality(self, make: MetricRegistry) -> None:
-        """What the verdicts are like. Shares are computed from `simstream_verdicts_total`."""
+        """Make the metrics of the verdicts' quality. Shares come from `simstream_verdicts_total`."""
         self.similarity = make.histogram(
             "similarity_ratio", "ratio", "Similarity of near duplicates to the page that they name.", SIMILARITIES
         )
@@ -241,34 +245,36 @@ class Metrics:
             DISTANCES,
         )
         self.candidates = make.counter(
-            "candidates", "entries", "Entries within the distance, before the sketch decided."
+            "candidates", "entries", "Candidates: entries within the distance, before the sketch decides."
         )
         self.rejected = make.counter(
             "candidates_rejected",
             "entries",
-            "Those of them that the sketch or the rule for short pages rejected.",
+            "Candidates that the sketch or the rule for short pages rejected.",
         )
-        self.clusters = make.gauge("clusters", "clusters", "Live clusters, by how many live pages they have.", SIZE)
+        self.clusters = make.gauge("clusters", "clusters", "Live clusters, by their number of live pages.", SIZE)
         self.largest_cluster = make.gauge(
             "largest_cluster_pages",
             "pages",
-            "Live pages of the largest cluster; the log names clusters out of proportion.",
+            "Live pages of the largest cluster; the service's log names clusters that are too large.",
         )
         self.largest_share = make.gauge(
-            "largest_cluster_ratio", "ratio", "The largest cluster's share in all live pages."
+            "largest_cluster_ratio", "ratio", "The largest cluster's share of all live pages."
         )
 
     def _process(self, make: MetricRegistry) -> None:
-        """This process, beside `process_*` of the client library (CPU, files, start)."""
+        """Make the metrics of this process, besides `process_*` of the client library (CPU, files, start)."""
         self.last_poll = make.gauge(
             "last_poll_timestamp_seconds", "seconds since 1970", "When a role's loop last turned.", ROLE
         )
-        self.ready = make.gauge("ready", "1 or 0", "1 where this process is replayed and connected.")
+        self.ready = make.gauge(
+            "ready", "1 or 0", "1 if this process is ready: connected, and done with its replay."
+        )
         self._memory = make.gauge(
             "memory_bytes", "bytes", "Memory of this process: its own, and mapped from files.", MEMORY
         )
         self._memory_limit = make.gauge(
-            "memory_limit_bytes", "bytes", "What the container or the machine has for it."
+            "memory_limit_bytes", "bytes", "Memory that the container or the machine allows."
         )
         self._memory_limit.set_function(process_memory.limit)
         self.info = make.gauge("info", "1", "Version, recipe and policy in force.", VERSION, RECIPE, POLICY)
@@ -276,37 +282,37 @@ class Metrics:
 
     @property
     def described(self) -> list[MetricDescription]:
-        """All of them, in the order of the README's table."""
+        """Return the descriptions of all metrics, in the order of the table."""
         return self._registry.described
 
     def describe(self, version: str, recipe: str, recipe_id: str, policy_id: str, window_ms: int | None) -> None:
-        """Say what is in force."""
+        """Set the metrics of the version, recipe, policy and window in force."""
         self.info.labels(version, f"{recipe} {recipe_id}", policy_id).set(1)
         self.window.set((window_ms or 0) / 1000)
 
     def forget(self, partition: int) -> None:
-        """A partition is no longer read here."""
+        """Remove the series of a partition that is no longer read here."""
         for gauge in (self.source_lag, self.source_lag_seconds):
             with contextlib.suppress(KeyError):
                 gauge.remove(str(partition))
 
     def text(self) -> bytes:
-        """The exposition that Prometheus scrapes."""
+        """Return the text that Prometheus scrapes."""
         for kind, size in process_memory.held():
             self._memory.labels(kind).set(size)
         return generate_latest(self._exposed)
 
 
 class RisingCounter:
-    """Carries totals that others count over to a counter with one label, as they rise."""
+    """Copies rising totals of other code to a counter with one label."""
 
     def __init__(self, counter: Counter) -> None:
         self._counter = counter
         self._seen: dict[str, int] = {}
 
     def follow(self, totals: Mapping[str, int]) -> None:
-        """Add what has come since the last call."""
-        for value, total in list(totals.items()):  # another thread may add to them
+        """Add the rise since the last call."""
+        for value, total in list(totals.items()):  # another thread may add keys meanwhile
             before = self._seen.get(value, 0)
             if total > before:
                 self._counter.labels(value).inc(total - before)
@@ -314,7 +320,7 @@ class RisingCounter:
 
 
 def cluster_sizes(sizes: Mapping[int, int]) -> dict[str, int]:
-    """How many clusters each class has, of how many there are by their number of pages."""
+    """Return the number of clusters in each class; `sizes` counts clusters by their number of pages."""
     counts = dict.fromkeys(SIZE.values, 0)
     for pages, clusters in sizes.items():
         counts[next((name for most, name in SIZES.items() if pages <= most), LARGER)] += clusters

@@ -10,14 +10,14 @@ PROCESS = Path("/proc/self/status")
 MACHINE = Path("/proc/meminfo")
 GROUPS = Path("/proc/self/cgroup")
 LIMITS = {"": ("/sys/fs/cgroup", "memory.max"), "memory": ("/sys/fs/cgroup/memory", "memory.limit_in_bytes")}
-"""By the controllers of a group: where limits stand under both versions of Linux's control groups."""
+"""The files with the limits of both versions of Linux's control groups, by controller."""
 _KINDS = {"RssAnon": "own", "RssFile": "mapped"}
 
 
 def held() -> Iterator[tuple[str, int]]:
-    """Bytes in memory by kind: `own`, and `mapped` from files, which the system takes back where it is short.
+    """Return the bytes in memory by kind: `own`, and `mapped` from files, which the system can take back.
 
-    Without the processes that extract HTML. Nothing where the system does not say (it is no Linux).
+    Does not count the processes that extract HTML. Empty on systems other than Linux.
     """
     for name, size in _kilobytes(PROCESS):
         if name in _KINDS:
@@ -25,18 +25,19 @@ def held() -> Iterator[tuple[str, int]]:
 
 
 def peak() -> int:
-    """The most bytes that this process ever held in memory; 0 where the system does not say (it is no Linux)."""
+    """Return the most bytes that this process ever held in memory; 0 on systems other than Linux."""
     return next((size for name, size in _kilobytes(PROCESS) if name == "VmHWM"), 0)
 
 
 def limit() -> int:
-    """The container's or service's limit in bytes, or the machine's memory where that is less; 0: nobody says."""
+    """Return the limit of the container or service in bytes, or the machine's memory if that is less; 0 if
+    unknown."""
     found = [size for name, size in _kilobytes(MACHINE) if name == "MemTotal"]
     for line in _read(GROUPS).splitlines():
         _, controllers, group = line.split(":", 2)
         if controllers in LIMITS:
             folder, name = LIMITS[controllers]
-            for place in {folder, folder + group}:  # within a container its own group is the uppermost
+            for place in {folder, folder + group}:  # within a container its own group is the topmost one
                 text = _read(Path(place, name)).strip()
                 if text.isdigit():
                     found.append(int(text))

@@ -9,12 +9,13 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Metric, disable
 
 from simstream.telemetry.histogram import Histogram
 
-disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series a counter, that nobody asked for
+disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series for each counter, which no rule uses
 PREFIX = "simstream_"
 
 
 class MetricLabel(NamedTuple):
-    """A label and all that it may be; without values a process decides, and `bound` says how many it may have."""
+    """A label and its values. Without `values` each process decides, and `bound` says how many values there may
+    be."""
 
     name: str
     values: tuple[str, ...] = ()
@@ -22,7 +23,7 @@ class MetricLabel(NamedTuple):
 
 
 class MetricDescription(NamedTuple):
-    """One metric as a person reads of it; `name` is that of its series, but for the suffixes of a histogram's."""
+    """One metric in words. `name` is the name of its series, without the suffixes of a histogram."""
 
     name: str
     kind: str
@@ -30,11 +31,11 @@ class MetricDescription(NamedTuple):
     labels: tuple[MetricLabel, ...]
     sentence: str
     series: int
-    """How many series it has at most; of those whose label has no known values, how many for each."""
+    """The most series that it has; if its label has no known values, the most series for each value."""
 
 
 class LabellingRegistry(CollectorRegistry):
-    """Collects what another registry collects, with further labels on the series of simstream."""
+    """Collects the series of another registry, and adds labels to the series of simstream."""
 
     def __init__(self, registry: CollectorRegistry, labels: Mapping[str, str]) -> None:
         super().__init__()
@@ -59,8 +60,8 @@ class MetricRegistry:
         self.described: list[MetricDescription] = []
 
     def counter(self, name: str, unit: str, sentence: str, label: MetricLabel | None = None) -> Counter:
-        """A counter; `_total` is put behind its name. With every value of its label it begins at 0, so that a rate
-        can be taken from the first event on."""
+        """Make a counter; its name gets the suffix `_total`. Every value of its label begins at 0, so that a rate
+        covers the first event."""
         labels = (label,) if label else ()
         made = Counter(PREFIX + name, sentence, [label.name for label in labels], registry=self.collectors)
         for value in label.values if label else ():
@@ -69,14 +70,14 @@ class MetricRegistry:
         return made
 
     def gauge(self, name: str, unit: str, sentence: str, *labels: MetricLabel) -> Gauge:
-        """A gauge. With a label it has no series before its first value."""
+        """Make a gauge. With a label it has no series before its first value."""
         self._describe(name, "gauge", unit, labels, sentence)
         return Gauge(PREFIX + name, sentence, [label.name for label in labels], registry=self.collectors)
 
     def histogram(
         self, name: str, unit: str, sentence: str, bounds: Sequence[float], label: MetricLabel | None = None
     ) -> Histogram:
-        """A histogram with these upper bounds, and the last one that all keep to."""
+        """Make a histogram with these upper bounds, and +Inf as the last one."""
         labels = (label,) if label else ()
         made = Histogram(PREFIX + name, sentence, bounds, *(label or ("",))[:2])
         self.collectors.register(made)

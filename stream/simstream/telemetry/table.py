@@ -13,7 +13,7 @@ ENDS = "<!-- end of metrics -->\n"
 
 
 def table() -> str:
-    """All metrics as Markdown, a row each."""
+    """Return all metrics as a Markdown table, a row each."""
     rows = ["| metric | kind, unit | labels | meaning |", "|---|---|---|---|"]
     for metric in Metrics().described:
         labels = "; ".join(_label(label) for label in metric.labels)
@@ -22,11 +22,11 @@ def table() -> str:
 
 
 def put_into(text: str) -> str:
-    """A document with the table between its two marks. Raises ValueError where they are not there."""
+    """Return the document with the table between its two marks. Raises ValueError if a mark is missing."""
     before, _, rest = text.partition(BEGINS)
     _, found, after = rest.partition(ENDS)
     if not found:
-        raise ValueError(f"the marks {BEGINS.strip()!r} and {ENDS.strip()!r} are not there")
+        raise ValueError(f"the document lacks the marks {BEGINS.strip()!r} and {ENDS.strip()!r}")
     return f"{before}{BEGINS}{table()}{ENDS}{after}"
 
 

@@ -1,12 +1,12 @@
 """Frames: encodes and decodes the fingerprints of successive pages of one partition.
 
-Layout, little-endian, every column at a multiple of 8 bytes, so that numpy reads them where they lie:
+The layout is little-endian. Every column begins at a multiple of 8 bytes, so that numpy reads it in place:
 
     magic "smfr" | format u16 | flags u16 | checksum u64 of the rest | header length u32 | pages u32
     header (MessagePack) | offset i64 | time i64 | identity 2 u64 | fingerprint u64 | sketch S u64
     | words u32 | end of id u32 | end of URL u32 | kind u8 | reason u8 | ids | URLs
 
-About 70 bytes a page beside its id and URL.
+A page takes about 70 bytes, without its id and URL.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MAGIC = b"smfr"
 _FIRST, _LOST = 1, 2
 _PREFIX = struct.Struct("<4sHHQII")
 MAX_RUNS = 32
-"""Runs of arrivals in one header: at most about 350 bytes a frame."""
+"""Runs of arrivals in one header, which take at most about 350 bytes a frame."""
 _CHECKED = 16  # the checksum covers everything from here on
 _PAGE_BYTES = 8 + 8 + 16 + 8 + 4 + 4 + 4 + 1 + 1
 
@@ -39,8 +39,8 @@ _PAGE_BYTES = 8 + 8 + 16 + 8 + 4 + 4 + 4 + 1 + 1
 class FrameHeader(msgspec.Struct, frozen=True, array_like=True):
     """What a frame says about itself.
 
-    `start` is the design's `from`: the previous frame's `to`, or where reading began. A `first` frame may
-    begin a partition; a `lost` one has no pages and stands for offsets that nobody can read any more.
+    `start` is the design's `from`: the previous frame's `to`, or where reading began. A `first` frame may begin a
+    partition. A `lost` frame has no pages: its offsets can no longer be read.
     """
 
     recipe: str
@@ -55,13 +55,13 @@ class FrameHeader(msgspec.Struct, frozen=True, array_like=True):
     came: tuple[tuple[int, int], ...] = ()
     """When its pages came into the source topic: runs of (ms of their records, pages), in the order of the pages.
 
-    Only for measuring; no verdict depends on it. Frames of earlier versions have none, and those versions read past
-    it.
+    It is only for metrics: no verdict depends on it. Frames of earlier versions have no runs, and those versions
+    skip them.
     """
 
 
 class Frame(msgspec.Struct, frozen=True):
-    """A decoded frame; the columns share the memory of the bytes that it was read from."""
+    """A decoded frame; the columns share the memory of its bytes."""
 
     header: FrameHeader
     columns: FingerprintColumns
@@ -69,12 +69,12 @@ class Frame(msgspec.Struct, frozen=True):
 
 
 def checksum(data: bytes | memoryview, seed: int = 0) -> int:
-    """The 64-bit checksum that frames and digests use: the first half of mmh3 x64 128."""
+    """Return the 64-bit checksum of frames and digests: the first half of mmh3 x64 128."""
     return int.from_bytes(mmh3.mmh3_x64_128_digest(data, seed)[:8], "little")
 
 
 def encode(header: FrameHeader, columns: FingerprintColumns) -> bytes:
-    """The frame's bytes. Cost: one copy of the columns."""
+    """Return the frame's bytes. Cost: one copy of the columns."""
     head = msgspec.msgpack.encode(header)
     parts: list[bytes] = [head]
     _pad(parts, _PREFIX.size + len(head))
@@ -104,9 +104,9 @@ def _pad(parts: list[bytes], size: int) -> None:
 def decode(data: bytes) -> Frame:
     """Read a frame without copying its columns.
 
-    Raises FrameDamaged where magic, checksum, lengths or contents do not fit: a returned frame can be judged
-    without further checks. Raises FrameFormat for a whole frame that only another version can read. For a frame of
-    format 1 the identities are computed anew from the ids, .6 us each.
+    Raises FrameDamaged if magic, checksum, lengths or contents do not fit, so a returned frame needs no further
+    checks. Raises FrameFormat for a whole frame that only another version can read. For a frame of format 1 it
+    computes the identities from the ids, .6 us each.
     """
     if len(data) < _PREFIX.size:
         raise FrameDamaged("a frame is shorter than its prefix")
@@ -166,7 +166,7 @@ def _check(header: FrameHeader, c: FingerprintColumns) -> None:
         raise FrameDamaged("a frame's offsets are no range")
     counts = [pages for _, pages in header.came]
     if header.came and (min(counts) < 1 or sum(counts) != len(c)):
-        raise FrameDamaged("a frame's times of arrival are not those of its pages")
+        raise FrameDamaged("a frame's arrival times do not fit its pages")
     if header.lost and len(c):
         raise FrameDamaged("a frame of lost offsets has pages")
     if not len(c):
@@ -183,7 +183,7 @@ def _check(header: FrameHeader, c: FingerprintColumns) -> None:
 
 
 def _is_text(blob: bytes, ends: NDArray[np.uint32]) -> bool:
-    """Whether all is UTF-8 and no end lies within a character."""
+    """Whether all bytes are UTF-8 and no end lies within a character."""
     try:
         blob.decode()
     except UnicodeDecodeError:
@@ -193,7 +193,7 @@ def _is_text(blob: bytes, ends: NDArray[np.uint32]) -> bool:
 
 
 def joined(parts: Sequence[FingerprintColumns]) -> FingerprintColumns:
-    """The pages of several columns of one sketch width, one after another. Cost: one copy, about 20 us."""
+    """Return the pages of several columns of one sketch width, one after another. Cost: one copy, about 20 us."""
     if len(parts) == 1:
         return parts[0]
     names = ("offset", "kind", "reason", "time", "identity", "fingerprint", "sketch", "words")
@@ -211,9 +211,9 @@ def _ends(parts: Sequence[tuple[NDArray[np.uint32], bytes]]) -> NDArray[np.uint3
 
 
 def arrivals(milliseconds: Sequence[int]) -> tuple[tuple[int, int], ...]:
-    """`FrameHeader.came` of successive pages whose records have these timestamps, in at most MAX_RUNS runs.
+    """Return `FrameHeader.came` for successive pages with these record timestamps, in at most MAX_RUNS runs.
 
-    Exact if so many runs are enough; else pages are grouped, each group with its earliest time.
+    It is exact if MAX_RUNS runs are enough. Otherwise it groups pages, each group with its earliest time.
     """
     runs = tuple((at, len(list(group))) for at, group in groupby(milliseconds))
     if len(runs) <= MAX_RUNS:
@@ -224,9 +224,9 @@ def arrivals(milliseconds: Sequence[int]) -> tuple[tuple[int, int], ...]:
 
 
 def came(data: bytes, pages: int) -> Counter[int]:
-    """How many of the last `pages` pages of a frame that `decode` can read came at which ms; empty if it is silent.
+    """Count the last `pages` pages of a frame by their arrival in ms; empty if the frame does not say.
 
-    Cost: the header alone is read.
+    `decode` must be able to read the frame. Cost: a read of the header alone.
     """
     found: Counter[int] = Counter()
     for milliseconds, number in reversed(_header(data).came):
@@ -236,7 +236,7 @@ def came(data: bytes, pages: int) -> Counter[int]:
 
 
 def cuts(columns: FingerprintColumns, max_pages: int, max_bytes: int) -> Iterator[tuple[int, int]]:
-    """Ranges of pages that fit into frames of these limits; one page always fits."""
+    """Yield ranges of pages that fit into frames of these limits; one page always fits."""
     c, n = columns, len(columns)
     whole = len(c.ids) + len(c.urls) + n * (_PAGE_BYTES + 8 * c.sketch.shape[1])
     if 0 < n <= max_pages and whole <= max_bytes:

@@ -1,8 +1,8 @@
 """Formats of frames: the supported ones, and the conversion of earlier ones.
 
-The first 16 bytes of a frame (magic, format, flags, checksum of the rest) are the same in all future formats: so a
+The first 16 bytes of a frame (magic, format, flags, checksum of the rest) are the same in all future formats. So a
 reader can tell a newer frame from a damaged one. Increase FORMAT for every change that an older reader would
-misread. A new kind or reason of pages needs no new format: readers stop at a kind or reason that they do not know.
+misread. A new kind or reason of pages needs no new format: readers stop at an unknown kind or reason.
 """
 
 from __future__ import annotations

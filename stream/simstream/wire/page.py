@@ -1,7 +1,7 @@
 """Reads a record of `pages`: id, URL, time, text or HTML; decides which page is unreadable, failed or gone.
 
-The plain path is one msgspec decode. Whatever that does not take goes through the standard library's slower
-decoder once more, which tells a wrong type from broken JSON, and still finds the page's id.
+The fast path is one msgspec decode. If msgspec refuses a value, the standard library's slower decoder reads it
+again. That decoder tells a wrong type from broken JSON, and still finds the page's id.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from simstream.wire.identity import identity_of, shown_id
 JSON_TYPE = "application/json"
 RAW_TYPES = ("text/html", "text/plain")
 NO_TIME = -1
-"""The timestamp of a record from a file, which has none: a page that keeps it had no `time` to be read."""
+"""The timestamp of a record from a file. A page that keeps it had no readable `time`."""
 MAX_TIME_MS = 253_402_300_799_999
-"""The last millisecond that ISO 8601 can write with four digits; a time beyond it is taken as absent."""
+"""The last millisecond of the year 9999, the last year with four digits; a later time counts as absent."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _BOM = b"\xef\xbb\xbf"
@@ -30,7 +30,8 @@ _GONE = (404, 410)
 
 @dataclass(frozen=True, slots=True)
 class PageLimits:
-    """`max_record_bytes`: a record with a longer value is `unreadable`, and its value is not looked at."""
+    """The limits of a page's record. A record with a value longer than `max_record_bytes` is `unreadable`, and its
+    value is not read."""
 
     max_record_bytes: int = 1 << 20
 
@@ -58,11 +59,11 @@ _STRINGS = ("id", "url", "title", "text", "html")
 
 
 def decode(record: Record, limits: PageLimits) -> Page:
-    """The page that a record holds, whatever it holds; never raises because of the record.
+    """Return the page in a record. Never raises because of the record's content.
 
-    A page without a name of its own is called `topic/partition/offset`. Its time is its own, else the
-    record's timestamp. `kind` is READABLE where `text` or `raw` is set (the text may still turn out to be too
-    short), else it says why not, with `reason` and, in a sentence, `detail`. About 5 us for a page of 2 KB.
+    A page without an id and a URL gets the id `topic/partition/offset`. Its time is its own `time`, else the
+    record's timestamp. If `text` or `raw` is set, `kind` is READABLE; the text may still turn out to be too short.
+    Otherwise `kind`, `reason` and the sentence `detail` say why not. Cost: about 5 us for a page of 2 KB.
     """
     value = record.value
     headers = _headers(record) if record.headers else {}
@@ -87,9 +88,9 @@ def decode(record: Record, limits: PageLimits) -> Page:
 
 
 def own_name(value: bytes) -> bytes | None:
-    """The id of a JSON page, else its URL, as `decode` would take it; None where it would ask for the position.
+    """Return the id of a JSON page, else its URL, as `decode` takes it; None if `decode` would use the position.
 
-    A value that `decode` finds broken has no name. About 1 us where the value is a good page.
+    A value that `decode` finds broken has no name. Cost: about 1 us for a good page.
     """
     naming: _JsonFields | _PageNames
     try:
@@ -107,9 +108,9 @@ def own_name(value: bytes) -> bytes | None:
 
 
 def time_ms(value: int | float | str | None) -> int | None:
-    """A page's `time` in ms since 1970: ISO 8601 (UTC where it names no zone) or a number of ms.
+    """Return a page's `time` in ms since 1970. The value is ISO 8601 (UTC without a zone) or a number of ms.
 
-    None where it is absent, cannot be read, or lies before 1970 or after the year 9999.
+    Returns None if it is absent, cannot be read, or lies before 1970 or after the year 9999.
     """
     try:
         if isinstance(value, str):
@@ -129,7 +130,7 @@ def _from_json(record: Record, value: bytes) -> Page:
     wrong = ""
     try:
         if not value.isascii():
-            value.decode()  # the fast decoder does not look into fields that it skips
+            value.decode()  # the fast decoder does not check the fields that it skips
         fields = _decode_fields(value)
     except RecursionError:
         return _refuse(_name(record, None, None), "bad_json", "the JSON is nested too deeply")
@@ -174,12 +175,14 @@ def _from_raw(record: Record, value: bytes, headers: dict[str, bytes]) -> Page:
 
 
 def _headers(record: Record) -> dict[str, bytes]:
-    """Header names in lower case; of two with one name the last counts, as in Kafka's clients."""
+    """Return the headers by their names in lower case. If a name comes twice, the last counts, as in Kafka's
+    clients."""
     return {name.lower(): value for name, value in record.headers if value is not None}
 
 
 def _name(record: Record, own_id: bytes | None, url: bytes | None) -> Page:
-    """The page with id, identity, URL and the record's time; UNREADABLE where id or URL break the limits."""
+    """Return the page with id, identity, URL and the record's time; UNREADABLE if the id or URL breaks the
+    limits."""
     key = record.key
     raw = key or own_id or url or f"{record.topic}/{record.partition}/{record.offset}".encode()
     bad = _trouble(raw, MAX_ID_BYTES)
@@ -198,13 +201,13 @@ def _name(record: Record, own_id: bytes | None, url: bytes | None) -> Page:
         else:
             page.url = url.decode()
     if bad and not (page.reason and raw == url and len(raw) > MAX_URL_BYTES):
-        page.kind = PageKind.READABLE  # a bad id is told first, unless a URL stands for it and is itself too long
+        page.kind = PageKind.READABLE  # report a bad id first, unless it is a URL that is itself too long
         _refuse(page, "bad_id", f"the id {bad}")
     return page
 
 
 def _trouble(raw: bytes, limit: int) -> str:
-    """What forbids these bytes as an id or URL; empty where nothing does."""
+    """Return why these bytes cannot be an id or URL; empty if they can."""
     if len(raw) > limit:
         return f"has {len(raw)} bytes, and at most {limit} are allowed"
     try:
@@ -215,8 +218,8 @@ def _trouble(raw: bytes, limit: int) -> str:
 
 
 def _utf8(name: str | int | None) -> bytes | None:
-    """Return the bytes of a JSON string or whole number; a lone surrogate gives invalid UTF-8, which is refused
-    later."""
+    """Return the bytes of a JSON string or whole number. A lone surrogate gives invalid UTF-8, which a later check
+    refuses."""
     if name is None or name == "":
         return None
     text = str(name)
@@ -235,7 +238,7 @@ def _refuse(page: Page, reason: str, detail: str) -> Page:
 
 
 def _failed(page: Page, status: int) -> Page:
-    """An error page: a page that is gone, or a fetch that failed."""
+    """Mark an error page: a page that is gone, or a failed fetch."""
     kind = PageKind.TOO_SHORT if status in _GONE else PageKind.FAILED
     if page.kind is PageKind.READABLE:
         page.reason, page.detail = "http_status", f"the page was answered with status {status}"
@@ -243,7 +246,7 @@ def _failed(page: Page, status: int) -> Page:
 
 
 def _close(page: Page, kind: PageKind) -> Page:
-    """Give a page without anything to compare its kind, unless it is UNREADABLE already."""
+    """Set the kind of a page that has nothing to compare, unless it is UNREADABLE already."""
     if page.kind is PageKind.READABLE:
         page.kind = kind
     return page
@@ -254,9 +257,9 @@ class _BadJsonError(ValueError):
 
 
 def _fields_of(value: bytes) -> tuple[_JsonFields, str]:
-    """The fields the slow way, and a sentence about those of a wrong type (empty: none).
+    """Return the fields from the slow decoder, and a sentence about fields of a wrong type, or "".
 
-    Takes two things that the fast decoder refuses: a byte-order mark, and lone surrogates, which JSON can
+    It accepts two things that the fast decoder refuses: a byte-order mark, and lone surrogates, which JSON can
     write (`"\\ud800"`). Raises _BadJsonError.
     """
     try:

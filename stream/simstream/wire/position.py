@@ -8,9 +8,9 @@ from simstream.errors import WrongLog
 
 
 class Position(msgspec.Struct, frozen=True):
-    """The next frame and ordinal of one log, and a digest of all that was accepted before them.
+    """The next frame and ordinal of one log, and a digest of all pages accepted before.
 
-    `frame` is the offset of the next frame to read, `digest` 16 hex digits, `policy` the policy's id.
+    `frame` is the offset of the next frame to read, `digest` has 16 hex digits, `policy` is the policy's id.
     """
 
     log_id: str
@@ -25,18 +25,18 @@ _decoder = msgspec.json.Decoder(Position)
 
 
 def encode(position: Position) -> bytes:
-    """The record's value, the same bytes for the same position."""
+    """Return the record's value: the same bytes for the same position."""
     return msgspec.json.encode(position)
 
 
 def decode(data: bytes) -> Position:
-    """Raises WrongLog where this version cannot read it."""
+    """Return the position. Raises WrongLog if this version cannot read it."""
     try:
         position = _decoder.decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise WrongLog(
             f"the published position cannot be read ({str(error)[:100]})",
-            "look which version of simstream wrote it",
+            "start the version of simstream that wrote it",
         ) from error
     if position.version != 1:
         raise WrongLog(

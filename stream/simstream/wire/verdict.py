@@ -17,7 +17,7 @@ _LAYOUT = (
 
 
 def encode(v: Verdict) -> bytes:
-    """The record's value: UTF-8, non-ASCII unescaped, no spaces, similarity with exactly 4 decimals."""
+    """Return the record's value: UTF-8, non-ASCII unescaped, no spaces, similarity with exactly 4 decimals."""
     return _LAYOUT % (
         _json(v.id),
         _json(v.url),
@@ -40,17 +40,18 @@ def encode(v: Verdict) -> bytes:
 
 
 def decode(data: bytes) -> Verdict:
-    """Raises LogDamaged where the bytes are no verdict."""
+    """Return the verdict. Raises LogDamaged if the bytes are no verdict."""
     try:
         return _decoder.decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise LogDamaged(
-            f"a record of verdicts is no verdict ({str(error)[:100]})", "look who else writes to that topic"
+            f"a record of verdicts is no verdict ({str(error)[:100]})",
+            "stop the other program that writes to this topic",
         ) from error
 
 
 def similarity(agreement: int, bits: int) -> float | None:
-    """max(0, 2a/m - 1) to 4 decimals, half up, in integers; None where the recipe has no sketch."""
+    """Return max(0, 2a/m - 1) to 4 decimals, half up, computed in integers; None if the recipe has no sketch."""
     if not bits:
         return None
     return (max(0, 2 * agreement - bits) * 20_000 + bits) // (2 * bits) / 10_000
