@@ -2,9 +2,9 @@
 
 The order is that of the WHATWG standards (encoding.spec.whatwg.org, "encoding sniffing" in the HTML standard):
 byte-order mark, HTTP charset, `meta` within the first 1,024 bytes, detection. Labels mean what they mean on the
-web: `gb2312` is GB18030, `latin1` is windows-1252. Two things go beyond the standard, because pages lie: a
-declared charset under which the bytes are invalid gives way to UTF-8 where they are valid UTF-8, and a page full
-of bytes that are no UTF-8 is not read as UTF-8 because it says so.
+web: `gb2312` is GB18030, `latin1` is windows-1252. Two rules go beyond the standard, because pages lie. If the
+bytes are invalid in the declared charset and valid as UTF-8, they are read as UTF-8. And a page full of invalid
+UTF-8 is not read as UTF-8, even if it declares it.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from resiliparse.parse.encoding import detect_encoding, map_encoding_to_html5
 PRESCAN_BYTES = 1024
 _LATE_META_BYTES = 1 << 16
 _DENSE = 16
-"""So many broken characters, and more of them than whole ones, make a page that is not what it declares."""
+"""A page with this many broken characters, and fewer whole ones, is not what it declares."""
 
 _BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_BE, "utf-16-be"), (codecs.BOM_UTF16_LE, "utf-16-le"))
-# Python's codecs of these names are narrower than what the web means by them.
+# Python's codecs with these names accept less than the web's charsets.
 _WIDER = {
     "gb2312": "gb18030",
     "gbk": "gb18030",
@@ -47,11 +47,11 @@ _HTTP_CHARSET = re.compile(r"""charset\s*=\s*["']?\s*([^\s;"']+)""", re.I)
 
 
 def decode(raw: bytes, http_charset: str | None, is_html: bool) -> tuple[str, str]:
-    """The text of `raw` and the name of Python's codec that gave it; bytes it does not know become U+FFFD.
+    """Return the text of `raw`, and the name of the Python codec that decoded it; unknown bytes become U+FFFD.
 
-    `http_charset` is the label from the HTTP header, if there was one; a label that is unknown is ignored.
-    Only HTML is searched for a `meta`. Never raises. Costs one or two passes of the codec, and where nothing
-    is declared and the bytes are not UTF-8, a detection over at most 128 KB.
+    `http_charset` is the label from the HTTP header, if there was one; an unknown label is ignored. Only HTML is
+    searched for a `meta`. Never raises. Cost: one or two passes of the codec. Without a declaration, bytes that are
+    not UTF-8 also cost a detection over at most 128 KB.
     """
     for bom, name in _BOMS:
         if raw.startswith(bom):
@@ -71,16 +71,16 @@ def decode(raw: bytes, http_charset: str | None, is_html: bool) -> tuple[str, st
 
 
 def charset_of(content_type: str) -> str | None:
-    """The charset parameter of a content-type, as it is written."""
+    """Return the charset parameter of a content-type, as it is written."""
     found = _HTTP_CHARSET.search(content_type)
     return found[1] if found else None
 
 
 def is_ascii_based(raw: bytes, http_charset: str | None) -> bool:
-    """Whether `decode` is sure to read every byte of `raw` below 64 as ASCII's: so do all charsets but a few.
+    """Whether `decode` surely reads every byte of `raw` below 64 as ASCII, as in almost all charsets.
 
-    True means that tags can be found in the bytes: a second byte of a letter is never below 64, but in UTF-16 and
-    after an escape of ISO 2022. (HZ has another escape, but nothing is read as HZ: it is valid UTF-8.)
+    If True, tags can be found in the bytes: a letter's second byte is below 64 only in UTF-16 and after an escape
+    of ISO 2022. (HZ has another escape, but no page is read as HZ: it is valid UTF-8.)
     """
     codec = codec_of(http_charset) or ""
     is_wide = codec.startswith("utf-16") or raw.startswith((codecs.BOM_UTF16_BE, codecs.BOM_UTF16_LE))
@@ -88,7 +88,7 @@ def is_ascii_based(raw: bytes, http_charset: str | None) -> bool:
 
 
 def codec_of(label: str | None) -> str | None:
-    """Python's codec for a label as the web understands it; None where there is no such label."""
+    """Return Python's codec for a label as the web understands it; None for an unknown label."""
     if not label:
         return None
     name = map_encoding_to_html5(label.strip("\t\n\x0c\r ").lower(), fallback_utf8=False)
@@ -116,8 +116,10 @@ def _undeclared(raw: bytes, is_html: bool) -> tuple[str, str]:
 
 
 def _not_utf8_after_all(raw: bytes) -> tuple[str, str]:
-    """Bytes that were declared as UTF-8 and are not: U+FFFD as in browsers, but for a page that is full of
-    them and reads without a fault under an East Asian charset."""
+    """Decode bytes that are declared as UTF-8 and are not: invalid ones become U+FFFD, as in browsers.
+
+    The exception is a page full of invalid bytes that an East Asian charset reads without a fault.
+    """
     text = raw.decode("utf-8", "replace")
     broken, whole = _census(text)
     if broken >= _DENSE and broken > whole:
@@ -129,7 +131,7 @@ def _not_utf8_after_all(raw: bytes) -> tuple[str, str]:
 
 
 def _census(text: str) -> tuple[int, int]:
-    """How many characters of a lenient UTF-8 decoding are U+FFFD, and how many others are beyond ASCII."""
+    """Return how many characters of a lenient UTF-8 decoding are U+FFFD, and how many others are beyond ASCII."""
     broken = text.count("�")
     return broken, len(text) - len(text.encode("ascii", "ignore")) - broken
 
@@ -142,7 +144,7 @@ def _strictly(raw: bytes, codec: str) -> str | None:
 
 
 def _as_utf8(raw: bytes) -> str | None:
-    """The text where the bytes are UTF-8, a character that the end cuts off aside."""
+    """Return the text if the bytes are UTF-8, apart from a character that the end cuts off; else None."""
     try:
         return raw.decode()
     except UnicodeDecodeError as error:
@@ -152,7 +154,8 @@ def _as_utf8(raw: bytes) -> str | None:
 
 
 def _utf16_without_mark(raw: bytes) -> str | None:
-    """UTF-16 shows in text with some ASCII: NULs in every other place, and nearly none between them."""
+    """Return the UTF-16 codec of these bytes, if any. Text with some ASCII has NULs in every other place, and
+    nearly none between."""
     head = raw[:4096]
     even, odd = head[0::2].count(0), head[1::2].count(0)
     enough = max(2, len(head) // 20)
@@ -164,7 +167,7 @@ def _utf16_without_mark(raw: bytes) -> str | None:
 
 
 def _detected(raw: bytes) -> str | None:
-    """What the bytes look like (uchardet's statistics, over the two ends of a long page)."""
+    """Return the codec that the bytes look like (uchardet's statistics, over the two ends of a long page)."""
     found = detect_encoding(raw, html5_compatible=False)
     if not found:
         return None
@@ -177,9 +180,10 @@ def _detected(raw: bytes) -> str | None:
 
 
 def _short_chinese(raw: bytes) -> str | None:
-    """Chinese that is too little for statistics: pairs of bytes, most of them in the common rows.
+    """Return the codec of Chinese that is too short for statistics: pairs of bytes, most of them in the common
+    rows.
 
-    Western text has its bytes beyond ASCII one by one, and so is hardly ever valid in pairs.
+    Western text has single bytes beyond ASCII, so it is hardly ever valid in pairs.
     """
     for codec, common in (("gb18030", _GB_COMMON), ("big5hkscs", _BIG5_COMMON)):
         text = _strictly(raw, codec)
@@ -190,7 +194,7 @@ def _short_chinese(raw: bytes) -> str | None:
 
 
 def _from_meta(head: bytes) -> str | None:
-    """The codec that the first fitting `meta` names, else the one of an XML declaration."""
+    """Return the codec that the first fitting `meta` names, else the one of an XML declaration."""
     for attributes in _metas(head):
         label = attributes.get(b"charset")
         if label is None and attributes.get(b"http-equiv", b"").lower() == b"content-type":
@@ -204,7 +208,7 @@ def _from_meta(head: bytes) -> str | None:
 
 
 def _meta_codec(label: bytes | None) -> str | None:
-    """The codec of a label inside the page: what could be read as ASCII cannot be UTF-16."""
+    """Return the codec of a label inside the page. A page whose label could be read as ASCII is not UTF-16."""
     name = label.decode("latin-1").strip().lower() if label else ""
     if name == "x-user-defined":
         return "cp1252"
@@ -213,7 +217,7 @@ def _meta_codec(label: bytes | None) -> str | None:
 
 
 def _metas(head: bytes) -> Iterator[dict[bytes, bytes]]:
-    """The attributes of each `meta` tag, in order; comments and quoted attributes hide what they hold."""
+    """Yield the attributes of each `meta` tag, in order. Tags in comments and quoted attributes do not count."""
     at = 0
     while (tag := _TAG.search(head, at)) is not None:
         at = tag.end()

@@ -1,7 +1,7 @@
 """jieba's dictionary and HMM tables as arrays, kept in a cache file.
 
-jieba itself is never imported: its package is only where the tables lie. Its own cache (`jieba.cache` in the
-shared temporary folder) is not used, since it is loaded there without a check against the dictionary.
+This module never imports jieba: it only reads the tables in jieba's package. It does not use jieba's own cache
+(`jieba.cache` in the shared temporary folder), which jieba loads without a check against the dictionary.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from simstream.kernels.text.trie import I32, NO_WORD, Points, Trie, build
 from simstream.text.user_words import WordChange, WordFrequencies, apply
 
 FORMAT = 1
-"""Of the cache file and of what is derived from the tables; part of the key."""
+"""The format of the cache file and of the derived arrays; part of the key."""
 _MAGIC = b"simstream dictionary\n"
 _PREFIX = len(_MAGIC) + 16
 Mode = Literal["accurate", "search", "full"]
@@ -42,30 +42,30 @@ _ALIGN = 64
 
 @dataclass(frozen=True)
 class Dictionary:
-    """The tables that segmentation is defined by.
+    """The tables that define segmentation.
 
-    `key` is 32 hex digits of a hash over the contents of all four tables, the format, and what a user changed.
+    `key` has 32 hex digits of a hash over the contents of all four tables, the format, and the user's changes.
     """
 
     trie: Trie
     hmm: HiddenMarkovModel
     key: str
     path: Path
-    """Where `dict.txt` lies."""
+    """The path of `dict.txt`."""
     changes: tuple[WordChange, ...] = ()
-    """What was added to it and taken out of it, in this order."""
+    """The words that a user added and removed, in this order."""
 
     def frequencies(self) -> dict[str, int]:
-        """Every word with its frequency, the last that it was given. Cost: about 0.3 s, with changes 1 s."""
+        """Return every word with its latest frequency. Cost: about 0.3 s, with changes 1 s."""
         return _changed(self.path.read_bytes(), self.changes).words
 
 
 def load(cache: Path, changes: tuple[WordChange, ...] = ()) -> Dictionary:
-    """The dictionary that the installed jieba brings, with a user's changes; built once per `cache` folder.
+    """Return the dictionary of the installed jieba with a user's changes, built once per `cache` folder.
 
-    Cost: about 20 ms where the cache has it, else about 1.5 s (once the kernels are compiled). A damaged cache
-    file is built anew; where the folder cannot be written, the arrays are only kept in memory. Raises InputMissing
-    without jieba's tables, and InputError where `dict.txt` has a line that jieba would refuse.
+    A damaged cache file is built again; if the folder cannot be written, the arrays stay in memory only. Raises
+    InputMissing without jieba's tables, and InputError if `dict.txt` has a line that jieba would refuse. Cost:
+    about 20 ms if the cache has it, else about 1.5 s (once the kernels are compiled).
     """
     folder = _jieba_folder()
     key = _key(folder, changes)
@@ -83,11 +83,12 @@ def load(cache: Path, changes: tuple[WordChange, ...] = ()) -> Dictionary:
 
 
 def tokens(text: str, dictionary: Dictionary, hmm: bool = True, mode: Mode = "accurate") -> list[str]:
-    """jieba's tokens of `text`: in accurate mode they are `text` again when joined, in the others they overlap.
+    """Return jieba's tokens of `text`. Tokens of accurate mode join to `text` again; tokens of the other modes
+    overlap.
 
-    Full mode has empty tokens, as jieba gives them beside white space, and knows no HMM. Lone surrogates are
-    characters like any other. Cost: linear in the text, in time and memory; most of it goes into making the
-    strings, so kernels that need none should call `cut`.
+    Full mode has empty tokens beside white space, as jieba has, and uses no HMM. Lone surrogates count as
+    characters. Cost: linear in the text, in time and memory. Most of it makes strings, so kernels that need none
+    should call `cut`.
     """
     try:
         points = np.frombuffer(text.encode("utf-32-le"), np.uint32)
@@ -96,7 +97,7 @@ def tokens(text: str, dictionary: Dictionary, hmm: bool = True, mode: Mode = "ac
         points = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
         separable = False
     points, ends, count = token_points(points, dictionary, hmm, mode)
-    if count and separable:  # split makes strings three times as fast as slices do
+    if count and separable:  # split makes strings three times as fast as slices
         separated: bytes = separate(points, ends, count).tobytes()
         return separated.decode("utf-32-le").split("\0")
     bounds = [0, *ends[:count].tolist()]
@@ -105,7 +106,7 @@ def tokens(text: str, dictionary: Dictionary, hmm: bool = True, mode: Mode = "ac
 
 
 def token_points(points: Points, dictionary: Dictionary, hmm: bool, mode: Mode) -> tuple[Points, I32, int]:
-    """The tokens of the text `points`: their characters, where each ends there, and how many they are."""
+    """Return the tokens of the text `points`: their characters, the end of each token, and their number."""
     if mode == "full":
         return full_tokens(points, len(points), dictionary.trie)  # type: ignore[no-any-return]
     ends = np.empty(len(points), np.int32)
@@ -137,7 +138,8 @@ def _key(folder: Path, changes: tuple[WordChange, ...]) -> str:
 
 
 def _read_words(content: bytes) -> tuple[dict[str, int], int]:
-    """Word to frequency, and the total over all lines: as in jieba, a repeated word counts twice there."""
+    """Return the frequency of each word, and the total over all lines. As in jieba, a repeated word counts twice in
+    the total."""
     words: dict[str, int] = {}
     total = 0
     lines = content.split(b"\n")
@@ -149,7 +151,7 @@ def _read_words(content: bytes) -> tuple[dict[str, int], int]:
             frequency = int(text)
         except ValueError as error:
             raise InputError(
-                f"dict.txt, line {number}: not a word and its frequency", "install jieba 0.42.1 again"
+                f"jieba's dict.txt, line {number}: not a word and its frequency", "install jieba 0.42.1 again"
             ) from error
         words[word] = frequency
         total += frequency
@@ -163,12 +165,13 @@ def _changed(content: bytes, changes: tuple[WordChange, ...]) -> WordFrequencies
 
 def _build_trie(found: WordFrequencies) -> Trie:
     frequencies, total, taken_out = found
-    # A frequency of 0 is no word to jieba, only the beginning of others.
+    # For jieba an entry with frequency 0 is no word, only the beginning of others.
     words = sorted({word for word, frequency in frequencies.items() if word and frequency > 0} | taken_out)
     flat = np.frombuffer("".join(words).encode("utf-32-le"), np.uint32)
     ends = np.cumsum(np.fromiter(map(len, words), np.int64, len(words)))
     log_total = math.log(total)
-    # Python's own logarithm, as jieba takes it: another library's may differ in the last bit and turn a tie.
+    # Python's own logarithm, as in jieba: another library's may differ in the last bit and decide a tie
+    # differently.
     weight = [math.log(frequencies[word]) - log_total if frequencies[word] else NO_WORD for word in words]
     split = np.fromiter((word in taken_out for word in words), np.bool_, len(words))
     return build(flat, ends, np.array(weight, np.float64), log_total, split)
@@ -186,7 +189,8 @@ def _build_hmm(folder: Path) -> HiddenMarkovModel:
 
 
 def _run(path: Path) -> ModuleType:
-    """One of jieba's table modules, run by itself: importing it by name would run the whole package."""
+    """Run one of jieba's table modules by itself, and return its table. An import by name would run the whole
+    package."""
     spec = importlib.util.spec_from_file_location(f"_simstream_{path.stem}", path)
     if spec is None or spec.loader is None:
         raise InputMissing(f"{path} cannot be read", "run `pip install jieba==0.42.1`")
@@ -212,7 +216,7 @@ class _TableColumn(msgspec.Struct):
     dtype: str
     shape: list[int]
     offset: int
-    """From the beginning of the arrays, a multiple of 64."""
+    """Bytes from the beginning of the arrays, a multiple of 64."""
 
 
 class _CacheHeader(msgspec.Struct):
@@ -221,7 +225,7 @@ class _CacheHeader(msgspec.Struct):
 
 
 def _encode(key: str, arrays: dict[str, NDArray[Any]]) -> bytes:
-    """A cache file: magic, digest of all that follows, length of the header, header, arrays; both aligned."""
+    """Return a cache file: magic, digest of the rest, length of the header, header, arrays; both aligned."""
     body = bytearray()
     columns = []
     for name, array in arrays.items():
@@ -235,7 +239,7 @@ def _encode(key: str, arrays: dict[str, NDArray[Any]]) -> bytes:
 
 
 def _decode(content: mmap.mmap, key: str) -> dict[str, NDArray[Any]] | None:
-    """The arrays of a cache file, in place; None where anything about it is wrong."""
+    """Return the arrays of a cache file, in place; None if anything in it is wrong."""
     head, checked = content[:_PREFIX], memoryview(content)[_PREFIX:]
     if head != _MAGIC + mmh3.mmh3_x64_128_digest(checked):
         return None
@@ -253,8 +257,8 @@ def _array(content: mmap.mmap, begin: int, column: _TableColumn) -> NDArray[Any]
 
 
 def _write_cache(file: Path, content: bytes) -> None:
-    """Puts the file in place at once or not at all."""
-    # Without the cache everything works, only slower: a folder that cannot be written is no error here.
+    """Put the file in place at once or not at all."""
+    # Without the cache everything works, only slower. So a folder that cannot be written is no error here.
     with contextlib.suppress(OSError):
         file.parent.mkdir(parents=True, exist_ok=True)
         handle, temporary = tempfile.mkstemp(dir=file.parent, prefix=file.name)
@@ -270,10 +274,10 @@ def _write_cache(file: Path, content: bytes) -> None:
 
 
 def _read_cache(file: Path, key: str) -> dict[str, NDArray[Any]] | None:
-    """The arrays of a cache file, mapped; None where there is no such file or it is not to be trusted."""
+    """Return the arrays of a cache file, mapped; None if there is no such file, or if it cannot be trusted."""
     try:
         with open(file, "rb") as source:
-            # A private writable mapping: read-only arrays would be other types to the kernels.
+            # The mapping is private and writable: for the kernels read-only arrays are other types.
             content = mmap.mmap(source.fileno(), 0, access=mmap.ACCESS_COPY)
     except (OSError, ValueError):  # ValueError: the file is empty
         return None

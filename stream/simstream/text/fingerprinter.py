@@ -60,13 +60,14 @@ _REASON_NUMBER: Final = {reason: number for number, reason in enumerate(REASONS)
 class Fingerprinter(Closing):
     """Applies one recipe. Thread-safe: several threads may call any method at once; kernels hold no GIL.
 
-    `cache` is a folder for what is built once (dictionary, weights); `workers` is the number of processes for
-    HTML, which start with the first HTML page and get `timeout_s` seconds of CPU a page and `memory_bytes` each;
-    0: in this process. With a `clock` (seconds), hosts of slow pages rest, see `text.slow_hosts`. `say` hears a
-    sentence before work that takes seconds. `secret` places words in tables, by default that of the process; no
-    result depends on it. Construction costs about 0.1 s where everything is cached, else half a minute.
+    `cache` is a folder for the dictionary and the weights, which are built once. `workers` is the number of
+    processes for HTML; 0 extracts in this process. They start at the first HTML page and get `timeout_s` seconds of
+    CPU a page and `memory_bytes` each. With a `clock` (seconds), hosts of slow pages rest; see
+    `extraction/slow_hosts`. `say` is called with a sentence before work that takes seconds. `secret` places words
+    in tables, by default the process's secret; no result depends on it.
+
     `recipe_id` is the recipe's id, `sketch_words` the number of 64-bit words of a sketch. Raises InputMissing
-    without jieba's tables.
+    without jieba's tables. Cost: about 0.1 s with a full cache, else half a minute.
     """
 
     def __init__(
@@ -84,7 +85,7 @@ class Fingerprinter(Closing):
         self.recipe = recipe
         self.sketch_words = recipe.sketch_bits // 64
         if say is not None and not compiled(cache):
-            say("compiling kernels and building tables, once: half a minute, or more on a busy machine")
+            say("compiling kernels and building tables, once: this takes half a minute, or more on a busy machine")
         self._dictionary = dictionary.load(cache, changes_of(recipe))
         self._weights = weights.load(recipe, self._dictionary, cache, secret)
         self._rules = RecipeRules(
@@ -98,19 +99,20 @@ class Fingerprinter(Closing):
 
     @property
     def pages_extracted(self) -> int:
-        """How many pages have been extracted, or failed: it grows during a call, too."""
+        """Return how many pages have been extracted, or failed. It also grows during a call."""
         return self._pool.extracted
 
     @property
     def pages_set_aside(self) -> int:
-        """How many pages were `extract_failed` at once, because their host's pages had been too slow."""
+        """Return how many pages were `extract_failed` without a try, because earlier pages of their host were too
+        slow."""
         return self._pool.set_aside
 
     def columns(self, pages: Sequence[Page]) -> FingerprintColumns:
-        """Fingerprint pages, one row each.
+        """Fingerprint pages, and return their columns, one row each.
 
-        Changes the pages: HTML gives way to its `text`; `kind`, `reason` and `detail` of those that turn out
-        unreadable or too short are set, and `cut` of those that were too long. Raises ValueError once closed.
+        Changes the pages: `text` replaces HTML. Unreadable and too short pages get `kind`, `reason` and `detail`;
+        too long ones get `cut`. Raises ValueError once closed.
         """
         utf8, offsets = self._encoded(pages)
         result = self._fingerprint_pages(pages, utf8, offsets)
@@ -118,7 +120,7 @@ class Fingerprinter(Closing):
         return _to_columns(pages, result)
 
     def count(self, pages: Sequence[Page]) -> WordCounts:
-        """In how many of the pages each word occurs; pages of too few words are not counted.
+        """Count in how many of the pages each word occurs; pages with too few words do not count.
 
         Changes the pages as `columns` does. Raises ValueError once closed.
         """
@@ -138,9 +140,9 @@ class Fingerprinter(Closing):
             counts = with_more_room(counts)
 
     def texts(self, texts: Sequence[str]) -> tuple[U64, U64, NDArray[np.uint32]]:
-        """Fingerprints (n,), sketches (n, sketch_words) and distinct words (n,) of n texts.
+        """Return the fingerprints (n,), sketches (n, sketch_words) and numbers of distinct words (n,) of n texts.
 
-        A text with fewer words than the recipe asks for has fingerprint and sketch 0.
+        A text with fewer words than the recipe demands has fingerprint and sketch 0.
         """
         parts = [self._encode(text)[0] for text in texts]
         return self._run(*_join(parts), self._rules)
@@ -164,13 +166,14 @@ class Fingerprinter(Closing):
         return dictionary.tokens(text, self._dictionary, use_hmm, mode or self.recipe.mode)
 
     def tags(self, text: str, top: int) -> list[str]:
-        """The `top` words that jieba's `extract_tags` takes for what the text is about, the heaviest first."""
+        """Return the `top` words that jieba's `extract_tags` picks as the text's topics, the heaviest first."""
         return heaviest_tags(self.jieba_tokens(text, "accurate"), top)
 
     def weighted(self, text: str) -> list[tuple[str, int, float]]:
-        """The distinct words, casefolded, each with its occurrences and its weight in this text.
+        """Return the distinct words, casefolded, each with its occurrences and its weight in this text.
 
-        By falling weight; equal ones in the order of the text. Reads as much of it as counts for a fingerprint.
+        They come by falling weight; equal ones in the order of the text. Reads only the part that counts for a
+        fingerprint.
         """
         points, found, distinct, n = self._weigh(np.frombuffer(self._encode(text)[0], np.uint8))
         lower = (self._weights.lexicon.traits[points % tables.POINTS] & 0x1FFFFF).tobytes()
@@ -182,7 +185,7 @@ class Fingerprinter(Closing):
         return sorted(rows, key=lambda row: -row[2])
 
     def _weigh(self, utf8: NDArray[np.uint8]) -> tuple[Points, PageWords, DistinctWords, int]:
-        """The words of one page, the distinct ones that weigh something, and how many these are."""
+        """Return the words of one page, its distinct words with a weight, and their number."""
         work, lexicon = make_work(len(utf8), 0), self._weights.lexicon
         tables_of = (lexicon, self._dictionary.trie, self._dictionary.hmm, self._rules)
         if self._variant is None:
@@ -196,7 +199,7 @@ class Fingerprinter(Closing):
         self._pool.close()
 
     def _identify(self) -> str:
-        """The recipe's id; runs, and so compiles, the kernels."""
+        """Return the recipe's id. Runs, and so compiles, the kernels."""
         refusal(probes.HTML if isinstance(probes.HTML, bytes) else probes.HTML.encode())
         extracted = extract_one(probes.HTML, "text/html")
         texts = [*probes.TEXTS, self.counting(extracted.text, "text/html") or extracted.reason]
@@ -207,12 +210,12 @@ class Fingerprinter(Closing):
         return recipe_id(self.recipe, digests, output)
 
     def _encoded(self, pages: Sequence[Page]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-        """Extract and gather."""
+        """Extract the pages, and gather their UTF-8."""
         self._extract(pages)
         return self._gather(pages)
 
     def _extract(self, pages: Sequence[Page]) -> None:
-        """Give readable pages that hold `raw` their text, or say why there is none."""
+        """Give readable pages with `raw` their text, or say why there is none."""
         waiting = [p for p in pages if p.kind == PageKind.READABLE and p.text is None]
         raws = [(p.raw if p.raw is not None else "", p.content_type) for p in waiting]
         urls = [p.url for p in waiting]
@@ -222,13 +225,14 @@ class Fingerprinter(Closing):
                 page.kind, page.reason, page.detail = PageKind.UNREADABLE, extracted.reason, extracted.detail
 
     def counting(self, text: str | None, content_type: str) -> str | None:
-        """What counts of a text that was extracted from this type of content; plain text counts as it is."""
+        """Return the part of an extracted text that counts, by its type of content; plain text counts as it is."""
         if text is None or self.recipe.extract == "main" or content_type.lower().startswith("text/plain"):
             return text
         return prose(text)
 
     def _gather(self, pages: Sequence[Page]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-        """The UTF-8 of readable pages, cut to what counts, and where each begins; nothing for the others."""
+        """Return the UTF-8 of readable pages, cut to the part that counts, and where each begins; other pages are
+        empty."""
         parts = []
         for page in pages:
             if page.kind == PageKind.READABLE and page.text is not None:
@@ -239,7 +243,7 @@ class Fingerprinter(Closing):
         return _join(parts)
 
     def _encode(self, text: str) -> tuple[bytes, bool]:
-        """UTF-8 of at most `max_text_bytes`, cut at a character, and whether it was cut."""
+        """Return UTF-8 of at most `max_text_bytes`, cut at a character, and whether it was cut."""
         limit = self.recipe.max_text_bytes
         data = text[: limit + 1].encode("utf-8", "surrogatepass")
         if len(data) <= limit:
@@ -252,23 +256,23 @@ class Fingerprinter(Closing):
     def _fingerprint_pages(
         self, pages: Sequence[Page], utf8: NDArray[np.uint8], offsets: NDArray[np.int64]
     ) -> FingerprintResult:
-        """As `_run`, but a page that the kernel fails over costs only itself."""
+        """Do what `_run` does, but let a page on which the kernel fails cost only itself."""
         try:
             return self._run(utf8, offsets, self._rules)
-        except Exception:  # noqa: BLE001 - whatever it was: the culprit is found page by page, and named there
+        except Exception:  # noqa: BLE001 - any error: the loop below finds the page and names it
             result = make_result(len(pages), self.recipe.sketch_bits)
         for i, page in enumerate(pages):
             try:
                 one = self._run(utf8[offsets[i] : offsets[i + 1]], offsets[i : i + 2] - offsets[i], self._rules)
-            except Exception as error:  # noqa: BLE001 - the page's dead letter says what it was
+            except Exception as error:  # noqa: BLE001 - the page's dead letter names the error
                 page.kind, page.reason = PageKind.UNREADABLE, "kernel_error"
-                page.detail = f"the kernel failed over this page ({type(error).__name__}: {error})"
+                page.detail = f"the kernel failed on this page ({type(error).__name__}: {error})"
                 continue
             result.fingerprints[i], result.sketches[i], result.words[i] = (column[0] for column in one)
         return result
 
     def _run(self, utf8: NDArray[np.uint8], offsets: NDArray[np.int64], rules: RecipeRules) -> FingerprintResult:
-        """One kernel call over n pages, with working memory of its own."""
+        """Run one kernel call over n pages, with its own working memory."""
         longest = int(np.diff(offsets).max(initial=0))
         work: FingerprintWork = make_work(longest, self.recipe.sketch_bits)
         result = make_result(len(offsets) - 1, self.recipe.sketch_bits)
@@ -281,13 +285,13 @@ class Fingerprinter(Closing):
 
 
 def changes_of(recipe: Recipe) -> tuple[WordChange, ...]:
-    """The changes to jieba's dictionary, folded as texts are: what they are folded to is what can be found."""
+    """Return the changes to jieba's dictionary, folded as texts are, so that folded texts match them."""
     changes = read_changes(recipe.user_dictionaries, recipe.add_words, recipe.remove_words)
     return tuple(WordChange(tables.fold_text(word, recipe.script), frequency) for word, frequency in changes)
 
 
 def _variant(recipe: Recipe) -> RecipeVariant | None:
-    """What the recipe asks of the kernels beside the fused one; None where that one does all."""
+    """Return the rules for the kernels besides the fused one; None if the fused kernel does it all."""
     asked = RecipeVariant(
         {"accurate": ACCURATE, "search": SEARCH, "full": FULL}[recipe.mode],
         recipe.least_chars,
@@ -299,32 +303,33 @@ def _variant(recipe: Recipe) -> RecipeVariant | None:
 
 
 def compiled(cache: Path) -> bool:
-    """Whether these kernels were compiled before by someone with this cache folder: a hint, no promise."""
+    """Whether these kernels were compiled before with this cache folder. It is a hint, no promise."""
     return _mark(cache).exists()
 
 
 def _mark(cache: Path) -> Path:
-    """Named also by where the kernels lie: a second installation has none yet, though it may share the cache."""
+    """Return the path of the mark. Its name includes the kernels' folder: a second installation has none yet,
+    though it may share the cache."""
     python = f"{sys.version_info.major}.{sys.version_info.minor}"
     place = crc32(os.fsencode(str(fingerprint_batch.stats.cache_path)))
     return cache / f"kernels-{sources_digest()}-{numba.__version__}-{python}-{place:08x}"
 
 
 def _mark_compiled(cache: Path) -> None:
-    with contextlib.suppress(OSError):  # without the mark it only says so again
+    with contextlib.suppress(OSError):  # without the mark it only logs the sentence again
         cache.mkdir(parents=True, exist_ok=True)
         _mark(cache).touch()
 
 
 def _join(parts: list[bytes]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """All parts in one array, and n + 1 offsets."""
+    """Return all parts in one array, and n + 1 offsets."""
     offsets = np.zeros(len(parts) + 1, np.int64)
     np.cumsum([len(part) for part in parts], out=offsets[1:])
     return np.frombuffer(bytearray().join(parts), np.uint8), offsets
 
 
 def _blob(parts: list[bytes]) -> tuple[bytes, NDArray[np.uint32]]:
-    """Strings one after another, and where each ends."""
+    """Return the strings one after another, and where each ends."""
     return b"".join(parts), np.cumsum([len(part) for part in parts], dtype=np.uint32)
 
 

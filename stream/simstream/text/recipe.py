@@ -15,11 +15,11 @@ from simstream.text.word_lists import SHIPPED, content_digest
 
 Script = Literal["as-is", "simplified"]
 TF_CAP: Final = 4095
-"""Occurrences of a word in a page beyond this many count as this many, unless a recipe says otherwise."""
+"""The default limit of a word's occurrences in a page; further ones do not count."""
 MAX_WEIGHT: Final = 1000.0
 MAX_RUN: Final = 16
 MAX_DISTANCE: Final = 16
-"""What the index can do: its `MAX_DISTANCE`, which is not imported because that takes numpy."""
+"""The index's `MAX_DISTANCE`. It is not imported, because that would import numpy."""
 MAX_WORDS: Final = 1 << 20
 MAX_SHINGLE_WORDS: Final = 32
 MIN_TEXT_BYTES: Final = 64
@@ -27,7 +27,7 @@ MAX_TEXT_BYTES: Final = 1 << 28
 _UNSEEN: Final = frozenset({"name", "distance", "similarity", "short_words", "short_distance", "short_similarity"})
 """Settings that change no fingerprint."""
 FILES: Final = frozenset({"idf_file", "stop_words", "user_dictionaries"})
-"""Settings that name files: what counts for the id is what the files hold."""
+"""Settings that name files. The content of the files counts for the id."""
 _NEUTRAL: Final[dict[str, Any]] = {
     "tf_cap": TF_CAP,
     "weight_cap": MAX_WEIGHT,
@@ -48,11 +48,12 @@ _NEUTRAL: Final[dict[str, Any]] = {
     "hash": "mmh3",
     "ties": 0,
 }
-"""Settings that came later, with what recipes did before them: at that they are no part of the id."""
+"""Settings that came later, each with the value that means the earlier behaviour. With it the setting is no part of
+the id."""
 
 
 def at_least(similarity: str, least: str | None) -> bool:
-    """Whether a similarity is one from `least` to 1; False where either is no number."""
+    """Whether a similarity is a number from `least` to 1; False if either is no number."""
     try:
         return least is not None and Decimal(least) <= Decimal(similarity) <= 1
     except InvalidOperation:
@@ -80,70 +81,73 @@ class Recipe:
 
     name: str
     weights: Literal["dictionary", "jieba-idf", "none", "file"] = "dictionary"
-    """-ln(frequency / total) of jieba's dictionary; jieba's table of inverse document frequencies; 1 for every
-    word; or the table `idf_file`."""
+    """The source of words' weights: -ln(frequency / total) of jieba's dictionary; jieba's table of inverse document
+    frequencies; 1 for every word; or the table `idf_file`."""
     idf_file: str | None = None
-    """A table in jieba's format, a word and its inverse document frequency a line; only with `weights` file."""
+    """A table in jieba's format, a word and its inverse document frequency a line; only with `weights = "file"`."""
     stop_words: tuple[str, ...] = ()
-    """Names of shipped lists (zh, en) or files, a word a line: these words count in the sketch alone."""
+    """Names of shipped lists (zh, en) or files, a word a line. These words count only in the sketch."""
     tf_power: float = 0.75
     """A word that occurs tf times weighs tf^tf_power times its weight."""
     tf_cap: int = TF_CAP
-    """Occurrences beyond this many count as this many."""
+    """The most occurrences of a word that count."""
     top: int = 0
-    """Only so many of a page's heaviest words count in its fingerprint; 0: all."""
+    """How many of a page's heaviest words count in its fingerprint; 0 for all."""
     seed: int = 0
-    """Of the words' hashes, below 2^32; one of 1 to 8 leaves words of as many bytes without the lowest bit."""
+    """The seed of the words' hashes, below 2^32. A seed from 1 to 8 leaves words of that many bytes without the
+    lowest bit."""
     sketch_bits: int = 128
-    """0, 64, 128, 192 or 256."""
+    """Bits of the sketch: 0, 64, 128, 192 or 256."""
     sketch_characters: int = 0
-    """The sketch is over runs of this many letters and digits; 0: over pairs of successive words."""
+    """The sketch covers runs of this many letters and digits; with 0, pairs of successive words."""
     hmm: bool = True
     """Whether jieba's hidden Markov model finds words that the dictionary does not have."""
     mode: Literal["accurate", "search", "full"] = "accurate"
     """jieba's mode; the tokens of the last two overlap."""
     user_dictionaries: tuple[str, ...] = ()
-    """Files in jieba's format: a word, and perhaps its frequency and a tag, a line."""
+    """Files in jieba's format: a word a line, optionally with its frequency and a tag."""
     add_words: tuple[str, ...] = ()
-    """Words to add after them, each perhaps with a frequency behind a space."""
+    """Words to add after the files, each optionally with a space and a frequency."""
     remove_words: tuple[str, ...] = ()
-    """Words to take out of the dictionary, last of all."""
+    """Words to remove from the dictionary, last of all."""
     least_chars: int = 1
-    """Words of fewer characters do not count at all."""
+    """Words with fewer characters do not count at all."""
     script: Script = "as-is"
     """`simplified`: traditional characters are folded to simplified ones, one to one, before segmentation."""
     features: Literal["words", "shingles"] = "words"
-    """What the fingerprint is made of: words, or windows of `shingle_words` words, with ASCII words split at what
-    is no letter."""
+    """What the fingerprint is made of: words, or windows of `shingle_words` words. Windows split ASCII words at
+    every character that is no letter."""
     shingle_words: int = 4
     hash: Literal["mmh3", "fnv1", "jenkins"] = "mmh3"
-    """Of the fingerprint's words: MurmurHash3, FNV-1 over UTF-16 (which takes no seed), or Jenkins'
-    one-at-a-time; the sketch is always made by the first."""
+    """The hash of the fingerprint's words: MurmurHash3, FNV-1 over UTF-16 (without a seed), or Jenkins'
+    one-at-a-time. The sketch always uses MurmurHash3."""
     ties: Literal[0, 1] = 0
-    """The bit of a fingerprint for and against which the words weigh the same."""
+    """The value of a fingerprint's bit if the words for and against it weigh the same."""
     min_words: int = 8
     """Pages with fewer distinct words are `too_short`."""
     max_text_bytes: int = 1 << 20
-    """Bytes of a text that are fingerprinted."""
+    """The first bytes of a text, which are fingerprinted; the rest does not count."""
     number_weight: float = 4.0
     number_step: float = 0.0
-    """A word without letters that the table does not have weighs number_weight, and number_step more for each of
-    its first 8 characters."""
+    """The weight of a word without letters that is not in the table. Each of its first 8 characters adds
+    number_step."""
     default_weight: float = 8.0
     default_step: float = 0.0
-    """The same for a word without Han characters: the longer a word, the rarer."""
+    """The same for a word without Han characters: a longer word is rarer."""
     weight_cap: float = MAX_WEIGHT
-    """Words of the table, and unknown words with Han characters, weigh no more."""
+    """The greatest weight of words in the table, and of unknown words with Han characters."""
     extract: Literal["main", "prose"] = "main"
-    """What of an HTML page counts: its main content, or of that the lines that are prose."""
+    """The part of an HTML page that counts: its main content, or only the lines of prose in it."""
     distance: int = 8
     similarity: str | None = "0.5625"
-    """Decimal, so that the least agreement is exact; None without a sketch."""
+    """A decimal, so that the least agreement is exact; None without a sketch."""
     short_words: int = 0
-    """Pages with fewer distinct words are short, and a pair with one of them must agree better; 0: none is."""
+    """Pages with fewer distinct words are short, and a pair with a short page must agree better; 0 for no short
+    pages."""
     short_distance: int | None = None
     short_similarity: str | None = None
-    """What a pair with a short page needs: at least as strict as `distance` and `similarity`; None: as they are."""
+    """The limit for a pair with a short page, at least as strict as `distance` and `similarity`; None for the same
+    limit."""
 
     def __post_init__(self) -> None:
         for name, fits, allowed in (*self._word_checks(), *self._page_checks(), *self._short_checks()):
@@ -206,7 +210,7 @@ class Recipe:
 
     def _short_checks(self) -> tuple[tuple[str, bool, str], ...]:
         least, most = self.min_words + 1, self.distance
-        unsketched = "no similarity where there is no sketch"
+        unsketched = "no similarity without a sketch"
         return (
             (
                 "short_words",
@@ -216,12 +220,14 @@ class Recipe:
             (
                 "short_distance",
                 self.short_distance is None or 0 <= self.short_distance <= most,
-                f"0 to {most}, which is what other pages need",
+                f"0 to {most}, the limit of other pages",
             ),
             (
                 "short_similarity",
                 self.short_similarity is None or at_least(self.short_similarity, self.similarity),
-                unsketched if self.similarity is None else f"{self.similarity} to 1: no less than other pages need",
+                unsketched
+                if self.similarity is None
+                else f"{self.similarity} to 1: at least the limit of other pages",
             ),
         )
 
@@ -282,16 +288,16 @@ PRESETS: Final = {
 
 
 def preset(name: str) -> Recipe:
-    """The preset of this name. Raises SettingsError where there is none."""
+    """Return the preset of this name. Raises SettingsError if there is none."""
     if name not in PRESETS:
         raise SettingsError(f"there is no recipe {name!r}", f"use {' or '.join(PRESETS)}, or a file NAME.toml")
     return PRESETS[name]
 
 
 def recipe_id(recipe: Recipe, tables: Sequence[str], output: bytes) -> str:
-    """8 hex digits over the settings that change a fingerprint, the tables' digests and the probes' output.
+    """Return 8 hex digits over the settings that change a fingerprint, the tables' digests and the probes' output.
 
-    Reads the files that the recipe names; raises InputMissing where one cannot be read.
+    Reads the files that the recipe names; raises InputMissing if one cannot be read.
     """
     settings = {field: _content(recipe, field) for field in recipe.__slots__ if field not in _UNSEEN}
     settings = {
@@ -302,7 +308,7 @@ def recipe_id(recipe: Recipe, tables: Sequence[str], output: bytes) -> str:
 
 
 def _content(recipe: Recipe, field: str) -> Any:
-    """A setting as its id sees it: a file by what it holds."""
+    """Return a setting as it counts for the id: a file by its content."""
     value = getattr(recipe, field)
     if field not in FILES or not value:
         return value

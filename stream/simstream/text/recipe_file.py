@@ -39,16 +39,16 @@ def load_recipe(name: str | Path) -> Recipe:
 
 def _from_file(path: Path) -> Recipe:
     try:
-        # Numbers stay as they are written: a similarity is exact.
+        # Numbers stay as they are written, so a similarity is exact.
         given = tomllib.loads(path.read_text(encoding="utf-8-sig"), parse_float=str)
     except OSError as error:
         raise InputMissing(f"{path} cannot be read ({error.strerror})", "name a recipe or its file") from error
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise SettingsError(f"{path} cannot be read as TOML ({error})", "mend the file") from error
+        raise SettingsError(f"{path} cannot be read as TOML ({error})", "correct the file") from error
     base = given.pop("base", "default")
     unknown = sorted(set(given) - set(Recipe.__slots__))
     if unknown:
-        raise SettingsError(f"{path} has {unknown[0]!r}, which is no setting of a recipe", "leave it out")
+        raise SettingsError(f"{path} has {unknown[0]!r}, which is no setting of a recipe", "remove it")
     changes = {"name": path.stem} | {key: _value(path, key, value) for key, value in given.items()}
     try:
         return replace(preset(str(base)), **_without_milder_rule(preset(str(base)), changes))
@@ -57,7 +57,8 @@ def _from_file(path: Path) -> Recipe:
 
 
 def _without_milder_rule(base: Recipe, changes: dict[str, Any]) -> dict[str, Any]:
-    """The changes; where the base's rule for short pages would ask less than they ask of all, it is left out."""
+    """Return the changes, without the base's rule for short pages if that is milder than the changed limits of all
+    pages."""
     asked = {field: changes.get(field, getattr(base, field)) for field in ("distance", "similarity", "min_words")}
     left_out: dict[str, Any] = {}
     if base.short_words <= asked["min_words"]:
@@ -70,7 +71,7 @@ def _without_milder_rule(base: Recipe, changes: dict[str, Any]) -> dict[str, Any
 
 
 def _value(path: Path, key: str, value: Any) -> Any:
-    """A value of a recipe file, of the setting's type; files are found beside the recipe's."""
+    """Return a value of a recipe file in the setting's type. Paths are relative to the recipe file."""
     if key.endswith("similarity") and isinstance(value, int):
         value = str(value)
     try:
@@ -82,5 +83,5 @@ def _value(path: Path, key: str, value: Any) -> Any:
     if isinstance(found, str):
         return os.path.join(path.parent, found)
     shipped = SHIPPED if key == "stop_words" else ()
-    # join keeps the "." of "./zh", which tells a file of this name from the shipped list
+    # join keeps the "." of "./zh", so a file zh differs from the shipped list zh
     return tuple(name if name in shipped else os.path.join(path.parent, name) for name in found)

@@ -1,6 +1,6 @@
 """The shipped tables: folding, casefolding, character classes (Unicode 14.0.0), simplified characters.
 
-Generated once by `tables/generate.py`; the Unicode of the running Python never decides anything.
+`tables/generate.py` made them once. The Unicode version of the running Python decides nothing.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ _SIMPLIFIED = Path(__file__).parent / "tables" / "simplified.txt"
 
 
 class UnicodeTables(NamedTuple):
-    """What every code point is, by code point: arrays of 0x110000.
+    """The properties of every code point: arrays of 0x110000.
 
-    `fold`: the code point that stands for it in a folded text. `traits`: bits 0-20 its casefold, bits 24-26
-    its class, bit 27 whether it is a letter or a number (categories L and N).
+    `fold` has its code point in a folded text. `traits` has in bits 0-20 its casefold, in bits 24-26 its class, and
+    in bit 27 whether it is a letter or a number (categories L and N).
     """
 
     fold: NDArray[np.uint32]
@@ -37,7 +37,7 @@ class UnicodeTables(NamedTuple):
 
 @cache
 def unicode_table() -> UnicodeTables:
-    """The table, expanded on the first call (about 10 ms and 9 MB); do not write into it."""
+    """Return the table, expanded at the first call (about 10 ms and 9 MB). Do not write into it."""
     rows = np.load(_PATH)
     points = np.arange(POINTS, dtype=np.int32)
     lengths = np.diff(rows[:, 0], append=POINTS)
@@ -49,7 +49,8 @@ def unicode_table() -> UnicodeTables:
 
 @cache
 def fold_table(script: Script) -> NDArray[np.uint32]:
-    """What stands for each code point in a folded text: with `simplified` also for traditional characters."""
+    """Return each code point's replacement in a folded text; with `simplified` it also replaces traditional
+    characters."""
     fold = unicode_table().fold
     if script == "as-is":
         return fold
@@ -62,18 +63,18 @@ def fold_table(script: Script) -> NDArray[np.uint32]:
 
 @cache
 def digest(script: Script = "as-is") -> str:
-    """16 hex digits over the shipped files that folding to this script reads."""
+    """Return 16 hex digits over the shipped files that folding to this script reads."""
     content = _PATH.read_bytes() + (_SIMPLIFIED.read_bytes() if script == "simplified" else b"")
     return blake2b(content, digest_size=8).hexdigest()
 
 
 def fold_text(text: str, script: Script = "as-is") -> str:
-    """`text` with every code point folded, in plain numpy: for table building and tests."""
+    """Return `text` with every code point folded, in plain numpy: for table building and tests."""
     points = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
     return fold_table(script)[points].tobytes().decode("utf-32-le")
 
 
 def casefold_text(text: str) -> str:
-    """A folded text with every code point casefolded."""
+    """Return a folded text with every code point casefolded."""
     points = np.frombuffer(text.encode("utf-32-le"), np.uint32)
     return (unicode_table().traits[points] & 0x1FFFFF).tobytes().decode("utf-32-le")

@@ -1,7 +1,7 @@
 """Words that a user adds to jieba's dictionary or removes from it.
 
-A word without a frequency gets the one that makes it stay whole, computed as jieba's `suggest_freq` does from the
-state at that moment: the order of the words counts, and so does every word added before.
+A word without a frequency gets one that keeps it whole, computed as in jieba's `suggest_freq`. The computation uses
+the state at that moment. So the order of the words counts, and so does every word added before.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ _ALNUM: Final = re.compile("[a-zA-Z0-9]")
 
 
 class WordChange(NamedTuple):
-    """One word that is added; `frequency` None: the one that keeps it whole; 0: it is taken out."""
+    """One word to add. With `frequency` None it gets the frequency that keeps it whole; with 0 it is removed."""
 
     word: str
     frequency: int | None
 
 
 class WordFrequencies(NamedTuple):
-    """What a dictionary has: words and their beginnings (which have 0), and the sum of all frequencies ever added.
+    """The words of a dictionary, their beginnings (with frequency 0), and the sum of all frequencies ever added.
 
-    `split` are the words that were taken out at some time: the HMM may not find them either.
+    `split` has the words that were removed at some time: the HMM must not find them either.
     """
 
     words: dict[str, int]
@@ -40,10 +40,10 @@ class WordFrequencies(NamedTuple):
 def read_changes(
     user_dictionaries: Sequence[str], add_words: Sequence[str], remove_words: Sequence[str]
 ) -> tuple[WordChange, ...]:
-    """The changes in their order: files, then added words, then removed ones.
+    """Return the changes in their order: files, then added words, then removed ones.
 
-    Files have a word, and perhaps a frequency and a tag, a line. Raises InputMissing where a file cannot be
-    read, InputError where one is not UTF-8, SettingsError where an added word is none.
+    A file has a word a line, optionally with a frequency and a tag. Raises InputMissing if a file cannot be read,
+    InputError if one is not UTF-8, and SettingsError if an added word is no word.
     """
     changes = [change for name in user_dictionaries for change in _read_file(name)]
     changes += [_setting("add_words", entry) for entry in add_words]
@@ -62,7 +62,7 @@ def _read_file(name: str) -> list[WordChange]:
     found = [_entry(entry) for entry in entries if entry]
     if None in found:
         number = 1 + next(i for i, entry in enumerate(entries) if entry and _entry(entry) is None)
-        raise InputError(f"{name}, line {number}: no word", "give a word, and perhaps its frequency and a tag")
+        raise InputError(f"{name}, line {number}: no word", "write a word, optionally with its frequency and a tag")
     return [change for change in found if change is not None]
 
 
@@ -79,7 +79,8 @@ def _entry(text: str) -> WordChange | None:
 
 
 def apply(words: dict[str, int], total: int, changes: Sequence[WordChange]) -> WordFrequencies:
-    """The frequencies after all changes. Cost: where there are any, about 0.5 s for jieba's dictionary."""
+    """Return the frequencies after all changes. Cost: about 0.5 s for jieba's dictionary, if there is any
+    change."""
     found = dict(words)
     if any(change.frequency is None for change in changes):
         for word in words:
@@ -101,7 +102,7 @@ def _add_beginnings(word: str, found: dict[str, int]) -> None:
 
 
 def _suggested(word: str, words: dict[str, int], total: int) -> int:
-    """The least frequency at which the word is no longer cut in pieces; not below the one that it has."""
+    """Return the least frequency at which the word stays whole, at least its present one."""
     share = 1.0
     for piece in _pieces(word, words, total):
         share *= words.get(piece, 1) / float(total)
@@ -109,7 +110,7 @@ def _suggested(word: str, words: dict[str, int], total: int) -> int:
 
 
 def _pieces(text: str, words: dict[str, int], total: int) -> list[str]:
-    """The text cut without HMM, as jieba cuts it."""
+    """Return the text cut without HMM, as jieba cuts it."""
     pieces: list[str] = []
     for block in _BLOCK.findall(text):
         run = ""
@@ -124,7 +125,7 @@ def _pieces(text: str, words: dict[str, int], total: int) -> list[str]:
 
 
 def _route(block: str, words: dict[str, int], log_total: float) -> list[str]:
-    """The most probable way through the words of a block; of equal ones the longer word."""
+    """Return the most probable way through the words of a block; on a tie the longer word."""
     n = len(block)
     best: list[tuple[float, int]] = [(0.0, 0)] * (n + 1)
     for start in range(n - 1, -1, -1):

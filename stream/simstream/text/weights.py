@@ -27,12 +27,12 @@ from simstream.text.recipe import Recipe, Script
 
 FORMAT: Final = 7
 ONE: Final = 1 << 16
-"""An integer weight is its weight times this, rounded."""
+"""An integer weight is the weight times this, rounded."""
 _BUILT_FROM: Final = (
     *("weights", "seed", "weight_cap"),
     *("number_weight", "number_step", "default_weight", "default_step"),
 )
-"""The settings that the arrays of a lexicon depend on."""
+"""The settings on which the arrays of a lexicon depend."""
 _MAGIC: Final = b"simstream weights\n"
 
 
@@ -44,29 +44,30 @@ class Weights(NamedTuple):
 
 
 class CachedWeights(NamedTuple):
-    """The arrays that a cache file holds. Words are not placed yet: files are shipped, and a secret never is."""
+    """The arrays of a cache file. Its words have no places yet: places depend on a secret, and files may be
+    shipped."""
 
     slots: NDArray[np.uint64]
     hashes: NDArray[np.uint64]  # (n,) of all words, ascending
     weights: NDArray[np.int32]  # (n,)
     unknown: NDArray[np.int32]
     content: NDArray[np.uint8]
-    """Digest over words and weights."""
+    """The digest over words and weights."""
 
 
 class WeightSource(NamedTuple):
-    """Words and the share of all text or pages that each has, before equal words are put together."""
+    """Words, each with its share of all text or pages, before equal words are joined."""
 
     words: list[str]
     share: NDArray[np.float64]
 
 
 def load(recipe: Recipe, dictionary: Dictionary, cache: Path, secret: Secret | None = None) -> Weights:
-    """The weights of a recipe, built at most once per `cache` folder and its settings.
+    """Return the weights of a recipe, built at most once per `cache` folder and its settings.
 
-    `secret` places the words, by default that of the process. Cost: about 20 ms where the cache has them, else
-    about 1.5 s. A damaged file is built anew; a folder that cannot be written only costs time. Raises InputMissing
-    where jieba's table is not there.
+    `secret` places the words, by default the process's secret. A damaged file is built again; a folder that cannot
+    be written only costs time. Raises InputMissing without jieba's table. Cost: about 20 ms if the cache has them,
+    else about 1.5 s.
     """
     content, secret = _table_content(recipe), secret or process_secret()
     stopped = word_lists.stop_words(recipe.stop_words)
@@ -87,21 +88,21 @@ def load(recipe: Recipe, dictionary: Dictionary, cache: Path, secret: Secret | N
 
 
 def tf_factors(power: float, cap: int) -> NDArray[np.int64]:
-    """round(2^16 tf^power) for tf from 0 to `cap`."""
+    """Return round(2^16 tf^power) for tf from 0 to `cap`."""
     if power == 1:
         return np.arange(cap + 1, dtype=np.int64) * ONE
     return np.array([0, *(round(ONE * tf**power) for tf in range(1, cap + 1))], np.int64)
 
 
 def _table_content(recipe: Recipe) -> bytes:
-    """The file that the weights come from, if there is one beside the dictionary. Raises InputMissing."""
+    """Return the file of the weights, if they do not come from the dictionary. Raises InputMissing."""
     if recipe.weights == "file" and recipe.idf_file is not None:
         return word_lists.read_content(recipe.idf_file)
     return idf_path().read_bytes() if recipe.weights == "jieba-idf" else b""
 
 
 def _shares(recipe: Recipe, dictionary: Dictionary, content: bytes) -> WeightSource:
-    """What words weigh by this recipe, as shares; none of them where every word weighs 1."""
+    """Return the words' weights by this recipe, as shares; no words if every word weighs 1."""
     if recipe.weights == "dictionary":
         return _dictionary_shares(dictionary)
     if recipe.weights == "none":
@@ -110,7 +111,7 @@ def _shares(recipe: Recipe, dictionary: Dictionary, content: bytes) -> WeightSou
 
 
 def idf_path() -> Path:
-    """Where jieba's table of inverse document frequencies lies. Raises InputMissing."""
+    """Return the path of jieba's table of inverse document frequencies. Raises InputMissing."""
     spec = importlib.util.find_spec("jieba")  # finds the package without running it
     for folder in (spec.submodule_search_locations or ()) if spec else ():
         path = Path(folder) / "analyse" / "idf.txt"
@@ -121,7 +122,7 @@ def idf_path() -> Path:
 
 def _idf_shares(name: str, content: bytes) -> WeightSource:
     rows = word_lists.idf_rows(name, content)
-    # A weight is -ln of a share of documents; shares of words that casefold alike can be added.
+    # A weight is -ln of a share of documents, so shares of words with the same casefold can be added.
     return WeightSource([word for word, _ in rows], np.exp(-np.array([idf for _, idf in rows])))
 
 
@@ -132,7 +133,7 @@ def _dictionary_shares(dictionary: Dictionary) -> WeightSource:
 
 
 def _flat(words: list[str]) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
-    """All code points of the words, and where each word ends."""
+    """Return all code points of the words, and where each word ends."""
     points = np.frombuffer("".join(words).encode("utf-32-le", "surrogatepass"), np.uint32)
     return points, np.cumsum(np.fromiter(map(len, words), np.int64, len(words)))
 
@@ -140,7 +141,7 @@ def _flat(words: list[str]) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
 def _build(
     recipe: Recipe, dictionary: Dictionary, source: WeightSource, stopped: list[str], secret: Secret
 ) -> CachedWeights:
-    """The arrays of a cache file; `secret` only speeds up how they are made."""
+    """Build the arrays of a cache file. `secret` only protects the tables of this computation."""
     seed = np.uint64(recipe.seed)
     hashes, counts = _hash_folded(source.words, seed, recipe.script)
     unique, which = np.unique(hashes[counts], return_inverse=True)
@@ -156,7 +157,7 @@ def _build(
 def _place(
     hashes: NDArray[np.uint64], weights: NDArray[np.int32], secret: Secret
 ) -> tuple[NDArray[np.uint64], NDArray[np.int32]]:
-    """Words as the open-addressing table of a Lexicon: its keys and weights."""
+    """Return words as the open-addressing table of a Lexicon: its keys and weights."""
     size = 1 << (2 * len(hashes)).bit_length()
     keys, values = np.zeros(size, np.uint64), np.full(size, -1, np.int32)
     fill_word_table(hashes, weights, keys, values, secret)
@@ -164,7 +165,7 @@ def _place(
 
 
 def _hash_folded(words: list[str], seed: np.uint64, script: Script) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
-    """The hash of each word, folded and casefolded, and whether it is a word at all: has a letter or a number."""
+    """Return the hash of each word, folded and casefolded, and whether it is a word: has a letter or a number."""
     points, ends = _flat(words)
     folded = tables.fold_table(script)[points]
     hashes, kinds = hash_words(folded, ends, tables.unicode_table().traits, seed)
@@ -172,7 +173,8 @@ def _hash_folded(words: list[str], seed: np.uint64, script: Script) -> tuple[NDA
 
 
 def _unknown(recipe: Recipe, weights: NDArray[np.int32]) -> NDArray[np.int32]:
-    """What words weigh that the table does not have, by kind and length: with Han the median of those it has."""
+    """Return the weights of words that are not in the table, by kind and length. A word with Han characters gets
+    the table's median."""
     characters = np.arange(MAX_WEIGHED_CHARACTERS + 1)
     if recipe.weights == "none":
         return np.full(3 * len(characters), ONE, np.int32)
@@ -186,7 +188,7 @@ def _unknown(recipe: Recipe, weights: NDArray[np.int32]) -> NDArray[np.int32]:
 def _stop(
     unique: NDArray[np.uint64], weights: NDArray[np.int32], stopped: tuple[NDArray[np.uint64], NDArray[np.bool_]]
 ) -> tuple[NDArray[np.uint64], NDArray[np.int32]]:
-    """The table's words and weights with stop words among them, which weigh 0."""
+    """Return the table's words and weights together with stop words, which weigh 0."""
     none = np.unique(stopped[0][stopped[1]])
     others = ~np.isin(unique, none)
     hashes = np.concatenate([unique[others], none])
@@ -200,7 +202,7 @@ def _slots(
     table_of_words: tuple[NDArray[np.uint64], NDArray[np.int32], NDArray[np.int32]],
     secret: Secret,
 ) -> NDArray[np.uint64]:
-    """Hash and weight of every dictionary word, by its slot in the trie."""
+    """Return hash and weight of every dictionary word, by its slot in the trie."""
     unicode, trie = tables.unicode_table(), dictionary.trie
     points, ends = _flat([word for word, count in dictionary.frequencies().items() if count > 0])
     hashes, kinds = hash_words(points, ends, unicode.traits, seed)
@@ -217,7 +219,7 @@ def _digest(array: NDArray[np.generic]) -> bytes:
 
 
 def _write(path: Path, arrays: CachedWeights) -> None:
-    """Magic, then each array as .npy, then the digests of all; in place at once or not at all."""
+    """Write magic, each array as .npy, and the digests of all; put the file in place at once or not at all."""
     with contextlib.suppress(OSError):  # without a cache everything works, only slower
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.name)
@@ -234,7 +236,7 @@ def _write(path: Path, arrays: CachedWeights) -> None:
 
 
 def _read(path: Path) -> CachedWeights | None:
-    """The arrays of a cache file; None where there is none, or anything about it is wrong."""
+    """Return the arrays of a cache file; None if there is none, or if anything in it is wrong."""
     try:
         with path.open("rb") as file:
             return _read_arrays(file)

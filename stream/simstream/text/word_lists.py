@@ -10,14 +10,15 @@ from typing import Final
 from simstream.errors import InputError, InputMissing
 
 SHIPPED: Final = ("zh", "en", "web")
-"""Stop words of Chinese and of English, and what addresses and markup leave: `tables/stop_zh.txt` and so on."""
+"""Stop words of Chinese and English, and remains of addresses and markup: `tables/stop_zh.txt`,
+`tables/stop_en.txt`."""
 MAX_IDF: Final = 700.0
-"""Beyond this a share of pages is no number that a machine has."""
+"""The greatest weight. Beyond it a share of pages underflows to 0."""
 _TABLES: Final = Path(__file__).parent / "tables"
 
 
 def read_content(name: str) -> bytes:
-    """The bytes of a file, or of the shipped list of this name. Raises InputMissing."""
+    """Return the bytes of a file, or of the shipped list of this name. Raises InputMissing."""
     path = _TABLES / f"stop_{name}.txt" if name in SHIPPED else Path(name)
     try:
         return path.read_bytes()
@@ -26,23 +27,23 @@ def read_content(name: str) -> bytes:
 
 
 def content_digest(name: str) -> str:
-    """16 hex digits over what a file or a shipped list holds. Raises InputMissing."""
+    """Return 16 hex digits over the content of a file or a shipped list. Raises InputMissing."""
     return blake2b(read_content(name), digest_size=8).hexdigest()
 
 
 def stop_words(names: Sequence[str]) -> list[str]:
-    """The words of files and shipped lists, one a line; empty lines and those that begin with # are passed over.
+    """Return the words of files and shipped lists, one a line. Skips empty lines and lines that begin with #.
 
-    Raises InputMissing where a file cannot be read, InputError where one is not UTF-8.
+    Raises InputMissing if a file cannot be read, and InputError if one is not UTF-8.
     """
     lines = [line.strip() for name in names for line in _text(name, read_content(name)).splitlines()]
     return [line for line in lines if line and not line.startswith("#")]
 
 
 def idf_rows(name: str, content: bytes) -> list[tuple[str, float]]:
-    """Word and inverse document frequency of each line of a table in jieba's format.
+    """Yield word and inverse document frequency of each line of a table in jieba's format.
 
-    Raises InputError naming the first line that is something else, or where there is no line at all.
+    Raises InputError that names the first other line, or if there is no line at all.
     """
     rows = []
     for number, line in enumerate(_text(name, content).split("\n"), 1):
@@ -51,7 +52,9 @@ def idf_rows(name: str, content: bytes) -> list[tuple[str, float]]:
             continue
         idf = _number(text)
         if not word or idf is None:
-            raise InputError(f"{name}, line {number}: not a word and its weight", "give both, with a space between")
+            raise InputError(
+                f"{name}, line {number}: not a word and its weight", "write both, with a space between"
+            )
         rows.append((word, idf))
     if not rows:
         raise InputError(f"{name} has no weights", "give one word and its weight a line")

@@ -1,7 +1,7 @@
 """The main content of one HTML page, as the text that is compared.
 
-HTML goes through resiliparse, whose parser holds the GIL and reads what strangers wrote: `extraction_pool` does it
-in processes of their own, so that a page which kills or hangs its process costs itself and nothing else.
+HTML goes through resiliparse. Its parser holds the GIL and reads text from strangers. So `extraction/pool` runs it
+in other processes: a page that kills or hangs its process costs only itself.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 MIN_MAIN_CHARACTERS = 64
-"""Main content of fewer characters than this, spaces aside, gives way to the text of the whole page."""
+"""If the main content has fewer characters than this, without spaces, the text of the whole page counts."""
 
 _MAGIC = (
     (b"%PDF-", "PDF"),
@@ -39,15 +39,15 @@ class ExtractedText(NamedTuple):
 
 
 def extract_one(raw: bytes | str, content_type: str) -> ExtractedText:
-    """The text of one page, in this process; `content_type` may carry the HTTP charset.
+    """Extract the text of one page, in this process. `content_type` may carry the HTTP charset.
 
-    `text/plain` is only decoded. Raises MemoryError and nothing else. About 1 ms for 100 KB of HTML.
+    It only decodes `text/plain`. Raises MemoryError and nothing else. Cost: about 1 ms for 100 KB of HTML.
     """
     is_html = not content_type.lower().startswith("text/plain")
     if isinstance(raw, str):
         text = raw
     else:
-        from simstream.text.decode import charset_of, decode  # 10 ms of import that JSON text does not need
+        from simstream.text.decode import charset_of, decode  # an import of 10 ms that JSON text does not need
 
         what = binary_kind(raw)
         if what:
@@ -80,7 +80,7 @@ def _main_content(html: str) -> ExtractedText:
 
 
 def _without_lone_surrogates(html: str) -> str:
-    """The text with U+FFFD for lone surrogates; halves of a pair become one character."""
+    """Return the text with U+FFFD for lone surrogates. The halves of a pair become one character."""
     return html.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
@@ -91,7 +91,7 @@ def _is_nearly_empty(text: str) -> bool:
 
 
 def binary_kind(raw: bytes) -> str:
-    """What the bytes are if they are no text; empty if they are, in whatever character set."""
+    """Return what the bytes are if they are no text; empty for text in any character set."""
     for magic, name in _MAGIC:
         if raw.startswith(magic):
             return name
@@ -108,6 +108,6 @@ def binary_kind(raw: bytes) -> str:
 
 
 def _like_utf16(head: bytes) -> bool:
-    """NULs in every other place only: the high halves of ASCII characters."""
+    """Whether NULs are in every other place only: the high halves of ASCII characters."""
     even, odd = head[0::2].count(0), head[1::2].count(0)
     return min(even, odd) * 20 <= max(even, odd)

@@ -16,24 +16,24 @@ from simstream.text.extraction.slow_hosts import REST_S, SlowHosts
 from simstream.text.extraction.worker import ExtractionRequest
 
 TIMEOUT_S: Final = 2.0
-"""What a page may cost by default, in seconds of CPU."""
+"""Seconds of CPU that a page may cost by default."""
 MEMORY_BYTES: Final = 512 << 20
-"""Memory of one process, at most, by default: more than ten times what it needs for 4 MB of HTML."""
+"""Bytes of memory that one process may take by default: more than ten times the need of 4 MB of HTML."""
 BATCH_PAGES: Final = 16
 BATCH_BYTES: Final = 1 << 20
-"""A process is asked for at most so many pages at once; one page always fits."""
+"""The most pages, and bytes, of one request to a process; one page always fits."""
 Item = tuple[bytes | str, str]
 
 
 class ExtractionPool(Closing):
-    """Extracts batches of pages in up to `workers` processes; 0 means in this one, without any protection.
+    """Extracts batches of pages in up to `workers` processes; with 0 in this process, without protection.
 
-    HTML that is not worth its cost is refused before it is parsed (`text.markup`). Processes start when the first
-    HTML comes (about 0.1 s each). A page that takes more than `timeout` seconds of CPU, or kills its process twice
-    (also for want of `memory_bytes` of address space), is `extract_failed`. With a `clock`, pages of hosts that do
-    so again and again are set aside for a while (`text.slow_hosts`). No page is at fault where no process can be
-    started: that is tried again for half a minute. Holds one batch and its results a worker,
-    beside the caller's own. Thread-safe.
+    It refuses too costly HTML before it parses it (`extraction/markup`). The processes start at the first HTML, in
+    about 0.1 s each. A page is `extract_failed` if it takes more than `timeout` seconds of CPU, or kills its
+    process twice, also for lack of `memory_bytes` of address space. With a `clock`, pages of hosts with repeated
+    failures are set aside for a while (`extraction/slow_hosts`). If no process can be started, no page fails: it
+    tries again for half a minute. Holds one batch and its results for each worker, besides the caller's own.
+    Thread-safe.
     """
 
     def __init__(
@@ -57,19 +57,18 @@ class ExtractionPool(Closing):
 
     @property
     def extracted(self) -> int:
-        """How many pages have been answered so far: whether anything moves."""
+        """Return how many pages have been answered so far. It grows as long as work goes on."""
         return self._extracted
 
     @property
     def set_aside(self) -> int:
-        """How many pages were not even tried, for the sake of their host."""
+        """Return how many pages were not tried, because of their host."""
         return self._set_aside
 
     def extract(self, items: Sequence[Item], urls: Sequence[str | None] | None = None) -> list[ExtractedText]:
-        """The text of each (raw, content_type), in order.
+        """Return the text of each (raw, content_type), in order.
 
-        `urls`, one for each item, name the hosts. Raises ExtractionNotStarted, and ValueError once the pool is
-        closed.
+        `urls`, one for each item, name the hosts. Raises ExtractionNotStarted, and ValueError for a closed pool.
         """
         if self._closed.is_set():
             raise ValueError("the extraction pool is closed")
@@ -85,11 +84,11 @@ class ExtractionPool(Closing):
         return [found for some in done for found in some]
 
     def pids(self) -> list[int]:
-        """The processes that can be asked now."""
+        """Return the pids of the running processes."""
         return [pid for worker in self._workers if (pid := worker.pid)]
 
     def close(self) -> None:
-        """End the processes; what is being extracted comes to `extract_failed`. May be called twice."""
+        """End the processes. Pages in work become `extract_failed`. May be called twice."""
         self._closed.set()
         for worker in self._workers:
             worker.end()
@@ -97,7 +96,7 @@ class ExtractionPool(Closing):
             self._threads.shutdown(wait=True, cancel_futures=True)
 
     def _answer(self, batch: _ExtractionBatch) -> list[ExtractedText]:
-        """Answer what needs no process, and ask one for the rest."""
+        """Answer the pages that need no process, and ask a process for the rest."""
         for i, (raw, content_type) in enumerate(batch.items):
             if content_type.lower().startswith("text/plain"):
                 batch.done[i] = _guarded(raw, content_type)
@@ -121,9 +120,10 @@ class ExtractionPool(Closing):
         return [found for found in batch.done if found is not None]
 
     def _ask(self, worker: ExtractionProcess, batch: _ExtractionBatch) -> None:
-        """Ask until all pages are answered. Only the page that was being worked on can be at fault.
+        """Ask until all pages are answered. Only the page in work can be at fault.
 
-        But for want of CPU time it is tried again: others may kill or freeze a process, but hardly twice.
+        It is tried once more, unless its CPU time is over: other programs may kill or freeze a process, but hardly
+        twice.
         """
         suspect = -1
         while failure := self._exchange(worker, batch):
@@ -138,7 +138,7 @@ class ExtractionPool(Closing):
                 suspect = page
 
     def _exchange(self, worker: ExtractionProcess, batch: _ExtractionBatch) -> str:
-        """Send what is asked, and take the answers as they come; empty if all have come, else what is wrong."""
+        """Send the pages, and take the answers as they come. Return "" if all have come, else what is wrong."""
         if not batch.asked:
             return ""
         try:
@@ -150,10 +150,12 @@ class ExtractionPool(Closing):
         except TimeoutError:
             worker.stop()
             return f"the extraction gave no answer for {PATIENCE * self._timeout:g} seconds"
-        except (OSError, ValueError):  # ValueError: another thread closed it, or it answers nonsense
+        except (OSError, ValueError):  # ValueError: another thread closed it, or its answer is invalid
             code = worker.stop()
             return (
-                self._late if code == -signal.SIGPROF else f"the extraction process died of it (exit code {code})"
+                self._late
+                if code == -signal.SIGPROF
+                else f"the extraction process died on this page (exit code {code})"
             )
         return ""
 
@@ -163,7 +165,7 @@ class ExtractionPool(Closing):
         self._count(1)
 
     def _note_failure(self, batch: _ExtractionBatch, page: int) -> None:
-        """Hold it against the page's host, which may leave other pages of the batch untried."""
+        """Count the failure for the page's host. Other pages of the batch may then stay untried."""
         if self._slow is None:
             return
         self._slow.failed(batch.urls[page])
@@ -188,7 +190,7 @@ class ExtractionPool(Closing):
 
 
 class _ExtractionBatch:
-    """Pages of one exchange: `done` has an answer for each in the end, `asked` those that wait for theirs."""
+    """Pages of one exchange. In the end `done` has an answer for each; `asked` has the pages without an answer."""
 
     def __init__(self, items: Sequence[Item], urls: Sequence[str | None]) -> None:
         self.items = items
@@ -198,7 +200,7 @@ class _ExtractionBatch:
 
 
 def _batches(items: Sequence[Item], workers: int) -> Iterator[tuple[int, int]]:
-    """Where batches begin and end: small enough to give every process two of them."""
+    """Yield where batches begin and end. They are small enough to give every process two."""
     most = max(1, min(BATCH_PAGES, -(-len(items) // (2 * workers))))
     start, size = 0, 0
     for i, (raw, _) in enumerate(items):
@@ -211,7 +213,7 @@ def _batches(items: Sequence[Item], workers: int) -> Iterator[tuple[int, int]]:
 
 
 def _request(raw: bytes | str, content_type: str) -> ExtractionRequest | ExtractedText:
-    """What to ask of a process about this HTML, or why it is not worth asking."""
+    """Return the request to a process for this HTML, or why the HTML is refused."""
     from simstream.text.decode import charset_of, decode, is_ascii_based
     from simstream.text.extraction.refused_html import refusal
 

@@ -16,9 +16,9 @@ from simstream.text.extraction.extract import ExtractedText
 from simstream.text.extraction.worker import READY, ExtractionRequest, reader, receive_answer, send_requests
 
 PATIENCE: Final = 5
-"""A process that gives no answer for so many times a page's CPU time is taken for dead."""
+"""A process without an answer for this many times a page's CPU time counts as dead."""
 START_PATIENCE_S: Final = 30.0
-"""A start that fails is tried again after pauses, which grow and take so many seconds together."""
+"""The growing pauses, in seconds, after which a failed start is tried again."""
 _FIRST_PAUSE_S, _MAX_PAUSE_S = 0.1, 5.0
 _START_S = 60.0
 _BOOT = (
@@ -26,8 +26,8 @@ _BOOT = (
     "from simstream.text.extraction.worker import main;main()"
 )
 _KEPT = dict.fromkeys(("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_"), str(32 << 20))
-"""glibc's malloc: else a process gives its memory back after each page and gets it anew for the next, which takes a
-third of the time of a small page."""
+"""Settings of glibc's malloc. Without them a process returns its memory after each page and takes it again for the
+next: a third of the time of a small page."""
 
 
 class ExtractionProcess:
@@ -43,12 +43,12 @@ class ExtractionProcess:
 
     @property
     def pid(self) -> int:
-        """0 where no process can be asked."""
+        """The process's pid; 0 if none is running."""
         process = self._process
         return process.pid if process is not None and self._is_ready else 0
 
     def start(self) -> None:
-        """Start the process unless it runs. Raises ExtractionNotStarted, and an OSError once the pool is closed."""
+        """Start the process unless it runs. Raises ExtractionNotStarted, and OSError for a closed pool."""
         if self._process is not None:
             return
         patience, pause = START_PATIENCE_S, _FIRST_PAUSE_S
@@ -66,13 +66,15 @@ class ExtractionProcess:
             pause = min(2 * pause, _MAX_PAUSE_S)
 
     def ask(self, pages: Sequence[ExtractionRequest]) -> Iterator[ExtractedText]:
-        """The pages' answers as they come. Raises TimeoutError where one is late, another OSError after a death."""
+        """Yield the pages' answers as they come. Raises TimeoutError if one is late, and another OSError if the
+        process dies."""
         send_requests(self._socket, pages)
         for _ in pages:
             yield receive_answer(self._answers)
 
     def _start(self) -> None:
-        """Start the process and wait until it can be asked: that time is not the first page's. Raises OSError."""
+        """Start the process and wait until it is ready, so that the first page does not pay for the start. Raises
+        OSError."""
         with self._changing:
             if self._ended.is_set():
                 raise ConnectionAbortedError("the pool is closed")
@@ -99,11 +101,11 @@ class ExtractionProcess:
             stderr=subprocess.DEVNULL,
             env={**os.environ, **_KEPT},
             pass_fds=[descriptor],
-            process_group=0,  # a Ctrl-C is the owner's affair
+            process_group=0,  # the owner handles Ctrl-C
         )
 
     def stop(self) -> int | None:
-        """Kill the process if there is one; returns its exit code."""
+        """Kill the process if there is one, and return its exit code."""
         with self._changing:
             process, self._process = self._process, None
             self._is_ready = False
@@ -115,7 +117,7 @@ class ExtractionProcess:
             return process.wait()
 
     def end(self) -> None:
-        """Kill the process, and start none again."""
+        """Kill the process, and never start another."""
         self._ended.set()
         self.stop()
 

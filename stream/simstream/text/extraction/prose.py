@@ -1,7 +1,7 @@
 """Picks the lines of prose out of main content, without headlines, links and controls.
 
-Extraction keeps an article whole, but on many sites also the lists beside it, which differ from page to page of one
-article and are alike on pages of one site.
+Extraction keeps a whole article, but on many sites also the lists beside it. These lists differ between pages of
+one article, and are alike on pages of one site.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from typing import Final
 MIN_LINE_WIDTH: Final = 30
 """Width of a line that may be prose: 15 letters of Chinese, 30 of English."""
 MIN_PROSE_WIDTH: Final = 200
-"""Width of all prose; where there is less, all of the main content counts."""
+"""The least width of all prose; if a page has less, all of its main content counts."""
 MIN_SHARE: Final = 5
-"""As well where prose is less than one part in so many: on a page of tables, the tables are what matters."""
+"""The least share of prose, one part in so many; below it all main content counts, such as on a page of tables."""
 _MARK = re.compile("[，。！？；…،؛؟।]|[,;!?](?!\\d)|\\.(?=[\\s\"'”’)\\]]|$)")
 
 
 def prose(text: str) -> str:
-    """The text's lines that are wide enough and have a mark of a sentence; all of it where they come to little.
+    """Return the lines that are wide enough and have a mark of a sentence; the whole text if these are too few.
 
     Cost: about 1 us a line.
     """
@@ -39,6 +39,6 @@ def is_sentence(line: str, width: int) -> bool:
 
 
 def width_of(line: str) -> int:
-    """Half of its characters and bytes: 2 for a letter of three bytes, 1 for one of ASCII, 1.5 between."""
+    """Return half the sum of its characters and bytes: 2 for a letter of three bytes, 1.5 for two, 1 for ASCII."""
     line = line.strip()
     return (len(line) + len(line.encode("utf-8", "replace"))) // 2

@@ -24,7 +24,7 @@ from simstream.kernels.html.open_elements import (
 
 @dataclass(frozen=True, slots=True)
 class MarkupCounts:
-    """What a page asks of a tree builder; see `kernels.open_elements.Open`."""
+    """What a page costs a tree builder; see `kernels.open_elements.Open`."""
 
     tags: int
     depth: int
@@ -37,9 +37,10 @@ class MarkupCounts:
 LIMITS: Final = MarkupCounts(
     tags=400_000, depth=1_000, levels=100_000, clones=1_000, attributes=500, choices=10_000_000
 )
-"""Beyond these a page is refused; of 537 real pages none came to a third of one. Browsers stop at depth 512."""
+"""A page beyond one of these is refused. None of 537 real pages reached a third of any. Browsers stop at depth
+512."""
 SLOPES: Final = MarkupCounts(tags=0, depth=0, levels=50_000, clones=125, attributes=0, choices=300_000)
-"""So much more of each is allowed for every thousand tags."""
+"""How much more of each is allowed for every thousand tags."""
 _SENTENCES: Final = {
     TAGS: f"has more than {LIMITS.tags:,} tags",
     DEEPEST: f"nests deeper than {LIMITS.depth:,} elements",
@@ -60,9 +61,9 @@ _LIMITS, _SLOPES = _array(LIMITS), _array(SLOPES)
 
 
 def refusal(html: bytes) -> str:
-    """Why this HTML is not worth parsing: a sentence for the dead letter; empty where it is.
+    """Return a sentence for the dead letter that says why this HTML is refused; empty if it is not.
 
-    `html` is in UTF-8, or in a character set for which `is_ascii_based` holds. Holds no GIL while it counts.
+    `html` is in UTF-8, or in a character set for which `is_ascii_based` holds. Counts without the GIL.
     """
     state = make_open(LIMITS.depth)
     survey(make_html(html), NAMES, _LIMITS, _SLOPES, state)
@@ -74,7 +75,7 @@ def refusal(html: bytes) -> str:
 
 
 def count(html: bytes, depth: int = 100_000) -> MarkupCounts:
-    """All counts of this HTML, without limits but that of the `depth`."""
+    """Return all counts of this HTML, without limits except `depth`."""
     state = make_open(depth)
     survey(make_html(html), NAMES, _NO_LIMITS, _NO_SLOPES, state)
     return MarkupCounts(*state.num[:COUNTS].tolist())

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from typing import Final
 
 MAX_FAILURES: Final = 3
-"""So many pages of one host that fail within WITHIN_S make the host rest."""
+"""If this many pages of one host fail within WITHIN_S, the host rests."""
 WITHIN_S: Final = 300.0
 REST_S: Final = 60.0
 MAX_HOSTS: Final = 10_000
-"""Of more hosts, those are forgotten whose last failure is the longest ago."""
+"""Beyond this number the hosts with the oldest last failures are forgotten."""
 MAX_HOST_CHARACTERS: Final = 253
 
 
@@ -24,9 +24,9 @@ class _HostRecord:
 
 
 class SlowHosts:
-    """Remembers which hosts' pages failed, at most MAX_HOSTS of them. Thread-safe.
+    """Remembers which hosts' pages failed, for at most MAX_HOSTS hosts. Thread-safe.
 
-    `clock` gives seconds and never goes back. Which page is set aside depends on the clock: that is allowed, since
+    `clock` gives seconds and never goes back. The clock decides which pages are set aside. That is allowed:
     extraction comes before the log, and verdicts are a function of the log.
     """
 
@@ -36,7 +36,7 @@ class SlowHosts:
         self._hosts: OrderedDict[str, _HostRecord] = OrderedDict()
 
     def rests(self, url: str | None) -> bool:
-        """Whether pages of this URL's host are to be set aside now. Costs next to nothing while no host failed."""
+        """Whether to set pages of this URL's host aside now. Costs next to nothing while no host has failed."""
         if not self._hosts or not url:
             return False
         with self._lock:
@@ -44,7 +44,7 @@ class SlowHosts:
             return record is not None and self._clock() < record.rests_until
 
     def failed(self, url: str | None) -> None:
-        """Note that a page of this URL ate its time, or killed its process."""
+        """Note that a page of this URL used up its time, or killed its process."""
         host = host_of(url) if url else ""
         if not host:
             return
@@ -64,7 +64,7 @@ class SlowHosts:
 
 
 def host_of(url: str) -> str:
-    """The host that a URL names, in lower case and without user and port; empty where it names none."""
+    """Return the host of a URL, in lower case and without user and port; empty without one."""
     _, slashes, rest = url.partition("://")
     if not slashes:
         return ""

@@ -1,9 +1,9 @@
 """The program of an extraction process, and its protocol over a socket.
 
-It is a fresh interpreter, never a fork: its owner has threads and Kafka clients. A request is some pages, and each
-page has an answer of its own as soon as it is done; nothing in either is ever executed, so a page that gets hold of
-this process gains nothing beyond it. `text/extraction/process` starts it, with the socket's descriptor, the limit
-of its memory in bytes and the seconds of CPU that a page may take.
+It is a new interpreter, never a fork, because its owner has threads and Kafka clients. A request has some pages,
+and each page gets an answer as soon as it is done. Neither side executes anything from the other: a page that takes
+over this process gains no more. `extraction/process` starts it, with the socket's descriptor, the limit of its
+memory in bytes and the seconds of CPU for a page.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import BinaryIO, NamedTuple
 from simstream.text.extraction.extract import ExtractedText, extract_one
 
 READY = b"\x01"
-"""What the process says once it can be asked."""
+"""The bytes that the process sends once it is ready."""
 _COUNT = struct.Struct("<I")
 _PAGE = struct.Struct("<IIB")
 _ANSWER = struct.Struct("<iII")
@@ -28,7 +28,7 @@ _OUT_OF_MEMORY = 3
 
 
 class ExtractionRequest(NamedTuple):
-    """One page on its way: its bytes as fetched, or UTF-8 (where `is_text`) in which lone surrogates may be."""
+    """One page on its way: its bytes as fetched, or with `is_text` UTF-8 that may have lone surrogates."""
 
     body: bytes
     is_text: bool
@@ -45,7 +45,7 @@ def send_requests(to: socket.socket, pages: Sequence[ExtractionRequest]) -> None
 
 
 def receive_answer(source: BinaryIO) -> ExtractedText:
-    """Wait for the next page's answer; raises OSError where the other side is gone or late."""
+    """Wait for the next page's answer, and return it. Raises OSError if the other side is gone or late."""
     text_size, reason_size, detail_size = _ANSWER.unpack(_exactly(source, _ANSWER.size))
     text = _exactly(source, text_size).decode() if text_size >= 0 else None
     if not reason_size:
@@ -64,7 +64,7 @@ def main() -> None:
         try:
             while True:
                 for raw, content_type in _receive_requests(source):
-                    # Ends the process, also where the owner itself is dead; time that others take does not count.
+                    # Ends the process, even if the owner is dead. Only this process's CPU time counts.
                     signal.setitimer(signal.ITIMER_PROF, timeout)
                     answer = _answer(extract_one(raw, content_type))
                     signal.setitimer(signal.ITIMER_PROF, 0)
@@ -72,11 +72,11 @@ def main() -> None:
         except OSError:
             return
         except MemoryError:
-            os._exit(_OUT_OF_MEMORY)  # what is left of this heap is nobody's to judge
+            os._exit(_OUT_OF_MEMORY)  # after this error the heap cannot be trusted
 
 
 def _receive_requests(source: BinaryIO) -> list[tuple[bytes | str, str]]:
-    """All of them before the first is worked on: an owner that still sends would not hear the answer."""
+    """Return all requests before work on the first: an owner that still sends would not read the answer."""
     (count,) = _COUNT.unpack(_exactly(source, _COUNT.size))
     pages: list[tuple[bytes | str, str]] = []
     for _ in range(count):
@@ -102,5 +102,5 @@ def _exactly(source: BinaryIO, size: int) -> bytes:
 
 
 def reader(of: socket.socket) -> BinaryIO:
-    """What answers are received from; it reads ahead."""
+    """Return a buffered reader of answers; it reads ahead."""
     return of.makefile("rb")

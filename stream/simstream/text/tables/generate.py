@@ -42,7 +42,8 @@ KANA_MARKS = "\u30fc\u3099\u309a"  # prolonged sound, voiced, semi-voiced
 
 
 def fold(char: str) -> str:
-    """One character for one: NFKC where that is one, spaces to the space, surrogates to U+FFFD."""
+    """Fold one character to one: to its NFKC if that is one character, spaces to the space, surrogates to
+    U+FFFD."""
     if 0xD800 <= ord(char) <= 0xDFFF:
         return chr(REPLACEMENT)
     if char in KEPT_SPACES:
@@ -53,7 +54,7 @@ def fold(char: str) -> str:
 
 
 def classify(char: str) -> int:
-    """The class of a character, with LETTER_OR_NUMBER."""
+    """Return the class of a character, with LETTER_OR_NUMBER."""
     category, name = unicodedata.category(char), unicodedata.name(char, "")
     if name.startswith(("CJK UNIFIED IDEOGRAPH", "CJK COMPATIBILITY IDEOGRAPH")):
         return HAN | LETTER_OR_NUMBER
@@ -66,7 +67,7 @@ def classify(char: str) -> int:
 
 
 def casefold(char: str) -> str:
-    """One character for one, and never of another class: what is a word stays the same kind of word."""
+    """Casefold one character to one of the same class, so that a word stays the same kind of word."""
     for folded in (char.casefold(), char.lower()):
         if len(folded) == 1 and classify(folded) == classify(char):
             return folded
@@ -74,7 +75,7 @@ def casefold(char: str) -> str:
 
 
 def rows() -> list[tuple[int, int, int, int]]:
-    """Runs of code points: first one, distance to its fold, distance to its casefold, class."""
+    """Yield runs of code points: the first one, distance to its fold, distance to its casefold, class."""
     out: list[tuple[int, int, int, int]] = []
     for point in range(sys.maxunicode + 1):
         char = chr(point)
@@ -92,7 +93,7 @@ SIMPLIFIED_HEADER = """\
 
 
 def simplified() -> str:
-    """A line for each character that OpenCC turns into another one by itself."""
+    """Yield a line for each character that OpenCC alone turns into another one."""
     from opencc import OpenCC
 
     convert = OpenCC("t2s").convert
