@@ -25,7 +25,7 @@ def test_kernels_are_compiled_without_a_cache_where_no_folder_can_be_written() -
     done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     said = (
-        "no folder for compiled kernels can be written, so each start compiles them anew: "
+        "no folder for compiled kernels can be written, so each start compiles them again: "
         "set NUMBA_CACHE_DIR to a folder that can be written"
     )
     assert done.stderr.splitlines() == [said]

@@ -1,6 +1,6 @@
 """Hashes inside kernels: MurmurHash3 x64 of words, and a mixer of 64 bits.
 
-MurmurHash3 is Austin Appleby's (public domain); the words' hash is the first half of its x64 128-bit form, the
+MurmurHash3 is Austin Appleby's (public domain). The hash of a word is the first half of its x64 128-bit form, the
 same number as `mmh3.hash64(word, seed, x64arch=True, signed=False)[0]`.
 """
 
@@ -21,13 +21,13 @@ _MIX1: Final = np.uint64(0xFF51AFD7ED558CCD)
 _MIX2: Final = np.uint64(0xC4CEB9FE1A85EC53)
 PAIR: Final = np.uint64(0x9E3779B97F4A7C15)
 CASEFOLD: Final = np.uint32(0x1FFFFF)
-_HAN_FIRST, _HAN_LAST = np.uint64(0x4E00), np.uint64(0x9FFF)  # three bytes each, and its own casefold
+_HAN_FIRST, _HAN_LAST = np.uint64(0x4E00), np.uint64(0x9FFF)  # three bytes each, and each its own casefold
 _HAN_KIND, _ASCII_LETTER, _ASCII_DIGIT = 0b10000010, 0b10000100, 0b10001000  # kinds of words, see `hash_words`
 
 
 @njit(inline="always")
 def mix(x: np.uint64) -> np.uint64:
-    """A bijection of 64 bits in which every input bit moves about half of the output bits."""
+    """Return a bijection of 64 bits in which every input bit flips about half of the output bits."""
     x ^= x >> np.uint64(33)
     x *= _MIX1
     x ^= x >> np.uint64(33)
@@ -37,29 +37,29 @@ def mix(x: np.uint64) -> np.uint64:
 
 @njit(inline="always")
 def pair(first: np.uint64, second: np.uint64) -> np.uint64:
-    """The hash of two words in this order, from their hashes."""
+    """Return the hash of two words in this order, from their hashes."""
     return mix((first * PAIR) ^ second)
 
 
 @njit(inline="always")
 def place(value: np.uint64, secret: Secret) -> np.uint64:
-    """Where a table has the word with this hash: its low bits are even, whichever words a stranger chooses.
+    """Return a hash's place in a table. Its low bits are evenly spread, whatever words a stranger chooses.
 
-    A bijection of 64 bits, so equal places mean equal hashes. The secret odd factor comes before the mixer: without
-    it, differences are known that pass the mixer's two products and leave the low bits as they are.
+    It is a bijection of 64 bits, so equal places mean equal hashes. The secret odd factor comes before the mixer.
+    Without it, known differences pass the mixer's two products and leave the low bits unchanged.
     """
     return mix((value ^ secret.first) * (secret.second | np.uint64(1)))
 
 
 @njit(inline="always")
 def place_pair(first: np.uint64, second: np.uint64, secret: Secret) -> np.uint64:
-    """Return the place of 128 bits in a table. Strangers may choose every bit."""
+    """Return the place of 128 bits in a table, evenly spread even if strangers choose every bit."""
     return place(place(first, secret) ^ second, secret)
 
 
 @njit(nogil=True)
 def place_bytes(data: NDArray[np.uint8], start: int, n: int, secret: Secret) -> np.uint64:
-    """Return the place of `data[start:start + n]` in a table. Strangers may choose every byte. Chains `place`."""
+    """Return the place of `data[start:start + n]` in a table, evenly spread even if strangers choose every byte."""
     value = np.uint64(n)
     for at in range(0, n, 8):
         value = place(value ^ _load(data, start + at, min(8, n - at)), secret)
@@ -81,7 +81,7 @@ def _load(data: NDArray[np.uint8], start: int, n: int) -> np.uint64:
 
 @lean_kernel
 def murmur(data: NDArray[np.uint8], n: int, seed: np.uint64) -> np.uint64:
-    """The first 64 bits of MurmurHash3 x64 128 of `data[:n]`; `seed` below 2^32."""
+    """Return the first 64 bits of MurmurHash3 x64 128 of `data[:n]`; `seed` is below 2^32."""
     h1 = h2 = seed
     blocks = n >> 4
     for block in range(blocks):
@@ -101,7 +101,7 @@ def murmur(data: NDArray[np.uint8], n: int, seed: np.uint64) -> np.uint64:
 
 @njit(inline="always")
 def _utf8_of(point: np.uint32) -> tuple[np.uint64, int]:
-    """The UTF-8 of a code point as a little-endian number, and how many bytes it has."""
+    """Return the UTF-8 of a code point as a little-endian number, and how many bytes it has."""
     x = np.uint64(point)
     low, shift = np.uint64(0x3F), np.uint64(6)
     if point < 0x80:
@@ -135,7 +135,7 @@ def _murmur_long(
     seed: np.uint64,
     data: NDArray[np.uint8],
 ) -> np.uint64:
-    """As `hash_word`, for words of any length, by way of their bytes."""
+    """Do what `hash_word` does for words of any length, through their bytes."""
     n = 0
     for i in range(start, end):
         encoded, size = _utf8_of(traits[points[i]] & CASEFOLD)
@@ -148,7 +148,7 @@ def _murmur_long(
 
 @njit(inline="always")
 def _kind_of(trait: np.uint32) -> int:
-    """The kind (see `hash_words`) of a word of this one character."""
+    """Return the kind (see `hash_words`) of a word of this one character."""
     return int((1 << ((trait >> np.uint32(24)) & np.uint32(7))) | ((trait >> np.uint32(20)) & np.uint32(0x80)))
 
 
@@ -156,7 +156,7 @@ def _kind_of(trait: np.uint32) -> int:
 def _pack(
     points: NDArray[np.uint32], start: int, end: int, traits: NDArray[np.uint32]
 ) -> tuple[np.uint64, np.uint64, int, int]:
-    """The first 16 bytes of a word as two little-endian numbers, how many bytes it has, and its kind."""
+    """Return the first 16 bytes of a word as two little-endian numbers, how many bytes it has, and its kind."""
     low, high, n, kind = np.uint64(0), np.uint64(0), 0, 0
     for i in range(start, end):
         trait = traits[points[np.uint64(i)]]
@@ -174,8 +174,8 @@ def _pack(
 
 @njit(inline="always")
 def _lower_ascii(x: np.uint64) -> tuple[np.uint64, np.uint64, np.uint64]:
-    """Eight ASCII bytes in lower case; and the top bit of each byte that is a letter, and of each digit."""
-    # A sum reaches the top bit where the byte is not below the limit; none carries into the next byte.
+    """Return eight ASCII bytes in lower case, the top bit of each byte that is a letter, and of each digit."""
+    # A sum reaches the top bit if the byte is not below the limit. No sum carries into the next byte.
     top = np.uint64(0x8080808080808080)
     upper = (x + np.uint64(0x3F3F3F3F3F3F3F3F)) & ~(x + np.uint64(0x2525252525252525)) & top  # A to Z
     x |= upper >> np.uint64(2)
@@ -186,7 +186,8 @@ def _lower_ascii(x: np.uint64) -> tuple[np.uint64, np.uint64, np.uint64]:
 
 @njit(inline="always")
 def _pack_ascii(points: NDArray[np.uint32], start: int, end: int) -> tuple[np.uint64, np.uint64, int]:
-    """The bytes of an ASCII word of at most 15, as two little-endian numbers, and its kind; of another kind -1."""
+    """Return the bytes of an ASCII word of at most 15 bytes as two little-endian numbers, and its kind; -1 for
+    another word."""
     low, high, seen, middle = np.uint64(0), np.uint64(0), np.uint64(0), min(start + 8, end)
     for i in range(end - 1, middle - 1, -1):
         point = np.uint64(points[np.uint64(i)])
@@ -202,7 +203,7 @@ def _pack_ascii(points: NDArray[np.uint32], start: int, end: int) -> tuple[np.ui
 
 @njit(inline="always")
 def _pack_han(points: NDArray[np.uint32], start: int, end: int) -> tuple[np.uint64, np.uint64, int]:
-    """As `_pack_ascii`, for at most five Han characters of the range in which each is its own casefold."""
+    """Do what `_pack_ascii` does for up to five Han characters of the range in which each is its own casefold."""
     low, high, pure = np.uint64(0), np.uint64(0), True
     for i in range(end - 1, start - 1, -1):
         point = np.uint64(points[np.uint64(i)])
@@ -223,10 +224,9 @@ def hash_word(
     seed: np.uint64,
     data: NDArray[np.uint8],
 ) -> tuple[np.uint64, int]:
-    """Hash and kind (see `hash_words`) of the word `points[start:end]`; no word (no letter or number): hash 0.
+    """Return hash and kind (see `hash_words`) of the word `points[start:end]`; hash 0 without a letter or number.
 
-    `data` has room for 4 bytes a code point. A word of up to 15 bytes, as nearly all are, never leaves the
-    registers.
+    `data` has room for 4 bytes a code point. Nearly all words have up to 15 bytes; these never leave the registers.
     """
     low, high, n, kind, length = np.uint64(0), np.uint64(0), 0, -1, end - start
     if points[np.uint64(start)] < 128:
@@ -255,8 +255,8 @@ def hash_words(
 ) -> tuple[NDArray[np.uint64], NDArray[np.uint8]]:
     """Hash many words: word i is `points[ends[i-1]:ends[i]]`, folded. Returns hashes (n,) and kinds (n,).
 
-    The words are casefolded first. A kind is the union of its characters' `1 << class`, without bit 0, and with
-    bit 7 where one of them is a letter or a number. For building tables; linear.
+    It casefolds the words first. A kind is the union of its characters' `1 << class`, without bit 0. Bit 7 says
+    that one of them is a letter or a number. For building tables. Cost: linear.
     """
     n, start, longest = len(ends), 0, 0
     hashes, kinds = np.empty(n, np.uint64), np.empty(n, np.uint8)

@@ -1,7 +1,7 @@
 """The decorator of all kernels: compiled when first called, cached on disk, without the GIL.
 
-numba's cache looks at the source file of the function alone: a kernel whose callee in another file has changed
-would go on running the old code. So the cache lies in a folder named by a digest over all kernels' sources.
+numba's cache checks only the source file of the function. If a callee in another file changed, a kernel would go on
+with the old code. So the cache lies in a folder named by a digest over all kernels' sources.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _log = logging.getLogger("simstream.kernels")
 
 @cache
 def sources_digest() -> str:
-    """16 hex digits over the source files of all kernels."""
+    """Return 16 hex digits over the source files of all kernels."""
     digest = blake2b(digest_size=8)
     for path in sorted(_HERE.rglob("*.py")):
         digest.update(path.read_bytes())
@@ -31,17 +31,17 @@ def sources_digest() -> str:
 
 
 LEAN: Final[Mapping[str, Any]] = {"_nrt": False} if hasattr(DefaultOptions, "_nrt") else {}
-"""numba's option to count no references: an array that is handed to a function costs two atomic additions,
-and in a loop the pairs are not always found to be superfluous. A numba without it only makes kernels slower."""
+"""numba's option to count no references. An array argument costs two atomic additions, and in a loop numba does not
+always remove them. A numba without this option only makes kernels slower."""
 
 
 def kernel(function: Callable[..., Any], **options: Any) -> Any:
-    """`njit(nogil=True, cache=True)` with the cache in the folder of these sources.
+    """Compile with `njit(nogil=True, cache=True)`, with the cache in the folder of these sources.
 
-    It lies below the folder that numba was told of, else beside the sources; where that cannot be written,
-    numba's own choice stands. If no folder can be written, each process compiles the kernel anew.
+    The folder lies below NUMBA_CACHE_DIR if it is set, else beside the sources. If it cannot be written, numba
+    chooses a folder. If no folder can be written, each process compiles the kernel again.
     """
-    settings: Any = config  # made of environment variables at run time, unknown to type checkers
+    settings: Any = config  # numba makes it from environment variables at run time, so type checkers do not know it
     before = settings.CACHE_DIR
     beside = _HERE / "__pycache__"
     if before or os.access(beside if beside.is_dir() else _HERE, os.W_OK):
@@ -58,11 +58,11 @@ def kernel(function: Callable[..., Any], **options: Any) -> Any:
 @cache
 def _tell_once() -> None:
     _log.warning(
-        "no folder for compiled kernels can be written, so each start compiles them anew: "
+        "no folder for compiled kernels can be written, so each start compiles them again: "
         "set NUMBA_CACHE_DIR to a folder that can be written"
     )
 
 
 def lean_kernel(function: Callable[..., Any]) -> Any:
-    """`kernel` for what makes no array and keeps none: it counts no references."""
+    """Compile as `kernel` does, without reference counts: for functions that make and keep no array."""
     return kernel(function, **LEAN)

@@ -1,6 +1,6 @@
 """The table of HTML elements: what a tree builder does with each, as bits by name.
 
-The rules are those of the HTML standard (html.spec.whatwg.org, "tree construction"), as far as they decide which
+The rules come from the HTML standard (html.spec.whatwg.org, "tree construction"), as far as they decide which
 elements are open at once.
 """
 
@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-# What holds for an element's name, and while the element is open.
+# Traits of an element's name, which hold while the element is open.
 P: Final = 1 << 0
 LI: Final = 1 << 1
 DD: Final = 1 << 2
@@ -31,39 +31,39 @@ COLGROUP: Final = 1 << 13
 TABLE: Final = 1 << 14
 TEMPLATE: Final = 1 << 15
 BARRIER: Final = 1 << 16
-"""Ends the search for an open element, beside cells, captions, tables, templates and selects."""
+"""Ends the search for an open element, as cells, captions, tables, templates and selects do."""
 LIST: Final = 1 << 17
 SELECT: Final = 1 << 18
 FORM: Final = 1 << 19
 SPECIAL: Final = 1 << 20
-"""End tags of unknown names do not reach beyond it."""
+"""End tags with unknown names do not reach beyond it."""
 SOFT: Final = 1 << 21
-"""Special, but the search for an open list item goes on beyond it."""
+"""Special, but does not end the search for an open list item."""
 FORMATTING: Final = 1 << 22
-"""Opened again in the next block where the last one closed over it."""
+"""Formatting: opens again in the next block if its block closed before it."""
 ANCHOR: Final = 1 << 23
 NOBR: Final = 1 << 24
 ROOT: Final = 1 << 25
-"""There is one of it, which takes the attributes of all further tags."""
+"""A page has one such element, which takes the attributes of all further tags."""
 VOID: Final = 1 << 26
 RAW: Final = 1 << 27
-"""Has text in it and no tags."""
+"""Contains text and no tags."""
 SCRIPT: Final = 1 << 28
 ENDLESS: Final = 1 << 29
-"""The rest of the page is its text."""
+"""Contains the rest of the page as text."""
 CLOSES_P: Final = 1 << 30
 INLINE: Final = 1 << 31
-"""Opens again what formatting was closed too early."""
+"""Opens formatting again that was closed too early."""
 MARKED: Final = 1 << 32
-"""Formatting ends with it and begins anew in it."""
+"""Formatting from outside does not reach into it, and ends with it."""
 BREAKOUT: Final = 1 << 33
 """Ends SVG and MathML."""
 CONTAINER: Final = 1 << 34
-"""All that is in it is looked at again for its sake, to tell main content from what surrounds it."""
+"""A container. The extractor visits its whole content once more, to tell main content from the rest."""
 SVG: Final = 1 << 35
 MATH: Final = 1 << 36
 SVG_POINT: Final = 1 << 37
-"""Within SVG, HTML begins again in it."""
+"""An element of SVG or MathML that contains HTML."""
 MATH_POINT: Final = 1 << 38
 INPUT: Final = 1 << 39
 BR: Final = 1 << 40
@@ -71,7 +71,7 @@ COLUMN: Final = 1 << 41
 
 
 class ElementNames(NamedTuple):
-    """An open-addressing table by the names' hashes, probed linearly; a hash of 0 is a free place."""
+    """An open-addressing table by the hashes of names, probed linearly; hash 0 marks a free place."""
 
     hashes: NDArray[np.int64]  # (2^p,)
     traits: NDArray[np.int64]  # (2^p,)
@@ -152,11 +152,11 @@ _LISTS: Final = (
     (BR, "br"),
 )
 _RULED: Final = SPECIAL | CLOSES_P | ROOT | VOID | RAW | RUBY_TEXT
-"""A name without any of these is inline, as all unknown names are."""
+"""A name without any of these traits is inline, as all unknown names are."""
 
 
 def hash_of(name: str) -> int:
-    """FNV-1a of 64 bits over the name in lower case, as the kernel computes it."""
+    """Return FNV-1a of 64 bits over the name in lower case, as the kernel computes it."""
     value = FNV_BASIS
     for byte in name.lower().encode():
         value = (value ^ byte) * FNV_PRIME & (1 << 64) - 1
@@ -164,7 +164,7 @@ def hash_of(name: str) -> int:
 
 
 def traits_by_name() -> dict[str, int]:
-    """The traits of every name that has any."""
+    """Return the traits of every name that has any."""
     found: dict[str, int] = {}
     for trait, names in _LISTS:
         for name in names.split():

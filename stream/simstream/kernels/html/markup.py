@@ -1,8 +1,8 @@
 """Counts the work that HTML gives a tree builder, in one pass over its bytes.
 
-A tree builder's cost grows with the square of some of these counts: elements within elements, formatting that is
-opened again in every block, attributes of one tag, options of one list.
-Source of the rules: the HTML standard (html.spec.whatwg.org, "tokenization").
+A tree builder's cost grows with the square of some of these counts: nested elements, formatting that opens again in
+every block, attributes of one tag, options of one list. Source of the rules: the HTML standard
+(html.spec.whatwg.org, "tokenization").
 """
 
 from __future__ import annotations
@@ -44,20 +44,21 @@ Bytes = NDArray[np.uint8]
 
 
 class HtmlBytes(NamedTuple):
-    """A page, and the same memory as words: see `make_html`."""
+    """A page as bytes, and the same memory as words of 8 bytes; made by `make_html`."""
 
     bytes: Bytes  # (n,)
     words: NDArray[np.uint64]  # (n // 8,)
 
 
 def make_html(page: bytes) -> HtmlBytes:
-    """The page as the kernel takes it; copies nothing."""
+    """Return the page as the kernel takes it, without a copy."""
     found = np.frombuffer(page, np.uint8)
     return HtmlBytes(found, found[: len(page) & ~7].view(np.uint64))
 
 
 def _kinds() -> Bytes:
-    """What each byte is, as bits: a letter, space, or one that ends the name of a tag or an attribute."""
+    """Return the kind of each byte as bits: a letter, a space, the end of a tag's name, the end of an attribute's
+    name."""
     kinds = np.zeros(256, np.uint8)
     for byte in b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ":
         kinds[byte] = _LETTER
@@ -76,10 +77,11 @@ _KINDS: Final = _kinds()
 def survey(
     html: HtmlBytes, names: ElementNames, limits: NDArray[np.int64], slopes: NDArray[np.int64], state: OpenElements
 ) -> None:
-    """Count into `state.num`; stop soon where count i passes `limits[i] + slopes[i] * tags / 1000`.
+    """Count into `state.num`; stop soon after a count i passes `limits[i] + slopes[i] * tags / 1000`.
 
-    `html.bytes` is UTF-8, or any character set in which the bytes below 64 stand for ASCII alone. `state` is fresh.
-    Cost: 0.2 ns a byte of text, 1 ns a byte of attributes, 40 ns a tag, at most a walk over the open elements.
+    `html.bytes` is UTF-8, or any character set in which bytes below 64 are always ASCII. `state` is fresh. Cost:
+    0.2 ns a byte of text, 1 ns a byte of attributes, 40 ns a tag, in the worst case a walk over the open elements
+    for each tag.
     """
     at, size, check = 0, html.bytes.size, 0
     while at < size:
@@ -108,7 +110,7 @@ def survey(
 
 @njit(nogil=True, **LEAN)
 def _find(html: HtmlBytes, at: int, byte: int) -> int:
-    """Where this byte is next, or the end of the page; looks at eight bytes at once.
+    """Return the next place of this byte, or the end of the page. Compares eight bytes at once.
 
     Source of the method: Alan Mycroft's test for a zero byte, 1987.
     """
@@ -141,7 +143,7 @@ def _is_over(num: NDArray[np.int64], limits: NDArray[np.int64], slopes: NDArray[
 
 @njit(nogil=True, **LEAN)
 def _text(html: HtmlBytes, start: int, end: int, state: OpenElements) -> None:
-    """Text opens formatting again, but for space between the parts of a table."""
+    """Count a text. It opens formatting again, unless it is space between the parts of a table."""
     traits = top(state)
     if is_foreign(traits):
         return
@@ -155,7 +157,7 @@ def _text(html: HtmlBytes, start: int, end: int, state: OpenElements) -> None:
 
 @njit(nogil=True, **LEAN)
 def _name(html: HtmlBytes, at: int) -> tuple[int, int]:
-    """Where the name of a tag ends, and its hash."""
+    """Return where the name of a tag ends, and its hash."""
     value = _BASIS
     while at < html.bytes.size:
         byte = html.bytes[at]
@@ -180,9 +182,9 @@ def _traits(names: ElementNames, name: int) -> int:
 
 @njit(nogil=True, **LEAN)
 def _attributes(html: HtmlBytes, at: int) -> tuple[int, int, bool]:
-    """Where the tag ends, how many attributes it has, and whether it ends with `/>`.
+    """Return where the tag ends, how many attributes it has, and whether it ends with `/>`.
 
-    The end is beyond the page where the tag is cut off: then there is no tag.
+    If the page cuts the tag off, the end is beyond the page, and there is no tag.
     """
     count, size, slash = 0, html.bytes.size, False
     while at < size:
@@ -205,7 +207,7 @@ def _attributes(html: HtmlBytes, at: int) -> tuple[int, int, bool]:
 
 @njit(nogil=True, **LEAN)
 def _value(html: HtmlBytes, at: int) -> int:
-    """Where the value of an attribute ends."""
+    """Return where the value of an attribute ends."""
     size = html.bytes.size
     while at < size and _is(html.bytes[at], _SPACE):
         at += 1
@@ -221,7 +223,7 @@ def _value(html: HtmlBytes, at: int) -> int:
 
 @njit(nogil=True, **LEAN)
 def _start(html: HtmlBytes, begin: int, names: ElementNames, state: OpenElements) -> int:
-    """Read a start tag, and the raw text behind it; returns where it goes on."""
+    """Read a start tag and the raw text behind it, and return where reading goes on."""
     at, name = _name(html, begin)
     end, attributes, empty = _attributes(html, at)
     if end > html.bytes.size:
@@ -241,7 +243,7 @@ def _start(html: HtmlBytes, begin: int, names: ElementNames, state: OpenElements
 
 @njit(nogil=True, **LEAN)
 def _sign(html: HtmlBytes, at: int, end: int, name: int) -> int:
-    """A hash of the name with the attributes as they are written."""
+    """Return a hash of the name and the attributes as they are written."""
     value = np.uint64(name)
     for i in range(at, end):
         value = (value ^ np.uint64(html.bytes[i])) * _PRIME
@@ -269,7 +271,7 @@ def _closes(html: HtmlBytes, at: int, name: int) -> bool:
 
 @njit(nogil=True, **LEAN)
 def _raw_end(html: HtmlBytes, at: int, name: int) -> int:
-    """Where the end tag of raw text begins, or the end of the page."""
+    """Return where the end tag of raw text begins, or the end of the page."""
     at = _find(html, at, _LT)
     while at < html.bytes.size and not _closes(html, at, name):
         at = _find(html, at + 1, _LT)
@@ -278,7 +280,7 @@ def _raw_end(html: HtmlBytes, at: int, name: int) -> int:
 
 @njit(nogil=True, **LEAN)
 def _script_end(html: HtmlBytes, at: int, name: int) -> int:
-    """As `_raw_end`; a script within a comment of a script hides one end tag."""
+    """Do what `_raw_end` does for a script: a script in a comment of a script hides one end tag."""
     size, escaped, doubly = html.bytes.size, False, False
     while at < size:
         at = at if escaped else _find(html, at, _LT)
@@ -288,7 +290,7 @@ def _script_end(html: HtmlBytes, at: int, name: int) -> int:
         if byte == _LT:
             if not escaped and at + 3 < size and html.bytes[at + 1] == _BANG:
                 escaped = html.bytes[at + 2] == _DASH and html.bytes[at + 3] == _DASH
-                at += 2 if escaped else 1  # the dashes may be those of the end, too
+                at += 2 if escaped else 1  # these dashes may also belong to the end
                 continue
             if _closes(html, at, name):
                 if not doubly:
@@ -305,7 +307,7 @@ def _script_end(html: HtmlBytes, at: int, name: int) -> int:
 
 @njit(nogil=True, **LEAN)
 def _declaration(html: HtmlBytes, at: int, state: OpenElements) -> int:
-    """Pass over a comment, a doctype, CDATA, or what is taken for a comment; `at` is at the `<`."""
+    """Skip a comment, a doctype, CDATA, or markup that counts as a comment; `at` is at the `<`."""
     size = html.bytes.size
     state.num[TAGS] += 1
     add_node(state)
@@ -336,7 +338,8 @@ def _is_cdata(html: HtmlBytes, at: int) -> bool:
 
 @njit(nogil=True, **LEAN)
 def _comment_end(html: HtmlBytes, at: int) -> int:
-    """Where a comment ends whose text begins at `at`: `-->` or `--!>`, or at once with `>` or `->`."""
+    """Return where a comment ends; its text begins at `at`. It ends with `-->` or `--!>`, or at once with `>` or
+    `->`."""
     start, at = at, _find(html, at, _GT)
     while at < html.bytes.size:
         if (html.bytes[at - 1] == _DASH and html.bytes[at - 2] == _DASH) or at == start:

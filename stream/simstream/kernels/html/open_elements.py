@@ -1,7 +1,7 @@
 """The stack of open elements and the list of formatting elements, as a tree builder keeps them.
 
-Follows the HTML standard (html.spec.whatwg.org, "the stack of open elements", "the list of active formatting
-elements", "adoption agency algorithm") as far as it decides how many elements are open and how many are made.
+It follows the HTML standard (html.spec.whatwg.org, "the stack of open elements", "the list of active formatting
+elements", "adoption agency algorithm"), as far as it decides how many elements are open and how many are made.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ SIGN, IS_OPEN = 1, 3
 SCOPE: Final = BARRIER | CAPTION | CELL | TABLE | TEMPLATE | SELECT
 BUTTON_SCOPE: Final = SCOPE | BUTTON
 IMPLIED: Final = DD | LI | OPTION | OPTGROUP | P | RUBY_TEXT
-"""What ends where its parent does, without an end tag."""
+"""Elements that end with their parent, without an end tag."""
 IN_SVG: Final = 1 << 60
 IN_MATH: Final = 1 << 61
 HTML_POINT: Final = 1 << 62
-"""HTML begins again within this element of SVG or MathML."""
+"""Elements of SVG or MathML that contain HTML."""
 FOREIGN: Final = IN_SVG | IN_MATH
 _TOO_MANY: Final = 1 << 40
 _MAX_ALIKE = 3
@@ -56,11 +56,11 @@ _MAX_ADOPTIONS = 8
 
 
 class OpenElements(NamedTuple):
-    """All that changes while one page is read; `make_open` has the sizes.
+    """The state of reading one page; `make_open` has the sizes.
 
-    The first COUNTS numbers are the result: tags with comments and clones; the greatest depth; the containers that
-    each node lies in, summed up; clones of formatting elements; the most attributes of one tag; the tags that each
-    option has before it in its select, summed up.
+    The first COUNTS numbers are the result. They are the tags with comments and clones; the greatest depth; the sum
+    of each node's containers; the clones of formatting elements; the most attributes of one tag; the sum over
+    options of the tags before them in their select.
     """
 
     stack: NDArray[np.int64]  # (depth, 3) NAME (a hash), TRAITS, SERIAL of formatting or a marker; else 0
@@ -69,7 +69,8 @@ class OpenElements(NamedTuple):
 
 
 def make_open(depth: int) -> OpenElements:
-    """Nothing is open. One element more than `depth` makes the greatest depth `depth` + 1 and is not opened."""
+    """Return a state without open elements. An element beyond `depth` is not opened, and makes the greatest depth
+    `depth` + 1."""
     return OpenElements(
         np.empty((depth, 3), np.int64), np.empty((2 * depth, 4), np.int64), np.zeros(NUMBERS, np.int64)
     )
@@ -77,7 +78,7 @@ def make_open(depth: int) -> OpenElements:
 
 @njit(inline="always")
 def top(state: OpenElements) -> int:
-    """The traits of the innermost open element; 0 in the body itself."""
+    """Return the traits of the innermost open element; 0 in the body itself."""
     depth = state.num[DEPTH]
     return int(state.stack[depth - 1, TRAITS]) if depth else 0
 
@@ -110,7 +111,7 @@ def push(state: OpenElements, name: int, traits: int, serial: int) -> None:
 
 @njit(nogil=True, **LEAN)
 def _listed_at(state: OpenElements, serial: int) -> int:
-    """Where the list has this serial; -1 where it is no longer there."""
+    """Return where the list has this serial; -1 if it has left the list."""
     for i in range(state.num[LISTED] - 1, -1, -1):
         if state.listed[i, SERIAL] == serial:
             return i
@@ -128,7 +129,7 @@ def unlist(state: OpenElements, place: int) -> None:
 
 @njit(nogil=True, **LEAN)
 def _left(state: OpenElements, traits: int, serial: int) -> None:
-    """An element is no longer on the stack: what else changes by it."""
+    """Update the other state for an element that has left the stack."""
     if traits & CONTAINER:
         state.num[CONTAINERS] -= 1
     if traits & P:
@@ -164,7 +165,8 @@ def remove(state: OpenElements, place: int) -> None:
 
 @njit(nogil=True, **LEAN)
 def nearest(state: OpenElements, wanted: int, barrier: int) -> int:
-    """Where the innermost element with one of the `wanted` traits is, if it is before any `barrier`; else -1."""
+    """Return the place of the innermost element with one of the `wanted` traits, if no `barrier` is before it; else
+    -1."""
     for i in range(state.num[DEPTH] - 1, -1, -1):
         if state.stack[i, TRAITS] & wanted:
             return i
@@ -175,7 +177,7 @@ def nearest(state: OpenElements, wanted: int, barrier: int) -> int:
 
 @njit(nogil=True, **LEAN)
 def nearest_named(state: OpenElements, name: int, barrier: int) -> int:
-    """As `nearest`, by the hash of a name of HTML."""
+    """Do what `nearest` does, by the hash of a name of HTML."""
     for i in range(state.num[DEPTH] - 1, -1, -1):
         if state.stack[i, NAME] == name and state.stack[i, TRAITS] & FOREIGN == 0:
             return i
@@ -186,7 +188,7 @@ def nearest_named(state: OpenElements, name: int, barrier: int) -> int:
 
 @njit(nogil=True, **LEAN)
 def nearest_item(state: OpenElements, wanted: int, soft: int) -> int:
-    """As `nearest`; every special element is a barrier, but those that are `soft`."""
+    """Do what `nearest` does; every special element is a barrier, except `soft` ones."""
     for i in range(state.num[DEPTH] - 1, -1, -1):
         if state.stack[i, TRAITS] & wanted:
             return i
@@ -217,7 +219,7 @@ def pop_until(state: OpenElements, traits: int) -> None:
 def add_listed(state: OpenElements, name: int, sign: int) -> int:
     """Add a formatting element, or a marker (0, 0), to the list; returns its serial.
 
-    Of elements that are alike the list keeps three.
+    The list keeps three of equal elements.
     """
     listed = state.num[LISTED]
     if name:
@@ -242,14 +244,14 @@ def add_listed(state: OpenElements, name: int, sign: int) -> int:
 
 @njit(nogil=True, **LEAN)
 def is_waiting(state: OpenElements) -> bool:
-    """Whether formatting has to be opened again before text or an inline element."""
+    """Whether formatting must be opened again before text or an inline element."""
     listed = state.num[LISTED]
     return bool(listed > 0 and state.listed[listed - 1, IS_OPEN] == 0)
 
 
 @njit(nogil=True, **LEAN)
 def reopen(state: OpenElements) -> None:
-    """Open formatting again that was closed with its block: the cost that grows with the square of a page."""
+    """Open formatting again that was closed with its block. This cost grows with the square of a page."""
     first = state.num[LISTED]
     while first > 0 and state.listed[first - 1, IS_OPEN] == 0:
         first -= 1
@@ -262,7 +264,7 @@ def reopen(state: OpenElements) -> None:
 
 @njit(nogil=True, **LEAN)
 def find_listed(state: OpenElements, name: int) -> int:
-    """Where the list has the last formatting element of this name, since the last marker; -1 where it has none."""
+    """Return where the list has the last formatting element of this name since the last marker; -1 without one."""
     for i in range(state.num[LISTED] - 1, -1, -1):
         if state.listed[i, NAME] == 0:
             return -1
@@ -281,7 +283,7 @@ def _block_above(state: OpenElements, place: int) -> int:
 
 @njit(nogil=True, **LEAN)
 def _carry_over(state: OpenElements, place: int, block: int) -> None:
-    """Move the formatting element at `place` into `block`; what lies between loses what is not formatting."""
+    """Move the formatting element at `place` into `block`; close the other elements between them."""
     passed = 0
     for i in range(block - 1, place, -1):
         passed += 1
@@ -307,9 +309,9 @@ def _carry_over(state: OpenElements, place: int, block: int) -> None:
 
 @njit(nogil=True, **LEAN)
 def adopt(state: OpenElements, name: int) -> bool:
-    """The end of a formatting element, wherever blocks have been opened within it.
+    """End a formatting element, even if blocks were opened within it.
 
-    Returns False where the list has none, and the tag is as any other end tag.
+    Returns False if the list has none of this name: then the tag counts as any other end tag.
     """
     for turn in range(_MAX_ADOPTIONS):
         listed = find_listed(state, name)

@@ -1,7 +1,7 @@
 """HTML's rules for what a start tag opens and closes, and what an end tag closes.
 
-Where the rules ask for more than the open elements tell (is this the head, are there quirks), the answer is the one
-with more elements open.
+Some rules depend on more than the open elements (is this the head, are there quirks). Then this module takes the
+answer with more open elements.
 """
 
 from __future__ import annotations
@@ -94,20 +94,20 @@ _TABLE_PART: Final = CAPTION | CELL | COLGROUP | COLUMN | ROW | ROWS
 _TABLE_SCOPE: Final = TABLE | TEMPLATE
 _CLOSING: Final = ANCHOR | BUTTON | CLOSES_P | DD | HEADING | INPUT | LI | NOBR | OPTGROUP | OPTION | RUBY_TEXT
 _UNNAMED: Final = 1
-"""The name of what no tag has opened."""
+"""The name of an element that no tag has opened."""
 
 
 @njit(inline="always")
 def is_foreign(traits: int) -> bool:
-    """Whether tags within such an element are SVG's or MathML's."""
+    """Whether tags within such an element belong to SVG or MathML."""
     return traits & FOREIGN != 0 and traits & HTML_POINT == 0
 
 
 @njit(nogil=True, **LEAN)
 def start_tag(state: OpenElements, name: int, traits: int, attributes: int, sign: int, empty: bool) -> bool:
-    """One start tag; `sign` is a hash of name and attributes, `empty` says that the tag ends with `/>`.
+    """Process one start tag; `sign` is a hash of name and attributes, `empty` says that the tag ends with `/>`.
 
-    Returns whether the element is one of HTML's own: only then may it hold raw text.
+    Returns whether the element belongs to HTML: only then can it hold raw text.
     """
     state.num[ATTRIBUTES] = max(state.num[ATTRIBUTES], attributes)
     if traits & ROOT:
@@ -150,7 +150,7 @@ def _foreign_tag(state: OpenElements, name: int, traits: int, empty: bool) -> No
 
 @njit(nogil=True, **LEAN)
 def _table_tag(state: OpenElements, name: int, traits: int) -> None:
-    """A part of a table closes the parts that cannot hold it, and opens those that it needs."""
+    """Process a part of a table: close the parts that cannot hold it, and open the parts that it needs."""
     if nearest(state, TABLE | TEMPLATE, 0) < 0:
         return
     if traits & COLUMN:
@@ -172,14 +172,14 @@ def _table_tag(state: OpenElements, name: int, traits: int) -> None:
 
 @njit(nogil=True, **LEAN)
 def _close(state: OpenElements, place: int) -> None:
-    """Close the element at `place` and all within it; nothing where there is none."""
+    """Close the element at `place` and all elements within it; do nothing for -1."""
     if place >= 0:
         pop_to(state, place)
 
 
 @njit(nogil=True, **LEAN)
 def _close_before(state: OpenElements, name: int, traits: int) -> None:
-    """Close what ends where such an element begins."""
+    """Close the elements that end where such an element begins."""
     if traits & LI:
         _close(state, nearest_item(state, LI, SOFT))
     if traits & DD:
@@ -209,7 +209,7 @@ def _close_before(state: OpenElements, name: int, traits: int) -> None:
 
 @njit(nogil=True, **LEAN)
 def _drop_anchor(state: OpenElements, name: int, serial: int) -> None:
-    """An anchor ends where another begins, even where its end tag would not reach it."""
+    """Close an anchor where another one begins, even if its end tag would not reach it."""
     adopt(state, name)
     listed = find_listed(state, name)
     if listed >= 0 and state.listed[listed, SERIAL] == serial:
@@ -254,7 +254,7 @@ def _open(state: OpenElements, name: int, traits: int, sign: int, empty: bool) -
 
 @njit(nogil=True, **LEAN)
 def end_tag(state: OpenElements, name: int, traits: int) -> None:
-    """One end tag; it closes nothing where no element of its name can be reached."""
+    """Process one end tag; it closes nothing if no element of its name can be reached."""
     if is_foreign(top(state)) and _ended_foreign(state, name, traits):
         return
     if traits & (ROOT | COLUMN):
@@ -289,7 +289,7 @@ def end_tag(state: OpenElements, name: int, traits: int) -> None:
 
 @njit(nogil=True, **LEAN)
 def _ended_foreign(state: OpenElements, name: int, traits: int) -> bool:
-    """Close an element of SVG or MathML; False where the tag has to be taken as HTML's."""
+    """Close an element of SVG or MathML; return False if the tag must be read as HTML."""
     if traits & (P | BR):
         depth = state.num[DEPTH]
         while depth and is_foreign(state.stack[depth - 1, TRAITS]):
@@ -307,7 +307,7 @@ def _ended_foreign(state: OpenElements, name: int, traits: int) -> bool:
 
 @njit(nogil=True, **LEAN)
 def _end_form(state: OpenElements, name: int) -> None:
-    """A form leaves, but not what was opened within it."""
+    """Remove a form, but not the elements that were opened within it."""
     state.num[FORMS] = 0
     place = nearest_named(state, name, SCOPE)
     if place >= 0:

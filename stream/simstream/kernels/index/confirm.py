@@ -15,13 +15,13 @@ from simstream.kernels.jit import lean_kernel
 from simstream.model import U64
 
 AHEAD = 8
-"""Hits whose cache lines are asked for in advance."""
+"""Hits whose cache lines are prefetched."""
 
 
 class MatchQueries(NamedTuple):
-    """Queries, and what makes a candidate a match.
+    """Queries, and the limits of a match.
 
-    A pair with a short page keeps to the strict limits. Where there are none, these are the other ones, and
+    The strict limits hold for a pair with a short page. Without strict limits, they equal the other ones, and
     `short` is empty.
     """
 
@@ -34,7 +34,7 @@ class MatchQueries(NamedTuple):
 
 @njit(inline="always")
 def _agreement(sketches, place, wanted, query):  # type: ignore[no-untyped-def]
-    """The number of equal bits of two sketches."""
+    """Return the number of equal bits of two sketches."""
     equal = 64 * sketches.shape[1]
     for s in range(sketches.shape[1]):
         equal = equal - int64(popcount(sketches[place, s] ^ wanted[query, s]))
@@ -43,7 +43,7 @@ def _agreement(sketches, place, wanted, query):  # type: ignore[no-untyped-def]
 
 @njit(inline="always")
 def _prefetch_entries(places, i, rows, released, sketches):  # type: ignore[no-untyped-def]
-    """Ask for what the hits after i lead to: rows and sketches, then the bits of the rows' numbers."""
+    """Prefetch for the hits after i: rows and sketches, then the bits of the rows' numbers."""
     if i + 2 * AHEAD < places.size:
         place = int64(places[i + 2 * AHEAD])
         prefetch(rows, place)
@@ -67,13 +67,13 @@ def confirm_rows(
     found_in: NDArray[np.int64],
     candidates: NDArray[np.int64],
 ) -> tuple[int, int]:
-    """The live entries of each hit that match its query.
+    """Write the live entries of each hit that match its query.
 
     The entries of hit i are `rows[places[i]:ends[i]]` with their sketches; `tags` are query << 8 | distance.
-    `buckets` has one for each row, or one for all.
-    Writes per match `keys` = query << 32 | entry, `facts` = short << 31 | distance << 16 | agreement and its bucket
-    into `found_in`, and adds to `candidates` per query the live entries looked at. Stops before the first query
-    whose matches don't all fit. Returns the hits and the matches of the queries before it.
+    `buckets` has one bucket for each row, or one for all. For each match it writes `keys` = query << 32 | entry,
+    `facts` = short << 31 | distance << 16 | agreement, and the bucket into `found_in`. It adds the number of live
+    entries of each query to `candidates`. It stops before the first query whose matches do not all fit, and returns
+    the numbers of hits and matches of the queries before it.
     """
     own, own_short, least = wanted.sketches, wanted.short, wanted.agreement
     strict_distance, strict_agreement = wanted.strict_distance, wanted.strict_agreement

@@ -1,6 +1,7 @@
 """Bitmaps of entry numbers (held, released), and the column of rows with the flag for short pages.
 
-Both are bitmaps, 64 numbers a word. A row is the number in 31 bits, and in the top bit whether the page is short.
+Both are bitmaps with 64 numbers a word. A row has the number in 31 bits, and in the top bit whether the page is
+short.
 """
 
 from __future__ import annotations
@@ -19,21 +20,22 @@ SHORT_BIT = 1 << 31
 
 @njit(inline="always")
 def bit_of(bitmap, number):  # type: ignore[no-untyped-def]
-    """The bit of a number (int64), 0 or 1, as uint64."""
+    """Return the bit of a number (int64), 0 or 1, as uint64."""
     return (bitmap[number >> 6] >> uint64(number & 63)) & uint64(1)
 
 
 @njit(inline="always")
 def number_of(row):  # type: ignore[no-untyped-def]
-    """The number in a row, as int64."""
+    """Return the number in a row, as int64."""
     return int64(row & uint32(NUMBER_MASK))
 
 
 @lean_kernel
 def hold(entries: NDArray[np.uint32], held: U64) -> int:
-    """Set the bits of numbers of which none is set; all lie within the bitmap.
+    """Set the bits of new numbers; all lie within the bitmap.
 
-    Returns -1, or the place of the first number that was set (or comes twice): nothing is changed then.
+    Returns -1. If a number is already set or comes twice, returns the place of the first such number, and changes
+    nothing.
     """
     for i in range(entries.size):
         number = int64(entries[i])
@@ -50,7 +52,8 @@ def hold(entries: NDArray[np.uint32], held: U64) -> int:
 def release(entries: NDArray[np.uint32], held: U64, released: U64) -> int:
     """Set the `released` bits of numbers that are held and not released.
 
-    Returns -1, or the place of the first that is not so (or comes twice): nothing is changed then.
+    Returns -1. If a number is not held, is released already or comes twice, returns the place of the first such
+    number, and changes nothing.
     """
     for i in range(entries.size):
         number = int64(entries[i])
@@ -76,7 +79,7 @@ def forget(entries: NDArray[np.uint32], held: U64, released: U64) -> None:
 
 @lean_kernel
 def count_released(rows: NDArray[np.uint32], released: U64) -> int:
-    """How many of these rows are released. About 1 ns a row while the bitmap stays in the cache."""
+    """Return how many of these rows are released. Cost: about 1 ns a row while the bitmap stays in the cache."""
     count = 0
     for i in range(rows.size):
         count += int64(bit_of(released, number_of(rows[i])))  # type: ignore[assignment]
@@ -85,7 +88,7 @@ def count_released(rows: NDArray[np.uint32], released: U64) -> int:
 
 @lean_kernel
 def take_released(rows: NDArray[np.uint32], released: U64, out: NDArray[np.uint32]) -> int:
-    """Write the numbers of the rows that are released; returns how many."""
+    """Write the numbers of the released rows to `out`, and return how many."""
     count = 0
     for i in range(rows.size):
         number = number_of(rows[i])
@@ -97,7 +100,8 @@ def take_released(rows: NDArray[np.uint32], released: U64, out: NDArray[np.uint3
 
 @lean_kernel
 def hold_rows(rows: NDArray[np.uint32], held: U64) -> int:
-    """Set the bits of the rows' numbers; -1, or the place of the first that is beyond the bitmap or set already."""
+    """Set the bits of the rows' numbers. Return -1, or the place of the first number that is beyond the bitmap or
+    already set."""
     for i in range(rows.size):
         number = number_of(rows[i])
         if number >> 6 >= held.size or bit_of(held, number) != uint64(0):
@@ -119,9 +123,10 @@ def merge_live(
     out_rows: NDArray[np.uint32],
     out_sketches: U64,
 ) -> int:
-    """Merge two sorted columns with their rows and sketches, without what is released; returns how many are left.
+    """Merge two sorted columns with their rows and sketches, without released entries, and return how many are
+    left.
 
-    `left` goes first where values are equal. Either may be empty. Linear: 2 to 5 ns an entry.
+    On equal values `left` goes first. Either may be empty. Cost: linear, 2 to 5 ns an entry.
     """
     i = j = kept = 0
     words = out_sketches.shape[1]
@@ -147,7 +152,7 @@ def merge_live(
 
 @lean_kernel
 def keep_distinct(column: U64, out: U64) -> int:
-    """The distinct values of a sorted column; returns their number."""
+    """Write the distinct values of a sorted column to `out`, and return their number."""
     kept = 0
     for i in range(column.size):
         if i == 0 or column[i] != column[i - 1]:

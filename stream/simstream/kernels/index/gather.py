@@ -1,7 +1,7 @@
 """Gathers the matches of several parts of the index in the order of queries.
 
-`keys` are query << 32 | entry, queries ascending; `facts` are short << 31 | distance << 16 | agreement, as
-`kernels/index/confirm` writes them.
+`keys` are query << 32 | entry, with ascending queries. `facts` are short << 31 | distance << 16 | agreement.
+`kernels/index/confirm` writes both.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from simstream.model import U64
 
 
 class GatheredMatches(NamedTuple):
-    """Columns (n,) of matches, in the order of their queries; within one query in no particular order."""
+    """Columns (n,) of matches in the order of their queries. Within one query they have no order."""
 
     entry: NDArray[np.int64]
     distance: NDArray[np.uint8]
@@ -28,7 +28,7 @@ class GatheredMatches(NamedTuple):
 
 @lean_kernel
 def count(keys: U64, counts: NDArray[np.int64]) -> None:
-    """Add to `counts` (q,) how many matches each of the first q queries has."""
+    """Add the number of matches of each of the first q queries to `counts` (q,)."""
     for i in range(keys.size):
         query = int64(keys[i] >> uint64(32))
         if query >= counts.size:
@@ -40,7 +40,7 @@ def count(keys: U64, counts: NDArray[np.int64]) -> None:
 def gather(
     keys: U64, facts: NDArray[np.uint32], buckets: NDArray[np.int64], ends: NDArray[np.int64], out: GatheredMatches
 ) -> None:
-    """Put the matches of the first q queries behind those that are there: `ends` (q,) says where, and moves on.
+    """Put the matches of the first q queries behind the earlier ones, at `ends` (q,), which moves on.
 
     Cost: 1 to 3 ns a match.
     """

@@ -1,10 +1,10 @@
 """Hamming distance: popcount, and the plain scan of a column for all values within k of a query.
 
-The popcount is LLVM's own (`llvm.ctpop`), also of whole vectors, so that a comparison of a column becomes
-`vpopcntq` where the CPU has it, `popcnt` or bit tricks elsewhere. All arithmetic is on uint64: numba turns a
-mixture of signed and unsigned 64-bit integers into floats.
+The popcount is LLVM's own (`llvm.ctpop`), also of whole vectors. So a comparison of a column becomes `vpopcntq` if
+the CPU has it, else `popcnt` or bit tricks. All arithmetic is on uint64: numba turns a mixture of signed and
+unsigned 64-bit integers into floats.
 
-A hit is two numbers: the value found (or its place in the column), and a tag, `query << 8 | distance`.
+A hit has two numbers: the found value (or its place in the column), and a tag, `query << 8 | distance`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ LANES = 32
 
 
 def _popcount(_typing, value):  # type: ignore[no-untyped-def]
-    """The number of 1 bits of a uint64, as uint64."""
+    """Return the number of 1 bits of a uint64, as uint64."""
 
     def emit(_context, builder, _signature, args):  # type: ignore[no-untyped-def]
         return builder.ctpop(args[0])
@@ -35,7 +35,7 @@ def _popcount(_typing, value):  # type: ignore[no-untyped-def]
 
 
 def _prefetch(_typing, array, index):  # type: ignore[no-untyped-def]
-    """Ask for the cache line of a contiguous array's element `index`; any index is safe, none is read."""
+    """Prefetch the cache line of a contiguous array's element `index`. Any index is safe, as no element is read."""
 
     def emit(context, builder, signature, args):  # type: ignore[no-untyped-def]
         data = context.make_array(signature.args[0])(context, builder, args[0]).data
@@ -54,10 +54,11 @@ def _prefetch(_typing, array, index):  # type: ignore[no-untyped-def]
 
 
 def _near(_typing, array, index, query, most):  # type: ignore[no-untyped-def]
-    """Which of the LANES unsigned integers from `index` on differ from `query` in at most `most` bits: a bit each.
+    """Return a bit for each of the LANES unsigned integers from `index` on: 1 if it differs from `query` in at most
+    `most` bits.
 
-    All of them must lie inside the array, which is not checked; query and limit are of the array's type. The loop
-    is written out as vectors: left to itself, the compiler makes one that takes seven times as long.
+    All of them must lie inside the array; this is not checked. Query and limit have the array's type. The loop is
+    written out as vectors: the compiler's own loop takes seven times as long.
     """
 
     def emit(context, builder, signature, args):  # type: ignore[no-untyped-def]
@@ -86,7 +87,7 @@ def _near(_typing, array, index, query, most):  # type: ignore[no-untyped-def]
 
 
 def _lowest(_typing, value):  # type: ignore[no-untyped-def]
-    """The place of the lowest 1 bit of a uint64 that is not 0, as int64."""
+    """Return the place of the lowest 1 bit of a uint64 that is not 0, as int64."""
 
     def emit(_context, builder, _signature, args):  # type: ignore[no-untyped-def]
         return builder.cttz(args[0], ir.Constant(ir.IntType(1), 1))
@@ -95,7 +96,8 @@ def _lowest(_typing, value):  # type: ignore[no-untyped-def]
     return signature, emit
 
 
-popcount: Any = intrinsic(_popcount)  # numba types an intrinsic as its emitter, not as what kernels call
+# numba types an intrinsic as its emitter, but kernels call it with these types
+popcount: Any = intrinsic(_popcount)
 prefetch: Any = intrinsic(_prefetch)
 near: Any = intrinsic(_near)
 lowest: Any = intrinsic(_lowest)
@@ -103,7 +105,7 @@ lowest: Any = intrinsic(_lowest)
 
 @njit(inline="always")
 def rotate_left(value, bits):  # type: ignore[no-untyped-def]
-    """`value` with its top `bits` bits moved to its end; `bits` from 0 to 63, both uint64."""
+    """Return `value` rotated left by `bits` (0 to 63); both are uint64."""
     return (value << bits) | (value >> ((uint64(64) - bits) & uint64(63)))
 
 
@@ -116,11 +118,11 @@ def scan(
     places: U64,
     tags: U64,
 ) -> tuple[int, int]:
-    """All places of `column` within `distance` of each query: the plainest way, and exact for any distance.
+    """Find all places of `column` within `distance` of each query: the plainest way, and exact for any distance.
 
-    Writes places and tags of the hits of `queries[first:]` (queries ascending). Returns the next query and
-    the number of hits written; the next query is below the number of queries where the hits of one more did
-    not fit. Cost: about 0.1 ns a query and value with vectors of 512 bits, else 0.3.
+    Writes places and tags of the hits of `queries[first:]`, in the order of queries. Returns the next query and the
+    number of hits. If the hits of one more query did not fit, the next query is below the number of queries. Cost:
+    about 0.1 ns a query and value with vectors of 512 bits, else 0.3.
     """
     most = uint64(distance)
     hits = 0

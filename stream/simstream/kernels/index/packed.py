@@ -1,14 +1,14 @@
 """Packed tables: 6 or 8 bytes behind each prefix, and the probes that read them.
 
-A table is a column of fingerprints rotated so that its prefix leads, and sorted. The directory tells the prefix of
-a place, so only the suffix is kept, aligned to the left: its high 32 bits in one array, what remains in another (16
-bits where the prefix has at least 16, else 32). All tables of a segment lie one after another.
+A table is a sorted column of fingerprints, rotated so that its prefix leads. The directory gives the prefix of a
+place, so only the suffix is kept, aligned to the left. One array has its high 32 bits, another the rest (16 bits if
+the prefix has at least 16, else 32). All tables of a segment lie one after another.
 
-A probe compares the high parts, thirty-two at once, which lets one in some thousand pass; the low parts of those
-alone are fetched, after all high parts of a query, so that their cache lines have been asked for in the meantime.
+A probe compares the high parts, thirty-two at once. About one in a thousand passes. Only then are low parts
+fetched, after all high parts of a query, so that their cache lines are prefetched in the meantime.
 
-Where many pages are alike they crowd under a few prefixes, and the probes of one query would compare most of a
-table and more: such a query goes over table 0 from end to end instead, where it meets each place once.
+Many similar pages crowd under a few prefixes. Then the probes of one query would compare more than a whole table.
+Such a query scans table 0 from end to end instead, and meets each place once.
 """
 
 from __future__ import annotations
@@ -23,33 +23,34 @@ from simstream.kernels.jit import lean_kernel
 from simstream.model import U64
 
 AHEAD = 8
-"""Probes whose cache lines are asked for in advance."""
+"""Probes whose cache lines are prefetched."""
 PREFETCHED = 512
-"""High parts of one range that are asked for in advance, sixteen to a cache line."""
+"""High parts of one range that are prefetched, sixteen to a cache line."""
 LINE = 16
 """High parts of one cache line."""
 CROWDED = 4
-"""A query that would compare more than one in so many of all places goes over table 0 instead."""
+"""A query that would compare more than this part of all places, one in so many, scans table 0 instead."""
 
 ROTATION, BITS, DIRECTORY, MASKS, MASKS_END, FLIPS = range(6)
-"""Columns of a layout: one row a table."""
+"""Columns of a layout, which has a row for each table."""
 
 
 @njit(inline="always")
 def _low_shift(low):  # type: ignore[no-untyped-def]
-    """By how much the low part is aligned to the left within 32 bits."""
+    """Return the shift that aligns the low part to the left within 32 bits."""
     return uint64(32 - 8 * low.itemsize)
 
 
 @njit(inline="always")
 def _suffix(high, low, place):  # type: ignore[no-untyped-def]
-    """Both parts of a place, aligned to the left in 64 bits."""
+    """Return both parts of a place, aligned to the left in 64 bits."""
     return (uint64(high[place]) << uint64(32)) | (uint64(low[place]) << _low_shift(low))
 
 
 @njit(inline="always")
 def _found_before(difference, table, layout):  # type: ignore[no-untyped-def]
-    """Whether a table before `table` finds a value too; `difference` is its xor with the query, unpermuted."""
+    """Whether a table before `table` also finds a value; `difference` is the value's xor with the query,
+    unpermuted."""
     for t in range(table):
         prefix = rotate_left(difference, uint64(layout[t, ROTATION])) >> uint64(64 - layout[t, BITS])
         if int64(popcount(prefix)) <= layout[t, FLIPS]:
@@ -59,7 +60,7 @@ def _found_before(difference, table, layout):  # type: ignore[no-untyped-def]
 
 @njit(inline="always")
 def _prefetch_range(high, directory, v):  # type: ignore[no-untyped-def]
-    """Ask for the high parts under prefix `v`; a long range streams by itself once begun."""
+    """Prefetch the high parts under prefix `v`. A long range streams by itself once begun."""
     at, end = int64(directory[v]), int64(directory[v + 1])
     end = min(end, at + PREFETCHED)
     while at < end:
@@ -70,7 +71,8 @@ def _prefetch_range(high, directory, v):  # type: ignore[no-untyped-def]
 
 @njit(inline="always")
 def _pass_high(high, low, start, end, query, most, mark, places, marks, hits):  # type: ignore[no-untyped-def]
-    """Append the places in `start:end` whose high parts are near; returns their new number, -1 without room."""
+    """Append the places in `start:end` whose high parts are near, and return the new number of hits, -1 without
+    room."""
     at = start
     while at < end:
         if at + LANES <= high.size:
@@ -97,9 +99,10 @@ def _pass_high(high, low, start, end, query, most, mark, places, marks, hits):  
 
 @njit(inline="always")
 def _pass_low(high, low, q, query, within, layout, masks, values, ends, tags, first, last):  # type: ignore[no-untyped-def]
-    """Keep of what passed for query q those within the distance and not found before; returns the end of the kept.
+    """Keep the passed places of query q that are within the distance and not found before; return the end of the
+    kept ones.
 
-    `values[first:last]` are places and `tags` say table and mask on entry; on return they are hits, as those of
+    On entry `values[first:last]` are places, and `tags` have table and mask. On return they are hits as in
     `probe_packed`.
     """
     kept = first
@@ -127,7 +130,7 @@ def _pass_low(high, low, q, query, within, layout, masks, values, ends, tags, fi
 
 @njit(inline="always")
 def _pass_all(high, low, directory, q, query, within, bits, values, ends, tags, hits):  # type: ignore[no-untyped-def]
-    """Append all hits of query q, by going over table 0; returns their new number, -1 without room."""
+    """Append all hits of query q by a scan of table 0, and return the new number of hits, -1 without room."""
     prefix, suffix = query >> (uint64(64) - bits), query << bits
     wanted = uint32(suffix >> uint64(32))
     for v in range(int64(1) << int64(bits)):
@@ -164,16 +167,18 @@ def probe_packed(
     ends: U64,
     tags: U64,
 ) -> tuple[int, int]:
-    """All values within `distance` of each query, by T tables and the flipped prefixes of each.
+    """Find all values within `distance` of each query, by T tables and the flipped prefixes of each.
 
-    `directory` says per table the places in `high` and `low` where each prefix begins, `layout` (T, 6) where what
-    is, `masks` the flips of each table's prefix. A value that several tables find is taken from the first of them
-    that can: no set, no sorting, and machines that share the tables would report it once. In table 0 alone a value
-    may stand several times: each of its places is reported.
-    Writes of the hits of `queries[first:]`, queries ascending, tags (query << 8 | distance), and either places of
-    table 0 and `ends` one past them, or, of what another table found, values and ends of 0. Returns the next query
-    and the number of hits; where that is not the last + 1, there was no room for what passed the high part.
-    Cost: one or two cache misses a probe, hidden by asking AHEAD; 0.05 to 0.3 ns a value compared.
+    `directory` has per table where each prefix begins in `high` and `low`. `layout` (T, 6) describes the tables,
+    and `masks` has the flips of each table's prefix. If several tables find a value, the first of them reports it:
+    this needs no set and no sorting, and machines that share the tables report it once. In table 0 a value may
+    stand several times, and each of its places is reported.
+
+    Writes the hits of `queries[first:]`, in the order of queries. Each has a tag (query << 8 | distance). A hit
+    from table 0 has its place, and in `ends` the place + 1. A hit from another table has its value, and in `ends`
+    0. Returns the next query and the number of hits. If that query is not the last + 1, there was no room for all
+    that passed the high part. Cost: one or two cache misses a probe, hidden by prefetching AHEAD; 0.05 to 0.3 ns a
+    compared value.
     """
     within = uint64(distance)
     bits0 = uint64(layout[0, BITS])
@@ -233,16 +238,16 @@ def pass_all(
     ends: U64,
     tags: U64,
 ) -> int:
-    """All places of table 0 within any distance of one query, ascending; how many, or -1 where there is no room.
+    """Write all places of table 0 within any distance of one query, ascending; return how many, or -1 without room.
 
-    `directory` is table 0's own. Writes places, ends and tags as `probe_packed`. Cost: 0.05 to 0.3 ns a place.
+    `directory` is table 0's own. Writes places, ends and tags as `probe_packed` does. Cost: 0.05 to 0.3 ns a place.
     """
     return _pass_all(high, low, directory, 0, query, uint64(distance), uint64(bits), places, ends, tags, 0)
 
 
 @njit(inline="always")
 def _search(high, low, start, end, suffix, after):  # type: ignore[no-untyped-def]
-    """The first place in the sorted `start:end` that is at least `suffix`, or after it where `after`."""
+    """Return the first place in the sorted `start:end` with at least `suffix`; with `after`, with more."""
     while start < end:
         middle = (start + end) >> 1
         here = _suffix(high, low, middle)
@@ -262,10 +267,9 @@ def locate_packed(
     bits: int,
     ends: U64,
 ) -> None:
-    """Replace each value whose end is 0 by the first of its places in table 0, which holds it; `ends` is then one
-    past the last.
+    """Replace each value with end 0 by the first of its places in table 0, and its end by one past the last.
 
-    `directory` is table 0's own over its `bits` bits, and bounds both binary searches.
+    Table 0 holds every value. `directory` is table 0's own over its `bits` bits, and bounds both binary searches.
     """
     by = uint64(bits)
     shift = uint64(64) - by
@@ -299,7 +303,7 @@ def pack(
     """Cut the sorted column of one table into the parts of its suffixes and the directory of its prefixes.
 
     `out[v]` = `base` + the first place whose top `bits` bits (8 to 24) are at least v; it has 2^bits + 1 places.
-    `high` and `low` are as long as the column; where `low` has 16 bits, the prefix has at least 16.
+    `high` and `low` are as long as the column. If `low` has 16 bits, the prefix has at least 16.
     """
     by = uint64(bits)
     shift, low_shift = uint64(64) - by, _low_shift(low)
@@ -321,7 +325,7 @@ def pack(
 def unpack(
     high: NDArray[np.uint32], low: NDArray[np.uint16], directory: NDArray[np.uint32], bits: int, out: U64
 ) -> None:
-    """The sorted column of one table again; `directory` is its own, and `out` begins where its first place is."""
+    """Restore the sorted column of one table; `directory` is its own, and `out` begins at its first place."""
     by = uint64(bits)
     shift = uint64(64) - by
     base = int64(directory[0])

@@ -11,7 +11,7 @@ from simstream.model import U64
 
 @kernel
 def rotate(column: U64, bits: int, out: U64) -> None:
-    """`out[i]` = `column[i]` rotated left by `bits` (0 to 63)."""
+    """Write to `out[i]` the value `column[i]` rotated left by `bits` (0 to 63)."""
     by = uint64(bits)
     for i in range(column.size):
         out[i] = rotate_left(column[i], by)

@@ -19,22 +19,22 @@ from simstream.kernels.jit import lean_kernel
 U32 = NDArray[np.uint32]
 
 LIVE: Final = 1
-"""Bits of a row's state: a page has this row, and is live."""
+"""Bit of a row's state: a live page has this row."""
 INDEXED: Final = 2
-"""It answers for its entry: always under `any`, as the canonical page under `canonical`."""
+"""Bit: it answers for its entry; under `any` always, under `canonical` if it is the canonical page."""
 FOUNDER: Final = 4
-"""The row is the number of an entry, which the index may still hold."""
+"""Bit: the row is the number of an entry, which the index may still hold."""
 CHAINED: Final = 8
-"""`link` is a chain (of a founder) or a place in one (of another page)."""
+"""Bit: `link` is a chain (of a founder) or a place in a chain (of another page)."""
 
 AGREEMENT, DISTANCE, ROW = range(3)
-"""Places of what is chosen."""
+"""Places in `chosen`."""
 SEEN_CLUSTERS: Final = 64
-"""Clusters that are remembered, so that each is mostly named once."""
+"""The number of remembered clusters, so that most are named once."""
 
 
 class LiveColumns(NamedTuple):
-    """Columns that say which page stands for an entry, in which cluster it is, and which page is earlier."""
+    """Columns that say which page stands for an entry, its cluster, and which page is earlier."""
 
     state: NDArray[np.uint8]  # by row
     link: U32
@@ -48,9 +48,10 @@ class LiveColumns(NamedTuple):
 
 
 class FoundedEntries(NamedTuple):
-    """The entries that a batch has founded: lists by group, of numbers of pages and 1 more; 0 ends a list."""
+    """The entries that a batch has founded: a list of pages for each group, each as its number + 1; 0 ends a
+    list."""
 
-    groups: NDArray[np.int64]  # (m,) the groups that were asked for
+    groups: NDArray[np.int64]  # (m,) the groups in question
     heads: U32  # by group
     following: U32  # by page
     rows: U32  # by page
@@ -58,7 +59,7 @@ class FoundedEntries(NamedTuple):
 
 @njit(inline="always")
 def earliest(live, entry):  # type: ignore[no-untyped-def]
-    """As `Rows.earliest`."""
+    """Return what `Rows.earliest` returns."""
     state = live.state[entry]
     if state & uint8(CHAINED) and state & uint8(FOUNDER):
         return int64(live.place_row[live.chain_first[live.link[entry]]])
@@ -69,7 +70,7 @@ def earliest(live, entry):  # type: ignore[no-untyped-def]
 
 @njit(inline="always")
 def cluster_of(live, row):  # type: ignore[no-untyped-def]
-    """As `Clusters.of`; halves the way to the root."""
+    """Return what `Clusters.of` returns; halves the path to the root."""
     node = live.node[row]
     if node == uint32(0):
         return -row
@@ -82,14 +83,14 @@ def cluster_of(live, row):  # type: ignore[no-untyped-def]
 
 @njit(inline="always")
 def rank_of(live, row):  # type: ignore[no-untyped-def]
-    """As `Pages.order`: it ascends with the ordinals."""
+    """Return what `Pages.order` returns: a number that ascends with the ordinals."""
     cold = int64(live.cold[row])
     return (live.ranks[cold >> 16] << 16) | (cold & 0xFFFF)
 
 
 @njit(inline="always")
 def _take(live, entry, distance, agreement, chosen, seen, ties, count):  # type: ignore[no-untyped-def]
-    """Look at one match; `ties` is empty where clusters do not matter. Returns how many clusters there are now."""
+    """Consider one match, and return the new number of clusters; `ties` is empty if clusters do not matter."""
     row = earliest(live, entry)
     if row == 0:
         return count
@@ -122,12 +123,12 @@ def choose(
     ties: NDArray[np.int64],
     count: int,
 ) -> int:
-    """Look at the matches from `start` to `end`, of which many may have no live page.
+    """Consider the matches from `start` to `end`. Many of them may have no live page.
 
-    `chosen` (3,) is the closest so far, with an agreement of -1 where there is none: greatest agreement, then
-    smallest distance, then least ordinal. `seen` (64,) are clusters named before, 0 for none. Writes clusters from
-    `ties[count]` on, some of them again; there is room for all, or for none at all where they do not matter.
-    Returns one past the last. Cost: some 5 ns a match.
+    `chosen` (3,) is the closest so far, by greatest agreement, then smallest distance, then least ordinal; its
+    agreement is -1 if there is none. `seen` (64,) are clusters named before, 0 for an empty place. Writes clusters
+    from `ties[count]` on, some of them twice, and returns one past the last. `ties` has room for all, or none at
+    all if clusters do not matter. Cost: some 5 ns a match.
     """
     for i in range(start, end):
         count = _take(live, entries[i], int64(distances[i]), int64(agreements[i]), chosen, seen, ties, count)
@@ -148,9 +149,9 @@ def choose_founded(
     ties: NDArray[np.int64],
     count: int,
 ) -> int:
-    """As `choose`, where a match is the place of a group in `founded.groups`, for all entries of it.
+    """Do what `choose` does for all entries of groups; a match is the place of a group in `founded.groups`.
 
-    Where clusters matter, a group has one entry at most.
+    If clusters matter, a group has at most one entry.
     """
     for i in range(start, end):
         at = founded.heads[founded.groups[matches[i]]]

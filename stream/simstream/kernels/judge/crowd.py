@@ -1,7 +1,7 @@
 """Compares one page with all entries of a crowd: its best match and the clusters, without a list.
 
-A page among tens of thousands of others that are alike has as many matches. Only the best of them and the clusters
-that they tie decide its verdict, so nothing is written down for a match.
+A page among tens of thousands of similar pages has as many matches. Only the best match and the tied clusters
+decide its verdict, so no list of matches is written.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from simstream.kernels.judge.best_match import (
 from simstream.model import U64
 
 TILE_ENTRIES: Final = 512
-"""Entries that are compared before any of them is looked at: what is known of them stays in the nearest cache."""
+"""Entries of a tile: all are compared before any is examined, so that their data stays in the nearest cache."""
 NEXT, TIES, CANDIDATES, MATCHES, TWIN, SIZE = range(6)
-"""Places of what a search has come to."""
+"""Places in `CrowdSearch.found`."""
 
 
 class CrowdColumns(NamedTuple):
-    """Entries in columns, each sketch word in a row of its own; only the first n are meant."""
+    """Entries in columns, with a row for each sketch word; only the first n entries count."""
 
     fingerprints: U64  # (room,)
     sketches: U64  # (S, room)
@@ -43,14 +43,14 @@ class CrowdColumns(NamedTuple):
 
 
 class CrowdPage(NamedTuple):
-    """What is compared, and by which limits; see `kernels/index/confirm.MatchQueries`."""
+    """The page to compare, and its limits; see `kernels/index/confirm.MatchQueries`."""
 
     fingerprint: np.uint64
     sketch: U64  # (S,)
     short: bool
     bucket: int
     told_apart: bool
-    """Whether short pages keep to the strict limits."""
+    """Whether the strict limits hold for short pages."""
     distance: int
     agreement: int
     strict_distance: int
@@ -58,7 +58,7 @@ class CrowdPage(NamedTuple):
 
 
 class CrowdScratch(NamedTuple):
-    """Room for one tile."""
+    """Scratch memory for one tile."""
 
     distances: U64  # (TILE,)
     differences: U64  # (TILE,)
@@ -66,7 +66,7 @@ class CrowdScratch(NamedTuple):
 
 
 class CrowdSearch(NamedTuple):
-    """What has been found so far; for the first call `SEEN_CLUSTERS` and `found` are 0, and `chosen` -1."""
+    """The result so far; for the first call `seen` and `found` are 0, and `chosen` is -1."""
 
     chosen: NDArray[np.int64]  # (3,) as in `kernels/judge/best_match`
     seen: NDArray[np.int64]  # (SEEN,)
@@ -84,18 +84,19 @@ def search(
     to: CrowdSearch,
     scratch: CrowdScratch,
 ) -> None:
-    """Look at the entries from `to.found[NEXT]` on, as far as there is room for the clusters that they tie.
+    """Examine the entries from `to.found[NEXT]` on, as long as there is room for tied clusters.
 
-    Counts live entries, CANDIDATES within the distance and MATCHES; TWIN is an entry with a live page and the very
-    key and bucket of the page, 0 for none. Returns when NEXT is `count`, or TIES the room for ties: empty them
-    then, and call again. Cost: some .5 ns an entry, and 2 to 3 ns more where it matches.
+    Counts the live entries: CANDIDATES within the distance, and MATCHES. TWIN is an entry with a live page and
+    exactly the page's key and bucket, or 0. Returns when NEXT is `count`, or when the ties are full: then empty
+    them and call again. Cost: some .5 ns an entry, and 2 to 3 ns more for a match.
     """
     fingerprints, rows, chosen, found = columns.fingerprints, columns.rows, to.chosen, to.found
     words, bits = columns.sketches.shape[0], int64(64 * columns.sketches.shape[0])
     distances, differences, near = scratch.distances, scratch.differences, scratch.near
     best, closest, chosen_row = int64(chosen[AGREEMENT]), int64(chosen[DISTANCE]), int64(chosen[ROW])
     most, least, ties, room = uint64(page.distance), int64(page.agreement), int64(found[TIES]), to.ties.size
-    candidates = matches = common = int64(0)  # a count in an array would be read and written for each entry
+    # a local variable: a count in an array would be read and written for each entry
+    candidates = matches = common = int64(0)
     last = uint32(0)
     at, full = int64(found[NEXT]), False
     while at < count and not full:
@@ -122,9 +123,10 @@ def search(
             if page.told_apart and (page.short or is_short):
                 agrees = agrees and distance <= page.strict_distance and equal >= page.strict_agreement
             if agrees and equal < best and room != 0:
-                node = live.node[entry]  # of a page that has left it is 0
+                node = live.node[entry]  # 0 for a page that has left
                 if node != 0 and live.node_cluster[node] == last:
-                    common += 1  # the most frequent case by far: not the best, and of the cluster of the one before
+                    # by far the most frequent case: not the best, and in the cluster of the match before
+                    common += 1
                     continue
             if entry >> 6 < released.size and bit_of(released, entry) != uint64(0):
                 continue

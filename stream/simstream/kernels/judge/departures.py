@@ -20,7 +20,7 @@ from simstream.kernels.judge.pairing_heaps import meld_all
 U32 = NDArray[np.uint32]
 SPENT_SHARE = 4
 SPENT_ROOM = 16
-"""A heap is built anew when more than SPENT_SHARE times its live members, and SPENT_ROOM, have left it."""
+"""A heap is built again if more than SPENT_SHARE times its live members, plus SPENT_ROOM, have left it."""
 
 
 class EntryChains(NamedTuple):
@@ -38,7 +38,7 @@ class EntryChains(NamedTuple):
 
 
 class ClusterForest(NamedTuple):
-    """The heaps of clusters, and the rings of records that are one cluster."""
+    """The heaps of clusters, and the rings of records that form one cluster."""
 
     row: U32  # by node
     child: U32
@@ -54,10 +54,10 @@ class ClusterForest(NamedTuple):
 
 @lean_kernel
 def leave_chains(rows: U32, chains: EntryChains, idle: U32, places: U32, ended: U32) -> tuple[int, int, int]:
-    """The pages of these live rows are live no more; as `Rows.leave` for each.
+    """Let the pages of these live rows leave, as `Rows.leave` does for each.
 
-    Writes the entries that no live page has any more, and the places and chains that are free; each array has room
-    for all rows. Returns how many there are of each. Cost: 5 to 20 ns a row.
+    Writes the entries that no live page has any more, and the free places and chains, and returns the number of
+    each. Each array has room for all rows. Cost: 5 to 20 ns a row.
     """
     idle_count = place_count = ended_count = 0
     for i in range(rows.size):
@@ -72,7 +72,7 @@ def leave_chains(rows: U32, chains: EntryChains, idle: U32, places: U32, ended: 
             continue
         if state & uint8(FOUNDER):
             chain = chains.link[row]
-            place = chains.first[chain]  # who founded an entry is its earliest page
+            place = chains.first[chain]  # the founder of an entry is its earliest page
         else:
             place = chains.link[row]
             chain = chains.chain[place]
@@ -101,7 +101,7 @@ def leave_chains(rows: U32, chains: EntryChains, idle: U32, places: U32, ended: 
 
 @njit(inline="always")
 def _head(into, cluster):  # type: ignore[no-untyped-def]
-    """The record that a record was taken in by; halves the way to it."""
+    """Return the record that has taken in a record; halves the path to it."""
     while into[cluster] != cluster:
         into[cluster] = into[into[cluster]]
         cluster = into[cluster]
@@ -110,10 +110,10 @@ def _head(into, cluster):  # type: ignore[no-untyped-def]
 
 @lean_kernel
 def leave_nodes(rows: U32, node_of: U32, forest: ClusterForest, found: U32) -> None:
-    """The pages of these rows are no members any more: their nodes have no row, and their rows no node.
+    """End the membership of these rows' pages: their nodes lose their rows, and their rows lose their nodes.
 
-    `found` says per row the cluster that it was in, 0 where its page was alone. Cost: some 10 ns a row, and two
-    cache misses for each that has a node.
+    `found` has for each row its former cluster, 0 for a page that was alone. Cost: some 10 ns a row, and two cache
+    misses for each row with a node.
     """
     for i in range(rows.size):
         node = node_of[rows[i]]
@@ -127,7 +127,7 @@ def leave_nodes(rows: U32, node_of: U32, forest: ClusterForest, found: U32) -> N
 
 @njit
 def _with_room(buffer, used):  # type: ignore[no-untyped-def]
-    """The buffer, or a larger one with the same contents where it is full."""
+    """Return the buffer, or a larger one with the same content if it is full."""
     if used < buffer.size:
         return buffer
     larger = np.empty(2 * buffer.size, np.uint32)
@@ -137,7 +137,8 @@ def _with_room(buffer, used):  # type: ignore[no-untyped-def]
 
 @njit
 def _collect(root, forest, found, used):  # type: ignore[no-untyped-def]
-    """Append all nodes of a heap; (buffer, how many are in it). The buffer is the queue of those to look at."""
+    """Append all nodes of a heap, and return the buffer and its length. The buffer is also the queue of nodes to
+    visit."""
     at = used
     found = _with_room(found, used)
     found[used] = root
@@ -155,7 +156,7 @@ def _collect(root, forest, found, used):  # type: ignore[no-untyped-def]
 
 @njit
 def _renew(cluster, forest, gone, used):  # type: ignore[no-untyped-def]
-    """Build a heap anew of its live members; what has left is appended to `gone`."""
+    """Build a heap again from its live members; append the other nodes to `gone`."""
     first = used
     gone, end = _collect(forest.root[cluster], forest, gone, used)
     members = uint32(0)
@@ -176,7 +177,7 @@ def _renew(cluster, forest, gone, used):  # type: ignore[no-untyped-def]
 
 @njit
 def _break_ring(cluster, forest, ended, used):  # type: ignore[no-untyped-def]
-    """Append the records that a cluster took in; it is alone in its ring then."""
+    """Append the records that a cluster took in; then it is alone in its ring."""
     at = forest.ring[cluster]
     while at != cluster:
         ended = _with_room(ended, used)
@@ -189,10 +190,10 @@ def _break_ring(cluster, forest, ended, used):  # type: ignore[no-untyped-def]
 
 @kernel
 def tidy(clusters: U32, forest: ClusterForest) -> tuple[U32, U32]:
-    """After members of these clusters have left: end those without any, bring the oldest live one to the root.
+    """Tidy clusters after members have left: end empty clusters, and bring the oldest live member to each root.
 
-    A heap of which most has left is built anew, and its cluster gives up the records that it took in. Returns the
-    nodes and the records of clusters that are free. Cost: O(log n) amortized for each member that has left.
+    If most of a heap has left, it is built again, and its cluster gives up the records that it took in. Returns the
+    free nodes and the free records of clusters. Cost: O(log n) amortized for each member that has left.
     """
     most = int64(16)
     for cluster in clusters:
@@ -226,7 +227,7 @@ def tidy(clusters: U32, forest: ClusterForest) -> tuple[U32, U32]:
 
 @lean_kernel
 def link_rings(others: U32, into: U32, ring: U32) -> None:
-    """Put each of the records that were taken in into the ring of the cluster that has it now."""
+    """Put each record that was taken in into the ring of its present cluster."""
     for other in others:
         head = _head(into, other)
         ring[other], ring[head] = ring[head], ring[other]

@@ -1,14 +1,16 @@
 """The hash table of the directory: identities to rows, eight bytes a slot, ordered linear probing.
 
-A slot is `hash << 31 | row + 1`, the hash 33 bits of the identity mixed with a secret, and 0 where nothing is.
-Strangers choose ids: without the secret they could give thousands of pages one hash, and each would be read for
-each. A partition holds all slots whose hash begins with its prefix of `depth` bits. Within it a slot stands at its
-home, the rest of the hash scaled to the number of homes, or as soon after it as there is room, and slots ascend: so
-a search ends at the first greater one, a partition is widened or cut in two in one pass from left to right, and
-what it looks like does not depend on the order in which slots came. The last slot of a partition is always
-empty: no loop has to look for its end.
+A slot is `hash << 31 | row + 1`, or 0 if it is empty. The hash has 33 bits of the identity mixed with a secret.
+Strangers choose ids: without the secret they could give thousands of pages one hash, and each would be compared
+with each.
 
-Partitions are memory of their own and lie at addresses, since each grows by itself.
+A partition holds all slots whose hash begins with its prefix of `depth` bits. A slot stands at its home (the rest
+of the hash, scaled to the number of homes), or as soon after it as there is room. Slots ascend. So a search ends at
+the first greater slot, and one pass from left to right widens a partition or cuts it in two. Its content does not
+depend on the order in which slots came. The last slot of a partition is always empty, so no loop has to check for
+its end.
+
+Each partition has its own memory at an address, because each grows by itself.
 """
 
 from __future__ import annotations
@@ -30,14 +32,14 @@ from simstream.model import U64
 HASH_BITS: Final = 33
 ROW_BITS: Final = 31
 ADDRESS, HOMES, DEPTH, COUNT, LIMIT, SLOTS = range(6)
-"""Columns of a partition: where it lies, its homes, the bits of its prefix, slots in use, at how many it has
-to grow, all slots."""
+"""Columns of a partition: its address, its homes, the bits of its prefix, the slots in use, the number at which it
+grows, all slots."""
 AHEAD: Final = 12
 _ROW: Final = uint64((1 << ROW_BITS) - 1)
 
 
 def _load(_typing, address):  # type: ignore[no-untyped-def]
-    """The uint64 at an address."""
+    """Return the uint64 at an address."""
 
     def emit(_context, builder, _signature, args):  # type: ignore[no-untyped-def]
         return builder.load(builder.inttoptr(args[0], ir.IntType(64).as_pointer()))
@@ -56,7 +58,7 @@ def _store(_typing, address, value):  # type: ignore[no-untyped-def]
 
 
 def _ask_for(_typing, address):  # type: ignore[no-untyped-def]
-    """Ask for the cache line at an address, which is not read."""
+    """Prefetch the cache line at an address, without a read."""
 
     def emit(context, builder, _signature, args):  # type: ignore[no-untyped-def]
         i32, pointer = ir.IntType(32), ir.IntType(8).as_pointer()
@@ -78,13 +80,13 @@ ask_for: Any = intrinsic(_ask_for)
 
 @njit(inline="always")
 def hash_of(identities, i, secret):  # type: ignore[no-untyped-def]
-    """33 bits of an identity under a secret: both halves count."""
+    """Return 33 bits of an identity under a secret; both halves count."""
     return place_pair(identities[i, 0], identities[i, 1], secret) >> uint64(64 - HASH_BITS)
 
 
 @njit(inline="always")
 def home_of(h, homes, depth):  # type: ignore[no-untyped-def]
-    """Where a hash belongs in a partition of so many homes: ascends with the hash."""
+    """Return the home of a hash in a partition with `homes` homes. It ascends with the hash."""
     rest = uint64(HASH_BITS - depth)
     return int64(((h & ((uint64(1) << rest) - uint64(1))) * uint64(homes)) >> rest)
 
@@ -96,7 +98,7 @@ def _at(partitions, which, place):  # type: ignore[no-untyped-def]
 
 @njit(inline="always")
 def _which(h, spread):  # type: ignore[no-untyped-def]
-    """The partition of a hash; `spread` has one for each value of the first bits."""
+    """Return the partition of a hash; `spread` has one for each value of the first bits."""
     return int64(spread[int64((h * uint64(spread.size)) >> uint64(HASH_BITS))])
 
 
@@ -118,9 +120,10 @@ def find(
     rows: NDArray[np.uint32],
     secret: Secret,
 ) -> int:
-    """Rows whose slot has the hash of `identities[first:]`, ascending for each; `starts[first]` is set.
+    """Write the rows whose slots have the hashes of `identities[first:]`, ascending for each; `starts[first]` is
+    set.
 
-    Returns the next identity, which is before the end where `rows` has no room left.
+    Returns the next identity; it is before the end if `rows` has no room left.
     """
     for i in range(first, identities.shape[0]):
         _ahead(identities, i + AHEAD, spread, partitions, secret)
@@ -146,7 +149,7 @@ def find(
 
 @njit
 def _put(key, spread, partitions):  # type: ignore[no-untyped-def]
-    """Insert one slot: 1, or 0 where its partition has no room, or -1 where it is there already."""
+    """Insert one slot. Return 1, or 0 if its partition has no room, or -1 if it exists already."""
     h = key >> uint64(ROW_BITS)
     p = _which(h, spread)
     if partitions[p, COUNT] >= partitions[p, LIMIT]:
@@ -173,7 +176,7 @@ def _put(key, spread, partitions):  # type: ignore[no-untyped-def]
 
 @njit
 def _take(key, spread, partitions):  # type: ignore[no-untyped-def]
-    """Remove one slot and move those behind it up: whether it was there."""
+    """Remove one slot and move the later slots up. Return whether it existed."""
     h = key >> uint64(ROW_BITS)
     p = _which(h, spread)
     homes, depth = partitions[p, HOMES], partitions[p, DEPTH]
@@ -213,8 +216,8 @@ def add(
 ) -> int:
     """Insert `identities[first:]` with their rows.
 
-    Returns the next one: before the end where its partition has to grow first. A pair that is there already:
-    `~` of its place, and what this call inserted is out again.
+    Returns the next identity; it is before the end if its partition must grow first. If a pair exists already, it
+    returns `~` of its place, and removes all pairs that this call inserted.
     """
     for i in range(first, identities.shape[0]):
         _ahead(identities, i + AHEAD, spread, partitions, secret)
@@ -237,7 +240,8 @@ def remove(
     partitions: NDArray[np.int64],
     secret: Secret,
 ) -> int:
-    """Take out `identities[:end]` with their rows; -1, or the place of one that is not there: nothing changed."""
+    """Remove `identities[:end]` with their rows. Return -1, or the place of a missing one; then nothing is
+    changed."""
     for i in range(end):
         _ahead(identities, i + AHEAD, spread, partitions, secret)
         if not _take(_key(identities, rows, i, secret), spread, partitions):
@@ -249,15 +253,15 @@ def remove(
 
 @kernel
 def which(identities: U64, i: int, spread: NDArray[np.int32], secret: Secret) -> int:
-    """The partition of one identity."""
+    """Return the partition of one identity."""
     return _which(hash_of(identities, i, secret), spread)
 
 
 @kernel
 def lay_out(source: U64, prefix: int, depth: int, homes: int, target: U64) -> int:
-    """Place the slots of `source` whose hashes have this prefix into `target`, all zero, for so many homes.
+    """Place the slots of `source` whose hashes have this prefix into `target`, all zero, with `homes` homes.
 
-    Returns how many they are, or -1 where the last of them do not fit behind the last home.
+    Returns how many there are, or -1 if the last ones do not fit behind the last home.
     """
     at = count = 0
     rest = uint64(HASH_BITS - depth)
@@ -277,7 +281,7 @@ def lay_out(source: U64, prefix: int, depth: int, homes: int, target: U64) -> in
 
 @kernel
 def in_order(slots: U64, prefix: int, depth: int, homes: int) -> int:
-    """How many slots a partition has, or ~ the place of one that is not where it has to be."""
+    """Return how many slots a partition has, or `~` of the place of a misplaced slot."""
     count = 0
     free = before = uint64(0)
     rest = uint64(HASH_BITS - depth)
@@ -298,7 +302,7 @@ def in_order(slots: U64, prefix: int, depth: int, homes: int) -> int:
 
 @kernel
 def rows_of(slots: U64, out: NDArray[np.uint32]) -> int:
-    """The rows of a partition in the order of its slots; returns how many."""
+    """Write the rows of a partition in the order of its slots, and return how many."""
     count = 0
     for i in range(slots.size):
         if slots[i] != uint64(0):
@@ -309,7 +313,8 @@ def rows_of(slots: U64, out: NDArray[np.uint32]) -> int:
 
 @kernel
 def clear_others(slots: U64, state: NDArray[np.uint8], wanted: int) -> int:
-    """Empty the slots of rows whose state has not the bit `wanted`; how many. The rest is to be laid out anew."""
+    """Empty the slots of rows whose state lacks the bit `wanted`, and return how many. Then lay the rest out
+    again."""
     count = 0
     for i in range(slots.size):
         if slots[i] != uint64(0) and state[int64(slots[i] & _ROW) - 1] & np.uint8(wanted) == 0:

@@ -1,9 +1,9 @@
 """Writes the records of the page store, computes their checksums, and moves ids.
 
 A record of a recipe with S words of sketch is 9 + S words of 64 bits, little-endian (`judge/pages/record` names the
-fields): ordinal, age, time, identity (2), fingerprint, sketch (S), then `row | id_start << 32`,
-`id_length | short << 16 | id_check << 32`, and the check of all words before it. Both checks are MurmurHash3's x64
-128-bit form, seed 0: the first 64 bits of that of the words, the first 32 of that of the id's bytes.
+fields): ordinal, age, time, identity (2), fingerprint, sketch (S), then `row | id_start << 32`, `id_length | short
+<< 16 | id_check << 32`, and the check of all words before it. Both checks are MurmurHash3 in its x64 128-bit form
+with seed 0: the first 64 bits over the words, and the first 32 bits over the id's bytes.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def _finish(h1, h2, n):  # type: ignore[no-untyped-def]
 
 @njit
 def _check_of(words, i):  # type: ignore[no-untyped-def]
-    """The check of a record: its last word should be this."""
+    """Return the check of a record, which its last word should equal."""
     h1 = h2 = uint64(0)
     n = words.shape[1] - 1
     for w in range(0, n - 1, 2):
@@ -78,7 +78,7 @@ def _check_of(words, i):  # type: ignore[no-untyped-def]
 
 @njit
 def _id_check_of(ids, start, n):  # type: ignore[no-untyped-def]
-    """The check of an id's bytes."""
+    """Return the check of an id's bytes."""
     h1 = h2 = uint64(0)
     end = start + n
     while start + 16 <= end:
@@ -94,13 +94,13 @@ def _id_check_of(ids, start, n):  # type: ignore[no-untyped-def]
 
 @njit(inline="always")
 def _id_of(words, i):  # type: ignore[no-untyped-def]
-    """(start, length) of a record's id."""
+    """Return start and length of a record's id."""
     n = words.shape[1]
     return np.int64(words[i, n - 3] >> uint64(32)), np.int64(words[i, n - 2] & uint64(0xFFFF))
 
 
 class PageColumns(NamedTuple):
-    """n pages in columns; `id_ends` says where each id ends among the ids of all pages that these were cut from."""
+    """n pages in columns. `id_ends` says where each id ends among the ids of all pages of the batch."""
 
     ordinals: NDArray[np.int64]  # (n,)
     times: NDArray[np.int64]  # (n,)
@@ -112,16 +112,16 @@ class PageColumns(NamedTuple):
     id_ends: NDArray[np.uint32]  # (n,)
 
     def cut(self, start: int, end: int) -> PageColumns:
-        """The pages from `start` to `end`."""
+        """Return the pages from `start` to `end`."""
         return PageColumns._make(column[start:end] for column in self)
 
     def contiguous(self) -> PageColumns:
-        """The same, each column without gaps in memory."""
+        """Return the same pages, with each column contiguous in memory."""
         return PageColumns._make(np.ascontiguousarray(column) for column in self)
 
 
 class ChosenRecords(NamedTuple):
-    """A chunk of which some records are kept."""
+    """A chunk, and the records of it to keep."""
 
     words: U64  # (n, 9 + S)
     ids: NDArray[np.uint8]
@@ -130,8 +130,11 @@ class ChosenRecords(NamedTuple):
 
 @kernel
 def write(words: U64, at: int, pages: PageColumns, id_shift: int) -> None:
-    """Records from `at` on, without checks; ages are ordinals. Ids end at `id_ends + id_shift`; the first of them
-    begins where the record before `at` says that its own ends (0 for none)."""
+    """Write records from `at` on, without checks; ages are ordinals.
+
+    Ids end at `id_ends + id_shift`. The first one begins where the id of the record before `at` ends (0 without
+    one).
+    """
     n = words.shape[1]
     s = pages.sketches.shape[1]
     start = np.int64(0)
@@ -155,7 +158,7 @@ def write(words: U64, at: int, pages: PageColumns, id_shift: int) -> None:
 
 @kernel
 def seal(words: U64, first: int, end: int, ids: NDArray[np.uint8]) -> None:
-    """Give the records from `first` to `end` their checks. Cost: about 50 ns each."""
+    """Write the checks of the records from `first` to `end`. Cost: about 50 ns each."""
     n = words.shape[1]
     for i in range(first, end):
         start, length = _id_of(words, i)
@@ -165,7 +168,7 @@ def seal(words: U64, first: int, end: int, ids: NDArray[np.uint8]) -> None:
 
 @kernel
 def damaged(words: U64) -> int:
-    """The place of the first record whose check does not agree, or -1; ids are not looked at."""
+    """Return the place of the first record with a wrong check, or -1. Does not read ids."""
     n = words.shape[1]
     for i in range(words.shape[0]):
         if words[i, n - 1] != _check_of(words, i):
@@ -175,9 +178,9 @@ def damaged(words: U64) -> int:
 
 @kernel
 def damaged_id(words: U64, ids: NDArray[np.uint8]) -> int:
-    """The place of the first record whose id does not lie behind the one before, or does not agree; or -1.
+    """Return the place of the first record whose id is not behind the previous id, or has a wrong check; or -1.
 
-    The last id must end where `ids` does: else the number of records.
+    The last id must end where `ids` ends; otherwise it returns the number of records.
     """
     n = words.shape[1]
     at = np.int64(0)
@@ -193,7 +196,7 @@ def damaged_id(words: U64, ids: NDArray[np.uint8]) -> int:
 
 @kernel
 def id_bytes(chosen: ChosenRecords) -> int:
-    """How many bytes the ids of the records to keep have."""
+    """Return how many bytes the ids of the kept records have."""
     total = 0
     for i in range(chosen.keep.size):
         if chosen.keep[i]:
@@ -203,9 +206,9 @@ def id_bytes(chosen: ChosenRecords) -> int:
 
 @kernel
 def keep_some(chosen: ChosenRecords, out: U64, at: int, out_ids: NDArray[np.uint8], id_at: int) -> tuple[int, int]:
-    """Copy the records to keep to `out[at:]`, and their ids to `out_ids[id_at:]`; where both end then.
+    """Copy the records to keep to `out[at:]`, and their ids to `out_ids[id_at:]`. Return where both end.
 
-    Checks of ids are copied, not made: what was damaged stays known as such. Checks of records are new ones.
+    It copies the checks of ids, so that a damaged id stays recognizable. It makes new checks of records.
     """
     words, ids = chosen.words, chosen.ids
     n = words.shape[1]

@@ -1,7 +1,7 @@
 """Pairing heaps in columns: the oldest live member of each cluster.
 
-A node's `child` is its first child, `sibling` its next one; 0 is none. Ages are compared, no two are
-equal in a heap. `row` 0 marks a node whose member has left.
+A node's `child` is its first child, and `sibling` its next sibling; 0 means none. The heap is ordered by age, and
+no two ages in a heap are equal. `row` 0 marks a node whose member has left.
 
 Source: Fredman, Sedgewick, Sleator, Tarjan: The pairing heap (1986); the two passes of its delete-min.
 """
@@ -19,7 +19,7 @@ U32 = NDArray[np.uint32]
 
 @njit
 def _meld(one, other, child, sibling, age):  # type: ignore[no-untyped-def]
-    """Two heaps, neither empty, as one."""
+    """Join two heaps that are not empty, and return the root."""
     if age[other] < age[one]:
         one, other = other, one
     sibling[other] = child[one]
@@ -29,7 +29,7 @@ def _meld(one, other, child, sibling, age):  # type: ignore[no-untyped-def]
 
 @njit
 def meld_all(first, child, sibling, age):  # type: ignore[no-untyped-def]
-    """The heaps in a list of siblings as one, in pairs from left to right, then from right to left; 0 for none."""
+    """Join the heaps in a list of siblings, in pairs from left to right, then from right to left; 0 for none."""
     pairs = np.uint32(0)
     while first != 0:
         second = sibling[first]
@@ -53,7 +53,7 @@ def meld_all(first, child, sibling, age):  # type: ignore[no-untyped-def]
 
 @kernel
 def collect(root: int, child: U32, sibling: U32, most: int) -> U32:
-    """All nodes of a heap, which are at most `most`; linear."""
+    """Return all nodes of a heap, which has at most `most`. Cost: linear."""
     found = np.empty(most, np.uint32)
     stack = np.empty(most + 1, np.uint32)
     depth = 0

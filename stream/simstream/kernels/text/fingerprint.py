@@ -23,13 +23,15 @@ class RecipeRules(NamedTuple):
     hmm: bool
     min_words: int
     sketch_characters: int
-    """The sketch is over runs of so many letters and digits; 0: over pairs of words."""
+    """The sketch covers runs of this many letters and digits; with 0, pairs of words."""
     top: int
-    """How many of a page's words count in its SimHash, by falling weight, then in the order of the text; 0: all."""
+    """How many of a page's words count in its SimHash, by falling weight, then in the order of the text; 0 for
+    all."""
 
 
 class FingerprintWork(NamedTuple):
-    """Working memory for pages of up to n bytes: about 160 bytes each, touched only as far as a page reaches."""
+    """Working memory for pages of up to n bytes: about 160 bytes for each byte, touched only as far as a page
+    reaches."""
 
     points: NDArray[np.uint32]
     ends: NDArray[np.int32]
@@ -42,15 +44,15 @@ class FingerprintWork(NamedTuple):
 
 
 class FingerprintResult(NamedTuple):
-    """What a batch of n pages gives; made by `make_result`."""
+    """The result of a batch of n pages; made by `make_result`."""
 
     fingerprints: NDArray[np.uint64]  # (n,)
     sketches: NDArray[np.uint64]  # (n, sketch bits / 64)
-    words: NDArray[np.uint32]  # (n,) distinct words that weigh something
+    words: NDArray[np.uint32]  # (n,) distinct words with a weight
 
 
 def make_work(n_bytes: int, sketch_bits: int) -> FingerprintWork:
-    """Working memory for one batch whose longest page has `n_bytes`. Not to be shared by threads."""
+    """Make working memory for one batch whose longest page has `n_bytes`. Threads must not share it."""
     size = max(n_bytes, 64)
     places = 1 << (2 * size - 1).bit_length()
     i32, i64, u64 = np.int32, np.int64, np.uint64
@@ -82,7 +84,7 @@ def make_work(n_bytes: int, sketch_bits: int) -> FingerprintWork:
 
 
 def make_result(n: int, sketch_bits: int) -> FingerprintResult:
-    """Room for the result of n pages."""
+    """Make room for the result of n pages."""
     return FingerprintResult(
         np.zeros(n, np.uint64), np.zeros((n, sketch_bits // 64), np.uint64), np.zeros(n, np.uint32)
     )
@@ -92,7 +94,7 @@ def make_result(n: int, sketch_bits: int) -> FingerprintResult:
 def _words_of(
     n: int, lexicon: Lexicon, trie: Trie, hmm: HiddenMarkovModel, rules: RecipeRules, work: FingerprintWork
 ) -> int:
-    """Segment and regroup the folded text `work.points[:n]` into `work.words`; returns how many words it has."""
+    """Segment and regroup the folded text `work.points[:n]` into `work.words`, and return how many words it has."""
     tokens = cut(work.points, n, trie, hmm, rules.hmm, work.scratch, work.ends, work.slots)
     return regroup(work.points, work.ends, work.slots, tokens, lexicon, rules.seed, work.words)
 
@@ -108,7 +110,7 @@ def _find_words(
     rules: RecipeRules,
     work: FingerprintWork,
 ) -> int:
-    """Fold, segment and regroup `utf8[start:end]` into `work.words`; returns how many words it has."""
+    """Fold, segment and regroup `utf8[start:end]` into `work.words`, and return how many words it has."""
     n = fold_utf8(utf8, start, end, lexicon.fold, work.points)
     return _words_of(n, lexicon, trie, hmm, rules, work)
 
@@ -124,12 +126,11 @@ def fingerprint_batch(
     work: FingerprintWork,
     result: FingerprintResult,
 ) -> None:
-    """Fingerprint n pages: page i is `utf8[offsets[i]:offsets[i + 1]]`, its results go to row i.
+    """Fingerprint n pages: page i is `utf8[offsets[i]:offsets[i + 1]]`, and its results go to row i.
 
-    Words of weight 0 count in the sketch alone, neither in the SimHash nor as distinct words. A page with fewer
-    distinct words than `rules.min_words` gets fingerprint and sketch 0. No page may be
-    longer than `work` was made for, and `work` must be fresh. Linear in the bytes; holds no GIL and
-    allocates nothing.
+    Words of weight 0 count only in the sketch, neither in the SimHash nor as distinct words. A page with fewer
+    distinct words than `rules.min_words` gets fingerprint and sketch 0. No page may be longer than `work` was made
+    for, and `work` must be fresh. Cost: linear in the bytes, without the GIL and without allocation.
     """
     for page in range(len(offsets) - 1):
         points = fold_utf8(utf8, offsets[page], offsets[page + 1], lexicon.fold, work.points)
@@ -161,6 +162,6 @@ def weigh_page(
     rules: RecipeRules,
     work: FingerprintWork,
 ) -> int:
-    """Write the distinct words of one page that weigh something to `work.distinct`; returns how many."""
+    """Write the distinct words of one page that have a weight to `work.distinct`, and return how many."""
     m = _find_words(utf8, 0, len(utf8), lexicon, trie, hmm, rules, work)
     return int(weigh(count_words(work.words, m, 1, work.distinct, lexicon.secret), lexicon, work.distinct))

@@ -19,19 +19,19 @@ from simstream.kernels.text.words import Lexicon, PageWords
 from simstream.model import U64
 
 MAX_WORD_BYTES: Final = 255
-"""Bytes of the longest word that is counted: what is longer, as pages of encoded data have it, is passed over."""
+"""Bytes of the longest word that is counted. Longer words, as in pages of encoded data, are skipped."""
 WORDS, BYTES, PAGES = range(3)
-"""Places of the counters: words in the table, bytes of `blob` that they fill, pages that were counted."""
+"""Places of the counters: words in the table, their bytes in `blob`, counted pages."""
 CASEFOLD: Final = np.uint32(0x1FFFFF)
 
 
 class WordCounts(NamedTuple):
-    """Words and their pages, in the order in which they came; made by `make_counts`.
+    """Words and their numbers of pages, in the order in which they came; made by `make_counts`.
 
-    `places` is an open-addressing table of word numbers, -1 where empty, of a power of two places that is at least
-    twice as large as there are words. Word i is `blob[starts[i]:starts[i + 1]]`; `hash` is that of its bytes and
-    the secret. The hash that fingerprints are made of would not do: strangers can make words that share all of it,
-    and here each is compared with all others.
+    `places` is an open-addressing table of word numbers, -1 for an empty place. Its size is a power of two and at
+    least twice the number of words. Word i is `blob[starts[i]:starts[i + 1]]`; `hash` is a hash of its bytes and
+    the secret. It is not the hash of fingerprints: strangers can make words with equal ones, and each would be
+    compared with all others here.
     """
 
     places: NDArray[np.int32]
@@ -44,7 +44,8 @@ class WordCounts(NamedTuple):
 
 
 def make_counts(words: int, n_bytes: int, places: int, secret: Secret) -> WordCounts:
-    """Room for so many words and bytes of words, touched only as far as it fills; `places` is a power of two."""
+    """Make room for `words` words of `n_bytes` bytes, touched only as far as it fills; `places` is a power of
+    two."""
     counts = WordCounts(
         np.full(places, -1, np.int32),
         np.empty(words, np.uint64),
@@ -59,14 +60,14 @@ def make_counts(words: int, n_bytes: int, places: int, secret: Secret) -> WordCo
 
 
 def with_more_places(counts: WordCounts) -> WordCounts:
-    """The same counts with twice the places."""
+    """Return the same counts with twice the places."""
     wider = counts._replace(places=np.full(2 * len(counts.places), -1, np.int32))
     place_again(wider)
     return wider
 
 
 def with_more_room(counts: WordCounts) -> WordCounts:
-    """The same counts with twice the room for everything."""
+    """Return the same counts with twice the room for everything."""
     wider = make_counts(2 * len(counts.hash), 2 * len(counts.blob), 2 * len(counts.places), counts.secret)
     words, n_bytes = int(counts.filled[WORDS]), int(counts.filled[BYTES])
     wider.hash[:words], wider.pages[:words] = counts.hash[:words], counts.pages[:words]
@@ -88,7 +89,7 @@ def _is_word(blob: NDArray[np.uint8], at: int, size: int, data: NDArray[np.uint8
 
 @njit(nogil=True)
 def _add(counts: WordCounts, data: NDArray[np.uint8], start: int, n: int, pages: np.int64) -> bool:
-    """Let the word `data[start:start + n]` occur in `pages` more; False where it finds no room."""
+    """Add `pages` to the word `data[start:start + n]`; return False if there is no room."""
     value = place_bytes(data, start, n, counts.secret)
     places, starts, blob, filled = counts.places, counts.starts, counts.blob, counts.filled
     mask = np.int64(len(places) - 1)
@@ -132,7 +133,7 @@ def _write_word(
 
 @njit(nogil=True)
 def _has_room(counts: WordCounts, n: int, words: PageWords, first: NDArray[np.int32]) -> bool:
-    """Whether the n distinct words of a page surely fit."""
+    """Whether there is surely room for the n distinct words of a page."""
     number, n_bytes = counts.filled[WORDS] + n, counts.filled[BYTES]
     for i in range(n):
         n_bytes += min(4 * (words.end[first[i]] - words.start[first[i]]), MAX_WORD_BYTES)
@@ -148,7 +149,7 @@ def _count_page(
     distinct: DistinctWords,
     traits: NDArray[np.uint32],
 ) -> bool:
-    """Add the n distinct words of a page, unless they find no room: False then."""
+    """Add the n distinct words of a page; return False if there is no room."""
     if not _has_room(counts, n, words, distinct.first):
         return False
     word = np.empty(MAX_WORD_BYTES, np.uint8)
@@ -175,9 +176,9 @@ def count_batch(
 ) -> int:
     """Add the words of pages from number `first` on to `counts`, each once a page.
 
-    Page i is `utf8[offsets[i]:offsets[i + 1]]`; one with fewer distinct words than `rules.min_words` does not
-    count. Returns the number of pages, or of the first that finds no room. `work` is made for the longest page and
-    fresh. Linear in the bytes; holds no GIL.
+    Page i is `utf8[offsets[i]:offsets[i + 1]]`. A page with fewer distinct words than `rules.min_words` does not
+    count. Returns the number of pages, or the number of the first page without room. `work` is fresh and made for
+    the longest page. Cost: linear in the bytes, without the GIL.
     """
     for page in range(first, len(offsets) - 1):
         m = _find_words(utf8, offsets[page], offsets[page + 1], lexicon, trie, hmm, rules, work)
@@ -202,7 +203,7 @@ def count_variants(
     counts: WordCounts,
     first: int,
 ) -> int:
-    """As `count_batch`, for recipes whose words `find_words` finds; windows of words are not counted, words are."""
+    """Do what `count_batch` does for recipes that need `find_words`. It counts words, never windows of words."""
     for page in range(first, len(offsets) - 1):
         text = utf8[offsets[page] : offsets[page + 1]]
         points, words, m, _ = find_words(text, lexicon, trie, hmm, rules, variant, work)
@@ -217,7 +218,8 @@ def count_variants(
 
 @kernel
 def add_counts(counts: WordCounts, other: WordCounts, first: int) -> int:
-    """Add the words of `other` from number `first` on, pages aside; returns the first that found no room."""
+    """Add the words of `other` from number `first` on, and return the first one without room. The counter of pages
+    stays."""
     for i in range(first, other.filled[WORDS]):
         start = other.starts[i]
         size = other.starts[i + 1] - start
@@ -228,7 +230,7 @@ def add_counts(counts: WordCounts, other: WordCounts, first: int) -> int:
 
 @kernel
 def place_again(counts: WordCounts) -> None:
-    """Fill empty `places` with the words that are there."""
+    """Fill empty `places` with the existing words."""
     places = counts.places
     mask = np.int64(len(places) - 1)
     for word in range(counts.filled[WORDS]):
@@ -240,7 +242,7 @@ def place_again(counts: WordCounts) -> None:
 
 @kernel
 def beginnings(counts: WordCounts) -> U64:
-    """The first 8 bytes of each word as a number that sorts as they do; shorter words are filled with zeros."""
+    """Return the first 8 bytes of each word as a number of the same order; shorter words are filled with zeros."""
     starts, blob = counts.starts, counts.blob
     out = np.zeros(counts.filled[WORDS], np.uint64)
     for word in range(len(out)):
@@ -268,7 +270,7 @@ def _before(counts: WordCounts, a: int, b: int) -> bool:
 
 @njit(nogil=True)
 def _sink(counts: WordCounts, order: NDArray[np.int64], low: int, at: int, size: int) -> None:
-    """Let `order[low + at]` sink in the heap `order[low:low + size]`, the last word on top."""
+    """Let `order[low + at]` sink in the heap `order[low:low + size]`, which has the last word on top."""
     while 2 * at + 1 < size:
         child = 2 * at + 1
         if child + 1 < size and _before(counts, order[low + child], order[low + child + 1]):
@@ -281,9 +283,9 @@ def _sink(counts: WordCounts, order: NDArray[np.int64], low: int, at: int, size:
 
 @kernel
 def sort_ties(counts: WordCounts, keys: U64, order: NDArray[np.int64]) -> None:
-    """Finish an `order` of words that sorts `keys`, their `beginnings`: equal ones by their whole bytes.
+    """Finish an `order` of words that sorts `keys`, their `beginnings`: sort equal ones by their whole bytes.
 
-    A heap sort. Cost: n log n comparisons of the words that share their beginning, no memory.
+    It is a heap sort. Cost: n log n comparisons of words with equal beginnings, without memory.
     """
     low, n = 0, len(order)
     while low < n:

@@ -1,6 +1,6 @@
 """The true J of two texts: character shingles as sorted sets of hashes, and their intersection.
 
-A shingle is five successive word characters of the folded text. Sets are ragged: set i of `values` is
+A shingle is five successive word characters of the folded text. The sets lie one after another: set i is
 `values[starts[i]:starts[i + 1]]`, ascending and without repetitions.
 """
 
@@ -23,7 +23,8 @@ _STEP: Final = np.uint64(0x9E3779B97F4A7C15)
 
 @njit(inline="always")
 def _hash(points: NDArray[np.uint32], at: int, length: int) -> np.uint64:
-    """64 bits of a shingle; 5 code points do not fit into 64 bits, so that two may fall together by chance."""
+    """Return 64 bits of a shingle. Five code points do not fit into 64 bits, so two shingles may share a hash by
+    chance."""
     value = np.uint64(length)
     for i in range(length):
         value = mix((value + np.uint64(points[at + i])) * _STEP)
@@ -32,9 +33,10 @@ def _hash(points: NDArray[np.uint32], at: int, length: int) -> np.uint64:
 
 @kernel
 def keep(points: NDArray[np.uint32], ends: NDArray[np.int64], kept: NDArray[np.bool_]) -> None:
-    """Drop what is no word character from n texts, in place: text i is `points[ends[i-1]:ends[i]]`.
+    """Remove all other characters than word characters from n texts, in place: text i is
+    `points[ends[i-1]:ends[i]]`.
 
-    `ends` moves to what is left. `kept` has 0x110000 places. Linear.
+    `ends` moves to the new ends. `kept` has 0x110000 places. Cost: linear.
     """
     n, start = 0, np.int64(0)
     for text in range(len(ends)):
@@ -52,10 +54,10 @@ def shingle(
 ) -> None:
     """Write the set of shingles of each of n texts to `values`, and where each set begins to `starts` (n + 1,).
 
-    A text of one to four characters is one shingle, an empty one has none. `values` has room for as many as
-    there are points. Only sets of one `secret` can be compared. It hides the order in which a text's shingles
-    come: numba's sort takes quadratic time in orders that a stranger can choose. Cost: about 40 ns a character,
-    most of it sorting.
+    A text of one to four characters is one shingle; an empty text has none. `values` has room for as many as there
+    are points. Only sets with the same `secret` can be compared. The secret hides the order in which a text's
+    shingles come: numba's sort takes quadratic time in orders that a stranger can choose. Cost: about 40 ns a
+    character, mostly for sorting.
     """
     n, start = 0, np.int64(0)
     starts[0] = 0
@@ -81,7 +83,8 @@ def common(
     b: NDArray[np.int64],
     out: NDArray[np.int64],
 ) -> None:
-    """Write how many values the sets a[i] and b[i] share to `out` (n,). Linear in the sizes: about 1 ns a value."""
+    """Write how many values the sets a[i] and b[i] share to `out` (n,). Cost: linear in the sizes, about 1 ns a
+    value."""
     for pair in range(len(a)):
         i, i_end = starts[a[pair]], starts[a[pair] + 1]
         j, j_end = starts[b[pair]], starts[b[pair] + 1]

@@ -29,10 +29,11 @@ def similar(
     a: NDArray[np.int64],
     b: NDArray[np.int64],
 ) -> int:
-    """All rows of `left` and `right` with at least `least` equal slots and a band in which all are equal.
+    """Find all rows of `left` and `right` with at least `least` equal slots, and a band in which all slots are
+    equal.
 
-    It is what locality-sensitive hashing by bands finds, found by comparing all with all. Writes the pairs to `a`
-    and `b` as far as they have room; returns how many there are. Cost: about 10 ns a pair of 128 slots.
+    It compares all with all, and finds what locality-sensitive hashing by bands finds. Writes the pairs to `a` and
+    `b` as far as they have room, and returns how many there are. Cost: about 10 ns a pair of 128 slots.
     """
     n = 0
     for i in range(left.shape[0]):

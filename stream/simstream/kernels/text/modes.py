@@ -1,8 +1,7 @@
 """jieba's search mode and full mode, whose tokens overlap.
 
-Tokens are written one after another into an array of their own, since some are no part of the text as it stands:
-token i is `text[ends[i - 1]:ends[i]]`, and may be empty.
-Source of the method: jieba 0.42.1, whose output is the definition.
+Tokens stand one after another in their own array, because some are no contiguous part of the text. Token i is
+`text[ends[i - 1]:ends[i]]`, and may be empty. Source of the method: jieba 0.42.1, whose output is the definition.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ _CR, _LF = 13, 10
 
 @njit(nogil=True)
 def _is_space(point: int) -> bool:
-    """What `\\s` matches in Python's regular expressions."""
+    """Whether `\\s` matches it in Python's regular expressions."""
     if point < 0x85:
         return bool(9 <= point <= 13 or 28 <= point <= 32)
     if point < 0x2000:
@@ -32,7 +31,7 @@ def _is_space(point: int) -> bool:
 
 @njit(nogil=True)
 def _emit(points: Points, start: int, end: int, text: Points, ends: I32, count: int) -> int:
-    """Write `points[start:end]` as token number `count`; returns the number of tokens."""
+    """Write `points[start:end]` as token number `count`, and return the number of tokens."""
     to = ends[count - 1] if count > 0 else np.int32(0)
     for at in range(start, end):
         text[to] = points[at]
@@ -43,7 +42,8 @@ def _emit(points: Points, start: int, end: int, text: Points, ends: I32, count: 
 
 @kernel
 def search_tokens(points: Points, cut_ends: I32, cut_count: int, trie: Trie) -> tuple[Points, I32, int]:
-    """jieba's search mode over the tokens of `cut`: before each its words of two characters, then of three.
+    """Write the tokens of jieba's search mode: before each token of `cut` its words of two characters, then of
+    three.
 
     Returns text, ends and number of the tokens. Cost: linear, and about 20 bytes a character.
     """
@@ -64,7 +64,7 @@ def search_tokens(points: Points, cut_ends: I32, cut_count: int, trie: Trie) -> 
 
 @njit(nogil=True)
 def _words_from(points: Points, start: int, stop: int, trie: Trie, found: I32) -> int:
-    """Write the ends of all words that begin at `start` and end by `stop`, ascending; returns how many."""
+    """Write the ends of all words that begin at `start` and end by `stop`, ascending, and return how many."""
     base, check, code, weight = trie.base, trie.check, trie.code, trie.log_frequency
     slot, n = 0, 0
     for at in range(start, stop):
@@ -83,10 +83,10 @@ def _words_from(points: Points, start: int, stop: int, trie: Trie, found: I32) -
 def _full_block(
     points: Points, start: int, stop: int, trie: Trie, found: I32, run: Points, text: Points, ends: I32, count: int
 ) -> int:
-    """The full mode's tokens of one block: every word of at least two characters, and what no word covers.
+    """Write the full mode's tokens of one block: every word of at least two characters, and characters that no word
+    covers.
 
-    Letters and digits that no longer word covers are gathered in `run`, and written before the next character
-    that is none.
+    It gathers uncovered letters and digits in `run`, and writes them before the next other character.
     """
     covered, length = start, 0
     for at in range(start, stop):
@@ -115,9 +115,10 @@ def _full_block(
 
 @njit(nogil=True)
 def _full_gap(points: Points, start: int, stop: int, text: Points, ends: I32, count: int) -> int:
-    """The full mode's tokens between two blocks: each white space, and what lies before, between and after them.
+    """Write the full mode's tokens between two blocks: each white space, and the parts before, between and after
+    them.
 
-    That may be nothing at all, which jieba gives as an empty token.
+    An empty part gives an empty token, as in jieba.
     """
     begin, at = start, start
     while at < stop:
@@ -133,7 +134,7 @@ def _full_gap(points: Points, start: int, stop: int, text: Points, ends: I32, co
 
 @njit(nogil=True)
 def _full_room(points: Points, n: int, trie: Trie, found: I32) -> tuple[int, int]:
-    """How many tokens the full mode can have at most, and how many characters they have."""
+    """Return the most tokens that the full mode can have, and the most characters in them."""
     tokens, characters, stop = 2 * n + 1, 2 * n, n
     for at in range(n - 1, -1, -1):
         if not is_in_block(points[at]):
@@ -148,7 +149,7 @@ def _full_room(points: Points, n: int, trie: Trie, found: I32) -> tuple[int, int
 
 @kernel
 def full_tokens(points: Points, n: int, trie: Trie) -> tuple[Points, I32, int]:
-    """jieba's full mode: text, ends and number of the tokens of `points[:n]`.
+    """Return the tokens of jieba's full mode of `points[:n]`: text, ends and number.
 
     Cost: two walks through the trie a character, and memory for the tokens' characters.
     """
@@ -169,7 +170,8 @@ def full_tokens(points: Points, n: int, trie: Trie) -> tuple[Points, I32, int]:
 
 @kernel
 def separate(text: Points, ends: I32, count: int) -> Points:
-    """A copy of the tokens' text, uint32, with a zero between successive tokens. Assumes at least one token."""
+    """Return a copy of the tokens' text, uint32, with a zero between successive tokens. Assumes at least one
+    token."""
     separated = np.empty(ends[count - 1] + count - 1, np.uint32)
     start, to = 0, 0
     for token in range(count):

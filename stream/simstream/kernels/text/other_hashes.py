@@ -1,8 +1,8 @@
 """Word hashes of other programs: FNV-1, Jenkins' one-at-a-time, and the cyclic hash of a window.
 
-FNV-1: G. Fowler, L. C. Noll, K.-P. Vo; over UTF-16 code units, each taken in whole, as a program in Java does that
-goes over a string's chars. One-at-a-time: B. Jenkins, "Hash functions", 1997; over UTF-8, 32 bits wide, here twice.
-Cyclic polynomial: J. D. Cohen, "Recursive hashing functions for n-grams", 1997.
+FNV-1: G. Fowler, L. C. Noll, K.-P. Vo. It runs over UTF-16 code units, each taken as a whole, as Java programs do
+over a string's chars. One-at-a-time: B. Jenkins, "Hash functions", 1997. It runs over UTF-8 and has 32 bits; here
+it runs twice. Cyclic polynomial: J. D. Cohen, "Recursive hashing functions for n-grams", 1997.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _M32: Final = np.uint64(0xFFFFFFFF)
 
 @kernel
 def fnv1(points: NDArray[np.uint32], start: int, end: int, traits: NDArray[np.uint32]) -> np.uint64:
-    """FNV-1, 64 bits, of the casefolded word `points[start:end]` as UTF-16."""
+    """Return FNV-1, 64 bits, of the casefolded word `points[start:end]` as UTF-16."""
     value = _FNV_BASIS
     for at in range(start, end):
         point = np.uint64(traits[points[at]] & _CASEFOLD)
@@ -42,7 +42,7 @@ def fnv1(points: NDArray[np.uint32], start: int, end: int, traits: NDArray[np.ui
 def _one_at_a_time(
     points: NDArray[np.uint32], start: int, end: int, traits: NDArray[np.uint32], seed: np.uint64
 ) -> np.uint64:
-    """32 bits, in the lower half; all arithmetic is modulo 2^32."""
+    """Return the 32 bits of one-at-a-time in the lower half; all arithmetic is modulo 2^32."""
     value = seed & _M32
     for at in range(start, end):
         encoded, size = _utf8_of(traits[points[at]] & _CASEFOLD)
@@ -60,8 +60,10 @@ def _one_at_a_time(
 def jenkins(
     points: NDArray[np.uint32], start: int, end: int, traits: NDArray[np.uint32], seed: np.uint64
 ) -> np.uint64:
-    """64 bits of the casefolded word `points[start:end]` as UTF-8: below the hash begun with `seed`, above the
-    one begun with the former."""
+    """Return 64 bits of the casefolded word `points[start:end]` as UTF-8.
+
+    The lower half is the hash that begins with `seed`; the upper half is the hash that begins with the lower half.
+    """
     low = _one_at_a_time(points, start, end, traits, seed)
     return (_one_at_a_time(points, start, end, traits, low) << np.uint64(32)) | low
 
@@ -73,9 +75,10 @@ def _rotate(value: np.uint64, by: int) -> np.uint64:
 
 @kernel
 def cyclic(hashes: NDArray[np.uint64], size: int) -> NDArray[np.uint64]:
-    """The hash of each window of `size` successive hashes, of all of them where they are fewer; at least one.
+    """Return the hash of each window of `size` successive hashes, or of all hashes if there are fewer; at least
+    one.
 
-    Each word's hash is turned by one bit for every word that follows it in the window. Linear, whatever the size.
+    Each word's hash is rotated by one bit for every later word in the window. Cost: linear, for any size.
     """
     m = len(hashes)
     windows = np.empty(max(m - size + 1, 1), np.uint64)

@@ -1,7 +1,7 @@
 """Finds the distinct words of a page, weighs them, and computes the SimHash.
 
-SimHash: M. Charikar, "Similarity estimation techniques from rounding algorithms", 2002; over weighted words of
-web pages: G. Manku, A. Jain, A. Das Sarma, "Detecting near-duplicates for web crawling", 2007.
+SimHash: M. Charikar, "Similarity estimation techniques from rounding algorithms", 2002. Over weighted words of web
+pages: G. Manku, A. Jain, A. Das Sarma, "Detecting near-duplicates for web crawling", 2007.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from simstream.kernels.text.words import Lexicon, PageWords, unknown_kind
 class DistinctWords(NamedTuple):
     """The distinct words of one page in the order of their first occurrence.
 
-    `places` is an open-addressing table over them, at least twice as large as a page has words and a power of
-    two: page number << 32 | index. It is probed linearly from `place(hash, secret)`, so that no choice of words
-    makes it slow. It need not be cleared between pages whose numbers differ. The other arrays have room for one
-    more than a page has words.
+    `places` is an open-addressing table over them with values page number << 32 | index. Its size is a power of
+    two, and at least twice the number of words in a page. Probes are linear from `place(hash, secret)`, so that no
+    choice of words makes it slow. It needs no clearing between pages with different numbers. The other arrays have
+    room for one word more than a page has.
     """
 
     places: NDArray[np.int64]
     hash: NDArray[np.uint64]
-    times: NDArray[np.int64]  # how often it occurs
+    times: NDArray[np.int64]  # how often the word occurs
     weight: NDArray[np.int64]  # of the word in this page: (tf factor * word weight) >> 16
-    first: NDArray[np.int32]  # which word it was first
-    other: NDArray[np.int32]  # scratch: where words belong; then which of them are not the dictionary's
+    first: NDArray[np.int32]  # index of its first occurrence
+    other: NDArray[np.int32]  # scratch: first the words' places, then the words that are not in the dictionary
 
 
 @njit(inline="always")
@@ -44,9 +44,10 @@ def word_weight(
     kind: int,
     secret: Secret,
 ) -> int:
-    """The weight of the word with this hash in the table `keys`, `weights`; `unknown` has that of other words.
+    """Return the weight of the word with this hash in the table `keys`, `weights`; `unknown` has the weights of
+    other words.
 
-    `kind` is what `unknown_kind` says of the word, if the table does not have it.
+    `kind` is the result of `unknown_kind` for the word, in case the table does not have it.
     """
     mask = np.int64(len(weights) - 1)
     at = np.int64(place(value, secret) & np.uint64(mask))
@@ -65,7 +66,7 @@ def fill_word_table(
     values: NDArray[np.int32],
     secret: Secret,
 ) -> None:
-    """Put words into the empty table `keys`, `values` (see Lexicon); their hashes are distinct."""
+    """Put words with distinct hashes into the empty table `keys`, `values` (see Lexicon)."""
     mask = np.int64(len(values) - 1)
     for i in range(len(hashes)):
         at = np.int64(place(hashes[i], secret) & np.uint64(mask))
@@ -76,13 +77,12 @@ def fill_word_table(
 
 @lean_kernel
 def count_words(words: PageWords, m: int, page: int, distinct: DistinctWords, secret: Secret) -> int:
-    """Write the distinct ones of m words, how often each occurs and its weight in `words`; returns how many.
+    """Write the distinct words of m words, with the occurrences and the weight of each, and return how many.
 
-    `page` is a number from 1 to 2^31 that this `distinct` has not seen before. Words are told apart by their hashes
-    alone: two with one hash count as one, and cost no more. Linear for any words, as long as strangers do not know
-    the `secret`. All places are worked out before one is looked at, so that no wait for a place follows a branch
-    that the processor guessed wrong. A word is written as if it were new before it is known whether it is, because
-    the processor cannot foresee that.
+    `page` is a number from 1 to 2^31 that this `distinct` has not seen before. Words with the same hash count as
+    one. Cost: linear for any words, as long as strangers do not know the `secret`. It computes all places before it
+    reads one, so that no wait for a place follows a wrongly predicted branch. It writes every word as if it were
+    new before it knows, because the processor cannot predict that.
     """
     hashes, weights, places = words.hash, words.weight, distinct.places
     seen, times, first, weight = distinct.hash, distinct.times, distinct.first, distinct.weight
@@ -111,9 +111,9 @@ def count_words(words: PageWords, m: int, page: int, distinct: DistinctWords, se
 
 @lean_kernel
 def weigh(n: int, lexicon: Lexicon, distinct: DistinctWords) -> int:
-    """Write the weight in the page of its n distinct words, and drop those of weight 0; returns how many stay.
+    """Write the weight in the page of its n distinct words, drop words of weight 0, and return how many stay.
 
-    `distinct.weight` holds what `count_words` wrote.
+    On entry `distinct.weight` has the weights from `count_words`.
     """
     keys, table, unknown, factors = lexicon.word_keys, lexicon.word_weights, lexicon.unknown, lexicon.tf_factor
     hashes, times, weight, other = distinct.hash, distinct.times, distinct.weight, distinct.other
@@ -122,7 +122,8 @@ def weigh(n: int, lexicon: Lexicon, distinct: DistinctWords) -> int:
     for i in range(n):
         other[others] = i
         others += weight[i] < 0
-    # First all places, before an answer decides a branch, so that the waits overlap; most words are not there.
+    # First compute all places, before an answer decides a branch, so that the waits overlap. Most words are not
+    # there.
     known = 0
     for j in range(others):
         which = np.uint64(other[j])
@@ -141,7 +142,7 @@ def weigh(n: int, lexicon: Lexicon, distinct: DistinctWords) -> int:
 
 @lean_kernel
 def _drop_weightless(n: int, distinct: DistinctWords) -> int:
-    """Close the gaps that words of weight 0 leave; returns how many of n stay."""
+    """Close the gaps of words with weight 0, and return how many of n stay."""
     kept = 0
     for i in range(n):
         if distinct.weight[i] > 0:
@@ -153,9 +154,9 @@ def _drop_weightless(n: int, distinct: DistinctWords) -> int:
 
 @lean_kernel
 def keep_heaviest(weights: NDArray[np.int64], n: int, top: int) -> None:
-    """Set all of n weights to 0 but the `top` greatest; of equal ones the first stay.
+    """Set all of n weights to 0 except the `top` greatest; of equal ones the first stay.
 
-    The least weight that stays is found by halving its range: up to 40 passes over the weights, no memory.
+    It finds the least weight that stays by bisection: up to 40 passes over the weights, without memory.
     """
     if n <= top:
         return
@@ -183,9 +184,10 @@ def keep_heaviest(weights: NDArray[np.int64], n: int, top: int) -> None:
 
 @lean_kernel
 def simhash(hashes: NDArray[np.uint64], weights: NDArray[np.int64], n: int, sums: NDArray[np.int64]) -> np.uint64:
-    """64 bits: bit i is 1 where the words whose hash has it outweigh the others.
+    """Return 64 bits: bit i is 1 if words with bit i in their hash outweigh the others.
 
-    `sums` is scratch for 64. Integers only, so the order of the words does not matter; cost 64 n additions.
+    `sums` is scratch for 64 numbers. All arithmetic is in integers, so the order of the words does not matter.
+    Cost: 64 n additions.
     """
     total = np.int64(0)
     sums[:] = 0
@@ -211,7 +213,7 @@ def known_weights(
     unknown: NDArray[np.int32],
     secret: Secret,
 ) -> NDArray[np.int32]:
-    """The weight (n,) of each word by its hash (n,), kind (n,) and characters (n,), as `weigh` finds it."""
+    """Return the weight (n,) of each word by its hash (n,), kind (n,) and characters (n,), as `weigh` finds it."""
     out = np.empty(len(hashes), np.int32)
     for i in range(len(hashes)):
         kind = unknown_kind(int(kinds[i] & 0x7F), lengths[i])

@@ -1,8 +1,8 @@
 """The sketch: one bit of the least hash in each of m bins, over word pairs or runs of characters.
 
-One-permutation hashing: P. Li, A. Owen, C.-H. Zhang, 2012; one bit a bin: P. Li, A. König, "b-bit minwise
-hashing", 2010; empty bins filled by hash: A. Shrivastava, "Optimal densification for fast and accurate minwise
-hashing", 2017. Two sketches agree in a of m bits where their sets have Jaccard similarity J: E[a] = m (1 + J) / 2.
+One-permutation hashing: P. Li, A. Owen, C.-H. Zhang, 2012. One bit a bin: P. Li, A. König, "b-bit minwise hashing",
+2010. Empty bins filled by hash: A. Shrivastava, "Optimal densification for fast and accurate minwise hashing",
+2017. If two sets have Jaccard similarity J, their sketches agree in a of m bits with E[a] = m (1 + J) / 2.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ _ATTEMPTS: Final = 32
 
 
 def _first_attempts() -> NDArray[np.uint8]:
-    """Which bins an empty one looks at first, (sizes, bins, attempts): `_bin` of `mix(at << 32 | attempt)`."""
+    """Return the bins that an empty bin tries first, (sizes, bins, attempts): `_bin` of `mix(at << 32 |
+    attempt)`."""
     mixed: Any = mix.py_func  # the same operations, over an array
     attempts = np.arange(1, _ATTEMPTS + 1, dtype=np.uint64)
     values = mixed((np.arange(256, dtype=np.uint64)[:, None] << np.uint64(32)) | attempts) >> np.uint64(32)
@@ -34,7 +35,7 @@ _ORDER: Final = _first_attempts()
 
 @njit(inline="always")
 def _bin(value: np.uint64, bins: int) -> np.int64:
-    """Which of `bins` a hash falls into, by its upper half."""
+    """Return the bin of a hash, one of `bins`, by its upper half."""
     return np.int64(((value >> np.uint64(32)) * np.uint64(bins)) >> np.uint64(32))
 
 
@@ -42,8 +43,8 @@ def _bin(value: np.uint64, bins: int) -> np.int64:
 def sketch(hashes: NDArray[np.uint64], m: int, scratch: NDArray[np.uint64], out: NDArray[np.uint64]) -> None:
     """Write the sketch of a page with m words, from the hashes of its words in the order of the text.
 
-    `scratch` has room for two numbers a bit of `out`, which has one bit a bin. A page with one word is sketched
-    from that word; one without any gets zeros. Linear in m, plus at most some 5 us for filling bins.
+    `out` has one bit a bin; `scratch` has room for two numbers a bit of `out`. A page with one word is sketched
+    from that word; a page without words gets zeros. Cost: linear in m, plus at most some 5 us to fill bins.
     """
     bins = 64 * len(out)
     if m == 0:
@@ -70,12 +71,11 @@ def sketch_runs(
     scratch: NDArray[np.uint64],
     out: NDArray[np.uint64],
 ) -> None:
-    """As `sketch`, over the runs of so many successive letters and digits, casefolded, of `points[:n]`.
+    """Do what `sketch` does over the runs of successive letters and digits, casefolded, of `points[:n]`.
 
-    `rules` are the characters of a run and the seed. Everything that is no letter or digit is passed over, as if
-    it were not there. A page with fewer of them than a run has is one run; one without any gets zeros. A run's
-    hash is a polynomial that rolls on with each character (R. Karp, M. Rabin, 1987), then mixed. Linear in n: the
-    letters are kept in `points` itself, which is overwritten.
+    `rules` are the characters of a run and the seed. It ignores all other characters. A page with fewer letters and
+    digits than a run is one run; a page without any gets zeros. A run's hash is a rolling polynomial (R. Karp, M.
+    Rabin, 1987), then mixed. It overwrites `points` with the letters and digits. Cost: linear in n.
     """
     bins, run = 64 * len(out), rules[0]
     salt, top = mix(rules[1] ^ PAIR), np.uint64(1)
@@ -104,7 +104,7 @@ def sketch_runs(
 
 @njit(nogil=True, **LEAN)
 def _keep_letters(points: NDArray[np.uint32], n: int, traits: NDArray[np.uint32]) -> int:
-    """Casefold the letters and digits of `points[:n]` and move them to its beginning; returns how many."""
+    """Casefold the letters and digits of `points[:n]`, move them to its beginning, and return how many."""
     kept = 0
     for i in range(n):
         trait = traits[points[i]]
@@ -115,7 +115,7 @@ def _keep_letters(points: NDArray[np.uint32], n: int, traits: NDArray[np.uint32]
 
 @njit(nogil=True, **LEAN)
 def _write_bits(scratch: NDArray[np.uint64], out: NDArray[np.uint64]) -> None:
-    """One bit of each bin's minimum, of which one at least is full, to `out`."""
+    """Write one bit of each bin's minimum to `out`. At least one bin is full."""
     bins = 64 * len(out)
     minima, empty = scratch[:bins], scratch[bins:]
     for place in range(bins):
@@ -137,7 +137,7 @@ def _write_bits(scratch: NDArray[np.uint64], out: NDArray[np.uint64]) -> None:
 
 @njit(nogil=True, **LEAN)
 def _filled(bits: NDArray[np.uint64], at: int, bins: int) -> np.uint64:
-    """The bit of the first bin that is not empty (2), in the fixed random order of bin `at`."""
+    """Return the bit of the first bin that is not empty (2), in the fixed random order of bin `at`."""
     order = _ORDER[(bins >> 6) - 1, at]
     for attempt in range(0, _ATTEMPTS, 4):
         bit = bits[order[attempt + 3]]

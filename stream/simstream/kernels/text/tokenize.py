@@ -1,11 +1,11 @@
 """jieba's accurate mode: code points in, the ends of tokens out.
 
-A text is cut into blocks (Han, ASCII letters and digits, and `+#&._%-`) and the rest, which gives a token a
-character (and one for CR LF). In a block the most probable route through the dictionary's words is found from
-the right; what it leaves as single characters goes through a hidden Markov model with the states B, M, E, S
-(beginning, middle, end of a word, and single), by Viterbi. Sums are added in jieba's order and ties broken as
-there (the later end; the greater state letter), so that every bit of a score agrees.
-Source of the method: jieba 0.42.1, whose output is the definition.
+A text is cut into blocks (Han, ASCII letters and digits, and `+#&._%-`) and the rest. The rest gives a token for
+each character, and one for CR LF. In a block it finds the most probable route through the dictionary's words, from
+the right. The route's single characters go through a hidden Markov model with the states B, M, E, S (beginning,
+middle, end of a word, and single), by Viterbi. Sums are added in jieba's order, and ties are decided as in jieba
+(the later end; the greater state letter), so that every bit of a score agrees. Source of the method: jieba 0.42.1,
+whose output is the definition.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ __all__ = [
 ]
 
 MIN_FLOAT = -3.14e100
-"""jieba's logarithm of nothing: what its HMM tables do not name."""
+"""jieba's logarithm of a probability of 0: for pairs that its HMM tables do not have."""
 HAN_FIRST, HAN_LAST = 0x4E00, 0x9FD5
 B, M, E, S = 0, 1, 2, 3
 OUTSIDE = -2
-"""Stands for a slot where a character belongs to no block, and therefore to no run of single characters."""
+"""In place of a slot: the character belongs to no block, and therefore to no run of single characters."""
 
 
 def _classes() -> NDArray[np.uint8]:
-    """Per ASCII character: 3 for digits, 2 for letters, 1 for the other characters of a block, else 0."""
+    """Return per ASCII character 3 for digits, 2 for letters, 1 for the other characters of a block, else 0."""
     classes = np.zeros(128, np.uint8)
     for text, value in (("0123456789", 3), ("+#&._%-", 1)):
         classes[[ord(character) for character in text]] = value
@@ -60,7 +60,7 @@ class HiddenMarkovModel(NamedTuple):
 
 
 class TokenizeScratch(NamedTuple):
-    """Working memory of `cut`, by position in the text; made once and used for many texts by one thread."""
+    """Working memory of `cut`, by position in the text. One thread makes it once and uses it for many texts."""
 
     route: F64  # (n + 1,) score of the best route from here to the end of the block
     next: I32  # (n + 1,) where the token that begins here ends
@@ -70,7 +70,7 @@ class TokenizeScratch(NamedTuple):
 
 @kernel
 def make_scratch(n_points: int) -> TokenizeScratch:
-    """Working memory for texts of up to `n_points` code points: 20 bytes for each, touched only when used."""
+    """Make working memory for texts of up to `n_points` code points: 20 bytes for each, touched only when used."""
     size = n_points + 1
     return TokenizeScratch(
         np.empty(size, np.float64),
@@ -102,9 +102,9 @@ def _is_digit(point: int) -> bool:
 
 @kernel
 def _find_routes(points: Points, n: int, trie: Trie, scratch: TokenizeScratch) -> None:
-    """Fills route, next and slot of the whole text, from the right.
+    """Fill route, next and slot of the whole text, from the right.
 
-    Cost: for each character the steps of the walk through the trie, at most the longest word's.
+    Cost: for each character a walk through the trie, at most as long as the longest word.
     """
     base, check, code, weight = trie.base, trie.check, trie.code, trie.log_frequency
     route, ends, slots = scratch.route, scratch.next, scratch.slot
@@ -151,9 +151,9 @@ def _cut_han(
     ends: I32,
     slots: I32,
 ) -> None:
-    """Sets the ends of the words that the HMM sees in the Han run [start, end), by Viterbi.
+    """Set the ends of the words that the HMM finds in the Han run [start, end), by Viterbi.
 
-    Of equal scores the state with the greater letter wins: B < E < M < S.
+    On equal scores the state with the greater letter wins: B < E < M < S.
     """
     e_b, s_b, b_m, m_m = trans[E, B], trans[S, B], trans[B, M], trans[M, M]
     b_e, m_e, e_s, s_s = trans[B, E], trans[M, E], trans[E, S], trans[S, S]
@@ -177,14 +177,14 @@ def _cut_han(
     for at in range(end - 1, start - 1, -1):
         if state >= E:
             word_end = at + 1
-        ends[at] = word_end  # the last one written in a word is that of its first character
+        ends[at] = word_end  # the last write for a word is at its first character
         slots[at] = -1
         state = back[at, state] if at > start else B
 
 
 @kernel
 def _end_of_number(points: Points, start: int, end: int) -> int:
-    """End of what jieba's `[a-zA-Z0-9]+(?:\\.\\d+)?%?` matches at `start`, a letter or digit."""
+    """Return the end of the match of jieba's `[a-zA-Z0-9]+(?:\\.\\d+)?%?` at `start`, a letter or digit."""
     at = start + 1
     while at < end and is_alnum(points[at]):
         at += 1
@@ -199,7 +199,7 @@ def _end_of_number(points: Points, start: int, end: int) -> int:
 
 @kernel
 def _end_of_run(points: Points, start: int, end: int) -> int:
-    """End of the run of Han, or else of the number or the run of signs that begins at `start`."""
+    """Return the end of the run of Han, of the number, or of the run of signs that begins at `start`."""
     at = start
     if is_han(points[at]):
         while at < end and is_han(points[at]):
@@ -214,7 +214,7 @@ def _end_of_run(points: Points, start: int, end: int) -> int:
 
 @kernel
 def _join_unknown(points: Points, n: int, trie: Trie, hmm: HiddenMarkovModel, scratch: TokenizeScratch) -> None:
-    """Joins what the routes left as single characters to the words that the HMM sees in them.
+    """Join single characters of the routes to the words that the HMM finds in them.
 
     Characters that together are a word of the dictionary stay single, as in jieba.
     """
@@ -241,7 +241,7 @@ def _join_unknown(points: Points, n: int, trie: Trie, hmm: HiddenMarkovModel, sc
 
 @kernel
 def _split_again(points: Points, n: int, trie: Trie, scratch: TokenizeScratch) -> None:
-    """Takes apart what the HMM joined to words that were taken out of the dictionary."""
+    """Split the HMM's words again that were removed from the dictionary."""
     ends, slots = scratch.next, scratch.slot
     at = 0
     while at < n:
@@ -254,7 +254,7 @@ def _split_again(points: Points, n: int, trie: Trie, scratch: TokenizeScratch) -
 
 @kernel
 def _join_letters(points: Points, n: int, scratch: TokenizeScratch) -> None:
-    """Without the HMM: joins what the routes left as single letters and digits."""
+    """Without the HMM: join single letters and digits of the routes."""
     ends, slots = scratch.next, scratch.slot
     at = 0
     while at < n:
@@ -269,7 +269,7 @@ def _join_letters(points: Points, n: int, scratch: TokenizeScratch) -> None:
 
 @kernel
 def _write(n: int, scratch: TokenizeScratch, ends: I32, slots: I32) -> int:
-    """Follows the tokens from the left. Returns their number."""
+    """Write the tokens from the left, and return their number."""
     count, at = 0, 0
     while at < n:
         slots[count] = max(scratch.slot[at], -1)
@@ -290,12 +290,12 @@ def cut(
     ends: I32,
     slots: I32,
 ) -> int:
-    """Cuts the text `points[:n]` into jieba's tokens and returns their number.
+    """Cut the text `points[:n]` into jieba's tokens, and return their number.
 
-    Writes each token's exclusive end into `ends` (at least n long); token i begins where i - 1 ends. Writes into
-    `slots` the slot of a token that the route through the dictionary chose as a word, else -1: then it may be a
-    word all the same (`find` tells). Assumes `make_scratch` of at least n points and code points below 0x110000.
-    Cost: linear in time, no allocation, no recursion.
+    Writes each token's exclusive end into `ends` (at least n long); token i begins where token i - 1 ends. Writes
+    into `slots` the slot of a token that the route through the dictionary chose as a word, else -1. A token with -1
+    may still be a word (see `find`). Assumes `make_scratch` of at least n points, and code points below 0x110000.
+    Cost: linear in time, without allocation and recursion.
     """
     _find_routes(points, n, trie, scratch)
     if use_hmm:

@@ -22,9 +22,9 @@ def count_tokens(
     ends: NDArray[np.int32],
     slots: NDArray[np.int32],
 ) -> int:
-    """Decode, fold and cut n pages (page i is `utf8[offsets[i]:offsets[i + 1]]`); returns how many tokens.
+    """Decode, fold and cut n pages (page i is `utf8[offsets[i]:offsets[i + 1]]`), and return how many tokens.
 
-    It is the part of the fingerprint's kernel that ends with tokens. The last four arrays are working memory for
+    It is the first part of the fingerprint's kernel, up to the tokens. The last four arrays are working memory for
     the longest page.
     """
     total = 0

@@ -1,8 +1,8 @@
 """The dictionary as a double-array trie: every word with its weight, one step a character.
 
-A node is a slot. From slot s the character with code k leads to slot t = base[s] + k if check[t] = s. Codes are
-given by falling frequency in the dictionary, so that the slots of common characters lie close together.
-Source of the method: J. Aoe, "An efficient digital search algorithm by using a double-array structure", 1989.
+A node is a slot. From slot s the character with code k leads to slot t = base[s] + k if check[t] = s. Frequent
+characters of the dictionary get low codes, so that their slots lie close together. Source of the method: J. Aoe,
+"An efficient digital search algorithm by using a double-array structure", 1989.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from simstream.kernels.jit import kernel
 
 NO_WORD = -1e30
-"""Stands in `log_frequency` where a slot ends no word."""
+"""The value in `log_frequency` of a slot that ends no word."""
 CODE_POINTS = 0x110000
 MAX_TRIES = 200
-"""Free slots tried for a node's first child, before it goes where nearly all is free."""
+"""Free slots to try for a node's first child, before it goes where nearly all slots are free."""
 
 
 Points = NDArray[np.uint32]
@@ -30,7 +30,7 @@ F64 = NDArray[np.float64]
 class Trie(NamedTuple):
     """A double array over characters; the root is slot 0.
 
-    Every slot that `base[s] + code` can name lies inside the arrays: the walk needs no bounds check.
+    Every possible `base[s] + code` lies inside the arrays, so the walk needs no bounds check.
     """
 
     base: I32  # (slots,) 0 where a slot has no child
@@ -45,7 +45,8 @@ class Trie(NamedTuple):
 def walk(
     points: Points, start: int, end: int, base: I32, check: I32, code: NDArray[np.uint16], log_frequency: F64
 ) -> int:
-    """As `find`, for kernels that hold the trie's arrays in hand: unpacking them costs more than a short walk."""
+    """Do what `find` does for kernels with the trie's arrays in local variables: unpacking costs more than a short
+    walk."""
     slot = 0
     for at in range(start, end):
         label = code[points[at]] if points[at] < CODE_POINTS else 0
@@ -58,13 +59,13 @@ def walk(
 
 @kernel
 def find(points: Points, start: int, end: int, trie: Trie) -> int:
-    """The slot of exactly the word `points[start:end]`, or -1. Cost: a step a character, until one fails."""
+    """Return the slot of exactly the word `points[start:end]`, or -1. Cost: a step a character, until one fails."""
     return walk(points, start, end, trie.base, trie.check, trie.code, trie.log_frequency)
 
 
 @kernel
 def is_split(points: Points, start: int, end: int, trie: Trie) -> bool:
-    """Whether the word `points[start:end]` was taken out of the dictionary; some word has to have been."""
+    """Whether the word `points[start:end]` was removed from the dictionary. Assumes that some word was removed."""
     base, check, code = trie.base, trie.check, trie.code
     slot = 0
     for at in range(start, end):
@@ -78,7 +79,7 @@ def is_split(points: Points, start: int, end: int, trie: Trie) -> bool:
 
 @kernel
 def _mark(flat: Points, starts: I64, chosen: NDArray[np.bool_], trie: Trie, marks: NDArray[np.uint8]) -> None:
-    """Set the mark of each word that is chosen, at its slot."""
+    """Set the mark of each chosen word, at its slot."""
     base, code = trie.base, trie.code
     for word in range(len(chosen)):
         if chosen[word]:
@@ -90,7 +91,7 @@ def _mark(flat: Points, starts: I64, chosen: NDArray[np.bool_], trie: Trie, mark
 
 @kernel
 def slots_of(flat: Points, ends: I64, trie: Trie) -> I32:
-    """The slot of each word, int32 (words,), -1 where it is none; word i is `flat[ends[i-1]:ends[i]]`."""
+    """Return the slot of each word, int32 (words,), -1 if it is no word; word i is `flat[ends[i-1]:ends[i]]`."""
     base, check, code, log_frequency = trie.base, trie.check, trie.code, trie.log_frequency
     slots = np.empty(len(ends), np.int32)
     start = 0
@@ -107,11 +108,11 @@ def build(
     log_total: float,
     split: NDArray[np.bool_] | None = None,
 ) -> Trie:
-    """The double array of words that are distinct, not empty and sorted by code points.
+    """Build the double array of words that are distinct, not empty and sorted by code points.
 
-    Word i is `flat[ends[i-1]:ends[i]]`, its `log_frequency` is `weight[i]`: NO_WORD where it is none any more.
-    `split[i]` says that it was taken out at some time. Raises ValueError where the dictionary has more than 65,535
-    different characters. Cost: linear in the characters, about 0.1 s for a million of them.
+    Word i is `flat[ends[i-1]:ends[i]]`. Its `log_frequency` is `weight[i]`, NO_WORD for a removed word. `split[i]`
+    says that it was removed at some time. Raises ValueError if the dictionary has more than 65,535 different
+    characters. Cost: linear in the characters, about 0.1 s for a million.
     """
     code, highest = _codes(flat)
     starts = np.concatenate([np.zeros(1, np.int64), ends])
@@ -131,7 +132,7 @@ def build(
 
 
 def _codes(flat: Points) -> tuple[NDArray[np.uint16], int]:
-    """Code per code point, by falling frequency and then by code point; and the highest code."""
+    """Return the code of each code point, by falling frequency and then by code point, and the highest code."""
     counts = np.bincount(flat, minlength=CODE_POINTS)
     order = np.argsort(-counts, kind="stable")[: int(np.count_nonzero(counts))]
     if len(order) > 0xFFFF:
@@ -143,7 +144,7 @@ def _codes(flat: Points) -> tuple[NDArray[np.uint16], int]:
 
 @kernel
 def _children(labels: I32, starts: I64, low: int, high: int, depth: int, label: I64, child: I64) -> int:
-    """Writes the label of each child of the node that words [low, high) share, and where its words begin.
+    """Write the label of each child of the node that words [low, high) share, and where its words begin.
 
     Returns the number of children; `child[count]` is `high`. Words that end at the node come first.
     """
@@ -170,11 +171,11 @@ def _fits(check: I32, label: I64, count: int, base: int) -> bool:
 
 @kernel
 def _find_base(check: I32, after: I32, label: I64, count: int, cursor: int, frontier: int) -> tuple[int, int]:
-    """A base whose slots for all labels are free; and the free slot tried last.
+    """Return a base whose slots for all labels are free, and the free slot tried last.
 
-    A few tries along the free slots from `cursor` (`after[s]` is the next behind s), then every base from
-    `frontier` on. Most slots behind the greatest base are free, since low codes are the frequent ones: the
-    second search is short.
+    It makes a few tries along the free slots from `cursor` (`after[s]` is the next one behind s), then tries every
+    base from `frontier` on. Frequent characters have low codes, so most slots behind the greatest base are free,
+    and the second search is short.
     """
     slot = cursor
     for _ in range(MAX_TRIES):
@@ -199,11 +200,10 @@ def _take(check: I32, after: I32, before: I32, slot: int, parent: int) -> None:
 
 @kernel
 def _place_all(labels: I32, starts: I64, weight: F64, highest: int, slots: int) -> tuple[I32, I32, F64, int]:
-    """Places the nodes level by level. Returns base, check, log_frequency and the highest slot in use.
+    """Place the nodes level by level, and return base, check, log_frequency and the highest slot in use.
 
-    The highest slot is -1 where `slots` did not suffice. Nodes with one child, by far the most, fill the
-    holes from the front; those with several try a few places from a cursor that moves on, which bounds
-    the search.
+    The highest slot is -1 if `slots` did not suffice. Nodes with one child, by far the most, fill the holes from
+    the front. Nodes with several children try a few places from a cursor that moves on, which bounds the search.
     """
     base = np.zeros(slots, np.int32)
     check = np.full(slots, -1, np.int32)
@@ -233,7 +233,7 @@ def _place_all(labels: I32, starts: I64, weight: F64, highest: int, slots: int) 
         if count == 0:
             continue
         begin = after[0] if count == 1 or check[cursor] != -1 else cursor
-        if top + 3 * highest + 3 > slots:  # what the search may look at
+        if top + 3 * highest + 3 > slots:  # the slots that the search may read
             return base, check, log_frequency, -1
         found, tried = _find_base(check, after, label, count, begin, frontier)
         frontier = max(frontier, found)

@@ -1,6 +1,6 @@
 """The way of a batch for recipes with another mode, hash, least word length, tie rule or shingles.
 
-The fused kernel of `kernels/text/fingerprint` stays as it is for all others; this one allocates for every page.
+All other recipes use the fused kernel of `kernels/text/fingerprint`. This kernel allocates for every page.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ _ONE: Final = 16
 
 
 class RecipeVariant(NamedTuple):
-    """What a recipe asks for beside its `RecipeRules`."""
+    """The settings of a recipe besides its `RecipeRules`."""
 
     mode: int
     """ACCURATE, SEARCH or FULL."""
     least_chars: int
-    """Words of fewer code points do not count at all."""
+    """Words with fewer code points do not count at all."""
     hash: int
-    """MMH3, FNV1 or JENKINS: of what the SimHash is made; the sketch is always of MMH3."""
+    """The hash of the SimHash: MMH3, FNV1 or JENKINS. The sketch always uses MMH3."""
     shingle_words: int
-    """Windows of so many words are what the SimHash is made of; 0: words are."""
+    """The SimHash is made of windows of this many words; with 0, of words."""
     ties: bool
-    """Whether a bit is 1 where the words that have it and those that do not weigh the same."""
+    """Whether a bit is 1 if the words with this bit and the words without it weigh the same."""
 
 
 @njit(nogil=True)
@@ -84,7 +84,7 @@ def _put(words: PageWords, m: int, value: np.uint64, weight: int, start: int, en
 def _hash_into(
     words: PageWords, m: int, points: Points, start: int, end: int, lexicon: Lexicon, seed: np.uint64
 ) -> int:
-    """Write `points[start:end]` as word number m; returns the number of words, the same where it is none."""
+    """Write `points[start:end]` as word number m, unless it is no word, and return the number of words."""
     value, kind = hash_word(points, start, end, lexicon.traits, seed, words.bytes)
     if value == 0:
         return m
@@ -96,8 +96,11 @@ def _hash_into(
 def _overlapping(
     n: int, tokens: int, m: int, lexicon: Lexicon, trie: Trie, seed: np.uint64, mode: int, work: FingerprintWork
 ) -> tuple[Points, PageWords, int]:
-    """The words of the search or full mode: first the mode's tokens with a Han character, in its order; then, of
-    the m words of the accurate mode, those without one. So what jieba splits outside Han is regrouped once."""
+    """Write the words of the search or full mode.
+
+    First come the mode's tokens with a Han character, in its order. Then come the words without one among the m
+    words of the accurate mode. So parts outside Han that jieba splits are regrouped once.
+    """
     if mode == SEARCH:
         text, ends, count = search_tokens(work.points, work.ends, tokens, trie)
     else:
@@ -114,7 +117,7 @@ def _overlapping(
     for word in range(m):
         first, last = own.start[word], own.end[word]
         if not _has_han(work.points, first, last):
-            # Bigrams overlap: their characters are there once, wherever the text has them.
+            # Bigrams overlap, so each of their characters is counted once.
             for at in range(first, last):
                 points[used + at] = work.points[at]
             _put(words, found, own.hash[word], own.weight[word], used + first, used + last)
@@ -131,7 +134,8 @@ def _is_letter(point: int) -> bool:
 def _split_letters(
     points: Points, words: PageWords, m: int, lexicon: Lexicon, seed: np.uint64
 ) -> tuple[PageWords, int]:
-    """The words, those of ASCII split at what is no letter; an ASCII word without letters stays as it is."""
+    """Return the words, with ASCII words split at every character that is no letter. An ASCII word without letters
+    stays."""
     room = 0
     for word in range(m):
         room += words.end[word] - words.start[word]
@@ -158,7 +162,7 @@ def _split_letters(
 
 @njit(nogil=True)
 def _without_short(words: PageWords, m: int, least_chars: int) -> int:
-    """Take words of fewer code points out; returns how many stay."""
+    """Remove words with fewer code points, and return how many stay."""
     kept = 0
     for word in range(m):
         if words.end[word] - words.start[word] >= least_chars:
@@ -177,7 +181,7 @@ def find_words(
     variant: RecipeVariant,
     work: FingerprintWork,
 ) -> tuple[Points, PageWords, int, int]:
-    """The code points that the words of one page lie in, the words, how many they are; the length of its text.
+    """Return the code points with the words of one page, the words, their number, and the length of the text.
 
     The folded text itself stays in `work.points`.
     """
@@ -196,7 +200,7 @@ def find_words(
 
 @kernel
 def weigh_words(words: PageWords, m: int, lexicon: Lexicon) -> tuple[DistinctWords, int]:
-    """The distinct words of a page that weigh something, and how many they are."""
+    """Return the distinct words of a page that have a weight, and their number."""
     distinct = make_distinct(m)
     return distinct, weigh(count_words(words, m, 1, distinct, lexicon.secret), lexicon, distinct)
 
@@ -205,7 +209,7 @@ def weigh_words(words: PageWords, m: int, lexicon: Lexicon) -> tuple[DistinctWor
 def _hashes_of(
     points: Points, starts: I32, ends: I32, which: I32, lexicon: Lexicon, kind: int, seed: np.uint64
 ) -> NDArray[np.uint64]:
-    """The hash that a recipe asks for of the words `which`."""
+    """Return the recipe's hash of the words `which`."""
     out = np.empty(len(which), np.uint64)
     for i in range(len(which)):
         start, end = starts[which[i]], ends[which[i]]
@@ -220,9 +224,9 @@ def _hashes_of(
 def _weigh_windows(
     windows: NDArray[np.uint64], tf_factor: NDArray[np.int64], secret: Secret
 ) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-    """Distinct windows in the order of the text, and what each weighs: the power of how often it occurs.
+    """Return the distinct windows in the order of the text, and their weights: the power of their occurrences.
 
-    Counted, not sorted: numba's sort takes quadratic time in orders that a stranger can choose.
+    It counts and does not sort: numba's sort takes quadratic time in orders that a stranger can choose.
     """
     m = len(windows)
     counted, distinct = _make_words(m, np.empty(0, np.uint8)), make_distinct(m)
@@ -245,7 +249,7 @@ def features(
     rules: RecipeRules,
     variant: RecipeVariant,
 ) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-    """Hashes and weights of what the SimHash of a page is made of: its n distinct words, or its shingles."""
+    """Return hashes and weights of the parts of a page's SimHash: its n distinct words, or its shingles."""
     if variant.shingle_words > 0:
         hashes = words.hash[:m].copy()
         if variant.hash != MMH3:
@@ -274,7 +278,7 @@ def fingerprint_variants(
     work: FingerprintWork,
     result: FingerprintResult,
 ) -> None:
-    """As `fingerprint_batch`, for a recipe with this `variant`. Holds no GIL."""
+    """Do what `fingerprint_batch` does for a recipe with this `variant`. Holds no GIL."""
     for page in range(len(offsets) - 1):
         part = utf8[offsets[page] : offsets[page + 1]]
         points, words, m, length = find_words(part, lexicon, trie, hmm, rules, variant, work)
@@ -286,7 +290,7 @@ def fingerprint_variants(
             continue
         hashes, weights = features(points, words, m, distinct, n, lexicon, rules, variant)
         if variant.ties:
-            # Of the complements the strict rule gives 0 wherever the sum is 0 or above.
+            # On complements the strict rule gives 0 if the sum is 0 or above.
             result.fingerprints[page] = ~simhash(~hashes, weights, len(hashes), work.sums)
         else:
             result.fingerprints[page] = simhash(hashes, weights, len(hashes), work.sums)

@@ -19,16 +19,16 @@ _JOINING: Final = 0b11100  # 1 << LETTER | 1 << DIGIT | 1 << MARK
 _HAN_BIT: Final = 0b10
 _LETTER_BITS: Final = 0b100100  # 1 << LETTER | 1 << BIGRAM
 UNKNOWN_HAN, UNKNOWN_NUMBER, UNKNOWN_OTHER = -2, -3, -4
-"""Stand for the weight of a word that is not one of the dictionary's tokens, less 3 for each of its characters: it
-is found by its hash."""
+"""Marks, in place of a weight, for a word that is not one of the dictionary's tokens; each of its characters
+subtracts 3. Its weight is found by its hash."""
 MAX_WEIGHED_CHARACTERS: Final = 8
-"""Unknown words of more characters weigh as those of this many: hardly any word of 8 is a common one."""
+"""Longer unknown words weigh as words of this length: hardly any word of 8 characters is common."""
 LETTER_OR_NUMBER: Final = np.uint32(1 << 27)
 """The bit of a character's traits that makes a token a word."""
 
 
 class Lexicon(NamedTuple):
-    """All that is known about words and characters before a page comes.
+    """Everything about words and characters that is known before a page comes.
 
     `word_keys` and `word_weights` are an open-addressing table by word hash, of a power of two entries, probed
     linearly from `place(hash, secret) & (size - 1)`; weight -1 marks an empty place.
@@ -36,19 +36,22 @@ class Lexicon(NamedTuple):
 
     fold: NDArray[np.uint32]  # (0x110000,)
     traits: NDArray[np.uint32]  # (0x110000,) casefold, class, letter or number
-    slots: NDArray[np.uint64]  # (slots, 2) hash and weight of the dictionary word of a slot in the trie; 0: no word
+    # (slots, 2) hash and weight of the dictionary word of a slot in the trie; 0 for no word
+    slots: NDArray[np.uint64]
     word_keys: NDArray[np.uint64]  # (2^p,)
     word_weights: NDArray[np.int32]  # (2^p,)
-    unknown: NDArray[np.int32]  # (3 LONGEST + 3,) of unknown words by length: with Han, without letters, others
+    # (3 LONGEST + 3,) weights of unknown words by length: with Han, without letters, others
+    unknown: NDArray[np.int32]
     tf_factor: NDArray[np.int64]  # (cap + 1,) round(2^16 tf^p)
-    secret: Secret  # of all tables by word hash; no result depends on it
+    secret: Secret  # the secret of all tables by word hash; no result depends on it
 
 
 class PageWords(NamedTuple):
-    """The words of one page in the order of its text; arrays with room for as many as it has code points."""
+    """The words of one page in the order of its text. The arrays have room for as many words as the page has code
+    points."""
 
     hash: NDArray[np.uint64]
-    weight: NDArray[np.int32]  # of a dictionary word; of others what `unknown_kind` says
+    weight: NDArray[np.int32]  # weight of a dictionary word; for others the result of `unknown_kind`
     start: NDArray[np.int32]  # first code point
     end: NDArray[np.int32]  # one past the last
     bytes: NDArray[np.uint8]  # scratch for one word's UTF-8: 4 bytes a code point
@@ -56,7 +59,8 @@ class PageWords(NamedTuple):
 
 @njit(inline="always")
 def unknown_kind(kind: int, characters: int) -> int:
-    """What stands for the weight of a word of this kind (see `hash_words`): `-2 - n` is place n of `unknown`."""
+    """Return the mark in place of the weight of a word of this kind (see `hash_words`): `-2 - n` is place n of
+    `unknown`."""
     length = 3 * min(characters, MAX_WEIGHED_CHARACTERS)
     if kind & _HAN_BIT:
         return UNKNOWN_HAN - length
@@ -77,8 +81,10 @@ def _is_common_han(point: np.uint32) -> bool:
 def _end_of_word(
     points: NDArray[np.uint32], ends: NDArray[np.int32], tokens: int, token: int, traits: NDArray[np.uint32]
 ) -> int:
-    """How many tokens from `token` on, at least one, make one word: no boundary but between letters, digits or
-    marks that are not both ASCII goes away."""
+    """Return how many tokens from `token` on, at least one, make one word.
+
+    A boundary goes away only between letters, digits or marks that are not both ASCII.
+    """
     at = token
     while at + 1 < tokens:
         end = int(ends[np.uint64(at)])
@@ -102,16 +108,16 @@ def regroup(
     seed: np.uint64,
     words: PageWords,
 ) -> int:
-    """Write the words of a page to `words`; returns how many.
+    """Write the words of a page to `words`, and return how many.
 
-    `ends` and `slots` are the tokenizer's. Runs of BIGRAM characters become overlapping bigrams, a run of one
-    that character. Assumes that a token with a BIGRAM character is that character alone, as jieba has it.
-    Linear; a dictionary word costs one look-up and no hash.
+    `ends` and `slots` come from the tokenizer. A run of BIGRAM characters becomes overlapping bigrams; a run of one
+    stays that character. Assumes that a token with a BIGRAM character is that character alone, as in jieba. Cost:
+    linear; a dictionary word costs one look-up and no hash.
     """
-    # Arrays by themselves, and indices without a sign: each spares an addition or a comparison at every access.
+    # Local arrays and unsigned indices: each saves an addition or a comparison at every access.
     traits, table, scratch = lexicon.traits, lexicon.slots, words.bytes
     out_hash, out_weight, out_start, out_end = words.hash, words.weight, words.start, words.end
-    # Every row is asked for before any is needed: the table lies far away, and here the waits overlap.
+    # Prefetch every row before one is needed: the table is outside the cache, and here the waits overlap.
     for i in range(tokens):
         row = np.uint64(max(int(slots[i]), 0))
         out_hash[i], out_weight[i] = table[row, 0], table[row, 1]
@@ -122,7 +128,7 @@ def regroup(
         token += 1
         after, to = end, np.uint64(m)
         between = _is_common_han(points[np.uint64(start)]) & _is_common_han(points[np.uint64(end - 1)])
-        if (slot < 0) | (not between):  # else nothing more can apply, as with by far the most words
+        if (slot < 0) | (not between):  # otherwise nothing more applies, as for by far the most words
             if not between:
                 first = _class(points, start, traits)
                 if first == OTHER and end - start == 1:
@@ -132,7 +138,7 @@ def regroup(
                     if token < tokens and _class(points, end, traits) == BIGRAM:
                         end += 1
                     elif start > 0 and _class(points, start - 1, traits) == BIGRAM:
-                        start = end  # the last of a run ends a bigram and begins none
+                        start = end  # the last character of a run ends a bigram and begins none
                         continue
                 else:
                     joined = _end_of_word(points, ends, tokens, token - 1, traits)
