@@ -8,7 +8,7 @@ from typing import Self
 
 
 class Closing(ABC):
-    """Something to close; also a context manager."""
+    """An object with a `close`; also a context manager."""
 
     @abstractmethod
     def close(self) -> None: ...

@@ -10,7 +10,7 @@ import numpy as np
 
 
 class Secret(NamedTuple):
-    """128 random bits. Any value gives the same results; only a value that strangers know costs time."""
+    """128 random bits. Any value gives the same results; a value that strangers know lets them cost time."""
 
     first: np.uint64
     second: np.uint64

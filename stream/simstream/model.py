@@ -18,11 +18,11 @@ MAX_URL_BYTES = 8192
 
 
 class PageKind(IntEnum):
-    """What a page is before it is judged; the number stands in frames."""
+    """The kind of a page before it is judged. Frames hold the number."""
 
     READABLE = 0
     TOO_SHORT = 1
-    """Few words, or status 404 or 410: the earlier version leaves."""
+    """Too few words, or status 404 or 410: the earlier version leaves."""
     FAILED = 2
     """`too_short` for any other status: a failed fetch is no edit, the earlier version stays."""
     UNREADABLE = 3
@@ -79,7 +79,7 @@ REASONS = (
     "bad_encoding",
     "damaged",
 )
-"""Why a page is `too_short` or `unreadable`. A frame holds the number: append only, never reorder."""
+"""Why a page is `too_short` or `unreadable`. Frames hold the index: append only, never reorder."""
 
 
 class Record(msgspec.Struct, frozen=True):
@@ -104,8 +104,8 @@ class Record(msgspec.Struct, frozen=True):
 class Page(msgspec.Struct):
     """One page between decoding and fingerprinting.
 
-    Either `text` is set, or `raw` holds HTML (or plain text as fetched) that still has to be decoded and
-    extracted, or `kind` already says that there is nothing to compare.
+    There are three cases. `text` is set; or `raw` holds HTML or plain text as fetched, which still needs decoding
+    and extraction; or `kind` already says that there is nothing to compare.
     """
 
     id: str
@@ -118,7 +118,7 @@ class Page(msgspec.Struct):
     kind: PageKind = PageKind.READABLE
     reason: str = ""
     detail: str = ""
-    """A sentence for the dead letter: what exactly was wrong."""
+    """A sentence for the dead letter that says what exactly was wrong."""
     text: str | None = None
     raw: bytes | str | None = None
     """HTML as text (from JSON) or as fetched bytes."""
@@ -135,8 +135,8 @@ class Page(msgspec.Struct):
 class FingerprintColumns:
     """The fingerprints of n successive pages of one source partition, one array a field.
 
-    Ids and URLs are UTF-8, one after another in `ids` and `urls`; page i's id is
-    `ids[id_ends[i-1]:id_ends[i]]`. An empty URL stands for none.
+    `ids` and `urls` hold UTF-8, one after another: page i's id is `ids[id_ends[i-1]:id_ends[i]]`. An empty URL
+    means that the page has none.
     """
 
     offset: NDArray[np.int64]  # (n,) source offset
@@ -168,11 +168,11 @@ class FingerprintColumns:
         )  # fmt: skip
 
     def id_list(self) -> list[str]:
-        """The n ids as text."""
+        """Return the n ids as text."""
         return _cut(self.ids, self.id_ends)
 
     def url_list(self) -> list[str | None]:
-        """The n URLs as text, None for none."""
+        """Return the n URLs as text, None for an empty one."""
         return [url or None for url in _cut(self.urls, self.url_ends)]
 
 
@@ -189,12 +189,12 @@ def _cut(blob: bytes, ends: NDArray[np.uint32]) -> list[str]:
 
 
 class MatchLimits(NamedTuple):
-    """What a pair of pages must keep to, to match."""
+    """The limits within which two pages match."""
 
     distance: int
     """Greatest Hamming distance."""
     agreement: int
-    """Least number of agreeing sketch bits; 0 where there is no sketch."""
+    """Least number of agreeing sketch bits; 0 without a sketch."""
 
 
 class PageSource(msgspec.Struct, frozen=True):

@@ -109,7 +109,7 @@ def test_where_the_log_is_cut_the_state_goes_on_and_without_it_nobody_does(on_ka
         for without in ((), ("--state", "none")):
             with on_kafka.serve("--roles", "judge", *without) as service:
                 assert service.wait() == 1
-                assert f"the log begins at frame {kept}, and there is no state" in last_line(service)
+                assert f"the log begins at frame {kept}, and no state reaches that far" in last_line(service)
         served(on_kafka, seed=2)
         cut(on_kafka, kept + 2)
         with on_kafka.serve("--roles", "judge", "--state", "older") as service:

@@ -250,7 +250,7 @@ def test_a_full_disk_makes_unready_and_is_tried_again(folder: Path, monkeypatch:
     with keeping(folder, state, files=files) as keeper:
         until(keeper, state, 5, lambda: files.tries > 3)
         until(keeper, state, 5, lambda: keeper.why)
-        assert "no snapshot can be written" in keeper.why
+        assert "cannot write a snapshot" in keeper.why
         files.full = False
         until(keeper, state, 5, lambda: keeper.wanted == 0)
         assert keeper.why == ""

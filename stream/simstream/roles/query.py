@@ -25,7 +25,7 @@ from simstream.wire.identity import identity_of
 
 NAME = "query"
 MAX_RECENT = 20_000
-"""Verdicts that are remembered; about 1 KB each."""
+"""The number of verdicts that are remembered, of about 1 KB each."""
 _log = logging.getLogger("simstream.query")
 
 
@@ -39,8 +39,8 @@ class MatchResult(NamedTuple):
 class QueryRole:
     """The live state, for questions from any thread. `run` works until `context.stop` is set, or raises.
 
-    State is taken up as a judge takes it up, in a folder of its own (setting `state`) or from the whole log. It is
-    as old as the newest committed verdicts. A question waits for one batch of frames at most to be judged.
+    Like a judge it starts from a folder of its own (setting `state`) or from the whole log. It is as current as the
+    newest committed verdicts. A question waits for at most one batch of frames.
     """
 
     def __init__(self, log: Log, policy: Policy, fingerprinter: Fingerprinter, context: RoleContext) -> None:
@@ -52,10 +52,10 @@ class QueryRole:
         self._resolver = self._judging.state.resolver
         self._turns = TurnLock()
         self._recent: OrderedDict[str, Verdict] = OrderedDict()
-        """The newest verdict of each page, the newest last."""
+        """The latest verdict of each page, the newest last."""
 
     def run(self) -> None:
-        """Raises StateError in all its kinds and LogError, as a judge does."""
+        """Follow until `context.stop` is set. Raises every StateError and LogError, as a judge does."""
         self._context.health.starting(NAME, self._context.settings.give_up_s)
         fitting = PublishedPositionCheck(self._log, self.policy)
         check_recipe(self._log, self.policy.recipe_id)
@@ -75,10 +75,11 @@ class QueryRole:
                 finish(NAME, self._judging, keeper, published.frame if published else 0, self._context)
 
     def match(self, pages: Sequence[Page], most: int) -> list[MatchResult]:
-        """For each page the live ones that it would match, closest first; or why it would match none.
+        """Return for each page the live pages that it would match, closest first; or why it is not compared.
 
-        Fingerprints outside of the state's turn, looks up within one turn a page. Changes the pages, see
-        `Fingerprinter.columns`."""
+        Fingerprints outside the state's turn, and looks up within one turn a page. Changes the pages; see
+        `Fingerprinter.columns`.
+        """
         columns = self._fingerprinter.columns(pages)
         found = []
         for at, page in enumerate(pages):
@@ -92,7 +93,8 @@ class QueryRole:
         return found
 
     def near(self, fingerprint: int, sketch: Sequence[int] | None, most: int) -> list[Match]:
-        """The live pages that match a fingerprint with its sketch (S words), or that are near it without one."""
+        """Return the live pages that match a fingerprint with its sketch (S words), or are near it without a
+        sketch."""
         with self._turns():
             if sketch is None:
                 return self._resolver.near(fingerprint, most)
@@ -100,25 +102,25 @@ class QueryRole:
             return self._resolver.match(*keys, np.array([self.policy.short_words], np.uint32), most)
 
     def page(self, page_id: str, most: int) -> tuple[KnownPage, KnownCluster] | None:
-        """The live page with this id and its cluster, with so many members."""
+        """Return the live page with this id, and its cluster with up to `most` members."""
         identity = identity_of(page_id.encode("utf-8", "surrogatepass"))
         with self._turns():
             page, cluster = self._resolver.page(identity), self._resolver.cluster_of(identity, most)
         return None if page is None or cluster is None else (page, cluster)
 
     def cluster(self, cluster_id: int, most: int) -> KnownCluster | None:
-        """The cluster of this id, if it ever had two pages, with so many members."""
+        """Return the cluster of this id with up to `most` members; None if it never had two pages."""
         with self._turns():
             return self._resolver.cluster(cluster_id, most)
 
     def verdict(self, page_id: str) -> Verdict | None:
-        """The newest verdict of a page, if it is among the last RECENT that were heard since the start."""
+        """Return the latest verdict of a page, if it is among the last RECENT verdicts since the start."""
         with self._turns():
             return self._recent.get(page_id)
 
     @property
     def live_pages(self) -> int:
-        """Pages that are compared with."""
+        """Return how many pages a new page is compared with."""
         return self._resolver.live_pages
 
     def _hear(self, verdicts: Sequence[Verdict]) -> None:

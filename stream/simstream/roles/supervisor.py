@@ -14,7 +14,7 @@ _log = logging.getLogger("simstream")
 
 
 class RoleSupervisor:
-    """Runs each role in a thread. The first that fails stops all; its error is raised by `wait`."""
+    """Runs each role in a thread. The first failure stops all roles; `wait` raises its error."""
 
     def __init__(self, context: RoleContext, roles: Mapping[str, Callable[[], None]]) -> None:
         self._context = context
@@ -30,7 +30,8 @@ class RoleSupervisor:
             thread.start()
 
     def wait(self) -> None:
-        """Until `context.stop` is set or a role fails; then until all have ended, within `stop_timeout`."""
+        """Wait until `context.stop` is set or a role fails; then until all roles have ended, within
+        `stop_timeout`."""
         while not self._context.stop.wait(0.2):
             if not any(thread.is_alive() for thread in self._threads):
                 break
@@ -45,11 +46,11 @@ class RoleSupervisor:
         if late:
             raise SimstreamError(
                 f"{', '.join(late)} did not end within {timeout:g} s",
-                "nothing is lost: what was not committed is done again at the next start",
+                "start again: nothing is lost, and work that was not committed is done again",
             )
 
     def _at_work(self) -> list[str]:
-        """The roles that have something to end; one that still waits for the log to answer has not."""
+        """Return the roles that have work to end. A role that still waits for the log's answer has none."""
         alive = [thread.name for thread in self._threads if thread.is_alive()]
         return [name for name in alive if not self._context.health.is_starting(name)]
 
@@ -57,6 +58,6 @@ class RoleSupervisor:
         try:
             role()
             _log.info("%s ended", name)
-        except BaseException as error:  # noqa: BLE001  # raised again by `wait`, in the main thread
+        except BaseException as error:  # noqa: BLE001  # `wait` raises it in the main thread
             self._failed.append(error)
             self._context.stop.set()

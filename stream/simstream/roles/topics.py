@@ -19,8 +19,8 @@ _log = logging.getLogger("simstream")
 def unfit_settings(log: Log, topics: Sequence[str], settings: Settings) -> dict[str, list[TopicDifference]]:
     """Return the settings of these topics that do not fit, by topic.
 
-    A log that is cut on purpose fits: the judge keeps its state, and the log is kept for longer than the window and
-    two snapshots' time. Raises TopicMissing, BrokerUnreachable.
+    A log that is cut on purpose fits if the judge keeps its state, and the log is kept longer than the window and
+    the time of two snapshots. Raises TopicMissing, BrokerUnreachable.
     """
     unfit = log.differences(topics)
     needed_ms = (settings.window_ms or 0) + 2_000 * settings.snapshot_every_s
@@ -31,18 +31,18 @@ def unfit_settings(log: Log, topics: Sequence[str], settings: Settings) -> dict[
 
 
 def check_topics(log: Log, topics: Sequence[str]) -> None:
-    """Raise TopicUnfit if one of these topics breaks a rule. Raises TopicMissing, BrokerUnreachable, too."""
+    """Raise TopicUnfit if one of these topics breaks a rule. Also raises TopicMissing, BrokerUnreachable."""
     for topic, found in log.differences(topics).items():
         broken = [str(one) for one in found if one.breaks]
         if broken:
             raise TopicUnfit(
                 f"{log.topic(topic).name} breaks the service's rules ({'; '.join(broken)})",
-                "delete it and make it anew with `simstream topics create`, or choose another --prefix",
+                "delete it and create it again with `simstream topics create`, or choose another --prefix",
             )
 
 
 class TopicWatch:
-    """Reports settings that endanger the service: by a metric, and by a line in the log when they change."""
+    """Reports settings that endanger the service: in a metric, and in a log line when they change."""
 
     def __init__(self, log: Log, topics: Sequence[str], context: RoleContext) -> None:
         self._log = log

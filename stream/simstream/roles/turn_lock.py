@@ -8,20 +8,20 @@ from contextlib import contextmanager
 
 
 class TurnLock:
-    """Calling it gives a context in which nobody else is. Whoever waits comes next: a loop that takes turn after
-    turn, as a judge does with frames, lets others in between.
+    """A fair lock: a call returns a context that one thread at a time enters, and a waiting thread comes next.
 
-    A plain lock does not: the thread that gives it back mostly gets it again.
+    So a loop of turns, such as a judge's over frames, lets other threads in between. A plain lock does not: the
+    thread that releases it mostly gets it again.
     """
 
     def __init__(self) -> None:
         self._next = threading.Lock()
-        """Held by the one that waits for the other."""
+        """Held by the next thread in line."""
         self._own = threading.Lock()
 
     @contextmanager
     def __call__(self) -> Iterator[None]:
-        """A turn."""
+        """Return the context of one turn."""
         with self._next:
             self._own.acquire()
         try:

@@ -10,22 +10,22 @@ from simstream.log.base import Appender
 from simstream.model import Page, Record
 
 MAX_KEPT_BYTES = 64 << 10
-"""What is kept of a key and a value that do not fit into a dead letter."""
+"""The bytes of a key and of a value that a dead letter keeps if the whole does not fit."""
 PREFIX = "simstream-"
-"""The beginning of all headers that simstream adds: a page may have an `error` header of its own."""
+"""The prefix of all headers that simstream adds: a page may have its own header `error`."""
 OLD_ORIGIN = ("error", "error-class", "source-topic", "source-partition", "source-offset")
-"""The names of these headers in earlier versions, without the prefix."""
+"""The names of the added headers in earlier versions, without the prefix."""
 ORIGIN = tuple(PREFIX + name for name in OLD_ORIGIN)
-"""The headers that stand, in this order, behind those of the page itself."""
+"""The added headers, in this order, behind the page's own headers."""
 CUT = PREFIX + "cut"
-"""One header more where the record did not fit: how many bytes its value had."""
+"""One more header if the record did not fit: how many bytes its value had."""
 _log = logging.getLogger("simstream.fingerprint")
 
 
 def append(dead: Appender, record: Record, page: Page) -> int:
-    """Append the record of an unreadable page; cut, with a note, where the topic does not admit all of it.
+    """Append the record of an unreadable page, and return its number in this appender.
 
-    Returns its number in this appender. Raises DeliveryFailed.
+    A record that the topic does not admit is cut, and the error header says so. Raises DeliveryFailed.
     """
     note = page.detail or page.reason
     try:
@@ -50,13 +50,13 @@ def _origin(record: Record, page: Page, note: str) -> list[tuple[str, bytes]]:
 
 
 def admitted(look: Callable[[], int]) -> int:
-    """What `look` says is acknowledged, over dead letters that only the broker refuses.
+    """Return what `look` says is acknowledged; skip dead letters that only the broker refuses.
 
-    That takes a topic whose limit was lowered while we run: the page still gets its verdict, and the log says
-    that its dead letter is missing.
+    This happens if the topic's limit was lowered while the role runs. The page still gets its verdict, and a log
+    line says that its dead letter is missing.
     """
     while True:
         try:
             return look()
         except RecordTooLarge as error:
-            _log.error("a dead letter is lost, the broker does not admit it: %s", error.what)
+            _log.error("a dead letter is lost, as the broker does not admit it: %s", error.what)

@@ -8,7 +8,7 @@ from simstream.wire import frame as frames
 
 
 def first_header(log: Log) -> frames.FrameHeader | None:
-    """Return the header of the log's first readable frame, or None while there is none. Raises FrameFormat."""
+    """Return the header of the log's first readable frame, or None while the log has none. Raises FrameFormat."""
     with log.reader(FINGERPRINTS, 0) as reader:
         while True:
             at_end = reader.caught_up()
@@ -23,15 +23,15 @@ def first_header(log: Log) -> frames.FrameHeader | None:
 
 
 def check_recipe(log: Log, recipe_id: str) -> None:
-    """Raise WrongRecipe if the log was begun under another recipe, and FrameFormat if by a newer version."""
+    """Raise WrongRecipe if the log began under another recipe, and FrameFormat if a newer version began it."""
     header = first_header(log)
     if header is not None and header.recipe != recipe_id:
         raise wrong_recipe(header.recipe, recipe_id)
 
 
 def wrong_recipe(theirs: str, mine: str) -> WrongRecipe:
-    """The error for a log of another recipe."""
+    """Return the error for a log of another recipe."""
     return WrongRecipe(
-        f"the log was begun under recipe {theirs}, this is {mine}",
-        "use the same --recipe and versions, or another --prefix",
+        f"the log began under recipe {theirs}, this process has recipe {mine}",
+        "use the log's --recipe and its versions of simstream and jieba, or another --prefix",
     )

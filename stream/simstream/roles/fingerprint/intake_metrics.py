@@ -12,44 +12,45 @@ from simstream.telemetry.metrics import Metrics
 
 _log = logging.getLogger("simstream.fingerprint")
 EVERY_S = 0.5
-"""Between two looks at the lag: about 10 us a partition."""
+"""Seconds between two reads of the lag, which cost about 10 us a partition."""
 
 
 class IntakeMetrics:
-    """Sets the metrics of one fingerprinter's reading. For the role's thread."""
+    """Sets the metrics of one fingerprinter's reading. For the role's thread only."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
         self._before_ms: dict[int, int] = {}
-        """Per partition a time that no page which waits can have come before: that of the page that was read last,
-        or of the last look that found none."""
+        """Per partition a time before which no waiting page came: the time of the last page read, or of the last
+        look without waiting pages."""
         self._next = 0.0
 
     def read(self, records: Sequence[Record]) -> None:
-        """These records were read."""
+        """Count records that were read."""
         self._metrics.pages.inc(len(records))
         self._metrics.page_bytes.inc(sum(len(record.value or b"") for record in records))
         self._before_ms.update((record.partition, record.timestamp) for record in records)
 
     def acknowledged(self, came: Mapping[int, int]) -> None:
-        """The frames of so many pages, which came at which ms, are safely in the log. About 1 us a timestamp."""
+        """Count pages whose frames are safely in the log; `came` counts them by arrival in ms. Cost: about 1 us a
+        timestamp."""
         now = time.time()
         for milliseconds, pages in came.items():
             self._metrics.page_latency.observe(max(0.0, now - milliseconds / 1000), pages)
 
     def started(self, start: PartitionStart) -> None:
-        """This process reads this partition from now on."""
+        """Note that this process reads this partition from now on."""
         where = {"partition": start.partition, "offset": start.offset}
-        _log.info("reading partition %d from offset %d on", *where.values(), extra=where)
+        _log.info("reads partition %d from offset %d on", *where.values(), extra=where)
 
     def stopped(self, partition: int) -> None:
-        """Another process reads this partition from now on."""
-        _log.info("partition %d is no longer read here", partition, extra={"partition": partition})
+        """Note that this process no longer reads this partition."""
+        _log.info("no longer reads partition %d", partition, extra={"partition": partition})
         self._before_ms.pop(partition, None)
         self._metrics.forget(partition)
 
     def lag(self, source: PageConsumer) -> None:
-        """Say how much waits, and for how long, at most once in EVERY_S."""
+        """Set how many pages wait and for how long, at most once in EVERY_S."""
         now = time.monotonic()
         if now < self._next:
             return

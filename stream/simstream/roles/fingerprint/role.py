@@ -27,49 +27,50 @@ from simstream.wire.page import PageLimits
 NAME = "fingerprint"
 COMMIT_EVERY_S = 0.5
 MAX_BYTES = 32 << 20
-"""No page is read while at least this many bytes of pages are gathered or worked on. One poll may go beyond it."""
+"""No page is read while this many bytes of pages are gathered or in work. One poll may exceed the limit."""
 MAX_SENT_BYTES = 16 << 20
-"""No page is read while at least this many bytes of frames and dead letters are not acknowledged.
+"""No page is read while this many bytes of frames and dead letters are not acknowledged.
 
-The client's queue holds far more, so appending never waits."""
+The client's queue holds far more, so appending never waits.
+"""
 IDLE_S = 0.2
-"""How long a poll may wait where nothing is under way: it ends with the first record all the same."""
+"""Seconds that a poll may wait while no batch is in work; it ends with the first record."""
 TURN_S = 0.002
-"""How long a poll may wait while something is worked on, which is sent as soon as it is done."""
+"""Seconds that a poll may wait while a batch is in work, which is sent as soon as it is done."""
 SENT_S = 0.02
-"""How long a poll may wait while acknowledgements are due."""
+"""Seconds that a poll may wait while acknowledgements are due."""
 FULL_S = 0.05
-"""How long to wait for room."""
+"""Seconds that one wait for room takes."""
 KEEP_EVERY_S = 1.0
-"""Where there is no room, the group hears so often that this member lives; it must, whatever a page takes."""
+"""Seconds between two signs of life to the group while there is no room, however long a page takes."""
 HOLE_S = 10.0
-"""Seconds without a page of a partition, after which the offsets behind its last page (markers of transactions)
-become a frame without pages. Else the commit stays before a marker, and once all pages have expired, a restart
-would be refused."""
+"""Seconds without a page of a partition. Then the offsets behind its last page (markers of transactions) become a
+frame without pages. Otherwise the commit would stay before a marker, and a restart would be refused once all pages
+have expired."""
 MAX_PAUSE_S = 5.0
-_RATIO_PAGES = 1_000  # a share of unreadable pages is judged over at least so many
+_RATIO_PAGES = 1_000  # the least number of pages over which a share of unreadable pages is judged
 _log = logging.getLogger("simstream.fingerprint")
 
 
 @dataclass(frozen=True, slots=True)
 class SentBatch:
-    """A batch whose frames and dead letters are on their way: done when both counts are acknowledged."""
+    """A batch whose frames and dead letters are on their way. It is done when both counts are acknowledged."""
 
     to: Sequence[tuple[PartitionFlow, int]]
-    """The flows of its shares, and the offset behind each."""
+    """The flows of its shares, each with the offset behind the share."""
     frames: int
     dead_letters: int
     bytes: int
-    """Of the frames and dead letters."""
+    """The bytes of its frames and dead letters."""
     came: Mapping[int, int]
-    """How many of its pages came at which ms."""
+    """How many of its pages came, by arrival in ms."""
 
 
 class FingerprintRole:
     """One member of the group of fingerprinters. `run` works until `context.stop` is set, or raises.
 
-    Order is kept per partition: batches are fingerprinted side by side, and sent in the order they were read. The
-    loop never waits for a page: whatever one takes, the consumer is polled, and what is done is sent.
+    Each partition keeps its order: batches are fingerprinted side by side, and sent in the order of reading. The
+    loop never waits for a page: it polls the consumer and sends finished batches, however long a page takes.
     """
 
     def __init__(self, log: Log, fingerprinter: Fingerprinter, context: RoleContext) -> None:
@@ -92,7 +93,8 @@ class FingerprintRole:
         self._pages = self._bad = self._set_aside = 0
 
     def run(self) -> None:
-        """Raises WrongRecipe, LogError, and SimstreamError where too many pages are unreadable."""
+        """Work until `context.stop` is set. Raises WrongRecipe, LogError, and SimstreamError if too many pages are
+        unreadable."""
         settings = self._context.settings
         self._context.health.starting(NAME, settings.give_up_s)
         info = self._log.topic(PAGES)
@@ -103,7 +105,7 @@ class FingerprintRole:
         self._gatherer = ShareGatherer(self._maker, self._frame.max_pages)
         with ExitStack() as stack:
             pool = ThreadPoolExecutor(settings.threads, thread_name_prefix=NAME)
-            stack.callback(pool.shutdown, wait=False, cancel_futures=True)  # a slow page is not waited for
+            stack.callback(pool.shutdown, wait=False, cancel_futures=True)  # the end does not wait for a slow page
             source = stack.enter_context(self._log.source(self._frame.linger_ms))
             while not self._context.stop.is_set():
                 try:
@@ -133,26 +135,26 @@ class FingerprintRole:
             dead.discard()
             raise
         for appender in (out, dead):
-            if self._sent:  # the log did not take all of it in time
+            if self._sent:  # the log did not take all frames in time
                 appender.discard()
             else:
                 appender.close()
 
     def _pause(self, error: DeliveryFailed) -> None:
-        """Wait before starting again, the longer the longer it fails; give up after `give_up_after`."""
+        """Wait before the next start. Each failure makes the wait longer; after `give_up_after` raise the error."""
         now = time.monotonic()
         self._failing_since = now if self._failing_since is None else self._failing_since
         failing = now - self._failing_since
         if failing > self._context.settings.give_up_s:
             raise error
-        _log.warning("%s; starting again from the committed offsets", error)
+        _log.warning("%s; starts again from the committed offsets", error)
         self._context.metrics.restarts.inc()
         self._context.metrics.last_poll.labels(NAME).set_to_current_time()
         self._context.health.waits(NAME, f"the log takes no frames: {error.what}", self._context.settings.give_up_s)
         self._context.stop.wait(min(MAX_PAUSE_S, 0.1 + failing / 2))
 
     def _state(self, source: PageConsumer, out: Appender) -> tuple[bool, str]:
-        """Whether it is ready, and why not."""
+        """Return whether the role is ready, and why not."""
         if self._failing_since is not None:
             return False, "the log takes no frames"
         if not source.answers():
@@ -162,19 +164,19 @@ class FingerprintRole:
         return not stuck, "frames are not acknowledged" if stuck else ""
 
     def _read(self, source: PageConsumer) -> None:
-        """Poll for as long as nothing else is to be done; where there is no room, stay a member of the group."""
+        """Poll until there is other work. Without room only stay a member of the group."""
         if self._has_room():
             self._take(source, source.poll(self._frame.max_pages, self._poll_s()))
             return
         if self._working:
-            wait_for([self._working[0][1]], FULL_S)  # those behind it cannot be sent before it
+            wait_for([self._working[0][1]], FULL_S)  # batches behind it cannot be sent before it
         else:
             self._context.stop.wait(FULL_S)  # frames wait for their acknowledgement
         if time.monotonic() - self._kept_at > KEEP_EVERY_S:
             self._take(source, source.poll(0, 0.0))
 
     def _wait_for_room(self, source: PageConsumer) -> None:
-        """Stay a member of the group while the log's own queue is full, and tell health why no page is read."""
+        """Stay a member of the group while the log's queue is full, and tell health why no page is read."""
         self._context.health.turn(NAME, False, "the log takes no frames: its queue is full")
         if time.monotonic() - self._kept_at > KEEP_EVERY_S:
             self._take(source, source.poll(0, 0.0))
@@ -187,7 +189,7 @@ class FingerprintRole:
         return pages < max_pages and size < MAX_BYTES and self._bytes_sent < MAX_SENT_BYTES
 
     def _poll_s(self) -> float:
-        """How long a poll may wait for its first record."""
+        """Return the seconds that a poll may wait for its first record."""
         if self._working:
             return 0.0 if self._working[0][1].done() else TURN_S
         if self._gatherer.pages:
@@ -219,7 +221,7 @@ class FingerprintRole:
         self._intake.lag(source)
 
     def _begin(self, pool: ThreadPoolExecutor) -> None:
-        """Begin to work on what is full, and on what has waited long enough while a thread has nothing to do."""
+        """Begin to work on full batches, and on batches that have waited long enough while a thread is idle."""
         while batch := self._gatherer.take(idle=len(self._working) < self._threads):
             if self._working or not batch.is_quick:
                 self._working.append((batch, pool.submit(self._make, batch)))
@@ -227,7 +229,7 @@ class FingerprintRole:
                 self._working.append((batch, self._made(batch)))
 
     def _made(self, batch: ShareBatch) -> Future[list[ShareFrames]]:
-        """A batch that this thread makes itself."""
+        """Make a batch in this thread, and return it as a done future."""
         future: Future[list[ShareFrames]] = Future()
         future.set_result(self._make(batch))
         return future
@@ -239,7 +241,7 @@ class FingerprintRole:
         return made
 
     def _send(self, out: Appender, dead: Appender) -> None:
-        """Send what is made, in the order in which it was read."""
+        """Send finished batches, in the order of reading."""
         while self._working and self._working[0][1].done():
             made = self._working.popleft()[1].result()
             running = [share for share in made if share.share.flow.running]
@@ -256,9 +258,9 @@ class FingerprintRole:
             self._count(running)
 
     def _pass_holes(self, source: PageConsumer, out: Appender, quiet_s: float) -> None:
-        """Let log and commit pass the offsets that hold no page, such as markers of transactions.
+        """Let log and commit pass the offsets without pages, such as markers of transactions.
 
-        Only in partitions that brought no page for `quiet_s` seconds and have nothing under way.
+        Only in partitions that had no page for `quiet_s` seconds and have no batch in work.
         """
         edge = time.monotonic() - quiet_s
         quiet = [flow for flow in self._flows.values() if self._read_at.get(flow.partition, 0.0) <= edge]
@@ -291,12 +293,12 @@ class FingerprintRole:
             if ratio and self._bad / self._pages > ratio:
                 raise SimstreamError(
                     f"{self._bad} of the last {self._pages} pages are unreadable",
-                    "look at the topic dead-letters, or raise dead_letters.stop_ratio",
+                    "see why with `simstream dead-letters list`, or raise dead_letters.stop_ratio",
                 )
             self._pages = self._bad = 0
 
     def _acknowledge(self, written: int, lost: int) -> None:
-        """Move what is safely written from sent to committable: an unbroken run, in order."""
+        """Move acknowledged batches from sent to committable: an unbroken run, in order."""
         while self._sent and self._sent[0].frames <= written and self._sent[0].dead_letters <= lost:
             sent = self._sent.popleft()
             self._bytes_sent -= sent.bytes
@@ -320,8 +322,7 @@ class FingerprintRole:
             self._committed_at = now
 
     def _finish(self, source: PageConsumer, pool: ThreadPoolExecutor, out: Appender, dead: Appender) -> None:
-        """Work on what was read, send and commit it, within the time that stopping may take; the rest is read
-        again at the next start."""
+        """Finish, send and commit the gathered pages within `stop_timeout`; the next start reads the rest again."""
         began, timeout = time.monotonic(), self._context.settings.stop_timeout_s
         for batch in self._gatherer.take_all():
             self._working.append((batch, pool.submit(self._make, batch)))

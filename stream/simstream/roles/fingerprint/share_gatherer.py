@@ -1,8 +1,8 @@
 """Gathers polled records into batches over all partitions.
 
-The source holds pages back for `frame.linger_ms`, so most of a batch comes at once. A batch goes a moment after its
-first page if a thread has nothing to do, or when it is full. So a paced stream makes few frames,
-a backlog full ones.
+The source holds pages back for `frame.linger_ms`, so most of a batch comes at once. A batch leaves a moment after
+its first page if a thread is idle, or when it is full. So a slow stream makes few frames, and a backlog makes full
+ones.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from simstream.model import Page, PageKind, Record
 from simstream.roles.fingerprint.shares import PartitionFlow, ShareBatch, ShareMaker
 
 LINGER_S = 0.001
-"""The parts of one fetch come one after another."""
+"""Milliseconds to wait for the other parts of a fetch, which come one after another."""
 MAX_BYTES = 4 << 20
-"""A batch is full at this many bytes of values. The record that fills it may go beyond."""
+"""A batch is full at this many bytes of values. Its last record may exceed the limit."""
 MAX_HTML_PAGES = 32
-"""Pages of one batch that have to be extracted: what is done of a share of slow pages is sent while others wait."""
+"""Pages of one batch that need extraction. The limit keeps finished pages from waiting for slow ones."""
 
 
 @dataclass(slots=True)
 class _OpenShare:
-    """What was read of one partition for the batch that is being gathered."""
+    """The records of one partition for the batch that is being gathered."""
 
     flow: PartitionFlow
     records: list[Record] = field(default_factory=list)
@@ -33,7 +33,7 @@ class _OpenShare:
 
 
 class ShareGatherer:
-    """Gathers records into batches, in the order in which each partition was read. For the role's thread."""
+    """Gathers records into batches, each partition in its order. For the role's thread only."""
 
     def __init__(self, maker: ShareMaker, max_pages: int, linger_s: float = LINGER_S) -> None:
         self._maker = maker
@@ -44,26 +44,26 @@ class ShareGatherer:
 
     @property
     def pages(self) -> int:
-        """Pages that wait to be taken."""
+        """The number of pages that wait to be taken."""
         return self._pages + sum(batch.pages for batch in self._full)
 
     @property
     def partitions(self) -> set[int]:
-        """The partitions with waiting records."""
+        """The partitions that have waiting records."""
         return set(self._open).union(*(batch.partitions for batch in self._full))
 
     @property
     def bytes(self) -> int:
-        """Bytes of their values."""
+        """The bytes of the waiting pages' values."""
         return self._bytes + sum(batch.bytes for batch in self._full)
 
     def add(self, records: Sequence[Record], flows: Mapping[int, PartitionFlow]) -> None:
-        """Decode records of these flows and put them behind those that wait."""
+        """Decode records of these flows and put them behind the waiting records."""
         for record in records:
             page = self._maker.decode(record)
             flow = flows[record.partition]
             if self._open and self._open.get(flow.partition, _OpenShare(flow)).flow is not flow:
-                self._close()  # the partition went and came back: its frames begin anew
+                self._close()  # the partition went and came back: its frames begin again
             if not self._open:
                 self._since = time.monotonic()
             share = self._open.setdefault(flow.partition, _OpenShare(flow))
@@ -76,26 +76,26 @@ class ShareGatherer:
                 self._close()
 
     def wait_s(self) -> float:
-        """Seconds until a batch may be taken; 0 where one is ready, the linger where nothing was gathered."""
+        """Return the seconds until a batch may be taken: 0 if one is ready, the linger if no page waits."""
         if self._full:
             return 0.0
         return max(0.0, self._since + self._linger_s - time.monotonic()) if self._open else self._linger_s
 
     def take(self, idle: bool) -> ShareBatch | None:
-        """The next batch that is full, or has waited for the linger while somebody is `idle`; None for none."""
+        """Return the next full batch, or one that has waited for the linger while a thread is `idle`; else None."""
         if not self._full and self._open and idle and self.wait_s() <= 0:
             self._close()
         return self._full.popleft() if self._full else None
 
     def take_all(self) -> list[ShareBatch]:
-        """All that was gathered."""
+        """Return all gathered batches."""
         self._close()
         batches = list(self._full)
         self._full.clear()
         return batches
 
     def forget(self) -> None:
-        """Drop what was gathered: it is read again from the commit."""
+        """Drop all gathered records: they are read again from the commit."""
         self._full.clear()
         self._clear()
 

@@ -15,14 +15,14 @@ from simstream.wire import frame as frames
 from simstream.wire.page import PageLimits, decode
 
 MAX_QUICK_BYTES = 96 << 10
-"""Some 60 pages of text, 3 ms."""
+"""The bytes of a quick batch: some 60 pages of text, 3 ms."""
 
 
 @dataclass(slots=True)
 class PartitionFlow:
-    """A partition that is being read: where its next frame begins, and whether that one is its first.
+    """A partition that is being read: where its next frame begins, and whether that frame is its first.
 
-    `running` ends when the partition goes or starts again; what is still under way for it is then dropped.
+    `running` becomes false when the partition goes or starts again; its batches in work are then dropped.
     """
 
     partition: int
@@ -43,14 +43,14 @@ class PageShare:
 
 @dataclass(frozen=True, slots=True)
 class ShareBatch:
-    """Shares of several partitions, one a partition, that are fingerprinted together."""
+    """Shares of several partitions, one for each, that are fingerprinted together."""
 
     shares: Sequence[PageShare]
     pages: int
     bytes: int
-    """Of the records' values."""
+    """The bytes of the records' values."""
     html_pages: int
-    """Pages that have to be extracted, which may take long."""
+    """The number of pages that need extraction, which may take long."""
 
     @property
     def partitions(self) -> set[int]:
@@ -59,13 +59,13 @@ class ShareBatch:
 
     @property
     def is_quick(self) -> bool:
-        """Whether this batch takes hardly longer than handing it to another thread and back."""
+        """Whether another thread is not worth its cost: the batch takes hardly longer than the hand-over."""
         return not self.html_pages and self.bytes <= MAX_QUICK_BYTES
 
 
 @dataclass(frozen=True, slots=True)
 class ShareFrames:
-    """The frames of a share, and its records that become dead letters."""
+    """The frames of a share, and the records that become dead letters."""
 
     share: PageShare
     frames: Sequence[bytes]
@@ -73,7 +73,7 @@ class ShareFrames:
 
     @property
     def bytes(self) -> int:
-        """What its frames and dead letters take until they are acknowledged."""
+        """The bytes that its frames and dead letters take until they are acknowledged."""
         return sum(map(len, self.frames)) + sum(len(record.value or b"") for record, _ in self.unreadable)
 
 
@@ -90,15 +90,15 @@ class ShareMaker:
         self._frame = frame
 
     def decode(self, record: Record) -> Page:
-        """The record's page. Holds the GIL, so it runs beside the kernels' threads, not in them."""
+        """Return the record's page. It holds the GIL, so it runs beside the kernels' threads, not in them."""
         return decode(record, self._limits)
 
     def share(self, flow: PartitionFlow, records: Sequence[Record], pages: Sequence[Page]) -> PageShare:
-        """The flow's next share: these records, and the pages that they were decoded to."""
+        """Return the flow's next share, of these records and their decoded pages."""
         return PageShare(flow, self._header(flow, records[-1].offset + 1), records, pages)
 
     def _header(self, flow: PartitionFlow, to: int) -> frames.FrameHeader:
-        """Return the header of a flow's next frame, up to offset `to`, and let the flow go on there."""
+        """Return the header of a flow's next frame, up to offset `to`. The flow goes on there."""
         header = frames.FrameHeader(
             recipe=self._fingerprinter.recipe_id,
             topic=self._topic,
@@ -118,7 +118,7 @@ class ShareMaker:
         return frames.encode(header, self._fingerprinter.columns([]))
 
     def make(self, batch: ShareBatch) -> list[ShareFrames]:
-        """Fingerprint all shares in one kernel call, and encode. Safe in several threads."""
+        """Fingerprint all shares in one kernel call, and return their encoded frames. Safe in several threads."""
         pages = [page for share in batch.shares for page in share.pages]
         columns = self._fingerprinter.columns(pages)
         made, begin = [], 0
@@ -144,5 +144,5 @@ class ShareMaker:
 
 
 def came(shares: Sequence[PageShare]) -> Mapping[int, int]:
-    """How many records of these shares have which timestamp, in ms."""
+    """Count the records of these shares by timestamp in ms."""
     return Counter(record.timestamp for share in shares for record in share.records)

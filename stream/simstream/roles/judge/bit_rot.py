@@ -1,7 +1,7 @@
 """Looks for bit rot: verifies the judge's mapped files again and again.
 
-A start verifies segments once, and chunks of pages record by record as they are read. Both stay mapped for as long
-as the judge runs. So a thread of its own reads them slowly, from the first to the last, and then begins anew.
+A start verifies segments once, and chunks of pages record by record when they are read. Both stay mapped while the
+judge runs. So a thread of its own reads them slowly, from the first to the last, and then begins again.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from simstream.files.manifest import ManifestFile
 from simstream.telemetry.metrics import Metrics
 
 MAX_BYTES_A_SECOND: Final = 16 << 20
-"""At this rate a pass over 100 GB takes less than two hours, and a hundredth of a disk's rate."""
+"""At this rate a pass over 100 GB takes less than two hours, and uses a hundredth of a disk's rate."""
 REST_S: Final = 60.0
 """Seconds between two passes."""
 CLOSE_S: Final = 1.0
@@ -45,7 +45,7 @@ class RotWatch(Closing):
         self._thread.start()
 
     def check(self) -> None:
-        """Raise StateDamaged if a file was found damaged. Costs nothing."""
+        """Raise StateDamaged if a file was found damaged. Free."""
         if self._error is not None:
             raise self._error
 
@@ -78,7 +78,7 @@ class RotWatch(Closing):
             _log.warning("%s cannot be verified now: %s", file.file, error.what)
 
     def _pace(self, size: int) -> None:
-        """Count verified bytes, and wait so long that MAX_BYTES_A_SECOND holds."""
+        """Count verified bytes, and wait so that MAX_BYTES_A_SECOND holds."""
         self._metrics.state_verified_bytes.inc(size)
         if self._closed.wait(size / MAX_BYTES_A_SECOND):
             raise _StoppedError

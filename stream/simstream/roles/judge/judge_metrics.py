@@ -12,11 +12,11 @@ from simstream.model import Verdict, VerdictKind
 from simstream.telemetry.metrics import INDEX_PART, Metrics, cluster_sizes
 
 EVERY_S = 1.0
-"""Between two looks at what is held: about 50 us, more where there are many segments."""
+"""Seconds between two measurements of the state, which take about 50 us, or more with many segments."""
 
 
 class JudgeMetrics:
-    """Sets the metrics of one judge. For the judge's thread."""
+    """Sets the metrics of one judge. For the judge's thread only."""
 
     def __init__(self, state: JudgeState, metrics: Metrics) -> None:
         self._state = state
@@ -24,10 +24,10 @@ class JudgeMetrics:
         self._next = 0.0
         self._candidates = self._rejected = 0
         self._tables = {SCANNED}
-        """That segments have had so far."""
+        """The names that segments have had so far."""
 
     def held(self) -> None:
-        """Set where the state stands and, at most once in EVERY_S, what it holds."""
+        """Set the place of the state and, at most once in EVERY_S, its sizes."""
         metrics, acceptor = self._metrics, self._state.acceptor
         metrics.position.set(acceptor.next_frame)
         metrics.ordinal.set(acceptor.ordinal)
@@ -41,17 +41,20 @@ class JudgeMetrics:
             self._clusters()
 
     def judged(self, verdicts: Sequence[Verdict]) -> None:
-        """Count how near the near duplicates are. About 0.1 us a verdict."""
+        """Count the distances and similarities of near duplicates. Cost: about 0.1 us a verdict."""
         near = [verdict for verdict in verdicts if verdict.verdict == VerdictKind.NEAR_DUPLICATE]
         metrics = self._metrics
         metrics.distance.observe_all(Counter(verdict.distance or 0 for verdict in near))
         metrics.similarity.observe_all(Counter(each.similarity for each in near if each.similarity is not None))
 
     def committed(self, kinds: Mapping[str, int], appended: Mapping[int, int], came: Mapping[int, int]) -> None:
-        """Verdicts of these kinds are committed; how many pages' frames came to the log, and how many pages into
-        the source topic, at which ms.
+        """Count committed verdicts by kind, and their latencies.
 
-        May be called in another thread than the rest."""
+        `appended` counts pages by the ms in which their frame came to the log, `came` by the ms in which they came
+        to the source topic.
+
+        Any thread may call it.
+        """
         now = time.time()
         for kind, number in kinds.items():
             self._metrics.verdicts.labels(kind).inc(number)
@@ -74,7 +77,7 @@ class JudgeMetrics:
             gauge.labels(part.replace(" ", "_")).set(size)
         tables = index.by_table()
         self._tables |= tables.keys()
-        for table in self._tables:  # a merge may end the last segment that had it
+        for table in self._tables:  # a merge may remove the last segment with this label
             entries, size = tables.get(table, (0, 0))
             metrics.table_entries.labels(table).set(entries)
             metrics.table_bytes.labels(table).set(size)

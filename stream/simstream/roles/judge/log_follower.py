@@ -1,7 +1,7 @@
 """Judges the log silently up to the committed position, on standby and at a start.
 
-A standby does it until it is elected, whoever is elected for the rest of the way; what is published there already
-is not published again.
+A standby follows until it is elected. An elected judge follows for the rest of the way. Neither publishes again
+what is already published.
 """
 
 from __future__ import annotations
@@ -26,33 +26,34 @@ from simstream.wire.position import Position
 NAME = "judge"
 FRAMES_A_POLL = 256
 MAX_READY_FRAMES = 64
-"""A standby no further behind is ready: it takes over within a moment of its election."""
+"""Frames. A standby that is no further behind is ready: it takes over within a moment."""
 SETTLED_S = 10.0
-"""After so long on standby somebody is elected; before, it may well be this one, and nobody publishes meanwhile."""
+"""Seconds on standby until another judge is surely elected. Before, this one may be elected next, and no judge
+publishes."""
 IDLE_S = 0.1
 _log = logging.getLogger("simstream.judge")
 
 
 class PublishedPositionCheck:
-    """What a published position must be of: this log, this policy."""
+    """Checks that a published position belongs to this log and this policy."""
 
     def __init__(self, log: Log, policy: Policy) -> None:
         self.log_id = log.topic(FINGERPRINTS).id
         self._policy_id = policy.id
 
     def __call__(self, data: bytes | None) -> Position | None:
-        """The published position, None for none. Raises WrongLog, WrongPolicy."""
+        """Return the decoded position, None for None. Raises WrongLog, WrongPolicy."""
         if data is None:
             return None
         position = positions.decode(data)
         if position.log_id != self.log_id:
             raise WrongLog(
                 f"verdicts were published for the log {position.log_id}, this one is {self.log_id}",
-                "the topic fingerprints was made anew: choose another --prefix",
+                "choose another --prefix: the topic fingerprints was created again",
             )
         if position.policy != self._policy_id:
             raise WrongPolicy(
-                f"verdicts were published under policy {position.policy}, this is {self._policy_id}",
+                f"verdicts were published under policy {position.policy}, this judge has policy {self._policy_id}",
                 "use the same recipe, distance, similarity, window and link, or see `simstream replay --to`",
             )
         return position
@@ -60,18 +61,18 @@ class PublishedPositionCheck:
 
 @dataclass(frozen=True, slots=True)
 class FollowerRole:
-    """Who follows, and what others want of it meanwhile."""
+    """The role that follows, and what other threads need of it meanwhile."""
 
     name: str
-    """As health and metrics have it."""
+    """The role's name in health and metrics."""
     settled_s: float
-    """Not ready before."""
+    """Called once; the role is not ready before."""
     word: str
-    """What health says that it does."""
+    """The word for its work in health."""
     turn: Callable[[], AbstractContextManager[None]] = nullcontext
-    """Around whatever reads or changes the state, a batch of frames at most."""
+    """The context around each read or change of the state, for at most one batch of frames."""
     heard: Callable[[Sequence[Verdict]], None] = lambda verdicts: None
-    """What it judged; within such a turn."""
+    """Called with the judged frames, within a turn."""
 
 
 JUDGE = FollowerRole(NAME, SETTLED_S, "standby")
@@ -90,7 +91,7 @@ class LogFollower:
         context: RoleContext,
         standing: FollowerRole = JUDGE,
     ) -> None:
-        """`reader` reads the log's frames from where `judging` stands."""
+        """`reader` reads the log's frames from the place of `judging` on."""
         self._standing = standing
         self._log = log
         self._keeper = keeper
@@ -101,19 +102,19 @@ class LogFollower:
         self._said = False
 
     def follow(self, elected: Callable[[int], bool]) -> Position | None:
-        """Stand by until elected, or until the service is to stop; return the position that is published then.
+        """Stand by until elected or stopped, and return the position that is published then.
 
-        `elected` is called again and again with the number of frames that are still to be judged. Only reads, and
-        fences no other judge. Raises WrongLog, WrongPolicy, LogError, StateUnwritable.
+        Calls `elected` again and again with the number of frames that are not yet judged. Read-only: fences no
+        other judge. Raises WrongLog, WrongPolicy, LogError, StateUnwritable.
         """
         with self._log.reader(POSITIONS, "end") as committed, self._log.publisher() as publisher:
-            published = self._fitting(publisher.committed())  # what comes after it, `committed` brings
+            published = self._fitting(publisher.committed())  # `committed` brings the later positions
             began = time.monotonic()
             while not self._context.stop.is_set() and not elected(self._behind(published)):
                 settled = time.monotonic() - began > self._standing.settled_s
                 if settled and not self._said and self._standing is JUDGE:
                     self._said = True
-                    _log.info("standing by: another judge is elected, this one follows what it publishes")
+                    _log.info("stands by: another judge is elected, and this one follows its verdicts")
                 behind = self._step(published)
                 records = committed.poll(10_000, 0.0 if behind else IDLE_S)
                 if records:
@@ -122,7 +123,7 @@ class LogFollower:
         return published
 
     def replay(self, published: Position) -> None:
-        """Judge all that is left below the published position. Raises WrongLog, LogError, StateUnwritable."""
+        """Judge all remaining frames below the published position. Raises WrongLog, LogError, StateUnwritable."""
         remaining = published.frame - self._judging.next_frame
         _log.info("replaying %d frames of the log", remaining)
         while remaining > 0 and not self._context.stop.is_set():
@@ -133,11 +134,11 @@ class LogFollower:
             return
         self._judging.check(published)
         where = {"frame": published.frame, "ordinal": published.ordinal}
-        _log.info("replayed: publishing goes on at frame %d, ordinal %d", *where.values(), extra=where)
+        _log.info("has replayed the log: publishing goes on at frame %d, ordinal %d", *where.values(), extra=where)
         self._judging.name_outgrown()
 
     def _step(self, published: Position | None) -> int:
-        """Judge the next few frames below the published position; how many are left to be judged."""
+        """Judge the next few frames below the published position, and return how many remain."""
         if published is None:
             return 0
         with self._standing.turn():
@@ -158,7 +159,7 @@ class LogFollower:
             self._judging.observe()
         if not records and at_end:
             raise WrongLog(
-                f"the log ends at frame {self._judging.next_frame}, verdicts were published up to frame "
+                f"the log ends at frame {self._judging.next_frame}, but verdicts were published up to frame "
                 f"{published.frame}",
                 "restore the topic fingerprints, or choose another --prefix",
             )
@@ -167,7 +168,7 @@ class LogFollower:
         return self._behind(published)
 
     def _behind(self, published: Position | None) -> int:
-        """Frames below the published position that are not yet judged."""
+        """Return how many frames below the published position are not yet judged."""
         behind = max(0, published.frame - self._judging.next_frame) if published else 0
         self._context.metrics.replay_remaining.set(behind)
         self._context.metrics.published.set(published.frame if published else 0)
@@ -181,7 +182,7 @@ class LogFollower:
         ready = settled and answers and behind <= MAX_READY_FRAMES and not self._keeper.why
         word = self._standing.word
         why = f"follows, {behind} frames behind" if answers else "the log does not answer"
-        if word != self._standing.name:  # which health says before it
+        if word != self._standing.name:  # health already has this word
             why = f"{word}: {why}"
         if self._keeper.why:
             why += f"; {self._keeper.why}"
@@ -189,7 +190,7 @@ class LogFollower:
 
     @staticmethod
     def _later(one: Position | None, other: Position | None) -> Position | None:
-        """The further of two positions of one log."""
+        """Return the later of two positions of one log."""
         if one is None or other is None:
             return other if one is None else one
         return other if other.frame >= one.frame else one

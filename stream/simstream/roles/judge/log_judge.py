@@ -27,7 +27,7 @@ _log = logging.getLogger("simstream.judge")
 
 
 class LogPlace(NamedTuple):
-    """Between two frames of the log: the next frame, the next ordinal, the digest of what was accepted so far."""
+    """A place between two frames of the log: the next frame, the next ordinal, the digest of all accepted pages."""
 
     frame: int
     ordinal: int
@@ -35,7 +35,7 @@ class LogPlace(NamedTuple):
 
 
 class JudgedFrame(NamedTuple):
-    """A frame of the log, the verdicts of its pages that count, and the place behind it."""
+    """A frame of the log, the verdicts of its accepted pages, and the place behind it."""
 
     record: Record
     verdicts: Sequence[Verdict]
@@ -43,7 +43,7 @@ class JudgedFrame(NamedTuple):
 
 
 def in_batches(records: Sequence[Record]) -> Iterator[Sequence[Record]]:
-    """Successive records, cut so that one batch is judged in about a tenth of a second; one record always fits."""
+    """Yield successive records in batches that are judged in about a tenth of a second; one record always fits."""
     begin = size = 0
     for at, record in enumerate(records):
         size += len(record.value or b"")
@@ -55,10 +55,10 @@ def in_batches(records: Sequence[Record]) -> Iterator[Sequence[Record]]:
 
 
 class LogJudge(Closing):
-    """Acceptor and resolver on their way through one log. Not for several threads."""
+    """The acceptor and the resolver on their way through one log. For one thread."""
 
     def __init__(self, policy: Policy, context: RoleContext, name: str) -> None:
-        """`name`: the role, as health has it: it lives while a long step goes on."""
+        """`name` is the role in health, which beats during a long step."""
         self._policy = policy
         self._context = context
         alert = context.settings.cluster_alert
@@ -72,19 +72,20 @@ class LogJudge(Closing):
 
     @property
     def next_frame(self) -> int:
-        """The frame of the log that comes next."""
+        """The next frame of the log."""
         return self._acceptor.next_frame
 
     @property
     def ordinal(self) -> int:
-        """The number of the page that comes next."""
+        """The number of the next page."""
         return self._acceptor.ordinal
 
     def take(self, records: Sequence[Record]) -> list[JudgedFrame]:
-        """Judge successive frames together; one answer for each, also for those that are ignored.
+        """Judge successive frames together, and return one answer for each, also for an ignored frame.
 
-        Raises WrongLog for a frame that is not the next one, WrongRecipe for a first frame of another recipe, and
-        FrameFormat for a frame that this version does not understand."""
+        Raises WrongLog for a frame out of order, WrongRecipe for a first frame of another recipe, and FrameFormat
+        for a frame of a newer version.
+        """
         taken = [self._accept(record) for record in records]
         accepted = [frame for frame, _ in taken if frame is not None]
         verdicts = self.state.resolve(accepted)
@@ -97,10 +98,10 @@ class LogJudge(Closing):
         return judged
 
     def _accept(self, record: Record) -> tuple[AcceptedPages | None, LogPlace]:
-        """What counts of one frame, and the place behind it."""
+        """Return the accepted pages of one frame, and the place behind it."""
         if record.offset != self._acceptor.next_frame:
             raise WrongLog(
-                f"the log continues at frame {record.offset}, frame {self._acceptor.next_frame} is missing",
+                f"the log goes on at frame {record.offset}, but frame {self._acceptor.next_frame} is missing",
                 "restore the topic fingerprints, or choose another --prefix",
             )
         accepted = self.state.accept(record)
@@ -111,31 +112,31 @@ class LogJudge(Closing):
         return accepted, self.place
 
     def close(self) -> None:
-        """End what the state does beside."""
+        """End the state's background work."""
         self.state.close()
 
     @property
     def place(self) -> LogPlace:
-        """Where judging stands."""
+        """The place of judging."""
         acceptor = self._acceptor
         return LogPlace(acceptor.next_frame, acceptor.ordinal, acceptor.digest_hex)
 
     def position(self, log_id: str, place: LogPlace) -> Position:
-        """A place of this log as it is published."""
+        """Return a place of this log as a position to publish."""
         return Position(log_id, *place, self._policy.id)
 
     def check(self, published: Position) -> None:
-        """Raise WrongLog unless this log leads to what was published, whose frame is the next one here."""
+        """Raise WrongLog unless this log leads to the published position. Its frame must be the next one here."""
         mine = self.place
         if mine != (published.frame, published.ordinal, published.digest):
             raise WrongLog(
-                f"at frame {mine[0]} the log has ordinal {mine[1]} and digest {mine[2]}, the published position "
-                f"says frame {published.frame}, {published.ordinal} and {published.digest}",
-                "this is not the log that the verdicts were made from: choose another --prefix",
+                f"at frame {mine[0]} the log has ordinal {mine[1]} and digest {mine[2]}, but the position "
+                f"published is frame {published.frame}, ordinal {published.ordinal} and digest {published.digest}",
+                "choose another --prefix: the published verdicts come from another log",
             )
 
     def open_gap(self) -> str | None:
-        """A gap that a fingerprinter should have closed by now."""
+        """Return a sentence about a gap that a fingerprinter should have closed by now; empty without one."""
         if not self._acceptor.gaps:
             self._gap_since = None
             return None
@@ -144,15 +145,16 @@ class LogJudge(Closing):
         if now - self._gap_since < self._context.settings.gap_patience_s:
             return None
         (_, partition), start = next(iter(self._acceptor.gaps.items()))
-        return f"partition {partition} has a gap before offset {start}: see `simstream source rewind`"
+        return f"partition {partition} has a gap before offset {start}: close it with `simstream source rewind`"
 
     def name_outgrown(self) -> None:
-        """One line for a cluster that has become too large, and for each doubling; most are no articles at all."""
+        """Log one line for a cluster that has become too large, and one for each doubling. Most of them hold no
+        articles."""
         live = self._resolver.live_pages
         for cluster_id, pages, canonical in self._resolver.outgrown():
             _log.warning(
-                "cluster %d has grown to %d pages, %.1f %% of all live ones; its oldest is %r: look whether these "
-                "are error pages, login walls or one template",
+                "cluster %d has grown to %d pages, %.1f %% of all live pages; its oldest is %r: check whether "
+                "these are error pages, login walls or one template",
                 cluster_id,
                 pages,
                 100 * pages / live,
@@ -161,7 +163,7 @@ class LogJudge(Closing):
             )
 
     def observe(self) -> None:
-        """Set the metrics of what is held, where it is time to."""
+        """Set the metrics of the state, if they are due."""
         self.observing.held()
 
     def _ignored(self, record: Record, reason: IgnoreReason) -> None:

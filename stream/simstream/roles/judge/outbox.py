@@ -1,8 +1,8 @@
 """Publishes judged frames in order, in a thread of its own, while the next frames are judged.
 
-A transaction takes all that waits, as far as its room goes: few verdicts wait for nothing, and many share the cost.
-Encoded verdicts are kept until their commit has returned. What fails is sent again, the same bytes, in parts
-if its transaction outlived its time. Waiting verdicts are bounded; then the judge waits.
+A transaction takes all waiting verdicts, as far as they fit. So few verdicts never wait, and many share the cost.
+Encoded verdicts are kept until their commit returns. After a failure the same bytes are sent again, in parts if the
+transaction outlived its time. The number of waiting verdicts is bounded; then the judge waits.
 """
 
 from __future__ import annotations
@@ -20,44 +20,44 @@ from simstream.log.base import OutgoingVerdict, Publisher
 from simstream.roles.judge.transaction_room import TransactionRoom
 
 MAX_BYTES = 8 << 20
-"""No more frames are taken while at least this many bytes of verdicts wait. One batch may go beyond it."""
+"""No more frames are taken while this many bytes of verdicts wait. One batch may exceed the limit."""
 MAX_FRAMES = 4_096
-"""No more frames are taken while at least this many wait, with verdicts or without."""
+"""No more frames are taken while this many wait, with or without verdicts."""
 PAUSE_S = 1.0
 _log = logging.getLogger("simstream.judge")
 
 
 class PendingFrame(NamedTuple):
-    """The verdicts of a frame and the position after it, with what is counted once they are committed.
+    """The verdicts of a frame and the position after it, with the numbers to count once they are committed.
 
-    Without verdicts only the position moves, to `frame`, the next one of the log.
+    Without verdicts only the position moves, to `frame`, the log's next frame.
     """
 
     verdicts: Sequence[OutgoingVerdict]
     position: bytes
     kinds: Mapping[str, int]
-    """How many verdicts are of which kind."""
+    """The number of verdicts of each kind."""
     appended_ms: int
-    """When the frame came into the log."""
+    """When the frame came into the log, in ms since 1970."""
     came: Mapping[int, int]
-    """How many of its pages came into the source topic at which ms."""
+    """The number of its pages by arrival in the source topic, in ms."""
     frame: int = 0
 
     @property
     def bytes(self) -> int:
-        """What its verdicts take on their way."""
+        """The bytes of its verdicts on their way."""
         return sum(len(verdict.value) + len(verdict.key) for verdict in self.verdicts)
 
 
 class CommittedBatch(NamedTuple):
-    """What one transaction has published, counted as in `PendingFrame`."""
+    """One published transaction, counted as in `PendingFrame`."""
 
     kinds: Counter[str]
     appended: Counter[int]
     came: Counter[int]
     frame: int
     seconds: float
-    """How long it took."""
+    """The seconds that it took."""
 
 
 class VerdictOutbox:
@@ -70,8 +70,8 @@ class VerdictOutbox:
         waiting: Callable[[VerdictOutbox], None] = lambda outbox: None,
         give_up_s: float = 0.0,
     ) -> None:
-        """`committed` hears of each transaction in the publisher's thread, `waiting` of each moment `put` waits.
-        A full disk, and a broker too slow for a frame, is waited for, up to `give_up_s` seconds."""
+        """It calls `committed` after each transaction, in the publisher's thread, and `waiting` while `put` waits.
+        It waits up to `give_up_s` seconds for a full disk, or for a broker too slow for a frame."""
         self._publisher = publisher
         self._give_up_s = give_up_s
         self._waiting = waiting
@@ -87,7 +87,7 @@ class VerdictOutbox:
         self._thread.start()
 
     def put(self, frames: Sequence[PendingFrame]) -> None:
-        """Hand over frames; waits while too much is queued."""
+        """Hand over frames. Waits while the queue is full."""
         sized = [(frame, frame.bytes) for frame in frames]
         while True:
             self.check()
@@ -102,18 +102,18 @@ class VerdictOutbox:
             self._waiting(self)
 
     def check(self) -> None:
-        """Raise what the publisher raised."""
+        """Raise the publisher's error, if it failed."""
         if self._error is not None:
             raise self._error
 
     @property
     def busy_s(self) -> float:
-        """Seconds since the transaction that is under way was begun; 0 where none is."""
+        """Return the seconds since the current transaction began; 0 without one."""
         since = self._since
         return 0.0 if since is None else time.monotonic() - since
 
     def finish(self) -> None:
-        """Wait until everything handed over is committed."""
+        """Wait until all frames are committed."""
         self._end()
         self._thread.join()
         self.check()
@@ -129,13 +129,13 @@ class VerdictOutbox:
                 self._since = time.monotonic()
                 self._publish(frames)
                 self._since = None
-        except BaseException as error:  # noqa: BLE001  # carried over to the judge's thread, whatever it is
+        except BaseException as error:  # noqa: BLE001  # the judge's thread raises it
             self._error = error
             with self._changed:
                 self._changed.notify_all()
 
     def _next(self) -> list[tuple[PendingFrame, int]]:
-        """All frames that wait; none once the outbox ends."""
+        """Return all waiting frames; none once the outbox ends."""
         with self._changed:
             while not self._queue and not self._ending:
                 self._changed.wait()
@@ -181,7 +181,7 @@ class VerdictOutbox:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if kind is not None and self._thread.is_alive():
-            # The judge failed: what is queued must not be published after it; the thread is a daemon.
+            # The judge failed: queued frames must not be published after it. The thread is a daemon.
             self._failed = True
             self._end()
             self._thread.join(timeout=10)

@@ -1,7 +1,7 @@
 """Estimates when the log drops the first frame that a restart needs.
 
-Also watches whether the topics keep the right settings. A thread of its own asks, since a broker that is away would
-make the judge wait.
+It also watches the topics' settings. A thread of its own asks, because the judge would have to wait for an absent
+broker.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _log = logging.getLogger("simstream.judge")
 
 
 class RetentionWatch(Closing):
-    """Sets the metrics of the log's beginning."""
+    """Sets the metrics of the log's first frame."""
 
     def __init__(self, log: Log, keeper: NoSnapshots, context: RoleContext) -> None:
         self._log = log
@@ -38,12 +38,13 @@ class RetentionWatch(Closing):
         self._metrics.snapshot_position.set_function(lambda: keeper.kept)
 
     def close(self) -> None:
-        """See Closing. Waits no longer than CLOSE_S for an answer that is still to come."""
+        """See Closing. Waits at most CLOSE_S for a pending answer."""
         self._closed.set()
         self._thread.join(CLOSE_S)
 
     def _margin_s(self) -> float:
-        """Without a frame to be read behind the snapshot there is nothing that could be lost."""
+        """Return the seconds until retention takes a needed frame. If there is no frame behind the snapshot, none
+        can be lost."""
         appended_ms = self._keeper.needs_since_ms
         if self._retention_s is None or appended_ms is None:
             return float("inf")
@@ -57,7 +58,7 @@ class RetentionWatch(Closing):
                 self._metrics.log_begins.set(self._log.low_watermarks(FINGERPRINTS)[0])
                 self._watch.look()
             except SimstreamError as error:
-                _log.debug("nobody says how long the log is kept: %s", error.what)
-            except Exception:  # noqa: BLE001  # no error of a client may stop the metrics
-                _log.exception("the settings of the topics could not be read")
+                _log.debug("cannot read how long the log is kept: %s", error.what)
+            except Exception:  # noqa: BLE001  # an error of the client must not stop the metrics
+                _log.exception("cannot read the settings of the topics")
             self._closed.wait(ASK_EVERY_S)

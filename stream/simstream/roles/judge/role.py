@@ -22,8 +22,8 @@ _log = logging.getLogger("simstream.judge")
 class JudgeRole:
     """One of the judges that stand for election over a log. `run` works until `context.stop` is set, or raises.
 
-    State comes from the folder of the setting `state`, else from nothing; the log's frames from there to the
-    published position are judged again silently. While another judge is elected, this one follows that position.
+    State comes from the folder of the setting `state`, if there is one. From there to the published position the
+    judge judges the log's frames again silently. While another judge is elected, this one follows that position.
     """
 
     def __init__(self, log: Log, policy: Policy, context: RoleContext) -> None:
@@ -35,11 +35,12 @@ class JudgeRole:
 
     @property
     def next_frame(self) -> int:
-        """The frame of the log that it judges next. From any thread."""
+        """The frame of the log that it judges next. Safe in any thread."""
         return self._judging.next_frame
 
     def run(self) -> None:
-        """Raises StateError in all its kinds (such as WrongPolicy, TakenOver, StateLocked) and LogError."""
+        """Judge until `context.stop` is set. Raises every StateError (such as WrongPolicy, TakenOver, StateLocked)
+        and LogError."""
         self._context.health.starting(NAME, self._context.settings.give_up_s)
         check_topics(self._log, JUDGED)
         fitting = PublishedPositionCheck(self._log, self._policy)
@@ -52,19 +53,19 @@ class JudgeRole:
             finish(NAME, self._judging, keeper, frame, self._context)
 
     def _stand(self, fitting: PublishedPositionCheck, keeper: NoSnapshots) -> int:
-        """Follow until elected, then publish, until the service is to stop; return the frame of the last commit."""
+        """Follow until elected, then publish until the service stops. Return the frame of the last commit."""
         with (
             RetentionWatch(self._log, keeper, self._context),
             self._log.reader(FINGERPRINTS, self._judging.next_frame) as reader,
             JudgeCandidacy(
                 self._log, self._context
-            ) as candidacy,  # closed after the publisher, when all is committed
+            ) as candidacy,  # closes after the publisher, once everything is committed
             self._log.publisher() as publisher,
         ):
             following = LogFollower(self._log, reader, self._judging, fitting, keeper, self._context)
             published = following.follow(candidacy.is_elected)
             if not self._context.stop.is_set():
-                why = "elected: ends the open transaction of the judge before it"
+                why = "elected: ends the open transaction of the previous judge"
                 self._context.health.waits(NAME, why, self._context.settings.give_up_s)
                 published = fitting(publisher.start())
                 if published is not None:
@@ -78,8 +79,8 @@ class JudgeRole:
 class JudgeCandidacy(Closing):
     """Stands for election once this judge is close to the published position.
 
-    A judge that is far behind would hold the election while it replays, and a judge that is close would wait. If no
-    other judge publishes, the published position rests, so this judge soon is close itself.
+    Otherwise a judge far behind would win the election, and a judge close to the position would wait for its
+    replay. If no other judge publishes, the published position rests, so this judge soon is close.
     """
 
     def __init__(self, log: Log, context: RoleContext) -> None:
@@ -89,14 +90,14 @@ class JudgeCandidacy(Closing):
 
     @property
     def election(self) -> Election:
-        """The election; the first access stands for it. Raises TopicMissing, BrokerUnreachable."""
+        """The candidacy; the first access stands for election. Raises TopicMissing, BrokerUnreachable."""
         if self._election is None:
             self._context.health.waits(NAME, "stands for election", self._context.settings.give_up_s)
             self._election = self._log.election()
         return self._election
 
     def is_elected(self, behind: int) -> bool:
-        """Whether this judge, which is `behind` frames behind, is elected. Raises LogError."""
+        """Whether this judge is elected; it is `behind` frames behind. Raises LogError."""
         return (self._election is not None or behind <= MAX_READY_FRAMES) and self.election.elected
 
     def close(self) -> None:
@@ -106,16 +107,17 @@ class JudgeCandidacy(Closing):
 
 
 def finish(name: str, judging: LogJudge, keeper: NoSnapshots, published: int, context: RoleContext) -> None:
-    """Take a last snapshot at a clean stop, where `published` admits it.
+    """Take a last snapshot at a clean stop, if `published` allows it.
 
-    The disk may take long: another judge publishes meanwhile, and health says what this judge waits for.
+    The disk may take long. Meanwhile another judge publishes, and health says what this judge waits for.
     """
     context.health.waits(name, "takes a last snapshot", context.settings.stop_timeout_s)
     keeper.finish(judging.next_frame, judging.ordinal, published)
 
 
 def keeper_of(judging: LogJudge, log_id: str, context: RoleContext) -> NoSnapshots:
-    """What keeps the state where the setting `state` says. Raises StateLocked, StateDamaged, StateFormat."""
+    """Return the keeper of the state in the folder of the setting `state`. Raises StateLocked, StateDamaged,
+    StateFormat."""
     if context.settings.state:
         return SnapshotKeeper(context.settings.state, judging.state, log_id, context)
     _log.info("the state is in memory alone: a restart judges the log again (--state DIR keeps it)")

@@ -3,8 +3,9 @@
     judge's thread    turn: prepare ───────────────┐            turn: commit, once its frame is published
     its own thread                     write ──────┴─ waits ──┘
 
-A snapshot is taken between two polls, written while the judge goes on, and put in place only when the verdicts up
-to it are committed: so none is ahead of what is published, as long as the log keeps what it committed.
+The keeper takes a snapshot between two polls and writes it while the judge goes on. It puts the snapshot in place
+once the verdicts up to it are committed. So no snapshot is ahead of the published position, unless the log loses a
+commit.
 """
 
 from __future__ import annotations
@@ -32,12 +33,12 @@ from simstream.roles.judge.bit_rot import RotWatch
 from simstream.wire.position import Position
 
 RETRY_S = 2.0
-"""Seconds between two tries to write what the disk did not take."""
+"""Seconds between two tries to write a snapshot that the disk did not take."""
 _log = logging.getLogger("simstream.judge")
 
 
 class SnapshotSource(Protocol):
-    """What the keeper needs of a judge's state (`judge/state`)."""
+    """The part of a judge's state (`judge/state`) that the keeper needs."""
 
     def parts(self) -> list[SnapshotPart]: ...
 
@@ -49,27 +50,27 @@ class SnapshotSource(Protocol):
 
 
 class NoSnapshots(Closing):
-    """What stands in for a keeper where the state is in memory alone: every restart judges the whole log again."""
+    """Takes the keeper's place if the state is in memory alone: every restart judges the whole log again."""
 
     _appended: dict[int, int] | None = None
 
     def saw(self, frame: int, appended_ms: int) -> None:
-        """The first frame that a poll brought, and when it came to the log."""
+        """Note the first frame of a poll, and when it came to the log, in ms."""
         if frame in (self.kept, self.wanted):
             earlier = self._appended or {}
             self._appended = {at: ms for at, ms in earlier.items() if at >= self.kept} | {frame: appended_ms}
 
     @property
     def needs_since_ms(self) -> int | None:
-        """When the first frame that a restart would need came to the log; None where none has come yet."""
+        """Return when the first frame that a restart needs came to the log; None before the first frame."""
         return (self._appended or {}).get(self.kept)
 
     def load(self, published: Position | None, log_begins: int) -> bool:
-        """Nothing is there to be loaded. Raises WrongLog where the log's first frames are gone."""
+        """Load nothing. Raises WrongLog if the log's first frames are gone."""
         if log_begins:
             raise WrongLog(
-                f"the log begins at frame {log_begins}, and there is no state that goes on from there",
-                "give the folder of the last judge's state (--state), or choose another --prefix",
+                f"the log begins at frame {log_begins}, and no state reaches that far",
+                "give the folder of the last judge's state with --state, or choose another --prefix",
             )
         return False
 
@@ -86,7 +87,7 @@ class NoSnapshots(Closing):
 
     @property
     def kept(self) -> int:
-        """See SnapshotKeeper: without a snapshot a restart needs all frames."""
+        """See SnapshotKeeper. Without a snapshot a restart needs all frames."""
         return 0
 
     @property
@@ -99,7 +100,7 @@ class NoSnapshots(Closing):
 
 
 class SnapshotKeeper(NoSnapshots):
-    """Keeps one judge's state in one folder. All methods are for the judge's thread."""
+    """Keeps one judge's state in one folder. For the judge's thread only."""
 
     def __init__(
         self, path: str, state: SnapshotSource, log_id: str, context: RoleContext, files: FileSystem | None = None
@@ -111,11 +112,11 @@ class SnapshotKeeper(NoSnapshots):
         self._settings = context.settings
         self._metrics = context.metrics
         self._prepared: PreparedSnapshot | None = None
-        """The snapshot under way."""
+        """The snapshot in work."""
         self._writing: _SnapshotWrite | None = None
-        """Its write, under way or done; None after one that failed."""
+        """Its write, in work or done; None after a failed one."""
         self._frame = self._ordinal = 0
-        """Where the last snapshot was prepared or loaded."""
+        """The frame of the last snapshot that was prepared or loaded."""
         self._kept = 0
         self._prepared_at = time.monotonic()
         self._failing_since: float | None = None
@@ -128,9 +129,9 @@ class SnapshotKeeper(NoSnapshots):
     def load(self, published: Position | None, log_begins: int) -> bool:
         """Load the newest snapshot at or behind the published position; return False if there is no snapshot.
 
-        `log_begins` is the first frame that the log still has. A damaged snapshot is set aside if the state can go
-        on from another snapshot, or from the beginning of the log. Raises WrongLog, WrongRecipe, WrongPolicy,
-        StateFormat, and StateDamaged where the state cannot go on.
+        `log_begins` is the first frame that the log still has. A damaged snapshot is set aside if another snapshot
+        or the whole log can replace it; else it raises StateDamaged. Raises WrongLog, WrongRecipe, WrongPolicy,
+        StateFormat, too.
         """
         end = published.frame if published else 0
         began = time.monotonic()
@@ -141,7 +142,7 @@ class SnapshotKeeper(NoSnapshots):
             frames = " and ".join(str(each.manifest.facts["frame"]) for each in self._folder.snapshots)
             raise WrongLog(
                 f"the state in {self._folder.path} is at frame {frames}, verdicts are published up to frame {end}",
-                "was the log put back to an earlier time? remove the folder, and the log is judged again",
+                "remove the folder: the log is then judged again (was the log restored from an older copy?)",
             )
         try:
             self._state.restore(loaded.parts, loaded.facts, self._log_id)
@@ -155,7 +156,7 @@ class SnapshotKeeper(NoSnapshots):
         if self._frame < log_begins:
             raise WrongLog(
                 f"the log begins at frame {log_begins}, the state in {self._folder.path} is at frame {self._frame}",
-                "bring a later state, or the frames between them; else choose another --prefix",
+                "restore a later state or the frames between them, or choose another --prefix",
             )
         where = {"frame": self._frame, "ordinal": self._ordinal}
         seconds = time.monotonic() - began
@@ -193,18 +194,19 @@ class SnapshotKeeper(NoSnapshots):
         _log.error("%s; it is kept aside in %s, and %s", error.what, self._folder.path / ASIDE, instead)
 
     def _give_up(self, number: int, log_begins: int) -> None:
-        """Set aside a snapshot whose parts do not agree, if the next start can go on without it."""
+        """Set a snapshot with contradicting parts aside, if the next start can go on without it."""
         bad = [each for each in self._folder.snapshots if each.manifest.number == number]
         older = [each.manifest.facts["frame"] for each in self._folder.snapshots if each not in bad]
         if not log_begins or any(frame >= log_begins for frame in older):
             self._folder.set_aside(bad)
-            _log.error("the snapshot is kept aside in %s: start again", self._folder.path / ASIDE)
+            _log.error("the snapshot is kept aside in %s: start this judge again", self._folder.path / ASIDE)
 
     def turn(self, frame: int, ordinal: int, published: int) -> None:
-        """Begin a snapshot if one is due, or put a written one in place. Called between two polls; waits little.
+        """Begin a snapshot if one is due, or put a written one in place. Call it between two polls; it waits
+        little.
 
-        `frame` and `ordinal` say where the state stands, `published` is the frame up to which verdicts are
-        committed. Raises StateUnwritable after `give_up_after`, and StateDamaged, also for a file that has rotted.
+        `frame` and `ordinal` are the place of the state; verdicts are committed up to the frame `published`. Raises
+        StateUnwritable after `give_up_after`, and StateDamaged, also for a file that was damaged on the disk.
         """
         if self._rot is None:
             self._rot = RotWatch(self._folder.files, self._folder.path, self._in_use, self._metrics)
@@ -216,41 +218,42 @@ class SnapshotKeeper(NoSnapshots):
             self._go_on(published)
 
     def finish(self, frame: int, ordinal: int, published: int) -> None:
-        """At a clean stop: put in place what is under way, then a last snapshot, where `published` admits it.
+        """At a clean stop put the snapshot in work in place, then take a last one if `published` allows it.
 
-        Waits for the disk. What it does not take is said, and no error: the snapshots before are whole."""
+        Waits for the disk. A failed write is logged and no error: the earlier snapshots are whole.
+        """
         self._finish_one(published)
         if self._prepared is None and self._frame < frame <= published:
             self._prepare(frame, ordinal)
             self._finish_one(published)
         if self._prepared is not None and self._why:
-            _log.warning("no snapshot at the end: %s", self._why)
+            _log.warning("could not take a last snapshot: %s", self._why)
 
     @property
     def wanted(self) -> int:
-        """The frame that has to be published before the snapshot under way can be put in place; 0 for none."""
+        """The frame that must be published before the snapshot in work can be put in place; 0 without one."""
         return self._frame if self._prepared is not None else 0
 
     @property
     def kept(self) -> int:
-        """The first frame that a restart would need: that of the newest snapshot in place, 0 for none."""
+        """The first frame that a restart needs: the frame of the newest snapshot in place, 0 without one."""
         return self._kept
 
     @property
     def why(self) -> str:
-        """Why the judge is not ready, as far as the disk is concerned; empty where it is."""
+        """Why the disk makes the judge unready; empty if it does not."""
         return self._why
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close. After StateDamaged the next start verifies every byte."""
+        """Close. After StateDamaged mark the folder, so that the next start verifies every byte."""
         if isinstance(error, StateDamaged):
             self._folder.suspect(True)
         self.close()
 
     def close(self) -> None:
-        """See Closing: waits for what is being written, and lets the folder go."""
+        """See Closing. Waits for the current write, and unlocks the folder."""
         if self._rot is not None:
             self._rot.close()
         if self._writing is not None:
@@ -263,7 +266,7 @@ class SnapshotKeeper(NoSnapshots):
         return snapshots[0].manifest.sealed if snapshots else ()
 
     def _may_be(self, facts: Mapping[str, Any], end: int) -> bool:
-        """Whether a snapshot is not ahead of frame `end`; one of another log is for `restore` to refuse."""
+        """Whether a snapshot is at or behind frame `end`. `restore` refuses a snapshot of another log."""
         return facts["log_id"] != self._log_id or bool(facts["frame"] <= end)
 
     def _is_due(self, frame: int, ordinal: int) -> bool:
@@ -278,7 +281,7 @@ class SnapshotKeeper(NoSnapshots):
         self._writing = _SnapshotWrite(self._prepared)
 
     def _go_on(self, published: int) -> None:
-        """The next step of the snapshot under way, if it may be taken now."""
+        """Take the next step of the snapshot in work, if it is possible now."""
         assert self._prepared is not None
         if self._writing is None:
             self._writing = _SnapshotWrite(self._prepared)
@@ -291,7 +294,7 @@ class SnapshotKeeper(NoSnapshots):
                 self._commit(self._prepared)
 
     def _finish_one(self, published: int) -> None:
-        """Take the snapshot under way as far as it goes without another try."""
+        """Take the snapshot in work as far as it goes without another try."""
         if self._prepared is not None:
             if self._writing is None:
                 self._writing = _SnapshotWrite(self._prepared)
@@ -311,43 +314,43 @@ class SnapshotKeeper(NoSnapshots):
         self._kept = self._frame
         self._why, self._try_at = "", 0.0
         where = {"frame": self._frame, "ordinal": self._ordinal}
-        _log.info("snapshot of frame %d, ordinal %d", *where.values(), extra=where)
+        _log.info("took a snapshot of frame %d, ordinal %d", *where.values(), extra=where)
 
     def _failed(self, error: BaseException) -> None:
-        """Try again later; raise what trying does not mend, or has not mended for `give_up_after`."""
+        """Plan another try. Raise the error if no try can help, or if none has helped for `give_up_after`."""
         now = time.monotonic()
         self._failing_since = now if self._failing_since is None else self._failing_since
         if not isinstance(error, StateUnwritable) or now - self._failing_since > self._settings.give_up_s:
             raise error
         if not self._why:
-            _log.warning("%s; trying again", error.what)
-        self._why = f"no snapshot can be written: {error.what}"
+            _log.warning("%s; tries again", error.what)
+        self._why = f"cannot write a snapshot: {error.what}"
         self._try_at = now + RETRY_S
 
     def _age_s(self) -> float:
-        """Seconds since the newest snapshot was put in place; not a number where there is none."""
+        """Return the seconds since the newest snapshot was put in place; NaN without one."""
         snapshots = self._folder.snapshots
         return max(0.0, time.time() - snapshots[0].modified_ns / 1e9) if snapshots else float("nan")
 
 
 class _SnapshotWrite:
-    """One write in a thread of its own, which does not hold up the process's end."""
+    """One write in a daemon thread, which does not delay the end of the process."""
 
     def __init__(self, prepared: PreparedSnapshot) -> None:
         self.prepared = prepared
         self.error: BaseException | None = None
         self.seconds = 0.0
-        """How long it took."""
+        """The seconds that it took."""
         self._thread = threading.Thread(target=self._run, name="snapshot", daemon=True)
         self._thread.start()
 
     @property
     def done(self) -> bool:
-        """Whether it has ended, well or not."""
+        """Whether it has ended, with or without an error."""
         return not self._thread.is_alive()
 
     def wait(self) -> None:
-        """Until it has ended."""
+        """Wait until it has ended; raise its error."""
         self._thread.join()
 
     def _run(self) -> None:
@@ -355,5 +358,5 @@ class _SnapshotWrite:
         try:
             self.prepared.write()
             self.seconds = time.perf_counter() - began
-        except BaseException as error:  # noqa: BLE001  # raised again in the judge's thread
+        except BaseException as error:  # noqa: BLE001  # the judge's thread raises it
             self.error = error

@@ -19,13 +19,13 @@ from simstream.wire import position as positions
 from simstream.wire import verdict as wire
 
 SLOW_S = 3.0
-"""A commit that takes longer makes the judge unready."""
+"""Seconds. A commit that takes longer makes the judge unready."""
 LOOK_EVERY_S = 1.0
-"""Between two looks for a newer publisher, while the election is lost."""
+"""Seconds between two looks for a newer publisher, while the election is lost."""
 
 
 class VerdictPublisher:
-    """Judges what comes and hands it to an outbox, from a state that is at the committed position."""
+    """Judges new frames and hands the verdicts to an outbox. Its state begins at the committed position."""
 
     def __init__(
         self, log_id: str, reader: Reader, judging: LogJudge, keeper: NoSnapshots, context: RoleContext
@@ -39,15 +39,15 @@ class VerdictPublisher:
         self._transactions = RisingCounter(context.metrics.transactions)
         self._lost = False
         self._last_ms: int | None = None
-        """When the frame that was judged last came to the log; None at the log's end."""
+        """When the last judged frame came to the log; None at the log's end."""
         self._next_look = 0.0
         self._handed_over = self._published = judging.next_frame
-        """Frames up to which verdicts were given to the outbox, and are committed."""
+        """The frame up to which the outbox has the verdicts, and the frame up to which they are committed."""
 
     def run(self, publisher: Publisher, election: Election) -> int:
-        """Publish until the service is to stop; return the frame up to which verdicts are committed.
+        """Publish until the service stops, and return the frame up to which verdicts are committed.
 
-        Raises as `JudgeRole.run`.
+        Raises what `JudgeRole.run` raises.
         """
         self._elected.set(1)
         self._publisher = publisher
@@ -61,7 +61,7 @@ class VerdictPublisher:
         return self._published
 
     def _turn(self, outbox: VerdictOutbox) -> None:
-        """Judge what one poll brings, batch by batch, and hand it to the outbox, which may make us wait."""
+        """Judge the frames of one poll, batch by batch, and hand them to the outbox, which may wait."""
         records = self._reader.poll(FRAMES_A_POLL, 0.1)
         if records:
             self._keeper.saw(records[0].offset, records[0].timestamp)
@@ -83,7 +83,7 @@ class VerdictPublisher:
             self._hand_over(outbox, judged)
 
     def _after(self, outbox: VerdictOutbox) -> None:
-        """What is looked at between two batches."""
+        """Check everything that is due between two batches."""
         outbox.check()
         self._measure()
         self._keeper.turn(self._judging.next_frame, self._judging.ordinal, self._published)
@@ -93,7 +93,7 @@ class VerdictPublisher:
         self._context.health.beat(NAME)
 
     def _measure(self) -> None:
-        """What is known between two batches, or while the outbox is full."""
+        """Set the metrics, between two batches or while the outbox is full."""
         metrics = self._context.metrics
         metrics.log_lag_seconds.set(0 if self._last_ms is None else max(0.0, time.time() - self._last_ms / 1000))
         metrics.published.set(self._published)
@@ -101,7 +101,7 @@ class VerdictPublisher:
         self._transactions.follow(self._publisher.results)
 
     def _hand_over(self, outbox: VerdictOutbox, judged: Sequence[JudgedFrame] = ()) -> None:
-        """Give the outbox what was judged, or the position alone."""
+        """Give the outbox the judged frames, or the position alone."""
         self._handed_over = self._judging.next_frame
         outbox.put([self._pending(frame) for frame in judged] or [self._bare(self._judging.place)])
 
@@ -118,15 +118,16 @@ class VerdictPublisher:
         )
 
     def _bare(self, place: LogPlace) -> PendingFrame:
-        """A position without verdicts."""
+        """Return a position without verdicts."""
         position = positions.encode(self._judging.position(self._log_id, place))
         return PendingFrame((), position, {}, 0, {}, place.frame)
 
     def _look_for_a_newer(self, publisher: Publisher, election: Election) -> None:
-        """Raise TakenOver where the election is lost and another one has begun to publish.
+        """Raise TakenOver if the election is lost and another judge has begun to publish.
 
-        Lost alone is no reason to stop: the group may have missed us for a moment, and whom it elects instead may
-        never begin. Publishing goes on until the newer fences us; one that has nothing to publish must look.
+        A lost election alone is no reason to stop: the group may have missed this judge for a moment, and the next
+        elected judge may never begin. Publishing goes on until the newer judge fences this one. Without verdicts to
+        publish, only this look can tell.
         """
         lost = election.lost
         self._elected.set(not lost)
@@ -150,7 +151,7 @@ class VerdictPublisher:
         self._context.health.turn(NAME, *self._state(outbox))
 
     def _state(self, outbox: VerdictOutbox, answers: bool = True) -> tuple[bool, str]:
-        """Whether it is ready, and why not."""
+        """Return whether the judge is ready, and why not."""
         why = self._judging.open_gap() or self._keeper.why
         if outbox.busy_s > SLOW_S:
             why = "verdicts wait to be published"
