@@ -51,7 +51,6 @@ SWITCH_S = 0.001
     metavar="all|fingerprint,judge,query",
     help="Run these roles; all is fingerprint,judge.",
 )
-@click.option("--bytes", "leading", hidden=True)
 @click.option("--http-host", metavar="HOST", help="Address of metrics and health (default: 127.0.0.1).")
 @click.option("--http-port", metavar="PORT", help="Port of metrics and health (default: 9464; 0: any free port).")
 @click.option("--query-host", metavar="HOST", help="Address of the role query (default: 127.0.0.1).")
@@ -61,9 +60,9 @@ SWITCH_S = 0.001
 @click.option("--state", metavar="DIR", help="Keep the judge's state in DIR (default: only in memory).")
 @log_options
 @judging_options
-def command(roles: str, leading: str | None, config: str | None, **flags: Any) -> int:
+def command(roles: str, config: str | None, **flags: Any) -> int:
     """Read pages, judge them, and publish one verdict for each. Commits and ends on SIGTERM or Ctrl-C."""
-    chosen = _roles(roles, leading)
+    chosen = _roles(roles)
     refuse_misspelt_variables()
     settings = settle(config, **flags)
     if "query" in chosen:
@@ -79,10 +78,8 @@ def command(roles: str, leading: str | None, config: str | None, **flags: Any) -
     return 0
 
 
-def _roles(roles: str, leading: str | None) -> tuple[str, ...]:
+def _roles(roles: str) -> tuple[str, ...]:
     chosen = ALL if roles == "all" else tuple(dict.fromkeys(roles.split(",")))
-    if "match" in chosen or leading is not None:
-        raise Unavailable("matchers are not part of this version", "use --roles all, fingerprint, judge or query")
     unknown = set(chosen) - set(ROLES)
     if unknown:
         raise UsageError(

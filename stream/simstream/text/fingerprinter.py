@@ -98,11 +98,6 @@ class Fingerprinter(Closing):
         _mark_compiled(cache)
 
     @property
-    def pages_extracted(self) -> int:
-        """Return how many pages have been extracted, or failed. It also grows during a call."""
-        return self._pool.extracted
-
-    @property
     def pages_set_aside(self) -> int:
         """Return how many pages were `extract_failed` without a try, because earlier pages of their host were too
         slow."""

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from simstream.text.recipe import Script
 
-UNICODE_VERSION: Final = "14.0.0"
 POINTS: Final = 0x110000
 OTHER, HAN, LETTER, DIGIT, MARK, BIGRAM = range(6)
 CLASS_NAMES: Final = ("OTHER", "HAN", "LETTER", "DIGIT", "MARK", "BIGRAM")

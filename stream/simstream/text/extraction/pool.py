@@ -53,12 +53,7 @@ class ExtractionPool(Closing):
         self._threads = ThreadPoolExecutor(workers, "extract") if workers > 1 else None
         self._closed = threading.Event()
         self._counting = threading.Lock()
-        self._extracted = self._set_aside = 0
-
-    @property
-    def extracted(self) -> int:
-        """Return how many pages have been answered so far. It grows as long as work goes on."""
-        return self._extracted
+        self._set_aside = 0
 
     @property
     def set_aside(self) -> int:
@@ -110,7 +105,6 @@ class ExtractionPool(Closing):
                     batch.asked[i] = request
                 else:
                     batch.done[i] = _guarded(raw, content_type)
-        self._count(len(batch.items) - len(batch.asked))
         if batch.asked:
             worker = self._idle.get()
             try:
@@ -146,7 +140,6 @@ class ExtractionPool(Closing):
             for i, found in zip(list(batch.asked), worker.ask(list(batch.asked.values())), strict=True):
                 batch.done[i] = found
                 del batch.asked[i]
-                self._count(1)
         except TimeoutError:
             worker.stop()
             return f"the extraction gave no answer for {PATIENCE * self._timeout:g} seconds"
@@ -162,7 +155,6 @@ class ExtractionPool(Closing):
     def _fail(self, batch: _ExtractionBatch, page: int, detail: str) -> None:
         del batch.asked[page]
         batch.done[page] = ExtractedText(None, "extract_failed", detail)
-        self._count(1)
 
     def _note_failure(self, batch: _ExtractionBatch, page: int) -> None:
         """Count the failure for the page's host. Other pages of the batch may then stay untried."""
@@ -173,7 +165,6 @@ class ExtractionPool(Closing):
             if self._rests(batch.urls[i]):
                 del batch.asked[i]
                 self._put_aside(batch, i)
-                self._count(1)
 
     def _rests(self, url: str | None) -> bool:
         return self._slow is not None and self._slow.rests(url)
@@ -183,10 +174,6 @@ class ExtractionPool(Closing):
         batch.done[page] = ExtractedText(None, "extract_failed", what)
         with self._counting:
             self._set_aside += 1
-
-    def _count(self, pages: int) -> None:
-        with self._counting:
-            self._extracted += pages
 
 
 class _ExtractionBatch:
