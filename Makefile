@@ -58,8 +58,11 @@ fuzz: $(VENV)/.test kernels  ## Give hostile bytes to every reader for SECONDS=6
 	$(BIN)/python -m tests.fault.fuzz $(if $(SEED),--seed $(SEED)) $(if $(SECONDS),--seconds $(SECONDS)) \
 		$(foreach name,$(ONLY),--only $(name))
 
-audit: $(VENV)/.test  ## Write LICENSES.md, and look for known vulnerabilities (asks api.osv.dev, else the index).
-	$(BIN)/python -m deploy.audit
+audit: $(VENV)/.test  ## Write LICENSES.md, and look for known vulnerabilities (asks api.osv.dev).
+	$(BIN)/python -m deploy.licenses
+	$(PYTHON) -m venv build/tools
+	build/tools/bin/pip install --quiet --disable-pip-version-check pip-audit==2.10.1
+	build/tools/bin/pip-audit --strict --vulnerability-service osv --disable-pip --require-hashes -r requirements-test.txt
 
 locks: $(VENV)/.test  ## Write the lock files and the bill of materials from .venv (needs the index).
 	$(PYTHON) -m venv build/tools

@@ -1,0 +1,112 @@
+"""The list of licences is whole, and so are the lock files."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+
+from deploy import lowest
+from deploy.licenses import LICENSES, ROOT, is_installed, needed, normal, pinned
+
+
+def listed() -> dict[str, str]:
+    rows = [line.split("|") for line in LICENSES.read_text(encoding="utf-8").splitlines() if line.startswith("| ")]
+    return {normal(row[1].strip()): row[2].strip() for row in rows}
+
+
+def test_every_installed_dependency_is_listed_with_the_licence_that_it_declares() -> None:
+    names = needed() | {normal(name): name for name in pinned() if is_installed(name)}
+    assert len(names) > 20
+    missing = sorted(key for key in names if key not in listed())
+    assert not missing, "make audit lists them"
+    assert [key for key in names if listed()[key] == ""] == []
+    assert "not declared" not in [listed()[key] for key in needed()]
+
+
+SHIPPED = {"": [], "-feed": ["feed"]}
+
+
+def lock(name: str) -> Path:
+    return ROOT / f"requirements{name}.txt"
+
+
+@pytest.mark.parametrize("name", ["", "-feed", "-test"])
+def test_every_package_of_a_lock_has_its_hashes(name: str) -> None:
+    entries = re.split(r"\n(?=\w)", lock(name).read_text().partition("make locks\n")[2])
+    assert len(entries) == len(pinned(lock(name))) >= 20
+    for entry in entries:
+        first, *hashes = entry.strip().split("\\\n")
+        assert re.fullmatch(r"[\w.-]+==\S+( ; .+)? ", first), first
+        assert hashes
+        assert all(re.fullmatch(r" +--hash=sha256:[0-9a-f]{64} ?", one) for one in hashes), first
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_locked_versions_are_the_versions_that_the_tests_run_with(name: str) -> None:
+    tested = {normal(package): version for package, version in pinned().items()}
+    shipped = {normal(package): version for package, version in pinned(lock(name)).items()}
+    only_elsewhere = {"colorama"}  # on Windows
+    assert {key: tested.get(key) for key in shipped.keys() - only_elsewhere} == {
+        key: version for key, version in shipped.items() if key not in only_elsewhere
+    }
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    lists = [project["dependencies"], *(project["optional-dependencies"][extra] for extra in SHIPPED[name])]
+    for requirement in (Requirement(line) for lines in lists for line in lines):
+        assert requirement.specifier.contains(shipped[normal(requirement.name)]), requirement
+
+
+def test_the_bill_of_materials_is_that_of_the_images_lock() -> None:
+    bill = json.loads((ROOT / "deploy/sbom.cdx.json").read_text())
+    listed = {one["name"]: one["version"] for one in bill["components"]}
+    assert listed == pinned(lock("-feed"))
+    assert bill["metadata"]["component"]["name"] == "simstream"
+    for one in bill["components"]:
+        assert one["purl"] == f"pkg:pypi/{normal(one['name'])}@{one['version']}"
+        assert any(reference.get("hashes") for reference in one["externalReferences"])
+
+
+def test_every_installed_package_has_a_hash() -> None:
+    for file in ("Makefile", "deploy/Dockerfile"):
+        text = (ROOT / file).read_text()
+        for line in re.findall(r"[^\n&]*pip install[^\n&]*", text.replace("\\\n", " ")):
+            # The project itself, the tools for locks and audits, and the lowest versions, which no lock has.
+            alone = "--no-deps" in line or "build/tools/" in line or "build/lowest" in line
+            assert "--require-hashes" in line or alone, line
+        assert "-c requirements" not in text
+
+
+def test_the_list_of_licences_tells_shipped_packages_from_packages_for_tests() -> None:
+    titles = re.findall(r"^## (.+)$", LICENSES.read_text(), re.MULTILINE)
+    assert titles == ["To run", "With extras", "For tests, tools and pictures alone"]
+    running, extras, tests = (
+        set(re.findall(r"^\| ([\w.-]+) \|", part, re.MULTILINE)) - {"package"}
+        for part in LICENSES.read_text().split("\n## ")[1:]
+    )
+    assert {"numpy", "confluent-kafka"} <= running
+    assert {"faust-streaming", "fastapi", "aiohttp", "pyspark", "scrapy"} <= extras
+    assert {"pytest", "ruff", "selenium"} <= tests
+    assert not (running & extras) | (running & tests) | (extras & tests)
+
+
+@pytest.mark.parametrize(
+    ("name", "refused"),
+    [
+        ("fastwarc", ["0.15", "0.16.0", "1.9", "2.1"]),
+        ("resiliparse", ["0.16.0", "1.9", "2.1"]),
+        ("msgspec", ["0.20.0"]),
+    ],
+)
+def test_a_dependency_with_other_behaviour_in_other_versions_is_bounded(name: str, refused: list[str]) -> None:
+    """fastwarc unpacks Brotli and resiliparse decides the ids of recipes; msgspec's errors are ValueErrors."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    [one] = [wanted for wanted in map(Requirement, project["dependencies"]) if wanted.name == name]
+    assert [version for version in refused if version in one.specifier] == []
+    assert metadata.version(name) in one.specifier
+    [least] = [line for line in lowest.constraints(ROOT / "pyproject.toml") if line.startswith(f"{name}==")]
+    assert least.partition("==")[2] in one.specifier
