@@ -1,6 +1,6 @@
-"""Draws the dashboard's panels from a running Prometheus: what Grafana would show, as a picture for the README.
+"""Draws the dashboard's panels from a running Prometheus: what Grafana would show, as a picture for the docs.
 
-    python -m deploy.grafana.picture --prometheus 127.0.0.1:9090 --minutes 10 deploy/grafana/dashboard.png
+    python -m deploy.grafana.picture --prometheus 127.0.0.1:9090 --minutes 10 docs/pictures/dashboard.png
 
 Asks exactly the queries of simstream.json; `tests/bench/dashboard.py` makes a run for it. Needs matplotlib (`pip
 install 'simstream[evaluate]'`).

@@ -2,7 +2,7 @@
 
     python -m deploy.kafka.acls --prefix simstream --bootstrap-server HOST:PORT --user judge=User:judge
 
-prints the `kafka-acls` commands; the table in deploy/SECURITY.md is made from the same list.
+prints the `kafka-acls` commands; the table in docs/operate/security.md is made from the same list.
 """
 
 from __future__ import annotations

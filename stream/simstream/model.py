@@ -229,6 +229,7 @@ class Verdict(msgspec.Struct, frozen=True):
     id: str
     """The page's id: its own, its URL, or its place."""
     url: str | None
+    """Its address, if it has one."""
     verdict: VerdictKind
     """`new`, `near_duplicate`, `unchanged`, `too_short`, `unreadable` or `withdrawn`."""
     reason: str | None

@@ -52,7 +52,9 @@ class FrameSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """When a frame closes."""
 
     max_bytes: Annotated[int, Meta(ge=1024, le=4 << 20)] = 512 << 10
+    """A frame closes at so many bytes."""
     max_pages: Annotated[int, Meta(ge=1, le=100_000)] = 2_000
+    """A frame closes at so many pages."""
     linger_ms: Annotated[int, Meta(ge=0, le=1_000)] = 15
     """How long a broker holds pages back to send more at once, in ms."""
 
@@ -69,15 +71,17 @@ class ExtractSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class DeadLetterSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The share of unreadable pages at which the service stops. 0: it never stops for them."""
+    """What many unreadable pages mean."""
 
     stop_ratio: Annotated[float, Meta(ge=0, le=1)] = 0.0
+    """The share of unreadable pages at which the service stops. 0: it never stops for them."""
 
 
 class ClusterAlertSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A cluster with at least so many pages and so great a share is named in the log."""
 
     pages: Positive = 1000
+    """A cluster of fewer live pages is not named."""
     share: Annotated[float, Meta(ge=0, le=1)] = 0.01
     """Share of all live pages."""
 
@@ -86,20 +90,31 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Everything that can be set, with its default."""
 
     log: str = "kafka://127.0.0.1:9092"
+    """`kafka://HOST:PORT,…` or a directory."""
     prefix: Annotated[str, Meta(pattern=r"^[A-Za-z0-9._-]{1,180}$")] = "simstream"
+    """The first part of the topics' names."""
     publish_to: Annotated[str, Meta(pattern=r"^[A-Za-z0-9._-]{1,180}$")] | None = None
     """The prefix of verdicts and positions, if it is not `prefix`: one log may be judged under several policies."""
     recipe: str = "default"
+    """From bytes to fingerprint: a preset, or a file of yours."""
     distance: NotNegative | None = None
+    """The greatest Hamming distance of a match; not set: 8 for the preset `default`, 3 for the others."""
     similarity: str | None = None
+    """The least similarity that the sketch must confirm, 0 to 1; not set: 0.6 for the preset `default`."""
     window: str | None = None
+    """Pages older than this, by the stream's own time, are forgotten, such as `72h`; not set: none."""
     link: Literal["any", "canonical"] = "any"
+    """What ties a cluster: `any` match, or only a match with the oldest page of it."""
     cache: str | None = None
+    """The folder of tables that are built once; not set: `~/.cache/simstream`."""
     http_host: Annotated[str, Meta(min_length=1)] = "127.0.0.1"
+    """Where metrics and health answer."""
     http_port: Annotated[int, Meta(ge=0, le=65_535)] = 9464
+    """The port of metrics and health."""
     query_host: Annotated[str, Meta(min_length=1)] = "127.0.0.1"
     """Where the role `query` answers."""
     query_port: Annotated[int, Meta(ge=0, le=65_535)] = 9470
+    """The port of the role `query`."""
     allowed_hosts: str | None = None
     """Host names, separated by commas. The role `query` and the news page answer to them and to localhost."""
     token_file: str | None = None
@@ -109,12 +124,17 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     state: str | None = None
     """The folder of the judge's state. None: the state is only in memory."""
     snapshot_every: str = "5m"
+    """How often a snapshot of the judge's state is taken."""
     snapshot_pages: Positive = 1_000_000
     """A snapshot is also taken after so many pages. This bounds what a restart replays."""
     max_record_bytes: Annotated[int, Meta(ge=1024, le=1 << 30)] = 10 << 20
+    """A page whose record is longer is `unreadable`."""
     give_up_after: str = "5m"
+    """A role that cannot work for so long stops with an error; at least 1s."""
     stop_timeout: str = "30s"
+    """How long a process may take to stop; at least 1s."""
     gap_patience: str = "30s"
+    """How long a gap in the log may stay open before the judge is unready."""
     stuck_after: str = "60s"
     """/health/live fails if a loop has not turned for so long."""
     log_format: Literal["text", "json"] = "text"

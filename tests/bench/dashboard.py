@@ -1,6 +1,6 @@
-"""The run that the README's picture of the dashboard shows: a real broker, service and Prometheus, real pages.
+"""The run that the docs' picture of the dashboard shows: a real broker, service and Prometheus, real pages.
 
-    SIMSTREAM_CORPORA=FOLDER python -m tests.bench.dashboard --minutes 6 deploy/grafana/dashboard.png
+    SIMSTREAM_CORPORA=FOLDER python -m tests.bench.dashboard --minutes 6 docs/pictures/dashboard.png
 
 Two judges, one of which follows. Pages come at some 30 to 55 a second, with a burst after half of the time; from
 two thirds on they are mostly copies. The window is two thirds. One page in a hundred is broken, another too short.

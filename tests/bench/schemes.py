@@ -1,6 +1,6 @@
 """Bench: the four schemes of the paper side by side, by size of the corpus: time of a query, and memory.
 
-    python -m tests.bench.schemes [--most 24] [--svg tests/bench/schemes.svg]
+    python -m tests.bench.schemes [--most 24] [--svg docs/pictures/schemes.svg]
 
 For k = 3: a scan; a set of the corpus that is probed with all 43,744 variants of a query; a table of all 43,744
 variants of the corpus; permuted tables. Random fingerprints; half of the queries lie at a distance of 0 to 3 from

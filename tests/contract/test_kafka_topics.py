@@ -103,7 +103,7 @@ def test_compacted_verdicts_and_a_compacted_log_are_refused(kafka_place: TopicPl
 
 
 def test_the_tools_in_the_guides_exist_and_work(kafka_place: TopicPlace, tmp_path: Path) -> None:
-    guides = " ".join((ROOT / "deploy" / name).read_text() for name in ("OPERATING.md", "RUNBOOK.md"))
+    guides = " ".join((ROOT / "docs/operate" / name).read_text() for name in ("guide.md", "runbook.md"))
     tools = {path.name: path for path in install(tmp_path)}
     assert set(re.findall(r"kafka-[a-z-]+\.sh", guides)) <= tools.keys()
     made = re.search(r"^broker:.*\n((?:\t.*\n)+)", (ROOT / "Makefile").read_text(), re.MULTILINE)

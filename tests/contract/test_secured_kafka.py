@@ -423,5 +423,5 @@ def test_the_printed_commands_are_what_kafkas_own_tool_takes(
 
 
 def test_the_table_of_permissions_in_the_document_is_the_list_itself() -> None:
-    document = (Path(acls.__file__).parents[1] / "SECURITY.md").read_text(encoding="utf-8")
+    document = (Path(acls.__file__).parents[2] / "docs/operate/security.md").read_text(encoding="utf-8")
     assert acls.table() in document

@@ -114,12 +114,12 @@ def test_a_callback_hears_the_verdict_and_may_submit(served: TopicPlace) -> None
     assert heard[1:] == ["unchanged", "unchanged"]
 
 
-def test_the_readmes_example_prints_a_verdict_for_each_page(
+def test_the_documents_example_prints_a_verdict_for_each_page(
     served: TopicPlace, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SIMSTREAM_PREFIX", served.prefix)
-    code = example("Client(").replace("kafka://127.0.0.1:9092", served.address)
-    exec(compile(code, "README.md", "exec"), {})
+    code = example("docs/how-to/client.md", "Client(").replace("kafka://127.0.0.1:9092", served.address)
+    exec(compile(code, "client.md", "exec"), {})
     one, other = "https://a.example/1", "https://b.example/2"  # in two partitions: either may be judged first
     assert [line.rstrip() for line in capsys.readouterr().out.splitlines()] in (
         [f"{one} new", f"{other} is like {one}"],

@@ -92,9 +92,9 @@ def test_series_that_fire_each_alert_and_series_that_do_not() -> None:
 
 def test_each_alert_has_its_paragraph_in_the_runbook() -> None:
     rules = (RULES / "alerts.yml").read_text(encoding="utf-8")
-    runbook = (ROOT / "deploy" / "RUNBOOK.md").read_text(encoding="utf-8")
+    runbook = (ROOT / "docs/operate/runbook.md").read_text(encoding="utf-8")
     for name in alerts():
-        assert f"runbook: deploy/RUNBOOK.md#{name.lower()}\n" in rules, name
+        assert f"runbook: docs/operate/runbook.md#{name.lower()}\n" in rules, name
         paragraph = re.search(rf"^## {name}\n(.*?)(?=^## |\Z)", runbook, re.MULTILINE | re.DOTALL)
         assert paragraph, f"the runbook has no paragraph {name}"
         for part in ("**What it means.**", "**How to see it.**", "**What to do.**", "```\n", "**Seen to fire**"):
@@ -102,7 +102,7 @@ def test_each_alert_has_its_paragraph_in_the_runbook() -> None:
 
 
 def test_the_runbook_names_commands_and_settings_that_exist() -> None:
-    runbook = (ROOT / "deploy" / "RUNBOOK.md").read_text(encoding="utf-8")
+    runbook = (ROOT / "docs/operate/runbook.md").read_text(encoding="utf-8")
     lines = [line for block in re.findall(r"```\n(.*?)```", runbook, re.DOTALL) for line in block.splitlines()]
     commands = [line.partition("#")[0].split()[1:] for line in lines if line.startswith("simstream ")]
     assert len(commands) >= 8

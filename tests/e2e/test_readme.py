@@ -1,46 +1,166 @@
-"""The README's Python example does what its comments say."""
+"""What README and docs say to type: examples print what they say, commands run or are taken, names are there."""
 
 from __future__ import annotations
 
 import contextlib
+import glob
+import gzip
+import importlib.util
 import io
+import json
+import lzma
 import re
+import shlex
+from collections.abc import Iterator
 from pathlib import Path
 
+import click
+import pytest
+
+from tests.archives import pages as archived
 from tests.chaos.scenarios import SCENARIOS
+from tests.e2e.harness import ROOT, Program
+from tests.unit.test_deploy import check_command
 
-README = Path(__file__).parents[2] / "README.md"
+DEMO = ROOT / "stream/simstream/sources/demo_pages.jsonl"
+GENERATED = ROOT / "docs/reference/commands.md"
+DOCUMENTS = sorted({ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/**/*.md")} - {GENERATED})
+ON_FILES = ("dedup", "fingerprint", "find-all", "find-clusters", "find-near", "explain", "tokens", "config")
+"""Commands that are run as they stand, over small files. Other tests run the rest, over a broker or for longer."""
+FOR_FILES = ("README.md", "docs/how-to/*.md", "docs/tutorials/researcher.md")
 
 
-def example(what: str) -> str:
-    """The one Python example in which `what` stands."""
-    found = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
-    [code] = [code for code in found if what in code]
+def relative(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def blocks(path: Path, language: str = "") -> list[str]:
+    """The blocks of code of a document in a language."""
+    return re.findall(rf"^ *```{language}\n(.*?)^ *```", path.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+
+
+def lines(path: Path) -> Iterator[str]:
+    """The lines of a document's blocks without a language."""
+    for block in blocks(path):
+        yield from (line.strip() for line in block.splitlines())
+
+
+def example(path: str, what: str) -> str:
+    """The one Python example of a document in which `what` stands."""
+    [code] = [code for code in blocks(ROOT / path, "python") if what in code]
     return code
 
 
-def test_the_python_example_prints_what_it_says() -> None:
-    code = example("Deduper()")
+def words(line: str) -> list[str]:
+    """The arguments of a line that calls simstream, without comment, redirection and `&`."""
+    return shlex.split(line.partition(" > ")[0].rstrip("& "), comments=True)[1:]
+
+
+@pytest.mark.parametrize("path", ["README.md", "docs/how-to/python.md"])
+def test_the_python_example_prints_what_it_says(path: str) -> None:
+    code = example(path, "Deduper()")
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
-        exec(compile(code, "README.md", "exec"), {})
+        exec(compile(code, path, "exec"), {})
     assert printed.getvalue().splitlines() == ["a new None", "b near_duplicate a"]
 
 
-def test_the_table_of_failures_names_existing_tests_and_scenarios() -> None:
-    text = README.read_text(encoding="utf-8")
-    section = text[text.index("## What can go wrong") : text.index("`simstream status` shows")]
-    files = re.findall(r"`(tests/\S+\.py)`", section)
-    assert files
-    assert all((README.parent / file).is_file() for file in files)
-    proofs = [line.split("|")[-2] for line in section.splitlines() if "ONLY=" in line and line.startswith("|")]
-    names = {name for proof in proofs for name in re.findall(r"`(?:make chaos )?(?:ONLY=)?([a-z_]+)`", proof)}
-    assert names <= {scenario.name for scenario in SCENARIOS}
-    assert {"kills", "zombies", "states", "backlog"} <= names
+def test_no_python_example_is_without_a_test() -> None:
+    for path in DOCUMENTS:
+        for code in blocks(path, "python"):
+            assert "Deduper()" in code or "with Client(" in code, relative(path)
+
+
+@pytest.fixture
+def shelf(program: Program) -> Program:
+    """A folder with small files of the names that the documents use."""
+    demo = [line for line in DEMO.read_bytes().splitlines() if readable(line)]
+    story = "The night ferry runs again, and half the island came down to the old harbour at dusk to see it leave."
+    own = [json.dumps({"id": name, "text": story}).encode() for name in ("https://b.example/7", "b")]
+    pages = b"".join(line + b"\n" for line in [*demo[:20], *own])
+    (program.folder / "crawl").mkdir()
+    files = {
+        "pages.jsonl": pages,
+        "pages.jsonl.xz": lzma.compress(pages),
+        "new.jsonl.xz": lzma.compress(pages),
+        "old.jsonl.xz": lzma.compress(demo[30] + b"\n"),
+        "crawl-1.warc.gz": b"".join(map(gzip.compress, archived(range(3)))),
+        "crawl/1.html": f"<article><p>{story}</p></article>".encode(),
+        "queries.txt": b"1\n17\n",
+        "corpus.txt.xz": lzma.compress(b"3\n18446744073709551615\n"),
+        "mine.toml": b'base = "default"\n',
+    }
+    for name, content in files.items():
+        (program.folder / name).write_bytes(content)
+    return program
+
+
+def readable(line: bytes) -> bool:
+    with contextlib.suppress(ValueError):
+        return "text" in json.loads(line)
+    return False
+
+
+def test_commands_over_files_run_as_they_stand(shelf: Program) -> None:
+    paths = [path for pattern in FOR_FILES for path in sorted(ROOT.glob(pattern))]
+    calls = list(dict.fromkeys(line for path in paths for line in lines(path) if line.startswith("simstream ")))
+    done = []
+    for line in calls:
+        if words(line)[0] not in ON_FILES or "HOST:PORT" in line:
+            continue
+        arguments = [name for word in words(line) for name in glob.glob(word, root_dir=shelf.folder) or [word]]
+        ended = shelf.run(*arguments)
+        assert ended.returncode == 0, f"{line}: {ended.stderr.decode()}"
+        if output := re.search(r" > (\S+)", line):
+            (shelf.folder / output[1]).write_bytes(ended.stdout)
+        done.append(words(line)[0])
+    assert {"dedup", "fingerprint", "find-all", "find-clusters", "find-near", "explain", "tokens"} <= set(done)
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=relative)
+def test_the_command_line_takes_every_command_of_a_document(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    inline = [line for line in re.findall(r"`(simstream [a-z][^`\n]*)`", text) if not line.startswith("simstream.")]
+    where = ["--log", "kafka://host:9092", "--prefix", "simstream"]
+    for line in [*filter(lambda line: line.startswith("simstream "), lines(path)), *inline]:
+        arguments = [each for word in words(line) for each in (where if word == "WHERE" else [word])]
+        try:
+            check_command(arguments)
+        except click.MissingParameter:
+            assert line in inline, line  # within a sentence a command may stand for all its calls
+        except click.UsageError as error:
+            raise AssertionError(f"{line}: {error.format_message()}") from error
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=relative)
+def test_what_a_document_names_is_there(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    targets = {*re.findall(r"`make ([a-z-]+)", text), *re.findall(r"^make ([a-z-]+)", text, re.MULTILINE)}
+    assert [target for target in sorted(targets) if f"\n{target}:" not in makefile] == []
+    modules = set(re.findall(r"python -m ((?:tests|deploy|simstream)[\w.]*\w)", text))
+    assert [name for name in sorted(modules) if importlib.util.find_spec(name) is None] == []
+    named = set(re.findall(r"`((?:deploy|tests|stream|docs)/[\w/.-]+)`", text)) - {"stream/simstream/cli/NAME.py"}
+    assert [name for name in sorted(named) if not (ROOT / name).exists()] == []
+
+
+def test_what_can_go_wrong_names_scenarios_that_exist() -> None:
+    text = (ROOT / "docs/operate/what-can-go-wrong.md").read_text(encoding="utf-8")
+    rows = [line for line in text.splitlines() if line.startswith("| ") and "| what happens |" not in line]
+    assert len(rows) > 60
+    proofs = [row.split("|")[-2] for row in rows]
+    assert [proof for proof in proofs if "`tests/" not in proof and "ONLY=" not in proof] == []
+    named = {
+        name
+        for proof in proofs
+        if "ONLY=" in proof
+        for name in re.findall(r"`(?:make chaos )?(?:ONLY=)?([a-z_]+)`", proof)
+    }
+    assert named <= {scenario.name for scenario in SCENARIOS}
+    assert {"kills", "zombies", "states", "backlog"} <= named
 
 
 def test_the_browser_that_the_tests_need_comes_with_a_font_for_chinese() -> None:
-    lines = re.findall(r"^apt-get install .*$", README.read_text(encoding="utf-8"), re.MULTILINE)
-    browsers = [line for line in lines if "chromium" in line]
+    browsers = [line for line in lines(ROOT / "docs/how-to/install.md") if "chromium" in line]
     assert browsers
     assert all("fonts-noto-cjk" in line for line in browsers)

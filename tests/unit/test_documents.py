@@ -10,6 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from deploy import reference
+from simstream.model import Verdict
+from simstream.settings import Settings
+from simstream.wire.page import PageFields
+
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = sorted(
     path
@@ -43,6 +48,20 @@ def test_every_link_of_a_document_leads_to_a_file_and_a_heading(document: Path) 
         if not target.exists() or (anchor and target.suffix == ".md" and anchor not in anchors(target)):
             wrong.append(link)
     assert wrong == []
+
+
+def test_the_reference_says_what_the_code_says() -> None:
+    for name, text in reference.pages().items():
+        assert (reference.FOLDER / name).read_text(encoding="utf-8") == text, (
+            f"{name}: run python -m deploy.reference"
+        )
+
+
+def test_every_setting_and_every_field_of_a_page_and_a_verdict_has_a_sentence() -> None:
+    for kind in (Settings, Verdict, PageFields):
+        fields = {field.name for field in reference.fields(kind)}
+        groups = {"frame", "extract", "dead_letters", "cluster_alert"}
+        assert fields - groups <= reference.sentences(kind).keys()
 
 
 def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:

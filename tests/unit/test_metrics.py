@@ -1,30 +1,16 @@
-"""Metrics: what each says of itself, how many series there can be, and the README's table of them."""
+"""Metrics: what each says of itself, and how many series there can be."""
 
 from __future__ import annotations
 
 import random
 import re
-from pathlib import Path
 from typing import cast
 
 import pytest
 from prometheus_client import Counter
 
-from simstream.telemetry import table
 from simstream.telemetry.histogram import Histogram
 from simstream.telemetry.metrics import PARTITION, SIZE, Metrics, RisingCounter, cluster_sizes
-
-README = Path(__file__).parents[2] / "README.md"
-
-
-def test_the_readme_has_the_table_of_the_code() -> None:
-    text = README.read_text(encoding="utf-8")
-    assert table.put_into(text) == text, "run: python -m simstream.telemetry.table --write README.md"
-
-
-def test_a_document_without_the_marks_is_refused() -> None:
-    with pytest.raises(ValueError, match="lacks the marks"):
-        table.put_into("# Something else\n")
 
 
 def test_every_metric_is_named_as_prometheus_asks_for() -> None:

@@ -1,6 +1,6 @@
 """Every metric of simstream, with its unit and a sentence. No URL, host or id is a label.
 
-The README's table is made of this file (`python -m simstream.telemetry.table`). What pages bring is counted for
+The table in docs/reference is made of this file (`python -m deploy.reference`). What pages bring is counted for
 a whole batch at once.
 """
 

@@ -37,7 +37,7 @@ def unknown(what: str) -> FrameFormat:
     """Return the error for a whole frame that this version does not understand."""
     return FrameFormat(
         f"a frame of the log {what}; a newer simstream wrote it",
-        "upgrade this process: readers of the log first, fingerprinters last (Upgrades in deploy/OPERATING.md)",
+        "upgrade this process: readers of the log first, fingerprinters last (Upgrades in docs/operate/guide.md)",
     )
 
 

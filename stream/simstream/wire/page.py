@@ -36,16 +36,23 @@ class PageLimits:
     max_record_bytes: int = 1 << 20
 
 
-class _JsonFields(msgspec.Struct, gc=False):
+class PageFields(msgspec.Struct, gc=False):
     """The fields of a JSON page that simstream knows; a null counts as absent."""
 
     id: str | int | None = None
+    """The name of the page; a record with a key is named by its key."""
     url: str | None = None
+    """The address of the page; it is the id of a page without one."""
     title: str | None = None
+    """Shown by the news feed."""
     text: str | None = None
+    """The text that is judged."""
     html: str | None = None
+    """The page as HTML, if it has no `text`: its main content is judged."""
     time: int | float | str | None = None
+    """ISO 8601 (UTC where it names no zone), or milliseconds since 1970; else the time of the record counts."""
     status: int | None = None
+    """The HTTP status; a page with any but 2xx is `too_short`."""
 
 
 class _PageNames(msgspec.Struct, gc=False):
@@ -53,7 +60,7 @@ class _PageNames(msgspec.Struct, gc=False):
     url: str | None = None
 
 
-_decode_fields = msgspec.json.Decoder(_JsonFields).decode
+_decode_fields = msgspec.json.Decoder(PageFields).decode
 _decode_naming = msgspec.json.Decoder(_PageNames).decode
 _STRINGS = ("id", "url", "title", "text", "html")
 
@@ -92,7 +99,7 @@ def own_name(value: bytes) -> bytes | None:
 
     A value that `decode` finds broken has no name. Cost: about 1 us for a good page.
     """
-    naming: _JsonFields | _PageNames
+    naming: PageFields | _PageNames
     try:
         if not value.isascii():
             value.decode()
@@ -256,7 +263,7 @@ class _BadJsonError(ValueError):
     """The value is no JSON object; the message is the page's detail."""
 
 
-def _fields_of(value: bytes) -> tuple[_JsonFields, str]:
+def _fields_of(value: bytes) -> tuple[PageFields, str]:
     """Return the fields from the slow decoder, and a sentence about fields of a wrong type, or "".
 
     It accepts two things that the fast decoder refuses: a byte-order mark, and lone surrogates, which JSON can
@@ -275,9 +282,9 @@ def _fields_of(value: bytes) -> tuple[_JsonFields, str]:
     return _sort_out(tree)
 
 
-def _sort_out(tree: dict[str, object]) -> tuple[_JsonFields, str]:
-    fields, wrong = _JsonFields(), []
-    for name in _JsonFields.__struct_fields__:
+def _sort_out(tree: dict[str, object]) -> tuple[PageFields, str]:
+    fields, wrong = PageFields(), []
+    for name in PageFields.__struct_fields__:
         value = tree.get(name)
         if value is None:
             continue

@@ -1,0 +1,183 @@
+"""Writes the pages of docs/reference that are made of the code: `python -m deploy.reference`.
+
+A test compares the files with what the code says. The sentence on a setting or a field is the docstring below it.
+"""
+
+from __future__ import annotations
+
+import ast
+import html
+import inspect
+import json
+import re
+import textwrap
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import click
+import msgspec
+
+from simstream import settings
+from simstream.cli.dedup_outputs import NearPair
+from simstream.cli.main import COMMANDS, main
+from simstream.model import Verdict
+from simstream.settings import Settings
+from simstream.telemetry.metrics import Metrics
+from simstream.telemetry.registry import MetricLabel
+from simstream.tools.dedup.groups import DuplicateGroup
+from simstream.wire.page import PageFields
+from simstream.wire.position import Position
+
+FOLDER: Final = Path(__file__).parents[1] / "docs/reference"
+RECORDS: Final = {
+    "page": (PageFields, "A JSON page: a record of the topic `pages`, or a line of an input file."),
+    "verdict": (Verdict, "A record of the topic `verdicts`, or a line that `dedup` writes."),
+    "pair": (NearPair, "A line of `dedup --pairs`; `--exact` adds the field `jaccard`."),
+    "cluster": (DuplicateGroup, "A line of `dedup --clusters`."),
+    "position": (Position, "A record of the topic `positions`: how far the judge has published."),
+}
+"""Each record's name, its class, and what it is."""
+
+
+def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """Return a table in Markdown."""
+    names = list(head)
+    lines = [names, ["---"] * len(names), *rows]
+    return "".join("| " + " | ".join(line) + " |\n" for line in lines)
+
+
+def code(text: str) -> str:
+    """Return text as code. A bar would end the cell of a table on some sites and not on others."""
+    return f"<code>{html.escape(text).replace('|', '&#124;')}</code>" if "|" in text else f"`{text}`"
+
+
+def sentences(kind: type) -> dict[str, str]:
+    """Return the docstring below each field of a class, by the field's name."""
+    [body] = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
+    assert isinstance(body, ast.ClassDef)
+    found = {}
+    for field, after in zip(body.body, body.body[1:], strict=False):
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and isinstance(after, ast.Expr):
+            found[field.target.id] = " ".join(inspect.cleandoc(ast.literal_eval(after.value)).split())
+    return found
+
+
+def settings_page() -> str:
+    """Return a table of all settings with their variables and defaults."""
+    rows = []
+    for name in settings.names():
+        kind, field = _owner(name)
+        default = next(each for each in msgspec.structs.fields(kind) if each.name == field)
+        computed = default.default_factory is not msgspec.NODEFAULT
+        value = "" if computed or default.default is None else f"`{json.dumps(default.default)}`"
+        rows.append([f"`{name}`", value, sentences(kind).get(field, "")])
+    return table(("setting", "default", "meaning"), rows)
+
+
+def _owner(name: str) -> tuple[type, str]:
+    """Return the class that has a dotted setting, and the field's own name."""
+    group, _, inner = name.partition(".")
+    return (type(getattr(Settings(), group)), inner) if inner else (Settings, group)
+
+
+def commands_page() -> str:
+    """Return every command with its arguments, options and what it does."""
+    context = click.Context(main, info_name="simstream")
+    return "\n".join(part for name in COMMANDS for part in _command(name, main.get_command(context, name), context))
+
+
+def _command(name: str, command: click.Command | None, parent: click.Context) -> Iterator[str]:
+    assert command is not None
+    context = click.Context(command, info_name=name, parent=parent, terminal_width=100)
+    title = "### " if parent.parent else "## "
+    usage = " ".join(command.collect_usage_pieces(context))
+    yield f"{title}{context.command_path.removeprefix('simstream ')}\n"
+    yield f"```\n{context.command_path} {usage}\n```\n"
+    yield inspect.cleandoc(command.help or "").replace("\b\n", "") + "\n"
+    options = [each.get_help_record(context) for each in command.params if isinstance(each, click.Option)]
+    if any(options):
+        yield table(("option", "meaning"), ([code(each[0]), _text(each[1])] for each in options if each))
+    if isinstance(command, click.Group):
+        for inner in command.list_commands(context):
+            yield from _command(inner, command.get_command(context, inner), context)
+
+
+def _text(sentence: str) -> str:
+    """Return a help text as Markdown that shows each character as it stands."""
+    return (
+        re.sub(r" +", " ", html.escape(sentence, quote=False))
+        .replace("|", "&#124;")
+        .replace("*", "\\*")
+        .replace("[", "\\[")
+    )
+
+
+def metrics_page() -> str:
+    """Return a table of all metrics."""
+    rows = [
+        [f"`{each.name}`", f"{each.kind}, {each.unit}", "; ".join(map(_label, each.labels)), each.sentence]
+        for each in Metrics().described
+    ]
+    return table(("metric", "kind, unit", "labels", "meaning"), rows)
+
+
+def _label(label: MetricLabel) -> str:
+    return f"`{label.name}`: " + (", ".join(label.values) or label.bound)
+
+
+def schema(kind: type) -> str:
+    """Return the JSON Schema of a record, with the sentence on each field."""
+    [found], parts = msgspec.json.schema_components([kind], ref_template="#/$defs/{name}")
+    tree: dict[str, Any] = {"$schema": "https://json-schema.org/draft/2020-12/schema", **parts.pop(kind.__name__)}
+    assert found == {"$ref": f"#/$defs/{kind.__name__}"}
+    for name, sentence in sentences(kind).items():
+        tree["properties"][name]["description"] = sentence
+    return json.dumps(tree | ({"$defs": parts} if parts else {}), indent=2, ensure_ascii=False) + "\n"
+
+
+def records_page() -> str:
+    """Return a table of each record's fields, with a link to its schema."""
+    parts = []
+    for name, (kind, sentence) in RECORDS.items():
+        tree = json.loads(schema(kind))
+        rows = [
+            [f"`{field}`", _type(found, tree), found.get("description", "")]
+            for field, found in tree["properties"].items()
+        ]
+        parts.append(f"## {name.capitalize()}\n\n{sentence} [JSON Schema]({name}.schema.json)\n")
+        parts.append(table(("field", "type", "meaning"), rows))
+    return "\n".join(parts)
+
+
+def fields(kind: type) -> tuple[msgspec.structs.FieldInfo, ...]:
+    """Return the fields of a struct, in the order of the record."""
+    return msgspec.structs.fields(kind)
+
+
+def _type(found: dict[str, Any], tree: dict[str, Any]) -> str:
+    """Return the type of a property in words: "string or null", "array of string"."""
+    if "anyOf" in found:
+        return " or ".join(_type(one, tree) for one in found["anyOf"])
+    if "$ref" in found:
+        inner = tree["$defs"][found["$ref"].rpartition("/")[2]]
+        return "object of " + ", ".join(f"`{name}`" for name in inner["properties"]) if "properties" in inner else "string"
+    return f"array of {found['items']['type']}" if found["type"] == "array" else str(found["type"])
+
+
+def pages() -> dict[str, str]:
+    """Return the text of each generated file, by its name: what stands above the mark stays as it is."""
+    made = {"settings": settings_page, "commands": commands_page, "metrics": metrics_page, "records": records_page}
+    texts = {}
+    for name, make in made.items():
+        above, mark, _ = (FOLDER / f"{name}.md").read_text(encoding="utf-8").partition(MARK)
+        assert mark, f"docs/reference/{name}.md has no line {MARK.strip()!r}"
+        texts[f"{name}.md"] = f"{above}{MARK}\n{make()}"
+    return texts | {f"{name}.schema.json": schema(kind) for name, (kind, _) in RECORDS.items()}
+
+
+MARK: Final = "<!-- made by `python -m deploy.reference`: change the code, not the lines below -->\n"
+
+if __name__ == "__main__":
+    for name, text in pages().items():
+        (FOLDER / name).write_text(text, encoding="utf-8")
