@@ -50,7 +50,8 @@ def command(
 ) -> None:
     """Compare all pages of INPUT... with one another, on a Spark cluster or on the cores of this machine.
 
-    INPUT is as for `dedup`. All machines must be able to open the paths. One file is one task. See docs/how-to/spark.md.
+    INPUT is as for `dedup`. All machines must be able to open the paths. One file is one task.
+    See docs/how-to/spark.md.
     """
     settings = settle(config, **flags)
     from simstream.sources.fields import PageFields
