@@ -161,7 +161,11 @@ def _type(found: dict[str, Any], tree: dict[str, Any]) -> str:
         return " or ".join(_type(one, tree) for one in found["anyOf"])
     if "$ref" in found:
         inner = tree["$defs"][found["$ref"].rpartition("/")[2]]
-        return "object of " + ", ".join(f"`{name}`" for name in inner["properties"]) if "properties" in inner else "string"
+        return (
+            "object of " + ", ".join(f"`{name}`" for name in inner["properties"])
+            if "properties" in inner
+            else "string"
+        )
     return f"array of {found['items']['type']}" if found["type"] == "array" else str(found["type"])
 
 
