@@ -27,6 +27,8 @@ GENERATED = ROOT / "docs/reference/commands.md"
 DOCUMENTS = sorted({ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/**/*.md")} - {GENERATED})
 ON_FILES = ("dedup", "fingerprint", "find-all", "find-clusters", "find-near", "explain", "tokens", "config")
 """Commands that are run as they stand, over small files. Other tests run the rest, over a broker or for longer."""
+PLACEHOLDERS = {"WHERE": ["--log", "kafka://host:9092", "--prefix", "simstream"], "WORD": ["bad_json"]}
+"""What stands for such a word of the runbook."""
 FOR_FILES = ("README.md", "docs/how-to/*.md", "docs/tutorials/researcher.md")
 
 
@@ -53,7 +55,8 @@ def example(path: str, what: str) -> str:
 
 def words(line: str) -> list[str]:
     """The arguments of a line that calls simstream, without comment, redirection and `&`."""
-    return shlex.split(line.partition(" > ")[0].rstrip("& "), comments=True)[1:]
+    found = shlex.split(line.partition(" > ")[0], comments=True)[1:]
+    return found[:-1] if found[-1:] == ["&"] else found
 
 
 @pytest.mark.parametrize("path", ["README.md", "docs/how-to/python.md"])
@@ -72,13 +75,13 @@ def test_no_python_example_is_without_a_test() -> None:
 
 
 @pytest.fixture
-def shelf(program: Program) -> Program:
+def shelf(tmp_path: Path, cache: Path) -> Program:
     """A folder with small files of the names that the documents use."""
     demo = [line for line in DEMO.read_bytes().splitlines() if readable(line)]
     story = "The night ferry runs again, and half the island came down to the old harbour at dusk to see it leave."
     own = [json.dumps({"id": name, "text": story}).encode() for name in ("https://b.example/7", "b")]
     pages = b"".join(line + b"\n" for line in [*demo[:20], *own])
-    (program.folder / "crawl").mkdir()
+    (tmp_path / "crawl").mkdir()
     files = {
         "pages.jsonl": pages,
         "pages.jsonl.xz": lzma.compress(pages),
@@ -91,8 +94,8 @@ def shelf(program: Program) -> Program:
         "mine.toml": b'base = "default"\n',
     }
     for name, content in files.items():
-        (program.folder / name).write_bytes(content)
-    return program
+        (tmp_path / name).write_bytes(content)
+    return Program(tmp_path, cache)
 
 
 def readable(line: bytes) -> bool:
@@ -121,9 +124,8 @@ def test_commands_over_files_run_as_they_stand(shelf: Program) -> None:
 def test_the_command_line_takes_every_command_of_a_document(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     inline = [line for line in re.findall(r"`(simstream [a-z][^`\n]*)`", text) if not line.startswith("simstream.")]
-    where = ["--log", "kafka://host:9092", "--prefix", "simstream"]
     for line in [*filter(lambda line: line.startswith("simstream "), lines(path)), *inline]:
-        arguments = [each for word in words(line) for each in (where if word == "WHERE" else [word])]
+        arguments = [each for word in words(line) for each in PLACEHOLDERS.get(word, [word])]
         try:
             check_command(arguments)
         except click.MissingParameter:
