@@ -29,7 +29,7 @@ demo: $(VENV)/.run  ## Judge about a hundred bundled pages with the whole servic
 feed-demo: $(VENV)/.feed kernels jars  ## Show the news page over replayed pages until Ctrl-C (SPEED=pages a second).
 	@$(BIN)/python -m deploy.feed_demo $(if $(SPEED),--speed $(SPEED)) --corpora $(CORPORA)
 
-test: $(VENV)/.test kernels jars  ## Run the tests without the long ones (TESTS=FILE: all of one file; WORKERS=1: one test at a time).
+test: $(VENV)/.test kernels jars  ## Run the tests without the long ones (TESTS=FILE: all of one file; WORKERS=1: one by one).
 	@echo "== tests"
 	$(BIN)/python -m pytest $(or $(TESTS),--short $(AT_ONCE))
 
@@ -91,7 +91,7 @@ bench: $(VENV)/.test kernels jars  ## Check answers, then measure speed beside n
 docs: $(VENV)/.test  ## Build the documentation in build/docs; a broken link or anchor is an error.
 	$(BIN)/zensical build --clean --strict
 
-evaluate: $(VENV)/.test kernels  ## Measure every figure of quality on the pages in CORPORA, and write to OUT (about 20 minutes).
+evaluate: $(VENV)/.test kernels  ## Measure every figure of quality on the pages in CORPORA, into OUT (about 20 minutes).
 	@test -f $(CORPORA)/zh_lctt_revisions/docs.jsonl.xz || { echo "make: $(CORPORA) has no labelled pages: set CORPORA to their folder (your own: simstream evaluate)"; exit 2; }
 	@echo "== the default recipe beside its peers"
 	$(EVALUATE) --peers -o $(OUT)/default
@@ -121,7 +121,7 @@ jars:
 	@$(BIN)/python -m deploy.kafka.broker --prepare
 
 $(VENV)/bin/python:
-	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(0 if (3, 11) <= v <= (3, 13) else "make: Python 3.11 to 3.13 is needed, this is %d.%d: set PYTHON=python3.11" % v)'
+	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(0 if (3, 11) <= v <= (3, 14) else "make: Python 3.11 to 3.14 is needed, this is %d.%d: set PYTHON=python3.11" % v)'
 	@echo "== virtual environment in $(VENV)"
 	@$(PYTHON) -m venv $(VENV)
 
