@@ -17,7 +17,7 @@ from simstream.model import U64
 
 FIRST_ROOM_HITS = 4096
 MAX_ROOM_HITS = 1 << 18
-"""Hits for which there is room, unless one query alone has more."""
+"""The room for hits, unless one query alone has more."""
 FEW_QUERIES = 4
 BLOCK_QUERIES = 512
 """Queries that go through all sources together."""
@@ -25,7 +25,7 @@ UNLIMITED = 2**62
 
 
 class HitBuffers:
-    """Room for what a source finds: places, one past the last place of each run, and tags query << 8 | distance."""
+    """Buffers for a part's hits: places, one past the last place of each run, and tags query << 8 | distance."""
 
     def __init__(self, room: int = FIRST_ROOM_HITS, *, capped: bool = False) -> None:
         self.capped = capped
@@ -39,34 +39,35 @@ class HitBuffers:
         self.tags: U64 = np.empty(room, np.uint64)
 
     def fit(self, queries: int) -> None:
-        """Make four times the room where it held so few queries that the next was looked up in vain, or none."""
+        """Grow the buffer fourfold if it overflowed before many queries were answered."""
         room = len(self.places)
         if queries == 0 or (queries < FEW_QUERIES and room < MAX_ROOM_HITS):
             self.make(4 * room)
 
 
 class SearchPart(Protocol):
-    """A part of the index: entries at places, of which those of one fingerprint lie side by side."""
+    """A part of the index: entries at places. Entries with the same fingerprint lie side by side."""
 
     @property
     def rows(self) -> NDArray[np.uint32]: ...
 
     @property
     def buckets(self) -> NDArray[np.int64]:
-        """Of each row, or one for all; read-only."""
+        """The bucket of each row, or one for all; read-only."""
 
     @property
     def sketches(self) -> U64: ...
 
     def find(self, queries: U64, first: int, hits: HitBuffers) -> tuple[int, int]:
-        """Runs within the distance of `queries[first:]`, each once; returns (next query, runs written).
+        """Write the runs within the distance of `queries[first:]`, each once, and return (next query, number of
+        runs).
 
-        Stops before the first query whose runs do not fit.
+        It stops before the first query whose runs do not fit.
         """
 
 
 class MatchBuffers:
-    """Matches of one source, in growing buffers that never pass `limit` (one query's matches at least)."""
+    """Matches of one part, in growing buffers of at most `limit` matches (but at least one query's)."""
 
     def __init__(self, queries: int, limit: int) -> None:
         self.limit = limit
@@ -79,7 +80,7 @@ class MatchBuffers:
     def take(
         self, source: SearchPart, released: U64, wanted: MatchQueries, hits: HitBuffers, count: int
     ) -> int | None:
-        """Confirm hits; returns None, or the query whose matches would pass the limit."""
+        """Confirm hits. Return None, or the query whose matches would pass the limit."""
         at = 0
         while at < count:
             looked, matches = confirm_rows(
@@ -105,7 +106,7 @@ class MatchBuffers:
         return None
 
     def without(self, crowded: NDArray[np.bool_]) -> None:
-        """Let go of the matches of crowded queries."""
+        """Drop the matches of crowded queries."""
         keep = ~crowded[(self.keys[: self.count] >> np.uint64(32)).astype(np.int64)]
         self.keys, self.facts = self.keys[: self.count][keep], self.facts[: self.count][keep]
         self.buckets = self.buckets[: self.count][keep]
@@ -120,7 +121,8 @@ class MatchBuffers:
 
 
 class BlockAnswer(NamedTuple):
-    """How many matches (a,) each of the first a queries of a block has, and all of them; and their candidates."""
+    """The answer to the first a queries of a block: the number of matches (a,) of each, the matches, and the
+    candidates."""
 
     counts: NDArray[np.int64]
     matches: GatheredMatches
@@ -138,10 +140,11 @@ def ask(
     hits: HitBuffers,
     crowded: NDArray[np.bool_],
 ) -> tuple[int, MatchBuffers]:
-    """One source's matches of the queries before `last`, as far as `limit` allows.
+    """Find one part's matches of the queries before `last`, as far as `limit` allows.
 
-    Returns the number of queries answered (of the others some matches may be there) and the matches. Where `hits`
-    is `capped`, a query whose hits alone do not fit is marked as crowded, and of its matches some may be there.
+    Returns the number of answered queries and the matches; some matches of other queries may be among them. If
+    `hits` is `capped`, a query whose hits alone do not fit is marked as crowded; some of its matches may be among
+    them, too.
     """
     found = MatchBuffers(len(queries), limit)
     first = 0
@@ -168,7 +171,7 @@ def answer_block(
     room: int,
     hits: HitBuffers,
 ) -> BlockAnswer:
-    """As many queries of a block as fit into `room` matches."""
+    """Answer as many queries of a block as fit into `room` matches."""
     fingerprints, wanted = queries.fingerprints[block], rule.wanted(queries, block)
     last = len(fingerprints)
     parts: list[MatchBuffers] = []
@@ -202,13 +205,12 @@ def answer(
     in_order: bool,
     most: int | None = None,
 ) -> tuple[Matches, int]:
-    """The matches of the first queries that bring at most `limit`, but of one at least; and their candidates.
+    """Return the matches of the first queries with at most `limit` matches together, at least one query, and their
+    candidates.
 
-    A query that has more than `most` candidates in one of the sources is crowded, and brings no matches.
-
-    Those of each query by entry where `in_order`. What comes first of the sources should be the largest: it says
-    how many queries the others are asked.
-    Memory: at most about 40 bytes x `limit` for each source.
+    A query with more than `most` candidates in one part is crowded, and has no matches here. With `in_order` each
+    query's matches are ordered by entry. The first part should be the largest: it decides how many queries the
+    others get. Memory: at most about 40 bytes x `limit` for each part.
     """
     hits = HitBuffers() if most is None else HitBuffers(most, capped=True)
     parts: list[BlockAnswer] = []
@@ -254,7 +256,7 @@ def _matches(parts: Sequence[BlockAnswer], in_order: bool) -> Matches:
 
 
 def spread(found: Matches, asked: NDArray[np.int64], crowded: NDArray[np.bool_]) -> Matches:
-    """The matches of some queries (m,) among all (n,), where all others are `crowded` (n,)."""
+    """Return the matches of some queries (m,) as matches of all (n,). All other queries are `crowded` (n,)."""
     if len(asked) == len(crowded):
         return found
     done = len(crowded) if found.done == len(asked) else int(asked[found.done])

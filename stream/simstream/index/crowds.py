@@ -1,8 +1,8 @@
 """Crowds: all entries around one fingerprint in columns, for places where thousands of pages are alike.
 
-A page near the middle of a crowd is compared with the crowd alone, from end to end: what tables would find one by
-one lies side by side here. Crowds are made when pages turn out to have very many candidates, take up what is added,
-and are no part of a snapshot. Neither they nor their number ever changes an answer.
+A page near the middle of a crowd is compared with the crowd alone, from end to end. Tables would find the crowd's
+entries one by one; here they lie side by side. The index makes a crowd when pages have very many candidates, and
+adds new entries to it. Crowds are no part of a snapshot. They never change an answer.
 """
 
 from __future__ import annotations
@@ -22,32 +22,32 @@ MAX_UNCROWDED_CANDIDATES: Final = 512
 """A query with more candidates than this in one part of the index is crowded."""
 MAX_CROWDS: Final = 64
 MAX_ENTRIES: Final = 1 << 20
-"""Entries of all crowds together: 44 bytes each with a sketch of 192 bits."""
+"""The most entries of all crowds together: 44 bytes each with a sketch of 192 bits."""
 WORTH: Final = 32
-"""A crowd is made when crowded queries have met one candidate for every 32 entries of the index: then it pays."""
+"""A crowd pays, and is made, once crowded queries have met one candidate for every 32 entries of the index."""
 FIRST_ROOM_ENTRIES: Final = 4096
 
 
 class CrowdPart(Protocol):
-    """A part of the index that can tell all entries about a fingerprint."""
+    """A part of the index that can return all entries near a fingerprint."""
 
     def about(self, fingerprint: int, distance: int, most: int) -> FreshEntries | None:
-        """Its entries within any distance; None where they are more than `most`."""
+        """Return its entries within any distance; None if there are more than `most`."""
 
 
 class EntryCrowd:
-    """Entries within `radius` of `middle`; room for more of them is made when it is needed."""
+    """Entries within `radius` of `middle`, in columns that grow."""
 
     def __init__(self, middle: int, entries: FreshEntries) -> None:
         self.middle = middle
         self.count = 0
         self.used = 0
-        """When it was asked for the last time."""
+        """When it was used last."""
         self.columns = _columns(FIRST_ROOM_ENTRIES, entries.sketches.shape[1])
         self.append(entries)
 
     def append(self, entries: FreshEntries) -> None:
-        """Take up entries."""
+        """Add entries."""
         end = self.count + len(entries.rows)
         if end > len(self.columns.rows):
             self._move(_columns(2 * end, len(self.columns.sketches)), slice(self.count))
@@ -57,7 +57,7 @@ class EntryCrowd:
         self.count = end
 
     def keep(self, chosen: NDArray[np.bool_]) -> None:
-        """Let go of all others."""
+        """Keep the chosen entries and drop all others."""
         which = np.flatnonzero(chosen)
         self._move(self.columns, which)
         self.count = len(which)
@@ -72,8 +72,8 @@ class EntryCrowd:
 class EntryCrowds:
     """The crowds of an index whose queries reach as far as `distance`.
 
-    A crowd reaches twice as far from its middle, so it has all that a query within the distance of the middle is
-    near to.
+    A crowd reaches twice as far from its middle. So it has every entry near a query that is within the distance of
+    the middle.
     """
 
     def __init__(self, distance: int) -> None:
@@ -82,13 +82,13 @@ class EntryCrowds:
         self._middles: U64 = np.empty(0, np.uint64)
         self._clock = 0
         self._owed = 0
-        """Candidates that crowded queries have met without a crowd."""
+        """Candidates of crowded queries that had no crowd."""
 
     def __len__(self) -> int:
         return sum(crowd.count for crowd in self._crowds)
 
     def covering(self, fingerprints: U64) -> NDArray[np.bool_]:
-        """Return for each fingerprint (n,) whether a crowd holds all entries within the distance of it."""
+        """Return for each fingerprint (n,) whether a crowd has all entries within the distance of it."""
         near = np.bitwise_count(fingerprints[:, None] ^ self._middles) <= self._distance
         found: NDArray[np.bool_] = near.any(axis=1)
         return found
@@ -124,7 +124,7 @@ class EntryCrowds:
         found = _about(parts, middle, 2 * self._distance)
         if found is None:
             return None
-        order = np.argsort(found.rows & np.uint32(NUMBER_MASK))  # what is known by row lies side by side, too
+        order = np.argsort(found.rows & np.uint32(NUMBER_MASK))  # data by row lies side by side, too
         made = EntryCrowd(middle, FreshEntries(*(column[order] for column in found.columns)))
         self._crowds.append(made)
         self._clock += 1
@@ -133,7 +133,7 @@ class EntryCrowds:
         return made
 
     def add(self, entries: FreshEntries) -> None:
-        """Take up the new entries that belong to a crowd."""
+        """Add the new entries that belong to a crowd."""
         for crowd in self._crowds:
             mine = np.bitwise_count(entries.fingerprints ^ np.uint64(crowd.middle)) <= 2 * self._distance
             if mine.any():
@@ -150,7 +150,7 @@ class EntryCrowds:
                 crowd.keep(there)
 
     def _let_go(self) -> None:
-        """Drop the crowds that were asked for least recently, until the rest keep to both limits."""
+        """Drop the least recently used crowds until the rest is within both limits."""
         while len(self._crowds) > MAX_CROWDS or len(self) > MAX_ENTRIES:
             self._crowds.remove(min(self._crowds, key=lambda crowd: crowd.used))
         self._middles = np.array([crowd.middle for crowd in self._crowds], np.uint64)
@@ -166,7 +166,7 @@ def _columns(room: int, sketch_words: int) -> CrowdColumns:
 
 
 def _about(parts: Sequence[CrowdPart], fingerprint: int, distance: int) -> FreshEntries | None:
-    """All entries within a distance, unless they are more than crowds may have."""
+    """Return all entries within a distance; None if there are more than crowds may have."""
     found, room = None, MAX_ENTRIES
     for part in parts:
         some = part.about(fingerprint, distance, room)
@@ -178,7 +178,7 @@ def _about(parts: Sequence[CrowdPart], fingerprint: int, distance: int) -> Fresh
 
 
 def _middle(fingerprints: U64) -> int:
-    """Each bit as most of them have it."""
+    """Return the fingerprint with each bit as most fingerprints have it."""
     bits = (fingerprints[:, None] >> np.arange(64, dtype=np.uint64)) & np.uint64(1)
     most = 2 * bits.sum(axis=0, dtype=np.int64) > len(fingerprints)
     return sum(1 << place for place in np.flatnonzero(most).tolist())

@@ -13,21 +13,22 @@ from simstream.model import U64
 FIRST_WORDS = 64
 MAX_WORDS = (NUMBER_MASK + 1) // 64
 MAX_NUMBERS_AT_ONCE = 1 << 16
-"""Numbers that are given back at once."""
+"""Numbers that are given back in one step."""
 
 
 class EntryNumbers:
-    """Two bits a number, up to the greatest in use. A number is held until `give_back` has returned it."""
+    """The states of entry numbers, in two bits for each up to the greatest in use. A number is held until
+    `give_back` returns it."""
 
     def __init__(self) -> None:
         self.held: U64 = np.zeros(FIRST_WORDS, np.uint64)
         """64 numbers a word."""
         self.released: U64 = np.zeros(FIRST_WORDS, np.uint64)
-        """64 numbers a word; of those in `dropped`, too."""
+        """64 numbers a word; a number in `dropped` keeps its bit."""
         self._dropped: list[NDArray[np.uint32]] = []
         self.live = 0
         self.dead = 0
-        """Released, and still in some part."""
+        """How many are released and still in some part."""
         self.releases = 0
         """How many were ever released."""
 
@@ -36,7 +37,7 @@ class EntryNumbers:
         return self.held.nbytes + self.released.nbytes
 
     def hold(self, entries: NDArray[np.uint32]) -> None:
-        """Take numbers into use. Errors: ValueError where one is in use, comes twice or is 2^31 or more."""
+        """Take numbers into use. Raises ValueError if one is in use, comes twice or is 2^31 or more."""
         if len(entries):
             greatest = int(entries.max())
             if greatest > NUMBER_MASK:
@@ -44,11 +45,12 @@ class EntryNumbers:
             self._make_room(greatest)
         bad = hold(entries, self.held)
         if bad >= 0:
-            raise ValueError(f"entry {int(entries[bad])} is in use already, or comes twice")
+            raise ValueError(f"entry {int(entries[bad])} is already in use, or comes twice")
         self.live += len(entries)
 
     def release(self, entries: NDArray[np.uint32]) -> None:
-        """Mark numbers. Errors: ValueError for one that is not live or comes twice; nothing is changed then."""
+        """Mark numbers as released. Raises ValueError for a number that is not live or comes twice, and then
+        changes nothing."""
         bad = release(entries, self.held, self.released)
         if bad >= 0:
             raise ValueError(f"entry {int(entries[bad])} is not live, or is released twice")
@@ -57,23 +59,23 @@ class EntryNumbers:
         self.releases += len(entries)
 
     def is_released(self, numbers: NDArray[np.uint32]) -> NDArray[np.bool_]:
-        """Which of these numbers, all held, are released."""
+        """Return which of these held numbers are released."""
         bits = (numbers & np.uint32(63)).astype(np.uint64)
         found: NDArray[np.bool_] = (self.released[numbers >> np.uint32(6)] >> bits) & np.uint64(1) != 0
         return found
 
     def drop(self, numbers: NDArray[np.uint32]) -> None:
-        """Released numbers that no part has any more."""
+        """Note released numbers that are in no part any more."""
         if len(numbers):
             self._dropped.append(numbers)
             self.dead -= len(numbers)
 
     def dropped(self) -> NDArray[np.uint32]:
-        """Those that are still to be given back, ascending."""
+        """Return the numbers that are not yet given back, ascending."""
         return np.sort(np.concatenate([np.empty(0, np.uint32), *self._dropped]))
 
     def give_back(self) -> Iterator[NDArray[np.uint32]]:
-        """What `dropped` tells of, some at a time and in no particular order; free from then on."""
+        """Yield the numbers of `dropped` in slices, without an order; each is free from then on."""
         while self._dropped:
             numbers = self._dropped.pop()
             for at in range(0, len(numbers), MAX_NUMBERS_AT_ONCE):
@@ -82,12 +84,12 @@ class EntryNumbers:
                 yield some
 
     def used(self) -> U64:
-        """The words of `released` up to the last that is not 0."""
+        """Return the words of `released` up to the last that is not 0."""
         nonzero = np.flatnonzero(self.released)
         return self.released[: int(nonzero[-1]) + 1 if len(nonzero) else 0]
 
     def restore(self, columns: Iterable[NDArray[np.uint32]], released: U64, dropped: NDArray[np.uint32]) -> str:
-        """Take over the rows of all parts, what is released of them, and what is to be given back.
+        """Take over the rows of all parts, the released ones, and the numbers to be given back.
 
         Returns what is wrong, or "". Cost: 2 to 5 ns a row.
         """
@@ -99,13 +101,13 @@ class EntryNumbers:
         for column in rows:
             bad = hold_rows(column, self.held)
             if bad >= 0:
-                return f"entry {int(column[bad]) & NUMBER_MASK} is there twice"
+                return f"entry {int(column[bad]) & NUMBER_MASK} comes twice"
         self.released[: len(released)] = released
         if (self.released & ~self.held).any():
-            return "an entry is released that no part has"
+            return "a released entry is in no part"
         total, dead = sum(map(len, rows)), int(np.bitwise_count(self.released).sum())
         if not self.is_released(dropped).all():
-            return "an entry that is to be given back was not released"
+            return "an entry to be given back was not released"
         self.live, self.dead = total - dead, dead - len(dropped)
         self._dropped = [dropped] if len(dropped) else []
         return ""

@@ -18,7 +18,7 @@ from simstream.kernels.index.entry_numbers import NUMBER_MASK
 from simstream.model import U64
 
 MEMTABLE = "memtable"
-"""Name and kind of the part that has them."""
+"""Name and kind of their part in a snapshot."""
 
 
 class FreshEntries(NamedTuple):
@@ -30,23 +30,23 @@ class FreshEntries(NamedTuple):
     buckets: NDArray[np.int64]  # (n,)
 
     def where(self, chosen: NDArray[np.bool_]) -> FreshEntries:
-        """Those that are chosen."""
+        """Return the chosen entries."""
         return FreshEntries(*(column[chosen] for column in self.columns))
 
     def followed_by(self, more: FreshEntries) -> FreshEntries:
-        """These, then those."""
+        """Return these entries, then `more`."""
         return FreshEntries(*(np.concatenate(both) for both in zip(self.columns, more.columns, strict=True)))
 
     @property
     def columns(self) -> tuple[NDArray[Any], ...]:
-        """All of them."""
+        """Return all columns."""
         return tuple(self)
 
     @classmethod
     def of_keys(cls, entries: NDArray[Any], keys: KeyColumns, buckets: NDArray[np.int64] | None) -> FreshEntries:
-        """Keys (n,) under numbers (n,), in bucket 0 where no buckets (n,) are given.
+        """Return entries with keys (n,) and numbers (n,), in `buckets` (n,) or in bucket 0.
 
-        Errors: ValueError for other shapes, or for what is no number of an entry.
+        Raises ValueError for other shapes, or for a number out of range.
         """
         numbers, count = as_numbers(entries), len(keys.fingerprints)
         own = np.zeros(count, np.int64) if buckets is None else np.ascontiguousarray(buckets, np.int64)
@@ -57,7 +57,7 @@ class FreshEntries(NamedTuple):
 
     @classmethod
     def of_part(cls, part: SnapshotPart, sketch_words: int) -> FreshEntries:
-        """Those of a part, whose other arrays are looked at too. Errors: StateDamaged."""
+        """Return the entries of a part; also check its other arrays. Raises StateDamaged."""
         count = whole(part.facts, "count")
         wanted: Mapping[str, tuple[Any, tuple[int, ...] | None]] = {
             "fingerprints": (np.uint64, (count,)),
@@ -75,15 +75,15 @@ class FreshEntries(NamedTuple):
 
 
 def as_numbers(entries: NDArray[Any]) -> NDArray[np.uint32]:
-    """Numbers of entries as uint32. Errors: ValueError for what is none."""
+    """Return the numbers of entries as uint32. Raises ValueError for a number out of range."""
     if len(entries) and (int(entries.min()) < 0 or int(entries.max()) > NUMBER_MASK):
-        raise ValueError(f"an entry's number is out of range: they are 0 to {NUMBER_MASK}")
+        raise ValueError(f"an entry's number is out of range: numbers are 0 to {NUMBER_MASK}")
     return np.ascontiguousarray(entries, np.uint32)
 
 
 def whole(facts: Mapping[str, Fact], name: str) -> int:
-    """A fact that is a number. Errors: StateDamaged."""
+    """Return a fact that is a number. Raises StateDamaged for anything else."""
     fact = facts.get(name)
     if type(fact) is not int:
-        raise StateDamaged(f"`{name}` of the memtable is {fact!r} in the place of a number", START_OVER)
+        raise StateDamaged(f"`{name}` of the memtable is {fact!r}, not a number", START_OVER)
     return fact

@@ -1,8 +1,8 @@
 """The index's public class: add, release and query entries within a distance whose sketches agree.
 
-Log-structured: new entries go into a memtable that every query scans; full, it is sealed into sorted segments
-with permuted tables, one for each bucket; segments of a bucket are merged in geometric sizes, without what was
-released.
+It is log-structured. New entries go into a memtable, which every query scans. A full memtable is sealed into sorted
+segments with permuted tables, one for each bucket. Segments of a bucket are merged in geometric sizes, without
+released entries.
 """
 
 from __future__ import annotations
@@ -43,19 +43,21 @@ MAX_MEMTABLE_ENTRIES = 1 << 24
 class Index(Closing):
     """Entries under numbers that the caller gives, and exact search among those that are live.
 
-    `plan` None lets each segment take the cheapest complete plan for its size; no plan changes an answer.
-    `sketch_words` S may be 0. `distance` is 0 to 16; `agreement` the least number of equal sketch bits, which
-    means nothing where S is 0. `short`: what a pair of which one is short must keep to, at least as strict as the
-    others; None: nobody is short, whatever the calls say.
-    `background`: merges are done by a thread, ended by `close`; else by `add`, `release` and `settle`, which may
-    then take 0.3 us an entry merged. What a merge holds in memory is said in `index/merge`.
-    One thread at a time may call it. Answers depend on the entries alone: not on the plan, on `memtable_limit`, or
-    on what was merged when; what `dropped` returns does depend on them.
-    Errors: SettingsError for numbers out of range, or a plan that is not complete for the distance.
+    With `plan` None each segment takes the cheapest complete plan for its size; no plan changes an answer.
+    `sketch_words` S may be 0. `distance` is 0 to 16. `agreement` is the least number of equal sketch bits; it means
+    nothing if S is 0. `short` is the limit of a pair with a short page, at least as strict as the others. If None,
+    no page counts as short; the `short` arguments are ignored.
+
+    With `background` a thread does the merges, and `close` ends it. Otherwise `add`, `release` and `settle` do
+    them, which then may take 0.3 us a merged entry. `index/merge` says how much memory a merge takes.
+
+    One thread at a time may call it. Answers depend on the entries alone: not on the plan, `memtable_limit` or the
+    time of merges. Only the result of `dropped` depends on these. Raises SettingsError for numbers out of range, or
+    a plan that is not complete for the distance.
     """
 
     KINDS: ClassVar[frozenset[str]] = frozenset({KIND, MEMTABLE})
-    """The kinds of its parts."""
+    """The kinds of its parts in a snapshot."""
 
     def __init__(
         self,
@@ -76,7 +78,7 @@ class Index(Closing):
         if plan is not None:
             plan.flips_for(distance)
         self.sketch_words = sketch_words
-        """S: 64-bit words of each sketch."""
+        """S: the 64-bit words of each sketch."""
         self._memtable = Memtable(memtable_limit, sketch_words, distance)
         self._held = EntryNumbers()
         self._shelf = SegmentShelf(plan, distance, self._held, background)
@@ -84,18 +86,18 @@ class Index(Closing):
             weakref.finalize(self, self._shelf.worker.stop)
         self._crowds = EntryCrowds(distance)
         self._given_back = False
-        """Numbers may be those of other entries than in a crowd."""
+        """Whether numbers may belong to other entries now than in a crowd."""
         self.candidates = 0
-        """Live entries within the distance that queries looked at, before their sketches were compared."""
+        """How many live entries within the distance queries have met, before the comparison of sketches."""
         self.rejected = 0
-        """Those of them that did not agree enough, or did not keep to the strict limits."""
+        """How many of these candidates the sketch or the strict limits rejected."""
 
     def __len__(self) -> int:
         return self._held.live
 
     @property
     def segments(self) -> int:
-        """How many segments there are."""
+        """The number of segments."""
         return len(self._shelf.segments)
 
     @property
@@ -114,10 +116,10 @@ class Index(Closing):
     ) -> None:
         """Add n entries under numbers (n,) below 2^31, with fingerprints (n,), sketches (n, S), short (n,).
 
-        `short` None: none is; `buckets` (n,) None: all in bucket 0. Two entries may have equal keys.
-        Cost: about 0.1 us an entry, and 0.3 us for sealing; amortized some 2 us of merging, here or in the thread.
-        Errors: ValueError for a number that is in use or comes twice, or shapes that do not fit; nothing is
-        changed then.
+        With `short` None no entry is short; with `buckets` None all are in bucket 0. Two entries may have equal
+        keys. Raises ValueError for a number that is in use or comes twice, or shapes that do not fit; then nothing
+        is changed. Cost: about 0.1 us an entry, 0.3 us for sealing, and amortized some 2 us of merging, here or in
+        the thread.
         """
         keys = self._rule.shaped(fingerprints, sketches, short)
         fresh = FreshEntries.of_keys(np.asarray(entries), keys, buckets)
@@ -139,14 +141,13 @@ class Index(Closing):
         *,
         in_order: bool = True,
     ) -> Matches:
-        """All live entries within the distance of each query (n,) whose sketches (n, S) agree enough.
+        """Return all live entries within the distance of each query (n,) whose sketches (n, S) agree enough.
 
-        Where the query or the entry is short the strict limits count. Stops before the query that would bring more
-        than `limit` matches in total, but answers at least one: call again with the rest, from `done` on. A
-        query's matches are ordered by entry number; not `in_order` they are not, which spares .1 us a match.
-        Memory: at most about 40 bytes x `limit` for each of the few segments; more only for one query that has more
-        matches than that.
-        Errors: what a merge in the background raised.
+        The strict limits hold if the query or the entry is short. It stops before a query that would bring more
+        than `limit` matches in total, but answers at least one: call it again with the rest, from `done` on. With
+        `in_order` a query's matches are ordered by entry number, which costs .1 us a match. Raises the error of a
+        merge in the background. Memory: at most about 40 bytes x `limit` for each of the few segments, or more if a
+        single query has more matches.
         """
         self._shelf.raise_failure()
         asked = self._rule.shaped(fingerprints, sketches, short)
@@ -155,9 +156,11 @@ class Index(Closing):
         return matches
 
     def query_apart(self, fingerprints: U64, sketches: U64, short: Flags | None = None) -> Matches:
-        """As `query` without the crowded queries, in no order. Ask `crowd` or `query` for each of these.
+        """Do what `query` does, without an order and without the crowded queries. Ask `crowd` or `query` for each
+        of these.
 
-        Which queries are crowded is no part of an answer: they have very many candidates, or lie within a crowd.
+        A crowded query has very many candidates, or lies within a crowd. Which queries are crowded is no part of an
+        answer.
         """
         self._shelf.raise_failure()
         asked = self._rule.shaped(fingerprints, sketches, short)
@@ -176,8 +179,8 @@ class Index(Closing):
     def crowd(self, fingerprint: int) -> EntryCrowd | None:
         """Return the crowd with all entries within the distance of a query, or None if there is no crowd yet.
 
-        It also has entries that were released, until their numbers are given back. Cost: a few us; now and then, of
-        a new crowd, .3 ns for each entry of the index.
+        The crowd also has released entries until their numbers are given back. Cost: a few us; sometimes a new
+        crowd, at .3 ns for each entry of the index.
         """
         known = self._known_crowds()
         found = known.of(fingerprint)
@@ -187,7 +190,7 @@ class Index(Closing):
         return found
 
     def page(self, fingerprint: np.uint64, sketch: U64, short: bool, bucket: int) -> CrowdPage:
-        """A page as it is compared with a crowd."""
+        """Return a page in the form that is compared with a crowd."""
         limits, strict = self._rule.limits, self._rule.short or self._rule.limits
         agreements = (limits.agreement, strict.agreement) if self.sketch_words else (0, 0)
         told_apart = self._rule.short is not None
@@ -195,24 +198,24 @@ class Index(Closing):
         return CrowdPage(fingerprint, sketch, short, bucket, told_apart, *limit)
 
     def count(self, candidates: int, matches: int) -> None:
-        """Count what was found elsewhere, as `query` does."""
+        """Count candidates and matches that were found elsewhere, as `query` does."""
         self.candidates += candidates
         self.rejected += candidates - matches
 
     @property
     def released(self) -> U64:
-        """Which numbers are released: 64 a word; of those in use, until numbers are added or given back."""
+        """The bitmap of released numbers, 64 a word. It holds until numbers are added or given back."""
         return self._held.released
 
     def _known_crowds(self) -> EntryCrowds:
-        """Without entries whose numbers were given back."""
+        """Return the crowds, without entries whose numbers were given back."""
         if self._given_back:
             self._given_back = False
             self._crowds.forget(self._held.held)
         return self._crowds
 
     def near(self, fingerprints: U64, limit: int = 1_000_000) -> Matches:
-        """As `query`, but whatever the sketches say, and with no stricter limits for short pages."""
+        """Do what `query` does, but ignore the sketches and the strict limits for short pages."""
         self._shelf.raise_failure()
         words = self.sketch_words
         rule = MatchRule(words, MatchLimits(self._rule.limits.distance, 0))
@@ -225,27 +228,27 @@ class Index(Closing):
     def join(
         self, queries: KeyColumns, others: KeyColumns, limit: int = 1_000_000, *, in_order: bool = True
     ) -> Matches:
-        """As the function `join`, by this index's limits; what is in the index plays no part."""
+        """Do what the function `join` does, with this index's limits. The index's entries play no part."""
         return _join(self._rule, queries, others, limit, in_order)
 
     def release(self, entries: NDArray[np.uint32], *, sweep: bool = True) -> None:
-        """These entries are gone: from answers now, from memory at a merge, and then come out of `dropped`.
+        """Remove entries: from answers now, from memory at a merge; then `dropped` returns their numbers.
 
-        Where not `sweep`, call `sweep` later: whole buckets may be dropped first, which spares rewriting them.
-        Errors: ValueError for a number that is not live or comes twice; nothing is changed then.
+        Without `sweep` call `sweep` later: if whole buckets are dropped first, they need no rewriting. Raises
+        ValueError for a number that is not live or comes twice; then nothing is changed.
         """
         self._held.release(as_numbers(np.asarray(entries)))
         if sweep:
             self._shelf.sweep()
 
     def sweep(self) -> None:
-        """Have segments rewritten if more than half of all entries are dead."""
+        """Rewrite segments if more than half of all entries are dead."""
         self._shelf.sweep()
 
     def drop_buckets(self, below: int) -> None:
-        """All entries of buckets < `below` were released: their segments go at once, and their numbers.
+        """Drop the segments of buckets < `below`, and their numbers. All their entries must be released.
 
-        Cost: 1 to 3 ns an entry that goes. Errors: ValueError where one is live; nothing is changed then.
+        Raises ValueError if one is live; then nothing is changed. Cost: 1 to 3 ns a dropped entry.
         """
         entries = self._memtable.entries
         old = entries.buckets < below
@@ -256,35 +259,37 @@ class Index(Closing):
             self._memtable.append(kept)
 
     def dropped(self) -> NDArray[np.uint32]:
-        """The numbers that no part holds any more since the last call, ascending: free for other entries."""
+        """Return the numbers that have left all parts since the last call, ascending: they are free for other
+        entries."""
         return np.sort(np.concatenate([np.empty(0, np.uint32), *self.dropped_slices()]))
 
     def dropped_slices(self) -> Iterator[NDArray[np.uint32]]:
-        """As `dropped`, at most 65,536 at a time and in no particular order; to be read to the end."""
+        """Yield what `dropped` returns, at most 65,536 at a time and without an order. Read it to the end."""
         for numbers in self._held.give_back():
             self._given_back = True
             yield numbers
 
     def settle(self) -> None:
-        """Swap in what has been merged in the background, and have merged what should be.
+        """Put merged segments in place, and start the merges that are due.
 
-        Never waits, unless more than 32 segments of one bucket wait for their first merge.
-        Errors: what a merge raised; the segments stay as they were, and are merged at another time.
+        Never waits, unless more than 32 segments of one bucket wait for their first merge. Raises the error of a
+        failed merge; its segments stay as they were, for a later merge.
         """
         self._shelf.settle()
 
     def wait(self) -> None:
-        """Until no work is left in the background. Errors: as `settle`."""
+        """Wait until no work is left in the background. Raises what `settle` raises."""
         self._shelf.wait()
 
     def close(self) -> None:
-        """End the thread; what it has not finished stays unmerged. Calling anything else afterwards is allowed."""
+        """End the thread; unfinished merges are dropped. All other methods may still be called."""
         self._shelf.worker.close()
 
     def parts(self) -> list[SnapshotPart]:
-        """All there is: each segment as an immutable part, and a changing one, "memtable", with what is released.
+        """Return the whole index: each segment as an immutable part, and the changing part "memtable" with the
+        released numbers.
 
-        The changing one's arrays are views: they hold until the next call that changes the index.
+        The changing part's arrays are views: they are valid until the next call that changes the index.
         """
         entries = self._memtable.entries
         arrays: dict[str, NDArray[Any]] = {
@@ -304,21 +309,21 @@ class Index(Closing):
         return [*segments, SnapshotPart(MEMTABLE, MEMTABLE, facts, arrays, changes=True)]
 
     def mapped(self, name: str, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """A segment's arrays now lie in a mapped file: use those. Ignored where the segment is gone.
+        """Use the arrays of a mapped file for a segment from now on. Ignored if the segment is gone.
 
-        Errors: StateDamaged where they are not those of the segment, as far as shapes and directories tell.
+        Raises StateDamaged if shapes or directories differ from the segment's.
         """
         self._shelf.mapped(name, arrays)
 
     def restore(self, parts: Iterable[SnapshotPart]) -> None:
-        """Take over what `parts` gave, into an index that is empty and has the same limits.
+        """Take over what `parts` returned, into an empty index with the same limits.
 
-        Looks at shapes, directories, counts, and that each number is there once: cost 2 to 5 ns an entry. The
-        order within tables is left to `check` and to checksums.
-        Errors: ValueError where this index is not empty; StateDamaged, and it must not be used then.
+        Checks shapes, directories, counts, and that each number comes once; `check` and checksums cover the order
+        within tables. Raises ValueError if this index is not empty, and StateDamaged; then it must not be used.
+        Cost: 2 to 5 ns an entry.
         """
         if self._held.live or self._held.dead or self._shelf.segments:
-            raise ValueError("only an empty index can be restored")
+            raise ValueError("restore needs an empty index")
         parts = list(parts)
         own = [part for part in parts if part.kind == MEMTABLE]
         if len(own) != 1:
@@ -342,10 +347,10 @@ class Index(Closing):
             self._seal(fresh)
 
     def check(self) -> None:
-        """Whether every order, count, directory and table is what it should be; builds every table anew.
+        """Check every order, count, directory and table; it builds every table again.
 
-        Cost: about 0.3 us an entry, and the memory of the largest segment's tables once more.
-        Errors: StateDamaged, which says what is wrong where.
+        Raises StateDamaged, which says what is wrong and where. Cost: about 0.3 us an entry, and the memory of the
+        largest segment's tables once more.
         """
         for segment in self._shelf.segments.values():
             segment.check()
@@ -356,7 +361,8 @@ class Index(Closing):
             raise StateDamaged(f"segments and memtable do not fit together: {wrong or 'counts'}", START_OVER)
 
     def live_entries(self) -> Iterator[tuple[NDArray[np.uint32], KeyColumns, NDArray[np.int64]]]:
-        """All that answer queries, part by part: numbers (n,), keys, buckets (n,). For checks: 0.1 us an entry."""
+        """Yield all live entries, part by part: numbers (n,), keys, buckets (n,). For checks. Cost: 0.1 us an
+        entry."""
         for segment in self._shelf.segments.values():
             run = segment.run()
             yield self._live(
@@ -371,7 +377,7 @@ class Index(Closing):
         return numbers[live], KeyColumns(found.fingerprints[live], found.sketches[live], short), found.buckets[live]
 
     def nbytes(self) -> dict[str, int]:
-        """Bytes held, in memory or mapped: "tables", "sketches", "rows", "memtable", "released"."""
+        """Return the bytes held, in memory or mapped: "tables", "sketches", "rows", "memtable", "released"."""
         sizes = {"tables": 0, "sketches": 0, "rows": 0}
         for segment in self._shelf.segments.values():
             for part, size in segment.nbytes().items():
@@ -379,7 +385,7 @@ class Index(Closing):
         return {**sizes, "memtable": self._memtable.nbytes(), "released": self._held.nbytes()}
 
     def by_table(self) -> dict[str, TableSize]:
-        """What each table holds in all segments together; segments may have different numbers of tables."""
+        """Return the size of each table in all segments together; segments may have different numbers of tables."""
         found: dict[str, TableSize] = {}
         for segment in self._shelf.segments.values():
             for table, held in segment.by_table().items():
@@ -409,11 +415,11 @@ def join(
     short: MatchLimits | None = None,
     limit: int = 1_000_000,
 ) -> Matches:
-    """The matches of queries (n,) among other keys (m,), by the index's rule; `entry` is the place in `others`.
+    """Return the matches of queries (n,) among other keys (m,), by the index's rule; `entry` is the place in
+    `others`.
 
-    All `bucket`s are 0. For batches: everything is compared with everything, 0.1 ns a pair. `limit` as for
-    `Index.query`.
-    Errors: SettingsError for limits out of range, ValueError for shapes that do not fit.
+    For batches: it compares everything with everything. All `bucket`s are 0; `limit` as in `Index.query`. Raises
+    SettingsError for limits out of range, and ValueError for shapes that do not fit. Cost: 0.1 ns a pair.
     """
     return _join(MatchRule(queries.sketches.shape[1], limits, short), queries, others, limit, in_order=True)
 

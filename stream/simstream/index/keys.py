@@ -15,14 +15,14 @@ from simstream.model import U64, MatchLimits
 
 Flags = NDArray[np.bool_] | NDArray[np.uint8]
 NOBODY: NDArray[np.uint8] = np.empty(0, np.uint8)
-"""The flags of pages where nothing tells short ones from others: an empty column, of any block."""
+"""The flags if no page counts as short: an empty column, for any block."""
 NOBODY.flags.writeable = False
 MAX_WORDS = 64
 """The widest sketch, in words of 64 bits."""
 
 
 class KeyColumns(NamedTuple):
-    """Keys in columns. `short` is empty where short pages are not told from others."""
+    """Keys in columns. `short` is empty if no page counts as short."""
 
     fingerprints: U64  # (n,)
     sketches: U64  # (n, S)
@@ -31,11 +31,10 @@ class KeyColumns(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class MatchRule:
-    """When two keys match: `short` is what a pair of which one is short must keep to.
+    """The rule for a match of two keys; `short` is the limit of a pair with a short page.
 
-    At least as strict as the others; None: nobody is short, whatever the keys say. `sketch_words` S may be 0:
-    then agreements mean nothing.
-    Errors: SettingsError for numbers out of range.
+    It is at least as strict as the other limits. If None, no page counts as short; the `short` columns are ignored.
+    `sketch_words` S may be 0: then agreements mean nothing. Raises SettingsError for numbers out of range.
     """
 
     sketch_words: int
@@ -48,9 +47,9 @@ class MatchRule:
             _check_short(self.sketch_words, self.limits, self.short)
 
     def shaped(self, fingerprints: U64, sketches: U64, short: Flags | None) -> KeyColumns:
-        """Keys as the kernels read them: contiguous, and read-only so that each kernel is compiled once.
+        """Return keys as the kernels read them: contiguous, and read-only so that each kernel compiles once.
 
-        Errors: ValueError where the shapes do not fit together.
+        Raises ValueError if the shapes do not fit together.
         """
         fingerprints, sketches = frozen(fingerprints, np.uint64), frozen(sketches, np.uint64)
         if fingerprints.ndim != 1 or sketches.shape != (len(fingerprints), self.sketch_words):
@@ -63,7 +62,7 @@ class MatchRule:
         return KeyColumns(fingerprints, sketches, flags)
 
     def wanted(self, queries: KeyColumns, block: slice) -> MatchQueries:
-        """What the kernel needs to know to confirm the candidates of a block of queries."""
+        """Return what the kernel needs to confirm the candidates of a block of queries."""
         least = self.limits.agreement if self.sketch_words else 0
         strict = self.short or self.limits
         strict_agreement = strict.agreement if self.sketch_words else 0
@@ -71,9 +70,9 @@ class MatchRule:
 
 
 def frozen(array: NDArray[Any], dtype: Any) -> NDArray[Any]:
-    """The array as it is, or a copy of that type, contiguous and aligned, as a view that cannot be written to.
+    """Return the array, or a copy of this type, as a read-only view that is contiguous and aligned.
 
-    numba compiles a kernel anew for arrays that can be written to and for those that cannot; mapped files cannot.
+    numba compiles a kernel separately for writable and for read-only arrays; mapped files are read-only.
     """
     view = np.require(array, dtype, ["C", "A", "E"]).view()
     view.flags.writeable = False
@@ -82,7 +81,9 @@ def frozen(array: NDArray[Any], dtype: Any) -> NDArray[Any]:
 
 def _check(sketch_words: int, limits: MatchLimits) -> None:
     if not 0 <= limits.distance <= MAX_DISTANCE:
-        raise SettingsError(f"distance {limits.distance} is out of range", f"give 0 to {MAX_DISTANCE}")
+        raise SettingsError(
+            f"distance {limits.distance} is out of range", f"give a distance from 0 to {MAX_DISTANCE}"
+        )
     agreement, bits = limits.agreement, 64 * sketch_words
     if not 0 <= sketch_words <= MAX_WORDS or agreement < 0 or (sketch_words and agreement > bits):
         raise SettingsError(
@@ -97,5 +98,5 @@ def _check_short(sketch_words: int, limits: MatchLimits, short: MatchLimits) -> 
         raise SettingsError(
             f"a distance of {short.distance} and {short.agreement} bits for short pages is less strict than "
             f"{limits.distance} and {limits.agreement}",
-            "be at least as strict with short pages",
+            "give limits for short pages that are at least as strict",
         )

@@ -13,9 +13,9 @@ from simstream.model import U64
 
 
 class Memtable:
-    """At most `limit` entries in the order they came.
+    """At most `limit` entries in the order in which they came.
 
-    Memory: 20 + 8 S bytes for each of `limit`, whether filled or not.
+    Memory: 20 + 8 S bytes for each of `limit`, filled or not.
     """
 
     def __init__(self, limit: int, sketch_words: int, distance: int) -> None:
@@ -53,18 +53,18 @@ class Memtable:
         return FreshEntries(*(column[: self._count] for column in self._columns.columns))
 
     def nbytes(self) -> int:
-        """Bytes, whether filled or not."""
+        """Return its bytes, filled or not."""
         return sum(column.nbytes for column in self._columns.columns)
 
     def append(self, entries: FreshEntries) -> None:
-        """Take entries for which there is room."""
+        """Append entries. There must be room for them."""
         end = self._count + len(entries.rows)
         for column, more in zip(self._columns.columns, entries.columns, strict=True):
             column[self._count : end] = more
         self._count = end
 
     def find(self, queries: U64, first: int, hits: HitBuffers) -> tuple[int, int]:
-        """As `Source.find`; equal fingerprints are runs of their own."""
+        """As `Source.find`; each of equal fingerprints is its own run."""
         values = frozen(self._columns.fingerprints[: self._count], np.uint64)
         following, count = scan(queries, first, self._distance, values, hits.places, hits.tags)
         np.add(hits.places[:count], np.uint64(1), out=hits.ends[:count])

@@ -16,11 +16,12 @@ from simstream.memory import zeros
 from simstream.model import U64
 
 FACTOR = 4
-"""Each segment is at least so many times all smaller ones together: about log4(n / limit) of them for n."""
+"""Each segment is at least this many times all smaller ones together: n entries have about log4(n / limit)
+segments."""
 
 
 def to_merge(segments: Sequence[Segment]) -> list[Segment]:
-    """Those of a bucket that should become one so that their sizes stay geometric; none where they are so."""
+    """Return the segments of a bucket to merge, so that sizes stay geometric; none if they already are."""
     ordered = sorted(segments, key=lambda s: (-len(s), s.number))
     total, merging = 0, False
     for first in range(len(ordered) - 1, 0, -1):
@@ -34,11 +35,11 @@ def to_merge(segments: Sequence[Segment]) -> list[Segment]:
 
 @dataclass(slots=True, eq=False)
 class SegmentMerger:
-    """Segments of one bucket become one, without what was released before the merge began.
+    """Merges segments of one bucket into one, without the entries released before the merge began.
 
-    What is released later stays in the outcome as a released entry. `outcome` None: nothing was left.
-    Cost: about 0.3 us an entry. Memory at the peak: the inputs, the outcome, and 16 to 24 bytes an entry; where
-    there are more than two inputs, also all but the largest once more.
+    Entries released later stay in the outcome as released entries. With `outcome` None no entry was left. Cost:
+    about 0.3 us an entry. Memory at the peak: the inputs, the outcome, and 16 to 24 bytes an entry; with more than
+    two inputs, also all but the largest once more.
     """
 
     inputs: tuple[Segment, ...]
@@ -50,11 +51,11 @@ class SegmentMerger:
 
     @property
     def size(self) -> int:
-        """How many entries go in."""
+        """The number of entries that go in."""
         return sum(len(segment) for segment in self.inputs)
 
     def run(self, pause: Pause) -> None:
-        """Do it. `pause` is called between steps; each takes at most some 50 ns an entry."""
+        """Merge. Call `pause` between steps, which take at most some 50 ns an entry."""
         dropped = [released_numbers(segment.rows, self.released) for segment in self.inputs]
         merged = self._merged(pause)
         if len(merged):
@@ -63,7 +64,7 @@ class SegmentMerger:
         self.dropped = np.concatenate(dropped)
 
     def _merged(self, pause: Pause) -> EntryRun:
-        """All live entries, the two shortest runs merged first."""
+        """Return all live entries; it merges the two shortest runs first."""
         waiting = sorted(self.inputs, key=lambda s: (-len(s), s.number))
         run = merge_two(waiting.pop().run(), None, self.released)
         while waiting:
@@ -74,7 +75,7 @@ class SegmentMerger:
 
 @dataclass(slots=True, eq=False)
 class ReleasedCounter:
-    """How many entries of each segment were released when the counting began. Cost: 1 to 3 ns an entry."""
+    """Counts the entries of each segment that were released when it began. Cost: 1 to 3 ns an entry."""
 
     inputs: tuple[Segment, ...]
     released: U64
@@ -82,18 +83,18 @@ class ReleasedCounter:
 
     @property
     def size(self) -> int:
-        """How many entries are looked at."""
+        """The number of entries to read."""
         return sum(len(segment) for segment in self.inputs)
 
     def run(self, pause: Pause) -> None:
-        """Do it. `pause` is called between segments."""
+        """Count. Call `pause` between segments."""
         for segment in self.inputs:
             pause()
             self.counts.append(count_released(segment.rows, self.released))
 
 
 def merge_two(left: EntryRun, right: EntryRun | None, released: U64) -> EntryRun:
-    """The live entries of two runs, in order."""
+    """Return the live entries of two runs, in order."""
     right = right or EntryRun(left.fingerprints[:0], left.rows[:0], left.sketches[:0])
     size = len(left) + len(right)
     for run in (left, right):
@@ -116,7 +117,7 @@ def merge_two(left: EntryRun, right: EntryRun | None, released: U64) -> EntryRun
 
 
 def released_numbers(rows: NDArray[np.uint32], released: U64) -> NDArray[np.uint32]:
-    """The numbers of the rows that are released."""
+    """Return the numbers of the released rows."""
     out = np.empty(count_released(rows, released), np.uint32)
     take_released(rows, released, out)
     return out

@@ -9,53 +9,53 @@ from simstream.index.merge import ReleasedCounter, SegmentMerger
 from simstream.index.packed import Pause
 
 SMALLER = 4
-"""Between two steps of long work, work that is so many times smaller goes first."""
+"""Between two steps of long work, work that is this many times smaller goes first."""
 
 
 Work = SegmentMerger | ReleasedCounter
-"""What is done here: it reads nothing that changes."""
+"""The work of a worker; it reads nothing that changes."""
 
 
 class WorkStopped(Exception):
-    """Raised inside of work that nobody waits for any more."""
+    """Raised inside work whose result is no longer needed."""
 
 
 class InlineWorker:
-    """Does work when it is submitted."""
+    """Does work at once when it is submitted."""
 
     def __init__(self) -> None:
         self._done: list[Work] = []
 
     @property
     def outstanding(self) -> int:
-        """Work submitted and not collected."""
+        """The number of works submitted and not collected."""
         return len(self._done)
 
     def submit(self, work: Work) -> None:
-        """Do it."""
+        """Do the work at once."""
         work.run(lambda: None)
         self._done.append(work)
 
     def collect(self) -> list[Work]:
-        """What is done since the last call."""
+        """Return the work done since the last call."""
         done, self._done = self._done, []
         return done
 
     def failed(self) -> None:
-        """What work raises is raised by `submit`."""
+        """Return nothing: `submit` raises the errors of work."""
 
     def wait(self) -> None:
-        """Nothing is ever under way."""
+        """Return at once: no work is ever in progress."""
 
     def close(self) -> None:
-        """Nothing to stop."""
+        """Do nothing: there is no thread to stop."""
 
 
 class BackgroundWorker(Closing):
     """One thread that does the smallest work first, also between two steps of longer work.
 
-    The thread starts with the first work, and keeps no reference to who submitted it. All methods are for one
-    other thread.
+    The thread starts with the first work, and keeps no reference to its submitter. One other thread may call the
+    methods.
     """
 
     def __init__(self) -> None:
@@ -66,10 +66,10 @@ class BackgroundWorker(Closing):
         self._thread: threading.Thread | None = None
         self._stopping = False
         self.outstanding = 0
-        """Work submitted, and neither collected nor failed."""
+        """The number of works submitted, and neither collected nor failed."""
 
     def submit(self, work: Work) -> None:
-        """Have it done. After `close` it is left undone."""
+        """Submit work. After `close` it is never done."""
         with self._changed:
             if self._stopping:
                 return
@@ -81,14 +81,14 @@ class BackgroundWorker(Closing):
             self._thread.start()
 
     def collect(self) -> list[Work]:
-        """What is done since the last call; never waits."""
+        """Return the work done since the last call. Never waits."""
         with self._changed:
             done, self._done = self._done, []
             self.outstanding -= len(done)
             return done
 
     def failed(self) -> tuple[Work, BaseException] | None:
-        """Work that raised, and what; each once."""
+        """Return failed work with its error, each once."""
         with self._changed:
             if not self._failed:
                 return None
@@ -96,18 +96,18 @@ class BackgroundWorker(Closing):
             return self._failed.pop(0)
 
     def wait(self) -> None:
-        """Until there is something to collect, or nothing under way."""
+        """Wait until there is work to collect, or none in progress."""
         with self._changed:
             self._changed.wait_for(lambda: self._done or self._failed or not self.outstanding)
 
     def close(self) -> None:
-        """End the thread at the next step; work that is not done is left undone."""
+        """End the thread at the next step; other work is never done."""
         self.stop()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join()
 
     def stop(self) -> None:
-        """As `close`, without waiting."""
+        """Do what `close` does, without waiting."""
         with self._changed:
             self._stopping = True
             self.outstanding -= len(self._queue)
@@ -117,16 +117,16 @@ class BackgroundWorker(Closing):
     def _loop(self) -> None:
         while (work := self._next()) is not None:
             self._do(work)
-            del work  # the segments that it replaced would live on until there is other work
+            del work  # otherwise the replaced segments would live on until the next work
 
     def _next(self) -> Work | None:
-        """Waits for work; None at the end."""
+        """Wait for work and return it; None at the end."""
         with self._changed:
             self._changed.wait_for(lambda: self._queue or self._stopping)
             return None if self._stopping else self._take(None)
 
     def _take(self, below: int | None) -> Work | None:
-        """The smallest work waiting, if it is smaller than `below`."""
+        """Return the smallest waiting work, if it is smaller than `below`."""
         smallest = min(self._queue, key=lambda work: work.size, default=None)
         if smallest is None or (below is not None and smallest.size >= below):
             return None

@@ -1,10 +1,10 @@
 """The tables of one segment: packed behind their prefixes, or a plain column to scan.
 
-A shard is what a table holds under one leading byte; sorted, the 256 shards of a table lie one after another,
-and a directory over the prefix says where each begins. Every flipped prefix is looked up in the shard that
-owns its leading byte. A value that several tables find is reported by the first of them alone, which depends
-on the two fingerprints only: threads or machines that each own a range of leading bytes give answers without
-overlap, and need no more than to leave out the rows and prefixes of the others.
+A shard is what a table holds under one leading byte; sorted, the 256 shards of a table lie one after another, and a
+directory over the prefix says where each begins. Every flipped prefix is looked up in the shard that owns its
+leading byte. If several tables find a value, the first of them alone reports it. This depends only on the two
+fingerprints. So threads or machines that each own a range of leading bytes give answers without overlap. They only
+skip the rows and prefixes of the others.
 """
 
 from __future__ import annotations
@@ -26,30 +26,31 @@ from simstream.memory import zeros
 from simstream.model import U64
 
 SCANNED = "scanned"
-"""What stands for a table where there is none: fingerprints that are scanned."""
+"""The name in place of a table's number: fingerprints that are scanned."""
 Arrays = Mapping[str, NDArray[Any]]
 About = tuple[NDArray[np.int64], U64]
 Pause = Callable[[], None]
-"""Called between the steps of long work; may do other work, or raise to end it."""
+"""Called between the steps of long work. It may do other work, or raise to end this work."""
 
 
 class TableSize(NamedTuple):
-    """What one table holds; `bytes` with its directory."""
+    """The size of one table; `bytes` includes its directory."""
 
     entries: int
     bytes: int
 
 
 class SegmentTables(Protocol):
-    """What finds the places of the fingerprints (n,) of a segment, in order; immutable."""
+    """Finds the places of a segment's sorted fingerprints (n,); immutable."""
 
     def find(self, queries: U64, first: int, hits: HitBuffers) -> tuple[int, int]: ...
 
     def about(self, fingerprint: int, distance: int, most: int) -> About | None:
-        """Places and fingerprints (m,) of all within any distance of one, None where they are more than `most`."""
+        """Return places and fingerprints (m,) of all within any distance of one; None if there are more than
+        `most`."""
 
     def column(self) -> U64:
-        """All n fingerprints, in order; linear."""
+        """Return all n fingerprints, in order. Cost: linear."""
 
     def arrays(self) -> Arrays: ...
 
@@ -57,14 +58,14 @@ class SegmentTables(Protocol):
 
 
 class ScannedColumn:
-    """The fingerprints as they are, scanned: 8 bytes each."""
+    """Scans the plain fingerprints, 8 bytes each."""
 
     def __init__(self, fingerprints: U64, distance: int) -> None:
         self._values: U64 = frozen(fingerprints, np.uint64)
         self._distance = distance
 
     def find(self, queries: U64, first: int, hits: HitBuffers) -> tuple[int, int]:
-        """As `Source.find`; equal fingerprints are runs of their own."""
+        """As `Source.find`; each of equal fingerprints is its own run."""
         following, count = scan(queries, first, self._distance, self._values, hits.places, hits.tags)
         np.add(hits.places[:count], np.uint64(1), out=hits.ends[:count])
         return following, count
@@ -90,7 +91,7 @@ class ScannedColumn:
 class PackedTables:
     """T permuted tables: the first of all n fingerprints, the others of the d distinct ones.
 
-    Memory: 6 bytes an entry and table (8 where a prefix has fewer than 16 bits), and the directories.
+    Memory: 6 bytes an entry and table (8 if a prefix has fewer than 16 bits), and the directories.
     """
 
     def __init__(self, arrays: Arrays, plan: Plan, distance: int) -> None:
@@ -103,7 +104,8 @@ class PackedTables:
 
     @classmethod
     def build(cls, column: U64, plan: Plan, distance: int, pause: Pause) -> PackedTables:
-        """Of a sorted column (n,). Cost: a sort a table (numpy's, without the GIL); 16 bytes a fingerprint more."""
+        """Build from a sorted column (n,). Cost: numpy's sort for each table, without the GIL, and 16 more bytes a
+        fingerprint."""
         layout, _ = plan.layout(distance)
         distinct = zeros(len(column), np.uint64)
         count = keep_distinct(column, distinct)
@@ -156,7 +158,7 @@ class PackedTables:
         return places, (prefixes.astype(np.uint64) << np.uint64(64 - bits)) | (suffixes >> np.uint64(bits))
 
     def column(self) -> U64:
-        """Table 0, spelt out."""
+        """Return table 0 as fingerprints."""
         column = zeros(int(self._first[-1]), np.uint64)
         unpack(self._high, self._low, self._first, int(self.layout[0, BITS]), column)
         return frozen(column, np.uint64)
@@ -177,15 +179,15 @@ class PackedTables:
 
 
 def build(column: U64, plan: Plan, distance: int, pause: Pause) -> SegmentTables:
-    """Tables of a sorted column (n,), which must not change any more."""
+    """Build tables of a sorted column (n,), which must not change any more."""
     column = frozen(column, np.uint64)
     return PackedTables.build(column, plan, distance, pause) if plan.tables else ScannedColumn(column, distance)
 
 
 def fits(arrays: Arrays, plan: Plan, distance: int, count: int) -> bool:
-    """Whether arrays have the shapes and directories of tables of `count` fingerprints: safe to look up in.
+    """Whether arrays have the shapes and directories of tables of `count` fingerprints, so that lookups are safe.
 
-    The order within tables is not looked at; cost: linear in the directories alone.
+    Does not check the order within tables. Cost: linear in the directories alone.
     """
     if not plan.tables:
         return is_like(arrays.get("fingerprints"), np.uint64, (count,))
@@ -226,5 +228,5 @@ def _sorted(distinct: U64, rotation: int) -> U64:
 
 
 def is_like(array: NDArray[Any] | None, dtype: Any, shape: tuple[int, ...]) -> bool:
-    """Whether an array is there, of this type and shape."""
+    """Whether it is an array of this type and shape."""
     return array is not None and array.dtype == dtype and array.shape == shape

@@ -1,13 +1,13 @@
 """Plans: how the tables of a segment are cut and probed so that no match within a distance is missed.
 
-The general design cuts the 64 bits into m blocks and makes a table for each choice of r of them as prefix;
-probes flip up to f bits of the prefix. With k = q m + s it is complete for distance k if and only if
-r q + max(0, s - (m - r)) <= f. Here is r = 1: T disjoint prefixes, complete for k <= T (f + 1) - 1 by the
-pigeonhole principle, whether or not the prefixes cover all 64 bits. For a lesser distance k some tables need
-fewer flips: it is enough that the sum of (flips + 1) over the tables is k + 1.
+The general design cuts the 64 bits into m blocks and makes a table for each choice of r of them as prefix; probes
+flip up to f bits of the prefix. With k = q m + s it is complete for distance k if and only if r q + max(0, s - (m -
+r)) <= f. Here r = 1: T disjoint prefixes, complete for k <= T (f + 1) - 1 by the pigeonhole principle, even if the
+prefixes do not cover all 64 bits. For a smaller distance k some tables need fewer flips: the sum of (flips + 1)
+over the tables must be k + 1.
 
-Source: Manku, Jain, Das Sarma: Detecting Near-Duplicates for Web Crawling (2007), for tables and prefixes;
-the uneven shares of flips are the general pigeonhole principle of Qin et al., GPH (2018).
+Source of tables and prefixes: Manku, Jain, Das Sarma: Detecting Near-Duplicates for Web Crawling (2007). Source of
+the uneven shares of flips: the general pigeonhole principle of Qin et al., GPH (2018).
 """
 
 from __future__ import annotations
@@ -23,32 +23,33 @@ from numpy.typing import NDArray
 from simstream.errors import SettingsError
 
 MAX_DISTANCE = 16
-"""The greatest distance that the index is made for."""
+"""The greatest distance that the index supports."""
 MIN_BITS, MAX_BITS = 8, 24
-"""A prefix holds the leading byte that shards are cut by; its directory has 2^bits places."""
+"""Bits of a prefix. It contains the leading byte, which decides the shard; its directory has 2^bits places."""
 MAX_TABLES = 8
 MAX_PROBES = 1 << 14
 
 SCANNED_NS = 0.1
-"""A value compared in a plain scan."""
+"""Nanoseconds to compare a value in a plain scan."""
 CACHED_NS, FETCHED_NS = 0.3, 0.6
-"""A candidate in tables that stay in the processor's caches, and in larger ones."""
+"""Nanoseconds for a candidate in tables that fit into the processor's caches, and in larger ones."""
 MAX_CACHED_BYTES = 1 << 25
 TABLE_NS = 20.0
-"""What a table costs a query before its probes."""
+"""Nanoseconds that a table costs a query before its probes."""
 NARROW_BITS = 16
-"""From so many bits of prefix on, the rest of a fingerprint takes 6 bytes, below it 8 (`kernels/index/packed`)."""
+"""With a prefix of at least this many bits the rest of a fingerprint takes 6 bytes, else 8
+(`kernels/index/packed`)."""
 SPARING = 1.35
-"""A plan that takes less memory may cost a query so many times the least."""
+"""A plan with less memory may cost a query this many times the least."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """T tables with disjoint prefixes of `prefix_bits[t]` bits, of which up to `flips` are flipped in probes.
+    """T tables with disjoint prefixes of `prefix_bits[t]` bits; probes flip up to `flips` of them.
 
-    The prefixes follow one another from the highest bit on; table t is rotated so that its own leads.
-    `tables = 0` is the plan without tables: a plain scan, complete for every distance.
-    Errors: SettingsError where the numbers do not fit together.
+    The prefixes follow one another from the highest bit on; table t is rotated so that its own prefix leads.
+    `tables = 0` is the plan without tables: a plain scan, complete for every distance. Raises SettingsError if the
+    numbers do not fit together.
     """
 
     tables: int
@@ -60,29 +61,29 @@ class Plan:
             raise SettingsError(f"{self} is no plan", "give one prefix a table and no negative flips")
         if sum(self.prefix_bits) > 64 or any(not MIN_BITS <= b <= MAX_BITS for b in self.prefix_bits):
             raise SettingsError(
-                f"the prefixes {self.prefix_bits} are no cut of 64 bits",
+                f"the prefixes {self.prefix_bits} do not fit into 64 bits",
                 f"give each {MIN_BITS} to {MAX_BITS} bits, and all together at most 64",
             )
 
     @property
     def complete_for(self) -> int:
-        """The greatest distance at which no match is missed."""
+        """The greatest distance at which it misses no match."""
         return self.tables * (self.flips + 1) - 1 if self.tables else 64
 
     @property
     def rotations(self) -> tuple[int, ...]:
-        """By how many bits each table is rotated to the left."""
+        """The bits by which each table is rotated to the left."""
         return tuple(sum(self.prefix_bits[:t]) for t in range(self.tables))
 
     def flips_for(self, distance: int) -> tuple[int, ...]:
-        """Per table the flips that `distance` needs, -1 for a table that it does not need at all.
+        """Return per table the flips that `distance` needs, -1 for an unneeded table.
 
-        Errors: SettingsError where the plan is not complete for `distance`.
+        Raises SettingsError if the plan is not complete for `distance`.
         """
         if distance > self.complete_for:
             raise SettingsError(
                 f"{self} is complete up to distance {self.complete_for}, not {distance}",
-                "take more tables or more flips",
+                "use more tables or more flips",
             )
         if not self.tables:
             return ()
@@ -90,12 +91,12 @@ class Plan:
         return tuple(share - 1 + (t < rest) for t in range(self.tables))
 
     def probes(self, distance: int | None = None) -> int:
-        """Lookups a page: all prefixes of all tables with up to so many bits flipped."""
+        """Return the lookups a page: all prefixes of all tables with up to the needed number of flipped bits."""
         flips = self.flips_for(self.complete_for if distance is None else distance)
         return sum(_balls(b, f) for b, f in zip(self.prefix_bits, flips, strict=True))
 
     def expected_candidates(self, entries: int, distance: int | None = None) -> float:
-        """Values compared a page among so many random fingerprints."""
+        """Return the values compared a page among `entries` random fingerprints."""
         if not self.tables:
             return float(entries)
         flips = self.flips_for(self.complete_for if distance is None else distance)
@@ -103,7 +104,7 @@ class Plan:
         return entries * float(sum(shares))
 
     def nbytes(self, entries: int, distance: int) -> int:
-        """Memory of the tables and directories of so many distinct fingerprints."""
+        """Return the bytes of the tables and directories of `entries` distinct fingerprints."""
         if not self.tables:
             return 8 * entries
         used = sum(f >= 0 for f in self.flips_for(distance))
@@ -111,7 +112,7 @@ class Plan:
         return used * each * entries + 4 * sum(1 << b for b in self.prefix_bits[:used])
 
     def cost_ns(self, entries: int, distance: int) -> float:
-        """About what a query costs among so many random fingerprints, in ns; for comparing plans."""
+        """Return about what a query costs among `entries` random fingerprints, in ns. For comparisons of plans."""
         if not self.tables:
             return SCANNED_NS * entries
         used, size = sum(f >= 0 for f in self.flips_for(distance)), self.nbytes(entries, distance)
@@ -120,10 +121,10 @@ class Plan:
         return used * TABLE_NS + self.probes(distance) * _probe_ns(size) + compared * each
 
     def layout(self, distance: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """What the probe kernel reads: `layout` (T', 6) and the masks of flipped prefix bits.
+        """Return what the probe kernel reads: `layout` (T', 6) and the masks of flipped prefix bits.
 
-        Columns: rotation, bits, start of its directory, start and end of its masks, flips. Tables that
-        `distance` does not need are left out.
+        Its columns are rotation, bits, start of the directory, start and end of the masks, flips. It has no rows
+        for unneeded tables.
         """
         rows: list[tuple[int, ...]] = []
         masks: list[NDArray[np.int64]] = []
@@ -140,23 +141,23 @@ class Plan:
 
 
 SCAN = Plan(0, (), 0)
-"""No tables: every value is compared."""
+"""The plan without tables, which compares every value."""
 
 
 def _balls(bits: int, flips: int) -> int:
-    """How many prefixes differ from one in at most `flips` of `bits` bits."""
+    """Return how many prefixes differ from one in at most `flips` of `bits` bits."""
     return sum(comb(bits, i) for i in range(flips + 1))
 
 
 @cache
 def _masks(bits: int, flips: int) -> NDArray[np.int64]:
-    """All words of `bits` bits with at most `flips` ones, fewest first."""
+    """Return all words of `bits` bits with at most `flips` ones, fewest first."""
     sets = (c for n in range(flips + 1) for c in combinations(range(bits), n))
     return np.array([sum(1 << i for i in c) for c in sets], np.int64)
 
 
 def _probe_ns(size: int) -> float:
-    """A lookup in tables of `size` bytes, from those in the cache to those far larger (tests/bench)."""
+    """Return the ns of a lookup in tables of `size` bytes, within the caches and beyond (tests/bench)."""
     for limit, cost in ((1 << 23, 8.0), (1 << 25, 14.0), (1 << 27, 25.0), (1 << 30, 40.0)):
         if size < limit:
             return cost
@@ -164,7 +165,7 @@ def _probe_ns(size: int) -> float:
 
 
 def plans_for(distance: int) -> list[Plan]:
-    """Every plan that `choose` considers: complete for `distance` with as few flips as that takes."""
+    """Yield every plan that `choose` considers: complete for `distance`, with as few flips as possible."""
     found = [SCAN]
     for tables in range(1, min(MAX_TABLES, distance + 1) + 1):
         flips = -(-(distance + 1) // tables) - 1
@@ -177,11 +178,10 @@ def plans_for(distance: int) -> list[Plan]:
 
 @cache
 def choose(distance: int, entries: int) -> Plan:
-    """A complete plan for a distance (0 to 16) and about so many distinct fingerprints.
+    """Return a complete plan for a distance (0 to 16) and about `entries` distinct fingerprints.
 
-    Of those that cost a query nearly as little as the cheapest, the one that takes the least memory. A directory is
-    never much larger than what it leads to.
-    Errors: SettingsError for a distance outside 0 to 16.
+    Among the plans that are nearly as fast as the fastest it takes the one with the least memory. A directory is
+    never much larger than its table. Raises SettingsError for a distance outside 0 to 16.
     """
     if not 0 <= distance <= MAX_DISTANCE:
         raise SettingsError(f"distance {distance} is out of range", f"give a distance from 0 to {MAX_DISTANCE}")

@@ -25,7 +25,7 @@ NAME = "segment-"
 
 
 class EntryRun:
-    """Entries in order of fingerprint: fingerprints (n,), rows (n,), sketches (n, S); they do not change."""
+    """Entries in the order of fingerprints: fingerprints (n,), rows (n,), sketches (n, S); immutable."""
 
     __slots__ = ("fingerprints", "rows", "sketches")
 
@@ -40,11 +40,11 @@ class EntryRun:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Segment:
-    """Immutable: rows (n,) and sketches (n, S) in order of fingerprint, and tables over the fingerprints.
+    """An immutable segment: rows (n,) and sketches (n, S) in the order of fingerprints, and tables over these.
 
-    A row is an entry's number, the top bit set where its page is short. `number` names it for ever.
-    `unmerged`: it came from the memtable and has not been merged since.
-    Memory: 4 + 8 S bytes an entry, and its tables (`index/packed`).
+    A row is an entry's number, with the top bit set for a short page. `number` names the segment for ever.
+    `unmerged` says that it came from the memtable and was not merged since. Memory: 4 + 8 S bytes an entry, and its
+    tables (`index/packed`).
     """
 
     number: int
@@ -60,7 +60,7 @@ class Segment:
     def build(
         cls, number: int, bucket: int, plan: Plan | None, distance: int, run: EntryRun, pause: Pause, unmerged: bool
     ) -> Segment:
-        """Of a run of one bucket. `plan` None takes the cheapest for the number of entries."""
+        """Build from a run of one bucket. With `plan` None take the cheapest plan for the number of entries."""
         chosen = plan if plan is not None else choose(distance, len(run))
         tables = packed.build(run.fingerprints, chosen, distance, pause)
         return cls(number, bucket, chosen, distance, run.rows, run.sketches, tables, unmerged)
@@ -92,7 +92,7 @@ class Segment:
         return FreshEntries(values, self.sketches[places], self.rows[places], buckets)
 
     def run(self) -> EntryRun:
-        """All entries; the fingerprints are spelt out, 8 bytes each."""
+        """Return all entries, with fingerprints of 8 bytes each."""
         return EntryRun(self.tables.column(), self.rows, self.sketches)
 
     def nbytes(self) -> dict[str, int]:
@@ -101,11 +101,11 @@ class Segment:
         return {"tables": tables, "sketches": self.sketches.nbytes, "rows": self.rows.nbytes}
 
     def by_table(self) -> dict[str, TableSize]:
-        """What each of its tables holds."""
+        """Return the size of each of its tables."""
         return self.tables.by_table()
 
     def part(self) -> SnapshotPart:
-        """As it is written to disk."""
+        """Return it as a part of a snapshot."""
         facts = {
             "count": len(self),
             "bucket": self.bucket,
@@ -123,9 +123,9 @@ class Segment:
 
     @classmethod
     def of_part(cls, part: SnapshotPart, unmerged: bool = False) -> Segment:
-        """Of what `part` gave, or a mapped file has. Looks at shapes and directories, not at the order within.
+        """Make a segment from what `part` returned, or from a mapped file.
 
-        Errors: StateDamaged.
+        Checks shapes and directories, but no order. Raises StateDamaged.
         """
         facts = part.facts
         try:
@@ -134,7 +134,7 @@ class Segment:
             plan.flips_for(distance)
             words = _int(facts, "sketch_words")
         except (KeyError, ValueError, TypeError, SettingsError) as error:
-            raise StateDamaged(f"{part.name} lacks facts or has wrong ones ({error})", START_OVER) from error
+            raise StateDamaged(f"{part.name} has missing or wrong facts ({error})", START_OVER) from error
         rows, sketches = part.arrays.get("rows"), part.arrays.get("sketches")
         shaped = (
             rows is not None
@@ -150,9 +150,10 @@ class Segment:
         return cls(number, bucket, plan, distance, *own, tables, unmerged)
 
     def check(self) -> None:
-        """Whether fingerprints are in order, and every table and directory is what table 0 says; builds it anew.
+        """Check that fingerprints are in order, and that every table and directory agrees with table 0; builds them
+        again.
 
-        Errors: StateDamaged.
+        Raises StateDamaged.
         """
         column = self.tables.column()
         if not bool((column[1:] >= column[:-1]).all()):

@@ -21,20 +21,21 @@ from simstream.kernels.index.entry_numbers import NUMBER_MASK, count_released
 from simstream.model import U64
 
 MAX_UNMERGED = 32
-"""Segments of one bucket that may wait for their first merge; then `settle` waits, so that their number is bounded.
+"""Segments of one bucket that may wait for their first merge. Beyond it `settle` waits, so that their number is
+bounded.
 
-A step of a large merge, which no other work interrupts, takes a second at 10 million entries, or some where the
-machine is busy; scanning so many small segments costs a query 12 us meanwhile.
+No other work interrupts a step of a large merge, which takes a second at 10 million entries, or some on a busy
+machine. Meanwhile a query pays 12 us to scan this many small segments.
 """
 COUNT_AGAIN = 16
-"""What is dead is counted by segment once a 16th of all entries was released since the last time."""
+"""Dead entries are counted by segment once a 16th of all entries was released since the last count."""
 
 
 class SegmentShelf:
-    """Segments by name. Work in the background only reads them; they are exchanged by `settle` alone.
+    """Segments by name. Work in the background only reads them; `settle` alone replaces them.
 
-    A segment takes part in one merge at a time. Of a bucket that is no longer the newest all segments become one,
-    once; what comes to it later is merged in geometric sizes until a newer bucket begins.
+    A segment takes part in one merge at a time. Once a bucket is no longer the newest, all its segments become one.
+    Later entries of it are merged in geometric sizes until a newer bucket begins.
     """
 
     def __init__(self, plan: Plan | None, distance: int, held: EntryNumbers, background: bool) -> None:
@@ -42,7 +43,7 @@ class SegmentShelf:
         self.worker: BackgroundWorker | InlineWorker = BackgroundWorker() if background else InlineWorker()
         self.segments: dict[str, Segment] = {}
         self.next_number = 0
-        """Of the next segment; never goes back."""
+        """The number of the next segment; it never decreases."""
         self._busy: set[str] = set()
         self._newest: int | None = None
         self._united: set[int] = set()
@@ -50,16 +51,16 @@ class SegmentShelf:
         self._counting = False
 
     def seal(self, bucket: int, run: EntryRun) -> None:
-        """A segment of new entries; `settle` sees to its merging."""
+        """Make a segment of new entries; `settle` merges it later."""
         number = self._take_number()
         fresh = Segment.build(number, bucket, self._plan, self._distance, run, lambda: None, unmerged=True)
         self.segments[fresh.name] = fresh
         self._see(bucket)
 
     def settle(self) -> None:
-        """Swap in what is done, and submit what should be; waits only where too much is unmerged.
+        """Put finished segments in place, and submit the merges that are due. Waits only if too much is unmerged.
 
-        Errors: what a merge raised.
+        Raises the error of a failed merge.
         """
         while True:
             self.raise_failure()
@@ -74,14 +75,14 @@ class SegmentShelf:
                 return
 
     def wait(self) -> None:
-        """Until nothing is under way."""
+        """Wait until no work is in progress."""
         self.settle()
         while self.worker.outstanding:
             self.worker.wait()
             self.settle()
 
     def raise_failure(self) -> None:
-        """Raise what a merge raised, once; its segments are free for another."""
+        """Raise the error of a failed merge, once; its segments are free for another merge."""
         failed = self.worker.failed()
         if failed is not None:
             work, error = failed
@@ -89,7 +90,7 @@ class SegmentShelf:
             raise error
 
     def sweep(self) -> None:
-        """After a release: where more than half of all is dead, find out where, and rewrite those segments."""
+        """After a release: if more than half of all entries are dead, find their segments, and rewrite these."""
         held = self._held
         due = held.releases >= self._count_due and 2 * held.dead > held.live + held.dead
         if due and self.segments and not self._counting:
@@ -100,9 +101,9 @@ class SegmentShelf:
                 self.settle()
 
     def drop_buckets(self, below: int, more: NDArray[np.uint32]) -> None:
-        """Take the segments of old buckets away, and `more` rows with them.
+        """Remove the segments of old buckets, and `more` rows with them.
 
-        Errors: ValueError where one of all these is live; nothing is changed then.
+        Raises ValueError if any of these entries is live; then nothing is changed.
         """
         old = [segment for segment in self.segments.values() if segment.bucket < below]
         columns = [*(segment.rows for segment in old), more]
@@ -113,11 +114,11 @@ class SegmentShelf:
             del self.segments[segment.name]
             self._busy.discard(segment.name)
         old.clear()
-        while columns:  # each segment's memory goes before the next one's numbers take some
+        while columns:  # free each segment's memory before the next one's numbers take some
             self._held.drop(columns.pop() & np.uint32(NUMBER_MASK))
 
     def mapped(self, name: str, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Use other arrays of the same contents. Errors: StateDamaged."""
+        """Use other arrays with the same content. Raises StateDamaged."""
         segment = self.segments.get(name)
         if segment is not None:
             part = segment.part()
@@ -126,10 +127,10 @@ class SegmentShelf:
             )
 
     def restore(self, segments: Sequence[Segment], sketch_words: int, count: int, following: int) -> None:
-        """Take over `count` segments, the next number being `following`. Errors: StateDamaged."""
+        """Take over `count` segments; `following` is the next number. Raises StateDamaged."""
         self.segments = {segment.name: segment for segment in segments}
         if not len(self.segments) == len(segments) == count:
-            raise StateDamaged(f"the state names {count} segments, and has {len(segments)}", START_OVER)
+            raise StateDamaged(f"the state names {count} segments, but has {len(segments)}", START_OVER)
         for segment in segments:
             if (segment.distance, segment.sketches.shape[1]) != (self._distance, sketch_words):
                 raise StateDamaged(f"{segment.name} was made for another distance or another sketch", START_OVER)
@@ -139,7 +140,7 @@ class SegmentShelf:
         self.next_number = following
 
     def _install(self, work: SegmentMerger | ReleasedCounter) -> None:
-        """Put the outcome in the place of the inputs; of a bucket dropped in the meantime it is thrown away."""
+        """Put the outcome in the place of the inputs; drop it if its bucket was dropped in the meantime."""
         self._free(work)
         if isinstance(work, ReleasedCounter):
             self._counting = False
@@ -158,7 +159,7 @@ class SegmentShelf:
             self._counting = False
 
     def _rewrite(self, counted: ReleasedCounter) -> None:
-        """Have segments rewritten of which more than half was dead."""
+        """Submit segments that are more than half dead for rewriting."""
         released = None
         for segment, dead in zip(counted.inputs, counted.counts, strict=True):
             if 2 * dead > len(segment) and segment.name in self.segments and segment.name not in self._busy:
