@@ -1,7 +1,7 @@
 """The acceptor: decides which frames and pages of the log count, and numbers the pages.
 
-The only module that does so: every role, the tools and the tests' oracle use it unchanged. Its whole state is
-a function of the frames that it was shown, in the order of the log.
+It is the only module that decides this: every role, the tools and the tests' oracle use it unchanged. Its whole
+state is a function of the frames in the order of the log.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _DIGEST = struct.Struct("<QQQQ")
 
 
 class IgnoreReason(StrEnum):
-    """Why a frame, or all of its pages, did not count."""
+    """Why a frame, or all its pages, did not count."""
 
     DAMAGED = "damaged"
     RECIPE = "recipe"
     GAP = "gap"
-    """It begins behind the position: pages in between are missing."""
+    """It begins behind the position, so pages between them are missing."""
     UNBEGUN = "unbegun"
     """Its partition has no position, and it does not carry the flag `first`."""
     REPEATED = "repeated"
@@ -35,10 +35,10 @@ class IgnoreReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class AcceptedPages:
-    """The pages of one frame that count. `time` is capped by the frame's append time."""
+    """The accepted pages of one frame. `time` is capped by the frame's append time."""
 
     header: frames.FrameHeader
-    columns: FingerprintColumns  # n pages; may be 0, where a frame only moves the position
+    columns: FingerprintColumns  # n pages; 0 if a frame only moves the position
     time: NDArray[np.int64]  # (n,) ms
     ordinal: int  # of the first page
 
@@ -46,12 +46,12 @@ class AcceptedPages:
 class Acceptor:
     """Positions, ordinals and digest of one log under one recipe.
 
-    `positions` maps (unique id of the source topic, partition) to the next offset that has not been accepted; the
+    `positions` maps (unique id of the source topic, partition) to the next offset that is not accepted; the
     partition that began last comes last. `gaps` maps the same key to the furthest `from` seen behind an open gap.
     `next_frame` is the offset of the next frame to read, `ordinal` the ordinal of the next page.
 
-    A source topic that was deleted and made anew has another id. Once the new topic begins, gaps of the old topic
-    can never close: `gaps` has none of them.
+    A source topic that was deleted and created again has a new id. Once the new topic begins, gaps of the old topic
+    can never close, so `gaps` drops them.
     """
 
     def __init__(self, recipe_id: str, sketch_words: int) -> None:
@@ -64,10 +64,11 @@ class Acceptor:
         self.digest = 0
 
     def accept(self, offset: int, data: bytes, append_time: int) -> AcceptedPages | IgnoreReason:
-        """Take the frame at `offset` of the log. Cost: a checksum over the frame; no page is copied.
+        """Take the frame at `offset` of the log. Return its accepted pages, or why it does not count.
 
-        Raises FrameFormat, and changes nothing, for a whole frame that this version does not understand. To ignore
-        the frame would be to guess: a newer judge may accept its pages.
+        Raises FrameFormat, and changes nothing, for a whole frame that this version does not understand. It must
+        not ignore such a frame: a newer judge may accept its pages. Cost: a checksum over the frame, without copies
+        of pages.
         """
         frame = _decoded(data)
         self.next_frame = offset + 1
@@ -91,7 +92,7 @@ class Acceptor:
         return self._take(offset, frame, key, position, append_time)
 
     def _gap(self, key: tuple[str, int], start: int) -> None:
-        """Note a gap, unless a later source topic has begun: a late frame of a deleted topic opens no gap."""
+        """Note a gap, unless a later source topic has begun. A late frame of a deleted topic opens no gap."""
         begun = list(dict.fromkeys(topic_id for topic_id, _ in self.positions))
         if key[0] not in begun[:-1]:
             self.gaps[key] = max(start, self.gaps.get(key, 0))
@@ -120,7 +121,7 @@ class Acceptor:
 
     @property
     def digest_hex(self) -> str:
-        """The running digest of everything accepted so far, 16 hex digits."""
+        """Return the running digest of everything accepted so far, 16 hex digits."""
         return f"{self.digest:016x}"
 
 

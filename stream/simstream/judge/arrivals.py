@@ -12,7 +12,7 @@ from simstream.model import REASONS, FingerprintColumns, PageSource
 
 
 class PageArrival(msgspec.Struct, frozen=True, gc=False):
-    """One page that is about to be judged; `sketch` is the sketch's bits as one integer."""
+    """One page to be judged; `sketch` is the sketch's bits as one integer."""
 
     id: str
     url: str | None
@@ -34,7 +34,7 @@ def arrivals(
     ordinal: int,
     sources: Sequence[PageSource],
 ) -> Iterator[PageArrival]:
-    """n pages with accepted times (n,), short or not (n,), numbered from `ordinal` on."""
+    """Return n pages with accepted times (n,) and flags `short` (n,), numbered from `ordinal` on."""
     identities, sketches = columns.identity.tobytes(), columns.sketch.tobytes()
     width = 8 * columns.sketch.shape[1]
     rows = zip(
@@ -57,7 +57,7 @@ def arrivals(
 
 
 def ids_of(columns: FingerprintColumns, chosen: NDArray[np.bool_]) -> tuple[bytes, NDArray[np.uint32]]:
-    """The ids of some pages, one after another, and where each ends."""
+    """Return the ids of some pages, one after another, and where each ends."""
     starts = np.concatenate((np.zeros(1, np.uint32), columns.id_ends[:-1]))
     spans = zip(starts[chosen].tolist(), columns.id_ends[chosen].tolist(), strict=True)
     sizes = (columns.id_ends - starts)[chosen]

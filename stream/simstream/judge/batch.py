@@ -26,21 +26,22 @@ class PageBatch:
     rows: NDArray[np.uint32] = field(default_factory=lambda: np.empty(0, np.uint32))  # (n,)
     colds: NDArray[np.uint32] = field(default_factory=lambda: np.empty(0, np.uint32))  # (n,)
     kept: NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, np.bool_))  # (n,)
-    """Whether a page has the row of its earlier version."""
+    """Whether each page has the row of its earlier version."""
     groups: list[int] = field(default_factory=list)
-    """Per page a number that pages of the same key and bucket share."""
+    """Per page the number of its group: pages with the same key and bucket."""
     firsts: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
     """Per group its first page."""
     live: dict[bytes, int] = field(default_factory=dict)
-    """Rows of the live pages by identity as far as the batch has changed them, 0 where one has left."""
+    """Rows of the live pages by identity, as far as the batch has changed them; 0 if the page has left."""
     heads: NDArray[np.uint32] = field(default_factory=lambda: np.empty(0, np.uint32))
-    """Per group the page that founded its latest entry of this batch, and 1 more; 0 for none."""
+    """Per group the number + 1 of the page that founded its latest entry in this batch; 0 for none."""
     following: NDArray[np.uint32] = field(default_factory=lambda: np.empty(0, np.uint32))
-    """Per page that founded an entry the one before it of the same group, and 1 more; 0 for none."""
+    """Per founder of an entry the number + 1 of the previous founder of its group; 0 for none."""
     founded: list[int] = field(default_factory=list)
-    """The pages that have founded an entry, each its own, in their order."""
+    """The pages that have founded an entry, in their order."""
     founders: dict[int, int] = field(default_factory=dict)
-    """The entries founded in this batch, each with the number of its page here, -1 for a page of before."""
+    """The entries founded in this batch, each with the number of its page here; -1 for a page of an earlier
+    batch."""
 
     def __len__(self) -> int:
         return len(self.ordinals)
@@ -66,29 +67,29 @@ class PageBatch:
     _identities: bytes = b""
 
     def identity(self, number: int) -> bytes:
-        """The identity of page `number`."""
+        """Return the identity of page `number`."""
         return self._identities[16 * number : 16 * number + 16]
 
     def found(self, number: int, row: int) -> None:
-        """Page `number`, of this row, has founded an entry."""
+        """Note that page `number`, in this row, has founded an entry."""
         group = self.groups[number]
         self.following[number], self.heads[group] = self.heads[group], number + 1
         self.founders[row] = number
         self.founded.append(number)
 
     def entry_of(self, group: int) -> int:
-        """The latest entry that a page of this group has founded in this batch; 0 for none."""
+        """Return the latest entry that a page of this group has founded in this batch; 0 for none."""
         head = int(self.heads[group])
         return int(self.rows[head - 1]) if head else 0
 
     def number_of(self, row: int) -> int:
-        """Which page of the batch has a row; -1 for none."""
+        """Return the number of the page of the batch in this row; -1 for none."""
         found = np.flatnonzero(self.rows == row)
         return int(found[0]) if len(found) else -1
 
     @classmethod
     def empty(cls, sketch_words: int) -> PageBatch:
-        """A batch of no page."""
+        """Return a batch without pages."""
         none = np.empty(0, np.int64)
         return cls(
             ordinals=none,

@@ -15,23 +15,23 @@ from simstream.judge.pages.store import PageStore
 from simstream.judge.row_table import FOUNDER, INDEXED, LIVE, RowTable
 
 Buckets = Callable[[NDArray[np.int64]], NDArray[np.int64]]
-"""The bucket (n,) of each time (n,)."""
+"""Returns the bucket (n,) of each time (n,)."""
 KEEP_SHARE = 1024
-"""If at least one page in 1,024 leaves in a batch, the whole directory is gone over once."""
+"""If at least one page in 1,024 leaves in a batch, one pass goes over the whole directory."""
 MAX_APART_HEIRS = 1 << 14
-"""Heirs that are compared with each page of a batch; more of them are handed to the index at once."""
+"""The most heirs that each page of a batch is compared with; more heirs go to the index at once."""
 MAX_RECORDS_AT_ONCE = 1 << 16
-"""Records that are read at once."""
+"""Records that are read together."""
 
 
 class BatchChanges:
-    """Of the batch that is being judged; `settle` tells of them all at once, and there are none then."""
+    """The changes of the current batch. `settle` applies them all at once, and then there are none."""
 
     def __init__(
         self, index: Index, rows: RowTable, pages: PageStore, directory: PageDirectory, buckets: Buckets, beat: Beat
     ) -> None:
         self.reindexed = 0
-        """How often heirs were indexed within a batch. An answer made before does not contain these heirs."""
+        """How often heirs were indexed within a batch. An earlier answer does not contain these heirs."""
         self._index = index
         self._rows = rows
         self._pages = pages
@@ -43,32 +43,33 @@ class BatchChanges:
     def _clear(self) -> None:
         self.batch = PageBatch.empty(self._index.sketch_words)
         self.promoted: list[int] = []
-        """Rows indexed in place of a canonical page that left: a query made before misses them."""
+        """Rows indexed in place of a canonical page that left. An earlier query misses them."""
         self._touched: set[int] = set()
-        """Entries that a page has left."""
+        """Entries from which a page has left."""
         self._gone: list[tuple[bytes, int]] = []
-        """Identities and rows of pages that are live no more."""
+        """Identities and rows of pages that are no longer live."""
         self._replaced: list[int] = []
-        """Records of pages whose row has another now."""
+        """Records whose row has another record now."""
         self._left: list[tuple[NDArray[np.uint32], NDArray[np.uint32]]] = []
-        """Rows and records of pages of before that left with many others; empty where they are too many."""
+        """Rows and records of pages of earlier batches that left with many others; empty if there are too many."""
         self._left_count = 0
         self._former_heirs: list[int] = []
-        """Rows of `_left` that were indexed in this batch: free once it is settled."""
+        """Rows of `_left` that were indexed in this batch; they are free once it is settled."""
 
     def entry(self, number: int, row: int) -> None:
-        """Page `number`, of this row, has founded an entry."""
+        """Note that page `number`, in this row, has founded an entry."""
         self._rows.found(row)
         self.batch.found(number, row)
 
     def promote(self, heir: int) -> None:
-        """Index the page that is canonical now."""
+        """Index the new canonical page."""
         self._rows.found(heir)
         self.batch.founders[heir] = self.batch.number_of(heir)
         self.promoted.append(heir)
 
     def promote_many(self, heirs: NDArray[np.uint32]) -> None:
-        """As `promote` of each. Very many go to the index now: each page would be compared with all of them."""
+        """Do what `promote` does for each heir. Very many go to the index now: otherwise each page would be
+        compared with all."""
         mine = np.isin(heirs, self.batch.rows)
         for heir in heirs[mine].tolist():
             self.promote(heir)
@@ -79,17 +80,19 @@ class BatchChanges:
             self.promoted += others.tolist()
             return
         self.reindexed += 1
-        others = others[np.argsort(self._rows.table.column("cold")[others])]  # neighbours are read together
+        # neighbouring records are read together
+        others = others[np.argsort(self._rows.table.column("cold")[others])]
         for at in range(0, len(others), MAX_RECORDS_AT_ONCE):
             self._add_heirs(others[at : at + MAX_RECORDS_AT_ONCE])
             self._beat()
 
     def replace(self, cold: int) -> None:
-        """A row has another record from now on."""
+        """Note that a row has another record from now on."""
         self._replaced.append(cold)
 
     def leave(self, row: int, identity: bytes) -> None:
-        """A page is live no more: nothing leads to it, and its row is free once the batch is settled."""
+        """Note that a page is no longer live: nothing refers to it, and its row is free once the batch is
+        settled."""
         entry = self._rows.leave(row)
         if entry:
             self._touched.add(entry)
@@ -98,7 +101,7 @@ class BatchChanges:
         self._gone.append((identity, row))
 
     def leave_many(self, rows: NDArray[np.uint32], colds: NDArray[np.uint32]) -> None:
-        """As `leave` of each of n live pages, given their records; most rows are free from now on."""
+        """Do what `leave` does for each of n live pages with these records; most rows are free from now on."""
         batch, table = self.batch, self._rows.table
         idle = self._rows.leave_many(rows)
         fresh = np.fromiter(batch.founders, np.uint32, len(batch.founders))
@@ -124,7 +127,7 @@ class BatchChanges:
         return self._left_count * KEEP_SHARE < len(self._directory)
 
     def settle(self) -> None:
-        """Hand to index and directory what has stayed of the batch, and take from them what has left."""
+        """Add the remaining pages of the batch to index and directory, and remove the pages that have left."""
         founders, state = self.batch.founders, self._rows.table.state
         idle = [entry for entry in self._touched if not self._rows.earliest(entry)]
         for entry in idle:
@@ -138,7 +141,7 @@ class BatchChanges:
         self._clear()
 
     def _add_entries(self, rows: list[int]) -> None:
-        """Hand new entries to the index: of the batch's pages, and of heirs that came before it."""
+        """Add new entries to the index: of the batch's pages, and of heirs from earlier batches."""
         batch = self.batch
         own = [row for row in rows if batch.founders[row] >= 0]
         if own:
@@ -159,7 +162,7 @@ class BatchChanges:
         self._index.add(heirs, found["fingerprint"], found["sketch"], found["short"], self._buckets(found["time"]))
 
     def _settle_pages(self) -> None:
-        """Enter the batch's pages that are still live, take out those of before that are not, free their rows."""
+        """Add the batch's live pages to the directory, remove earlier pages that have left, and free their rows."""
         batch, rows, pages = self.batch, self._rows, self._pages
         state = rows.table.column("state")
         live = (state[batch.rows] & LIVE) != 0

@@ -1,7 +1,7 @@
 """Finds the best match of each page of a batch, and the clusters that its matches tie.
 
-The index answers for many pages at once, in columns. What an answer means is looked up when its page is judged: an
-entry may have lost its pages since, or have got others. Many matches are looked at in a kernel, few one by one.
+The index answers for many pages at once, in columns. An answer is interpreted when its page is judged: meanwhile an
+entry may have lost its pages, or have new ones. A kernel examines many matches; few are examined one by one.
 """
 
 from __future__ import annotations
@@ -34,10 +34,13 @@ from simstream.kernels.judge.best_match import (
 from simstream.model import U64
 
 STEP_PAGES = 256
-"""Pages of a batch that are compared at once with one another and those before them: with all of these under `any`,
-but under `canonical` only with canonical ones, so that pages alike cost the same however many they are."""
+"""Pages of a batch that are compared at once with one another and with earlier pages of the batch.
+
+Under `any` these are all earlier pages, under `canonical` only canonical ones. So each of many similar pages costs
+the same.
+"""
 MAX_SINGLE_MATCHES = 8
-"""Up to so many matches of a page are looked at one by one: calling the kernel costs as much."""
+"""Up to this many matches of a page are examined one by one, as a call of the kernel costs as much."""
 NONE: Final = np.empty(0, np.int64)
 
 Chosen = tuple["BestMatch | None", set[Cluster]]
@@ -54,7 +57,7 @@ class BestMatch(msgspec.Struct, frozen=True, gc=False):
 
 
 class ClosestMatches:
-    """What pages of a batch are near to, from page `first` to `end`."""
+    """The near entries of the pages of a batch from `first` to `end`."""
 
     __slots__ = ("crowded", "end", "first", "found", "starts")
 
@@ -66,26 +69,26 @@ class ClosestMatches:
         self.crowded: list[bool] = found.crowded.tolist()
 
     def is_crowded(self, number: int) -> bool:
-        """Whether nothing is said here of a page."""
+        """Whether a page is crowded, so that it has no matches here."""
         return self.crowded[number - self.first]
 
     def span(self, number: int) -> tuple[int, int]:
-        """Where the matches of a page begin and end."""
+        """Return where the matches of a page begin and end."""
         at = number - self.first
         return self.starts[at], self.starts[at + 1]
 
     def triples(self, start: int, end: int) -> Iterator[Triple]:
-        """Those from `start` to `end` as integers."""
+        """Return the matches from `start` to `end` as integers."""
         found = self.found
         columns = found.entry[start:end], found.distance[start:end], found.agreement[start:end]
         return zip(*(column.tolist() for column in columns), strict=True)
 
 
 class ClosestFinder:
-    """Finds and chooses for the batches of one store under one policy.
+    """Finds the best matches for the batches of one store under one policy.
 
-    Pages of a batch are asked for in their order, each when those before it are live and it is not yet.
-    Memory: one answer of the index and one of a step, each at most a million matches, or those of one page.
+    Ask for the pages of a batch in their order: when the earlier pages are live, and the page itself is not.
+    Memory: one answer of the index and one of a step, each at most a million matches, or the matches of one page.
     """
 
     def __init__(self, policy: Policy, store: LivePages) -> None:
@@ -96,30 +99,31 @@ class ClosestFinder:
         self._crowded = CrowdedFinder(self._store, self._any)
 
     def begin(self, batch: PageBatch) -> None:
-        """From now on it is this batch's pages that are asked for."""
+        """Begin with the pages of this batch."""
         self._batch = batch
         self._entries = self._fellows = ClosestMatches(0, NOTHING)
         self._twins: dict[int, list[int]] = {}
-        """Per page of `_entries` those of its own fingerprint, sketch, length and bucket."""
+        """Per page of `_entries` the entries with its own fingerprint, sketch, length and bucket."""
         self._heirs: U64 = np.empty(0, np.uint64)
-        """The fingerprints of the first of `LivePages.promoted`, which only grows within a batch."""
+        """The fingerprints of the first rows of `LivePages.promoted`, which only grows within a batch."""
         self._reindexed = self._store.reindexed
-        """When `_entries` was asked for."""
+        """The epoch in which the index answered `_entries`."""
         self._crowded.begin(batch)
         self._groups = NONE
-        """What the matches of `_fellows` are places in."""
+        """The groups to which the matches of `_fellows` refer."""
 
     def twin(self, number: int) -> int:
-        """An entry with a live page, and the very key and bucket of page `number`; after `choose`; 0 for none."""
+        """Return an entry with a live page and exactly the key and bucket of page `number`, or 0. Call it after
+        `choose`."""
         found = self._twins.get(number)
         return next((entry for entry in found if self._store.earliest(entry)), 0) if found else 0
 
     def choose(self, page: ComparedPage, number: int, same: int) -> Chosen:
-        """The best match of page `number`, and the clusters that it ties; `same` is the row of the earlier version
-        that it matches, 0 for none: then who is best does not matter.
+        """Return the best match of page `number`, and the clusters that it ties.
 
-        All pages of one entry match one another, so under `any` they share a cluster, and the earliest of them
-        stands for all.
+        `same` is the row of the earlier version that it matches, or 0; with an earlier version the best match does
+        not matter. All pages of one entry match one another. So under `any` they share a cluster, and the earliest
+        of them stands for all.
         """
         store = self._store
         if same and not self._any:
@@ -134,7 +138,7 @@ class ClosestFinder:
         return best, ties
 
     def _found(self, number: int, same: int) -> Chosen:
-        """The best of what is live now of the index's entries and the batch's, and under `any` the clusters."""
+        """Return the best match among the live entries of the index and the batch, and under `any` the clusters."""
         near = self._near(number)
         if near.is_crowded(number):
             return self._of_crowd(number)
@@ -156,9 +160,9 @@ class ClosestFinder:
         return self._of_few((*found, *founded))
 
     def _of_crowd(self, number: int) -> Chosen:
-        """As `_found`, of a page with very many candidates."""
+        """Do what `_found` does for a page with very many candidates."""
         chosen = self._crowded.choose(number)
-        if chosen is None:  # there is no crowd of them yet: all matches of this page, for once
+        if chosen is None:  # there is no crowd yet: get all matches of this page this once
             batch, page = self._batch, slice(number, number + 1)
             asked = batch.fingerprints[page], batch.sketches[page], batch.short[page]
             alone = ClosestMatches(number, self._index.query(*asked, in_order=False))
@@ -171,11 +175,11 @@ class ClosestFinder:
         return BestMatch(row, distance, agreement) if agreement >= 0 else None, ties
 
     def _is_own(self, found: Matches, at: int, row: int) -> bool:
-        """Whether a match is nothing but a page's earlier version, or copies of it, whose cluster is the same."""
+        """Whether a match is only the page's earlier version, or its copies in the same cluster."""
         return self._store.earliest(found.entry[at].item()) == row
 
     def _any_founded(self, found: Matches, first: int, last: int) -> bool:
-        """Whether any of the matching groups has an entry: under `canonical` hardly one has."""
+        """Whether any of the matching groups has an entry; under `canonical` hardly any has."""
         return bool(self._batch.heads[self._groups[found.entry[first:last]]].any())
 
     def _of_few(self, matches: Iterable[Triple]) -> Chosen:
@@ -202,7 +206,7 @@ class ClosestFinder:
         return BestMatch(row, distance, agreement) if agreement >= 0 else None, set(ties[:count].tolist())
 
     def _founded(self, matches: Iterable[Triple]) -> Iterator[Triple]:
-        """The entries that the batch has founded in groups that match."""
+        """Return the entries that the batch has founded in matching groups."""
         batch = self._batch
         for place, distance, agreement in matches:
             number = batch.heads[self._groups[place]].item()
@@ -211,7 +215,7 @@ class ClosestFinder:
                 number = batch.following[number - 1].item()
 
     def _heirs_near(self, page: ComparedPage) -> Iterator[int]:
-        """The live pages promoted in this batch whose fingerprints are within the distance."""
+        """Return the live pages promoted in this batch whose fingerprints are within the distance."""
         store, known = self._store, len(self._heirs)
         if len(store.promoted) > known:
             self._heirs = np.concatenate([self._heirs, store.fingerprints(store.promoted[known:])])
@@ -219,7 +223,7 @@ class ClosestFinder:
         return (store.promoted[i] for i in np.flatnonzero(near).tolist() if store.rows.is_live(store.promoted[i]))
 
     def _with_heir(self, page: ComparedPage, row: int, best: BestMatch | None) -> BestMatch | None:
-        """The best so far, or the page of this row where it is a better match."""
+        """Return the best match so far, or the page of this row if it is a better match."""
         pair = compare(page, self._store.record(row), self._policy)
         if pair.fails is not None:
             return best
@@ -234,7 +238,8 @@ class ClosestFinder:
         return self._store.ordinal_rank(one.row) < self._store.ordinal_rank(other.row)
 
     def _near(self, number: int) -> ClosestMatches:
-        """The index's answer that has page `number`; as many pages are asked for at once as its limit allows."""
+        """Return the index's answer that contains page `number`. Asks for as many pages at once as its limit
+        allows."""
         if number >= self._entries.end or self._reindexed != self._store.reindexed:
             batch, self._reindexed = self._batch, self._store.reindexed
             asked = batch.fingerprints[number:], batch.sketches[number:], batch.short[number:]
@@ -254,15 +259,17 @@ class ClosestFinder:
         return twins
 
     def _near_fellows(self, number: int) -> tuple[ClosestMatches, int, int]:
-        """The keys of the batch that page `number` is near to, of those that can have an entry when it is judged:
-        that have one when a step begins, or are the keys of pages of the step."""
+        """Return the keys of the batch near page `number` that can have an entry when it is judged.
+
+        These have an entry when a step begins, or are keys of pages in the step.
+        """
         batch = self._batch
         if len(batch) == 1:
             return self._fellows, 0, 0
         if number >= self._fellows.end or self._fellows.is_crowded(number):
             self._fellows = self._join(number, min(number + STEP_PAGES, len(batch)))
         start, end = self._fellows.span(number)
-        alone = end - start == 1 and not batch.entry_of(batch.groups[number])  # its own key is always there
+        alone = end - start == 1 and not batch.entry_of(batch.groups[number])  # its own key is always among them
         return self._fellows, start, start if alone else end
 
     def _join(self, start: int, end: int) -> ClosestMatches:

@@ -1,7 +1,7 @@
 """The rule that decides whether two pages match, and the candidates of one page.
 
-`compare` decides about a pair wherever the judge compares two pages itself; the index says the same of entries
-(`kernels/index/confirm`), and property tests tie both to the quadratic judge.
+`compare` decides every pair that the judge compares itself. The index decides entries in the same way
+(`kernels/index/confirm`). Property tests compare both with the quadratic judge.
 """
 
 from __future__ import annotations
@@ -15,28 +15,29 @@ from simstream.judge.pages.store import PageRecord
 from simstream.judge.policy import Policy
 
 WIDE_DISTANCE = 16
-"""Bits within which pages are worth showing, whether they match or not."""
+"""Bits. Pages within this distance are worth showing, matches or not."""
 
 
 class RejectionRule(StrEnum):
-    """Why a live page is no match of the page that is judged."""
+    """Why a live page is no match of the judged page."""
 
     DISTANCE = "distance"
     """Too many bits differ."""
     SKETCH = "sketch"
     """Too few bits of the sketches agree."""
     SHORT = "short"
-    """It would match, but one of the two is short, and for these the limits are stricter."""
+    """It would match, but one of the two is short, and the strict limits hold."""
     OWN = "own earlier version"
-    """Set aside: a match makes the page `unchanged`, another leaves before the page is judged."""
+    """Set aside. If it matches, the page is `unchanged`; otherwise it leaves before the page is judged."""
     NOT_CANONICAL = "not canonical"
     """Under `canonical` only the oldest page of each cluster is compared."""
     UNCHANGED = "unchanged"
-    """Under `canonical` a page whose earlier version matches stays in its cluster, and is compared no further."""
+    """Under `canonical` a page that matches its earlier version stays in its cluster without further
+    comparisons."""
 
 
 class ComparedPage(Protocol):
-    """What of a page decides whether it matches; `sketch` is the sketch's bits as one integer."""
+    """The facts of a page that decide a match; `sketch` is the sketch's bits as one integer."""
 
     @property
     def fingerprint(self) -> int: ...
@@ -49,14 +50,14 @@ class ComparedPage(Protocol):
 
 
 class IdentifiedPage(ComparedPage, Protocol):
-    """A page that is compared with others, under its identity."""
+    """A page to compare with others, with its identity."""
 
     @property
     def identity(self) -> bytes: ...
 
 
 class LivePage(NamedTuple):
-    """A live page, and the id of its cluster."""
+    """A live page with the id of its cluster."""
 
     record: PageRecord
     cluster_id: int
@@ -78,7 +79,7 @@ class LivePage(NamedTuple):
 
 
 class PairComparison(msgspec.Struct, frozen=True, gc=False):
-    """Two pages side by side; `fails` is the first limit that they do not keep to, None where they match."""
+    """Two pages side by side; `fails` is the first limit that they exceed, None for a match."""
 
     distance: int
     agreement: int
@@ -86,7 +87,7 @@ class PairComparison(msgspec.Struct, frozen=True, gc=False):
 
 
 class Candidate(NamedTuple):
-    """A live page beside the one that is judged.
+    """A live page beside the judged page.
 
     Example:
         >>> story = "The night train stops at the mill village again after forty years, before dawn."
@@ -108,20 +109,20 @@ class Candidate(NamedTuple):
     similarity: float | None
     """The share of agreeing bits; None if the recipe has no sketch."""
     short: bool
-    """Whether one of the two is short."""
+    """Whether either page is short."""
     fails: RejectionRule | None
-    """The limit that the pair does not keep to, None where it keeps to all: `distance`, `sketch` or `short`."""
+    """The limit that the pair exceeds (`distance`, `sketch` or `short`), or None."""
     rejected_by: RejectionRule | None
-    """Why it is no match all the same, or `fails`."""
+    """Another reason against the match, or `fails`."""
 
     @property
     def accepted(self) -> bool:
-        """Whether it is a match: the page joins its cluster (under `canonical`, that of the closest match)."""
+        """Whether it is a match: the page joins its cluster (under `canonical`, the closest match's cluster)."""
         return self.rejected_by is None
 
 
 def compare(page: ComparedPage, other: ComparedPage, policy: Policy) -> PairComparison:
-    """The one rule for a pair: the policy's limits, and the strict ones where either page is short."""
+    """Compare a pair by the policy's limits, or by the strict limits if either page is short."""
     distance = (page.fingerprint ^ other.fingerprint).bit_count()
     agreement = policy.sketch_bits - (page.sketch ^ other.sketch).bit_count()
     fails = None

@@ -12,36 +12,36 @@ from simstream.judge.clusters import Cluster, ClusterShrinkage
 
 
 class SizeAlert(NamedTuple):
-    """From where on a cluster is out of proportion: both must hold."""
+    """The limits from which on a cluster is too large; both must be reached."""
 
     pages: int = 1000
-    """Least number of its live members."""
+    """The least number of its live members."""
     share: float = 0.01
-    """Least share of them in all live pages."""
+    """The least share of its members in all live pages."""
 
 
 class GrownCluster(NamedTuple):
-    """A cluster that is out of proportion."""
+    """A cluster that has become too large."""
 
     cluster_id: int
     pages: int
     canonical: str
-    """Id of its oldest live page."""
+    """The id of its oldest live page."""
 
 
 class ClusterSizes:
-    """Told of every change of a cluster; each costs O(1), apart from the clusters that a page ties together."""
+    """Counts clusters by size, and learns of every change. Cost: O(1) a change, and O(1) for each tied cluster."""
 
     def __init__(self, alert: SizeAlert) -> None:
         self.largest = 0
-        """Live members of the largest cluster."""
+        """The number of live members of the largest cluster."""
         self.noticed: dict[int, int] = {}
-        """The clusters that were noticed and not yet told of, by their ids; whoever tells empties it."""
+        """Noticed clusters that were not yet reported, by their ids. The caller that reports them empties it."""
         self._alert = alert
         self._clusters: dict[int, int] = {}
         """How many clusters have so many live members."""
         self._next: dict[int, int] = {}
-        """Per cluster that was noticed, the size at which it is again."""
+        """Per noticed cluster the size at which it is noticed again."""
 
     @property
     def clusters(self) -> Mapping[int, int]:
@@ -49,11 +49,11 @@ class ClusterSizes:
         return self._clusters
 
     def joined(self, size: int) -> None:
-        """A page has become a member of a cluster, which has `size` now."""
+        """Note that a page has joined a cluster, which has `size` members now."""
         self._change(size - 1, size)
 
     def left(self, cluster_id: Callable[[], int], size: int) -> None:
-        """A member has left a cluster, which has `size` now."""
+        """Note that a member has left a cluster, which has `size` members now."""
         self._change(size + 1, size)
         if self._next and 2 * size < self._alert.pages:
             number = cluster_id()
@@ -61,8 +61,8 @@ class ClusterSizes:
             self.noticed.pop(number, None)
 
     def left_many(self, shrunk: ClusterShrinkage, alone: Iterable[int] = ()) -> None:
-        """As `left`, of many members at once. `alone` are the ids of clusters that ended with their only page, as
-        far as `notices_every_page` asks for them."""
+        """Do what `left` does for many members at once. `alone` are the ids of clusters that ended with their only
+        page, if `notices_every_page` needs them."""
         self._count(*np.unique(shrunk.after[shrunk.after != 0], return_counts=True), 1)
         self._count(*np.unique(shrunk.before, return_counts=True), -1)
         if shrunk.alone:
@@ -75,14 +75,16 @@ class ClusterSizes:
 
     @property
     def notices_every_page(self) -> bool:
-        """Whether a cluster of one page may have been noticed."""
+        """Whether clusters of one page may be noticed."""
         return self._alert.pages <= 1
 
     def tied(
         self, survivor: int, cluster: Cluster, size: int, before: Sequence[int], others: Sequence[int]
     ) -> None:
-        """Clusters of `before` members each are one of `size` now, with the id `survivor`; `others` are the ids
-        that it took in."""
+        """Note that clusters of `before` members each are one cluster of `size` members now.
+
+        Its id is `survivor`; it took in the ids `others`.
+        """
         self._change(0, size)
         for members in before:
             self._change(members, 0)
@@ -94,17 +96,17 @@ class ClusterSizes:
                 self._next[survivor] = max(due, self._next.get(survivor, 0))
 
     def is_large(self, size: int, live_pages: int) -> bool:
-        """Whether a cluster of so many members is out of proportion."""
+        """Whether a cluster of `size` members is too large."""
         return size >= self._alert.pages and size >= self._alert.share * live_pages
 
     def look(self, cluster_id: int, cluster: Cluster, size: int) -> None:
-        """Notice a cluster that is out of proportion, and after that at each doubling of its size."""
+        """Notice a cluster that is too large, and again at each doubling of its size."""
         if size >= self._next.get(cluster_id, 0):
             self._next[cluster_id] = 2 * size
             self.noticed[cluster_id] = cluster
 
     def restore(self, sizes: NDArray[np.uint32], alone: int) -> None:
-        """Begin with clusters of these sizes (n,), and so many of one page."""
+        """Begin with clusters of these sizes (n,), and `alone` clusters of one page."""
         found, counts = np.unique(sizes, return_counts=True)
         self._clusters = dict(zip(found.tolist(), counts.tolist(), strict=True))
         if alone:
@@ -112,7 +114,7 @@ class ClusterSizes:
         self.largest = max(self._clusters, default=0)
 
     def _count(self, sizes: NDArray[np.uint32], counts: NDArray[np.int64], sign: int) -> None:
-        """So many clusters of each of these sizes have come (1), or gone (-1)."""
+        """Add (1) or subtract (-1) clusters of these sizes."""
         for size, count in zip(sizes.tolist(), counts.tolist(), strict=True):
             number = self._clusters.get(size, 0) + sign * count
             if number:
@@ -131,4 +133,4 @@ class ClusterSizes:
             else:
                 del clusters[before]
         while self.largest and self.largest not in clusters:
-            self.largest -= 1  # one step: who was the largest alone has lost one member
+            self.largest -= 1  # one step: the single largest cluster has lost one member

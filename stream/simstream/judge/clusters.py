@@ -3,10 +3,10 @@
 A cluster's id is the ordinal at which its founder came. When clusters merge the oldest id survives. A cluster ends
 with its last live member, keeps its id when its founder leaves, and never splits; ids are never reused.
 
-A page that founded a cluster and is alone in it needs no record: its cluster is known by the page's row alone.
-All others have a record, which points to the record that took it in (union-find), and a node for each member. The
-nodes of a cluster are a pairing heap by age (Fredman, Sedgewick, Sleator, Tarjan 1986), so that its oldest live
-member is at hand: joining and merging cost O(1), and the next oldest O(log n) amortized.
+A page that founded a cluster and is alone in it needs no record: its row alone identifies the cluster. Every other
+cluster has a record, which points to the record that took it in (union-find), and a node for each member. The nodes
+of a cluster form a pairing heap by age (Fredman, Sedgewick, Sleator, Tarjan 1986), with the oldest live member at
+the root. Joining and merging cost O(1), and finding the next oldest O(log n) amortized.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ from simstream.kernels.judge.departures import SPENT_ROOM, SPENT_SHARE, ClusterF
 from simstream.kernels.judge.pairing_heaps import collect
 
 Cluster = int
-"""A cluster's record, or the row of its only page below 0."""
+"""A cluster reference: a record number, or `-row` for a cluster of one page."""
 
 
 class ClusterShrinkage(NamedTuple):
-    """What many pages that left at once did to their clusters."""
+    """The effect on clusters of many pages that left at once."""
 
     alone: int
-    """Pages that were alone in their clusters, which have ended with them."""
-    heads: NDArray[np.uint32]  # (n,) the clusters of the others, each once
+    """Pages that were alone in their clusters; these clusters have ended."""
+    heads: NDArray[np.uint32]  # (n,) the clusters of the other pages, each once
     ids: NDArray[np.int64]  # (n,)
     before: NDArray[np.uint32]  # (n,) members before
-    after: NDArray[np.uint32]  # (n,) and now; 0 where the cluster has ended
+    after: NDArray[np.uint32]  # (n,) members now; 0 if the cluster has ended
     by_row: NDArray[np.uint32]
-    """Per page its cluster; 0 where it was alone."""
+    """Per page its cluster; 0 if it was alone."""
 
 
 class Clusters:
-    """The clusters of the live pages of `rows`; `age_of` gives the age of a row whose page is alone.
+    """The clusters of the live pages of `rows`; `age_of` gives the age of the page in a row that is alone.
 
-    Memory: nothing for a page that is alone; 24 bytes a member and 28 a cluster otherwise.
+    Memory: nothing for a page that is alone; otherwise 24 bytes a member and 28 bytes a cluster.
     """
 
     def __init__(self, rows: RowTable, age_of: Callable[[int], int]) -> None:
@@ -61,35 +61,35 @@ class Clusters:
         """By cluster record: the next record of the same cluster. Nodes may name records that were taken in."""
 
     def __len__(self) -> int:
-        """Records in use, of nodes and clusters."""
+        """The records in use, of nodes and clusters."""
         return len(self._nodes) + len(self._clusters)
 
     def of(self, row: int) -> Cluster:
-        """The cluster of a live page."""
+        """Return the cluster of a live page."""
         node = self._rows.table.node[row]
         return self._root(self._nodes.cluster[node]) if node else -row
 
     def id(self, cluster: Cluster) -> int:
-        """The ordinal of its founder."""
+        """Return the cluster's id: the ordinal of its founder."""
         return self._age_of(-cluster) if cluster < 0 else self._clusters.id[cluster]
 
     def size(self, cluster: Cluster) -> int:
-        """Its live members."""
+        """Return the number of its live members."""
         return 1 if cluster < 0 else self._clusters.live[cluster]
 
     def oldest(self, cluster: Cluster) -> int:
-        """The row of its oldest live member."""
+        """Return the row of its oldest live member."""
         return -cluster if cluster < 0 else self._nodes.row[self._clusters.root[cluster]]
 
     def members(self, cluster: Cluster) -> Iterator[int]:
-        """The rows of all its live members, in no particular order; linear."""
+        """Return the rows of all its live members, without an order. Cost: linear."""
         if cluster < 0:
             return iter((-cluster,))
         rows = self._nodes.column("row")[self._tree(cluster)]
         return iter(rows[rows != NONE].tolist())
 
     def eldest(self, cluster: Cluster, most: int) -> list[int]:
-        """The rows of its `most` oldest live members, the oldest first; linear in all of them."""
+        """Return the rows of its `most` oldest live members, the oldest first. Cost: linear in all members."""
         if cluster < 0:
             return [-cluster][:most]
         tree = self._tree(cluster)
@@ -99,7 +99,8 @@ class Clusters:
         return rows
 
     def find(self, cluster_id: int) -> Cluster | None:
-        """The cluster of this id, if it ever had two members; a scan of all that did, about 1 ns each."""
+        """Return the cluster with this id, if it ever had two members. Scans all such clusters, at about 1 ns
+        each."""
         clusters = self._clusters
         for number in np.flatnonzero(clusters.column("id")[: clusters.used] == cluster_id).tolist():
             if number != NONE and clusters.into[number] == number and clusters.live[number]:
@@ -107,7 +108,8 @@ class Clusters:
         return None
 
     def tie(self, clusters: Collection[Cluster]) -> tuple[Cluster, list[int]]:
-        """Make distinct clusters one, that of the oldest id; returns it and the ids of the others, ascending."""
+        """Merge distinct clusters into the one with the oldest id. Return it and the ids of the others,
+        ascending."""
         if len(clusters) == 1:
             [only] = clusters
             return only, []
@@ -118,14 +120,14 @@ class Clusters:
         return survivor, [cluster_id for cluster_id, _ in known[1:]]
 
     def join(self, cluster: Cluster, row: int, age: int) -> Cluster:
-        """Make a live page a member; returns the cluster, which has a record from now on."""
+        """Make a live page a member, and return the cluster, which has a record from now on."""
         recorded = self._recorded(cluster, self.id(cluster))
         self._push(recorded, row, age)
         self._clusters.live[recorded] += 1
         return recorded
 
     def replace(self, old: int, new: int) -> None:
-        """Let the page of one row take the place, and the age, of the page of another."""
+        """Let the page of row `new` take the place and the age of the page of row `old`."""
         node = self._rows.table.node[old]
         self._rows.table.node[old] = NONE
         self._rows.table.node[new] = node
@@ -133,7 +135,7 @@ class Clusters:
             self._nodes.row[node] = new
 
     def leave(self, row: int) -> None:
-        """A member is no longer live."""
+        """Remove a member that is no longer live."""
         node = self._rows.table.node[row]
         if not node:
             return
@@ -148,7 +150,8 @@ class Clusters:
             self._tidy(np.array([cluster], np.uint32))
 
     def leave_many(self, rows: NDArray[np.uint32]) -> ClusterShrinkage:
-        """As `leave` of each. Cost: some .1 us each; linear in a cluster where most of it has left."""
+        """Do what `leave` does for each row. Cost: some .1 us each; linear in a cluster that most members have
+        left."""
         by_row, forest = np.empty(len(rows), np.uint32), self._forest()
         leave_nodes(rows, self._rows.table.column("node"), forest, by_row)
         heads, counts = np.unique(by_row[by_row != NONE], return_counts=True)
@@ -162,7 +165,7 @@ class Clusters:
         return ClusterShrinkage(len(rows) - int(counts.sum()), heads, ids, before, after, by_row)
 
     def heirs(self, heads: NDArray[np.uint32]) -> NDArray[np.uint32]:
-        """The rows of the oldest live members of clusters that have records, of those that have not ended."""
+        """Return the rows of the oldest live members of clusters with records, without ended clusters."""
         living = heads[self._clusters.column("live")[heads] != 0]
         rows: NDArray[np.uint32] = self._nodes.column("row")[self._clusters.column("root")[living]]
         return rows
@@ -185,7 +188,7 @@ class Clusters:
         return cluster
 
     def _recorded(self, cluster: Cluster, cluster_id: int) -> int:
-        """A cluster's record, made where its page was alone."""
+        """Return a cluster's record; make one if its page was alone."""
         if cluster > 0:
             return cluster
         clusters = self._clusters
@@ -206,7 +209,7 @@ class Clusters:
         self._clusters.root[cluster] = self._meld(self._clusters.root[cluster], node)
 
     def _meld(self, one: int, other: int) -> int:
-        """Two heaps as one. No two members of a cluster have one age."""
+        """Join two heaps. No two members of a cluster have the same age."""
         if not one or not other:
             return one or other
         nodes = self._nodes
@@ -225,13 +228,13 @@ class Clusters:
         self._ring[other], self._ring[survivor] = self._ring[survivor], self._ring[other]
 
     def _make_rings(self) -> None:
-        """As many places as there may be clusters."""
+        """Make as many places as there may be clusters."""
         room = len(self._clusters.column("into"))
         if len(self._ring) < room:
             self._ring = np.concatenate([self._ring, np.zeros(room - len(self._ring), np.uint32)])
 
     def _tree(self, cluster: int) -> NDArray[np.uint32]:
-        """All nodes of a cluster, also those whose members have left."""
+        """Return all nodes of a cluster, also nodes whose members have left."""
         nodes, clusters = self._nodes, self._clusters
         most = clusters.live[cluster] + clusters.spent[cluster]
         found: NDArray[np.uint32] = collect(
@@ -244,7 +247,7 @@ class Clusters:
         return {"node_cluster": self._nodes.column("cluster"), "into": self._clusters.column("into")}
 
     def sizes(self) -> NDArray[np.uint32]:
-        """The live members of every cluster that has a record, in no particular order; linear."""
+        """Return the number of live members of every cluster with a record, without an order. Cost: linear."""
         used = np.arange(1, self._clusters.used, dtype=np.uint32)
         taken = np.zeros(self._clusters.used, np.bool_)
         taken[self._clusters.free_numbers()] = True
@@ -257,11 +260,11 @@ class Clusters:
         return self._nodes.nbytes() + self._clusters.nbytes() + self._ring.itemsize * self._clusters.used
 
     def parts(self) -> list[SnapshotPart]:
-        """All of it, for a snapshot."""
+        """Return all columns, as parts of a snapshot."""
         return [self._nodes.part(), self._clusters.part()]
 
     def restore(self, parts: dict[str, SnapshotPart]) -> None:
-        """Take over what `parts` gave. Raises StateDamaged."""
+        """Take over what `parts` returned. Raises StateDamaged."""
         for table in (self._nodes, self._clusters):
             table.restore(parts[table.name])
         taken = np.zeros(self._clusters.used, np.bool_)

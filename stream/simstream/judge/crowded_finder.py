@@ -26,16 +26,16 @@ from simstream.kernels.judge.crowd import (
 )
 
 MAX_TIES = 4096
-"""Clusters that are written down between two looks at them."""
+"""The room for clusters in one kernel call."""
 
 Outcome = tuple[NDArray[np.int64], set[Cluster], int]
 """What is chosen (3,), see `kernels/judge/best_match`; clusters; an entry of the same key and bucket, or 0."""
 
 
 class CrowdedFinder:
-    """Chooses for the crowded pages of one store's batches; clusters matter where `ties`.
+    """Finds the best matches for the crowded pages of one store's batches; clusters matter if `ties`.
 
-    Cost: some 20 us a page, .5 ns for each entry of the crowd and 2 to 3 ns for each match.
+    Cost: some 20 us a page, .5 ns for each entry of the crowd, and 2 to 3 ns for each match.
     """
 
     def __init__(self, store: LivePages, ties: bool) -> None:
@@ -47,16 +47,17 @@ class CrowdedFinder:
         )
 
     def begin(self, batch: PageBatch) -> None:
-        """From now on it is this batch's pages that are asked for."""
+        """Begin with the pages of this batch."""
         self._batch = batch
         self._fellows: CrowdColumns | None = None
         self._taken = 0
-        """Of the pages that have founded an entry so many are in `_fellows`."""
+        """How many of the pages that have founded an entry are in `_fellows`."""
 
     def choose(self, number: int) -> Outcome | None:
-        """The best of what is live now, and the clusters of all matches: of a crowd, and of the pages before.
+        """Return the best live match, and the clusters of all matches, in a crowd and among earlier pages of the
+        batch.
 
-        None where there is no crowd.
+        Return None if there is no crowd.
         """
         crowd = self._index.crowd(self._batch.fingerprints[number].item())
         if crowd is None:
@@ -69,7 +70,8 @@ class CrowdedFinder:
         return to.chosen, ties, twin
 
     def choose_known(self, number: int, found: Matches) -> Outcome:
-        """As `choose`, given all matches of this page in the index; nothing is said of an entry of its key."""
+        """Do what `choose` does, given all matches of this page in the index. Does not report an entry with its
+        key."""
         to, live = self._to(), self._store.columns()
         ties = np.empty(len(found.entry) if len(self._room) else 0, np.int64)
         columns = found.entry, found.distance, found.agreement
@@ -98,7 +100,7 @@ class CrowdedFinder:
             to.found[TIES] = 0
 
     def _columns(self) -> CrowdColumns:
-        """The batch's pages, each as the entry that it has founded by now, if it has."""
+        """Return the batch's pages in columns, each with the entry that it has founded by now, if any."""
         batch = self._batch
         if self._fellows is None:
             sketches, rows = np.ascontiguousarray(batch.sketches.T), np.zeros(len(batch), np.uint32)

@@ -1,7 +1,7 @@
 """Removes many live pages at once: out of chains, clusters and sizes.
 
-The page that is judged sees only what is left when all of them have gone. So clusters shrink once and not page by
-page, and under `canonical` a cluster gets its heir at the end.
+The next judged page sees only the state after all of them have left. So clusters shrink once, not page by page, and
+under `canonical` a cluster gets its heir at the end.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from simstream.judge.row_table import INDEXED, RowTable
 
 
 class PageDepartures:
-    """Takes live pages out of clusters, rows and index; `BatchChanges.settle` does the rest.
+    """Removes live pages from clusters, rows and index; `BatchChanges.settle` does the rest.
 
     Cost: some .3 us a page. Memory: 4 bytes for each cluster that waits for its heir.
     """
@@ -33,7 +33,7 @@ class PageDepartures:
         """Clusters whose canonical page has left."""
 
     def leave(self, rows: NDArray[np.uint32], colds: NDArray[np.uint32]) -> None:
-        """The live pages of these rows and records (n,) leave; `promote` before anything is compared."""
+        """Let the live pages of these rows and records (n,) leave. Call `promote` before any comparison."""
         indexed = (self._rows.table.column("state")[rows] & INDEXED) != 0
         alone: list[int] = []
         if self._sizes.notices_every_page:
@@ -45,7 +45,7 @@ class PageDepartures:
         self._changes.leave_many(rows, colds)
 
     def promote(self) -> None:
-        """Under `canonical`: the oldest page that is left of each cluster takes the place of the one that went."""
+        """Under `canonical` let the oldest remaining page of each cluster take the canonical page's place."""
         if self._waiting:
             heirs = self._clusters.heirs(np.concatenate(self._waiting))
             self._waiting.clear()

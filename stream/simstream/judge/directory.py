@@ -23,29 +23,31 @@ MAX_ROW: Final = (1 << kernels.ROW_BITS) - 2
 MAX_LOAD = 0.85
 GROWTH = 1.25
 MIN_LOAD = 0.4
-"""Below this share of its homes a partition is made smaller."""
+"""A partition with fewer slots in use than this share of its homes is made smaller."""
 MAX_PARTITION_SLOTS = 1 << 17
-"""A partition is cut in two at some number of slots between half of this and this."""
+"""A partition is cut in two at a number of slots between half of this and this."""
 MAX_DEPTH = 16
 MIN_HOMES = 384
 SLOT = np.dtype(np.uint64)
 PLACED: Final = "partitions by secret"
-"""The array of a part that lists the partitions. It was `partitions` as long as there was no secret: so a version
-that knows none refuses a part that has one."""
+"""The array of a part that lists the partitions. Without a secret it was called `partitions`. So a version without
+secrets refuses a part with one."""
 TAIL_SLOTS = 128
-"""Slots behind the last home: at a load of .85 one partition in some hundred would need more, and gets it."""
+"""Slots behind the last home. At a load of .85 about one partition in a hundred needs more, and gets it."""
 SLOTS_A_PAGE = 512
-"""Memory comes in pages of 4,096 bytes; what is left of the last one lengthens the tail."""
+"""Memory comes in pages of 4,096 bytes; the rest of the last page lengthens the tail."""
 
 
 class PageDirectory:
     """Identities (128 bits, as two uint64) and the rows (below 2^31 - 1) that have them.
 
-    It knows 33 bits of each identity: `candidates` are nearly always the one row or none, and the caller looks
-    into the page store whether it is the same page. `secret` decides which bits, by default one of its own, and
-    snapshots carry it: no verdict depends on it. A slot takes 8 bytes, and slots are .68 to .85 full. A partition
-    grows by itself (about .2 ms), none at the same time as the others: their sizes are spread on purpose. So memory
-    follows the pages evenly, and no batch waits for more than a few of them.
+    It has 33 bits of each identity, so `candidates` are nearly always the one row or none. The caller checks in the
+    page store whether it is the same page. `secret` decides which bits; by default it is new, and snapshots contain
+    it. No verdict depends on it.
+
+    A slot takes 8 bytes, and partitions are .68 to .85 full. Each partition grows by itself (about .2 ms), and
+    their sizes differ on purpose. So memory follows the pages evenly, and no batch waits for more than a few of
+    them.
     """
 
     def __init__(self, secret: Secret | None = None) -> None:
@@ -61,9 +63,10 @@ class PageDirectory:
         return self._count
 
     def candidates(self, identities: U64) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
-        """Rows whose slot agrees with identities (n, 2): those of i are `rows[starts[i]:starts[i + 1]]`, ascending.
+        """Return rows whose slots agree with identities (n, 2): identity i has `rows[starts[i]:starts[i + 1]]`,
+        ascending.
 
-        Cost: about one cache miss each, and those overlap within a batch.
+        Cost: about one cache miss each; the misses overlap within a batch.
         """
         identities = _pairs(identities)
         n = len(identities)
@@ -75,7 +78,7 @@ class PageDirectory:
         return starts, rows[: starts[n]]
 
     def add(self, identities: U64, rows: NDArray[np.uint32]) -> None:
-        """Add n rows under their identities (n, 2). ValueError where one is there already: then none is added."""
+        """Add n rows under their identities (n, 2). Raises ValueError if one exists already; then it adds none."""
         identities, rows = _pairs(identities), _rows(identities, rows)
         done = 0
         while done < len(rows):
@@ -89,7 +92,7 @@ class PageDirectory:
         self._count += len(rows)
 
     def remove(self, identities: U64, rows: NDArray[np.uint32]) -> None:
-        """Remove n rows from under their identities. ValueError where one is not there: then none is removed."""
+        """Remove n rows under their identities. Raises ValueError if one does not exist; then it removes none."""
         identities, rows = _pairs(identities), _rows(identities, rows)
         self._remove(identities, rows, len(rows))
         self._count -= len(rows)
@@ -99,9 +102,9 @@ class PageDirectory:
             self._replace(which, self._homes(which, int(table[which, COUNT])))
 
     def keep(self, state: NDArray[np.uint8], wanted: int, beat: Callable[[], None]) -> int:
-        """Remove all rows whose `state` has not the bit `wanted`; how many. `beat` is called once a partition.
+        """Remove all rows whose `state` lacks the bit `wanted`, and return how many. Calls `beat` once a partition.
 
-        Cost: some 3 ns for each row that is there, whatever is removed, and no identity is needed.
+        It needs no identities. Cost: some 3 ns for each existing row.
         """
         before = self._count
         for which, slots in enumerate(self._slots):
@@ -115,7 +118,7 @@ class PageDirectory:
         return before - self._count
 
     def rows(self) -> NDArray[np.uint32]:
-        """All rows, in the order of their identities' hashes; linear."""
+        """Return all rows, in the order of their identities' hashes. Cost: linear."""
         out = np.empty(self._count, np.uint32)
         done = 0
         for slots in self._slots:
@@ -123,11 +126,11 @@ class PageDirectory:
         return out
 
     def nbytes(self) -> int:
-        """Bytes of memory that it takes."""
+        """Return the bytes of memory that it takes."""
         return sum(slots.nbytes for slots in self._slots) + self._partitions.nbytes + self._spread.nbytes
 
     def part(self) -> SnapshotPart:
-        """All of it, as a part of a snapshot that changes. The arrays are the directory's own."""
+        """Return it as a changing part of a snapshot. The arrays are the directory's own."""
         arrays: dict[str, NDArray[np.uint64] | NDArray[np.int64]] = {
             f"slots-{i}": slots for i, slots in enumerate(self._slots)
         }
@@ -137,7 +140,7 @@ class PageDirectory:
         return SnapshotPart("directory", "directory", facts, arrays, changes=True)
 
     def restore(self, part: SnapshotPart) -> None:
-        """Take over what `part` gave; StateDamaged where it is not whole. Copies, about 2 ns a page."""
+        """Take over what `part` returned. Raises StateDamaged if it is not whole. Copies, at about 2 ns a page."""
         fresh = PageDirectory(_secret_of(part))
         fresh._drop()
         table = part.arrays.get(PLACED)
@@ -148,7 +151,7 @@ class PageDirectory:
             if slots is None or slots.dtype != np.uint64 or slots.ndim != 1:
                 raise _damaged(f"partition {i} is missing or of a wrong shape")
             if not (0 <= depth <= MAX_DEPTH and 0 <= prefix < 1 << depth and 0 < homes < slots.size):
-                raise _damaged(f"partition {i} cannot be")
+                raise _damaged(f"partition {i} has impossible sizes")
             own = memory.copied(slots)
             if kernels.in_order(own, prefix, depth, homes) != count:
                 raise _damaged(f"partition {i} is not in order")
@@ -159,7 +162,7 @@ class PageDirectory:
         self.__dict__.update(fresh.__dict__)
 
     def check(self) -> None:
-        """Whether every slot is where it has to be; StateDamaged otherwise. Linear."""
+        """Check that every slot is in its place. Raises StateDamaged. Cost: linear."""
         for i, (slots, prefix) in enumerate(zip(self._slots, self._prefixes, strict=True)):
             row = self._partitions[i]
             if kernels.in_order(slots, prefix, int(row[DEPTH]), int(row[HOMES])) != row[COUNT]:
@@ -220,7 +223,7 @@ class PageDirectory:
         self._partitions = np.zeros((0, 6), np.int64)
 
     def _map(self) -> bool:
-        """Write down which partition each prefix of the greatest depth belongs to: whether each has just one."""
+        """Write for each prefix of the greatest depth its partition; return whether each prefix has exactly one."""
         deepest = int(self._partitions[:, DEPTH].max())
         self._spread = np.full(1 << deepest, -1, np.int32)
         for which, (prefix, depth) in enumerate(
@@ -234,7 +237,7 @@ class PageDirectory:
 
 
 def has_secret(part: SnapshotPart) -> bool:
-    """Whether a part has its slots; a part of an upgraded state has only a count."""
+    """Whether a part contains slots; a part of an upgraded state contains only a count."""
     return "secret" in part.facts or PLACED in part.arrays
 
 
@@ -262,7 +265,8 @@ def _room(homes: int, tail: int = TAIL_SLOTS) -> U64:
 
 
 def _laid_out(source: U64, prefix: int, depth: int, homes: int, tail: int) -> tuple[U64, int]:
-    """The slots of `source` with this prefix over so many homes, with as long a tail as they need; how many."""
+    """Lay out the slots of `source` with this prefix over `homes` homes, with as long a tail as they need; return
+    how many."""
     while True:
         target = _room(homes, tail)
         count = int(kernels.lay_out(source, prefix, depth, homes, target))
@@ -272,7 +276,7 @@ def _laid_out(source: U64, prefix: int, depth: int, homes: int, tail: int) -> tu
 
 
 def _spread_out(prefix: int, by: float) -> float:
-    """A number in [0, 1) for each prefix, evenly spread over any run of them."""
+    """Return a number in [0, 1) for each prefix, evenly spread over any run of prefixes."""
     return (prefix + 1) * by % 1.0
 
 
@@ -281,7 +285,7 @@ def _split_at(prefix: int, depth: int) -> int:
 
 
 def _first_homes(prefix: int, count: int) -> int:
-    """Homes for a partition of so many slots, so that neighbours will not grow at the same time."""
+    """Return the homes for a partition of `count` slots, so that neighbours do not grow at the same time."""
     load = MAX_LOAD / pow(GROWTH, 1 - _spread_out(prefix, 0.41421356237309515))
     return max(MIN_HOMES, ceil(count / min(load, MAX_LOAD - 0.01)))
 

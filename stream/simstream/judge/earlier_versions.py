@@ -18,7 +18,7 @@ NONE: Final[tuple[EarlierVersion, ...]] = ()
 
 
 class EarlierVersion(msgspec.Struct, frozen=True, gc=False):
-    """What is to be known of a page when its next version comes; as `candidates.Compared`, of its row and age."""
+    """The facts of a page that its next version needs: those of `candidates.ComparedPage`, its row and its age."""
 
     row: int
     identity: bytes
@@ -29,16 +29,16 @@ class EarlierVersion(msgspec.Struct, frozen=True, gc=False):
 
     @classmethod
     def of(cls, record: PageRecord, row: int) -> EarlierVersion:
-        """Of a page's record."""
+        """Make it from a page's record."""
         return cls(row, record.identity, record.age, record.fingerprint, record.sketch, record.short)
 
 
 def versions(
     directory: PageDirectory, rows: RowTable, pages: PageStore, identities: U64
 ) -> list[Sequence[EarlierVersion]]:
-    """For each of n identities (n, 2) the pages that may be its live one: nearly always that or none.
+    """Return for each of n identities (n, 2) the pages that may be its live page: nearly always one or none.
 
-    They are as they are now: ask whether they have changed. Raises StateDamaged.
+    They may change later, so check them again before use. Raises StateDamaged.
     """
     starts, found = directory.candidates(identities)
     if not len(found):

@@ -1,8 +1,7 @@
 """The window: which pages it leaves behind as stream time advances.
 
-The times of all pages lie in the page store, on disk; here are only those of the pages that come due next. Where
-more come due than are worth having in memory, as after a pause as long as the window, the page store is gone over
-chunk by chunk instead.
+The page store has the times of all pages on disk. This module keeps only the times of the pages that come due next.
+If too many come due for memory, as after a pause as long as the window, it reads the page store chunk by chunk.
 """
 
 from __future__ import annotations
@@ -19,17 +18,17 @@ from simstream.judge.pages.store import PageStore
 from simstream.judge.row_table import LIVE, RowTable
 
 Beat = Callable[[], None]
-"""Called between the steps of long work, at most some 100 ms apart, to say that it goes on."""
+"""Called between the steps of long work, at most some 100 ms apart, as a sign of life."""
 SLICES = 256
-"""Times are read ahead in so many parts of the window, so that one reading is short."""
+"""The number of parts of the window in which times are read ahead, so that one read is short."""
 NARROWER = 4
 """The factor by which the part becomes shorter if it holds too many pages, and longer again if it holds few."""
 MAX_AHEAD_PAGES = 1 << 18
-"""Pages of one part: 16 bytes each."""
+"""The most pages of one part, of 16 bytes each."""
 MAX_SINGLE_PAGES = 32
-"""Up to so many pages that are due are looked at one by one: arrays cost as much."""
+"""Up to this many due pages are processed one by one, as arrays cost as much."""
 MAX_PAGES_AT_ONCE = 1 << 16
-"""Pages that are named together, and leave between two beats."""
+"""Pages of one slice, which leave between two beats."""
 
 Leaving = tuple[NDArray[np.uint32], NDArray[np.uint32]]
 """Rows and records (n,) of live pages."""
@@ -38,24 +37,24 @@ Late = tuple[int, int, int]
 
 
 class DuePages(NamedTuple):
-    """Pages (n,) in the order of their times; some may have left since, or have other records."""
+    """Pages (n,) in the order of their times. Meanwhile some may have left, or have other records."""
 
     times: NDArray[np.int64]
     rows: NDArray[np.uint32]
     colds: NDArray[np.uint32]
 
     def cut(self, start: int, end: int | None = None) -> DuePages:
-        """The pages from `start` to `end`."""
+        """Return the pages from `start` to `end`."""
         return DuePages(self.times[start:end], self.rows[start:end], self.colds[start:end])
 
     @classmethod
     def of_late(cls, late: list[Late]) -> DuePages:
-        """Pages that came later."""
+        """Make it from pages that came later."""
         times, rows, colds = zip(*late, strict=True) if late else ((), (), ())
         return cls(np.array(times, np.int64), np.array(rows, np.uint32), np.array(colds, np.uint32))
 
     def followed_by(self, *others: DuePages) -> DuePages:
-        """These, and then those."""
+        """Return these pages, then `more`."""
         every = (self, *others)
         return DuePages(
             np.concatenate([each.times for each in every]),
@@ -68,10 +67,10 @@ NONE: Final = DuePages(np.empty(0, np.int64), np.empty(0, np.uint32), np.empty(0
 
 
 class PageExpiry:
-    """The live pages whose time comes next, for a window of `window_ms`.
+    """The live pages that leave next, for a window of `window_ms`.
 
-    Memory: 16 bytes for each page of one part of the window, and about 130 for one that came when its part had been
-    read already; of a part at most 262,144 pages and those of one chunk of the page store.
+    Memory: 16 bytes for each page of one part of the window, and about 130 bytes for a page that came after its
+    part was read. A part has at most 262,144 pages plus one chunk of the page store.
     """
 
     def __init__(self, rows: RowTable, pages: PageStore, window_ms: int, beat: Beat) -> None:
@@ -85,15 +84,15 @@ class PageExpiry:
         self._forget()
 
     def add(self, time: int, row: int, cold: int) -> None:
-        """Remember a page that has just become live."""
+        """Remember a new live page."""
         if self._until is not None and time <= self._until:
             heappush(self._late, (time, row, cold))
 
     def due(self, edge: int) -> Iterator[Leaving]:
         """Yield the live pages with `time <= edge` in slices, each page once, in no particular order.
 
-        `edge` is later than at the last call. The pages of a slice must have left before the next one is asked for.
-        Cost: a few us for up to 32 pages, else some .05 us a page.
+        `edge` is later than at the last call. The pages of a slice must leave before the next slice. Cost: a few us
+        for up to 32 pages, else some .05 us a page.
         """
         if self._compactions != self._pages.compactions:
             self._forget()
@@ -103,7 +102,7 @@ class PageExpiry:
         self._edge = edge
 
     def _forget(self) -> None:
-        """Records may have other numbers: read those of the part again."""
+        """Read the part again, as records may have new numbers."""
         self._compactions = self._pages.compactions
         self._until = self._edge
         """All live pages after the edge and up to this time are known here."""
@@ -114,7 +113,7 @@ class PageExpiry:
         self._late: list[Late] = []
 
     def _known(self, edge: int) -> Iterator[Leaving]:
-        """What is due of the pages that are known."""
+        """Return the due pages among the known ones."""
         at, self._at = self._at, bisect_right(self._times, edge, self._at)
         late, ahead = self._late_ones(edge), self._ahead.cut(at, self._at)
         if len(ahead.rows) + len(late) > MAX_SINGLE_PAGES:
@@ -142,7 +141,7 @@ class PageExpiry:
         return found
 
     def _read(self, edge: int) -> Iterator[Leaving]:
-        """Get to know the pages of the next part; those up to the edge leave at once where they are too many."""
+        """Read the pages of the next part. If there are too many up to the edge, yield them at once."""
         if self._extend(edge + self._part):
             return
         if self._until is not None:
@@ -156,7 +155,7 @@ class PageExpiry:
             self._part = max(1, self._part // NARROWER)
 
     def _extend(self, until: int) -> bool:
-        """Get to know all pages up to a time, unless they are too many."""
+        """Read all pages up to a time, unless there are too many."""
         found: list[DuePages] = []
         count = 0
         for colds, due in self._pages.due_by_chunk(self._until, until):

@@ -1,7 +1,7 @@
 """The live pages: adds and removes them, and keeps rows, index, directory, clusters and page store in step.
 
-Under `link = "any"` every live page stands in the index; under `link = "canonical"` only the canonical page of
-each cluster does, and the next oldest member takes its place when it leaves.
+Under `link = "any"` the index has every live page. Under `link = "canonical"` it has only the canonical page of
+each cluster; when it leaves, the next oldest member takes its place.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from simstream.kernels.judge.best_match import LiveColumns
 from simstream.model import U64
 
 BUCKETS_A_WINDOW = 8
-"""Into so many buckets a window is cut; about one more is held."""
+"""The number of buckets of a window; the index holds about one more."""
 
 
 class LivePages:
     """Adds and removes live pages so that directory, index, clusters, window and page store always agree.
 
-    Works batch by batch: `begin` gives every page of a batch a row and a record, `add` makes it live, `settle`
-    hands to index and directory what has stayed, and takes from them what has left.
+    It works batch by batch. `begin` gives every page of a batch a row and a record. `add` makes a page live.
+    `settle` adds the remaining pages to index and directory, and removes the pages that have left.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class LivePages:
         self.stream_time: int | None = None
         self.live_pages = 0
         self.reindexed = 0
-        """Changes where pages are indexed in the middle of a batch: a query made before misses them."""
+        """Changes when pages are indexed in the middle of a batch. An earlier query misses them."""
         self.rows = RowTable()
         self.pages = PageStore(index.sketch_words)
         self.directory = PageDirectory()
@@ -64,10 +64,10 @@ class LivePages:
         self._departures = PageDepartures(self.rows, self.clusters, self.sizes, self._changes, canonical_only)
         self._buckets_dropped = 0
         self._read: tuple[int, PageRecord] | None = None
-        """The record that was read last; forgotten where records change or get other places."""
+        """The last record read; dropped when records change or move."""
 
     def begin(self, batch: PageBatch) -> None:
-        """Give every page of a batch a row and a record; none is live yet."""
+        """Give every page of a batch a row and a record. No page is live yet."""
         self._changes.batch, self._read = batch, None
         batch.rows = self.rows.take(len(batch))
         batch.colds = self.pages.append(
@@ -84,59 +84,65 @@ class LivePages:
         self.rows.table.column("cold")[batch.rows] = batch.colds
 
     def buckets(self, times: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The bucket (n,) of each time (n,)."""
+        """Return the bucket (n,) of each time (n,)."""
         return np.zeros_like(times) if self._bucket_ms is None else times // self._bucket_ms
 
     @property
     def span_ms(self) -> int:
-        """From the beginning of the oldest bucket of the index to stream time; 0 without a window or entries."""
+        """Return the ms from the beginning of the oldest bucket of the index to stream time; 0 without a window or
+        entries."""
         buckets = self.index.buckets if self._bucket_ms is not None else []
         if not buckets or self._bucket_ms is None or self.stream_time is None:
             return 0
         return max(0, self.stream_time - buckets[0] * self._bucket_ms)
 
     def record(self, row: int) -> PageRecord:
-        """What is kept of a page. A few us; of the page that was asked for last, nothing."""
+        """Return a page's record. Cost: a few us, or nothing for the last page asked for."""
         cold = self.rows.table.cold[row]
         if self._read is None or self._read[0] != cold:
             self._read = cold, self.pages.read(cold)
         return self._read[1]
 
     def id_of(self, row: int) -> str:
-        """A page's id. A few us."""
+        """Return a page's id. Cost: a few us."""
         return self.record(row).id
 
     def live_page(self, row: int) -> LivePage:
-        """A live page with its cluster, for those who ask."""
+        """Return a live page with its cluster, for queries."""
         return LivePage(self.record(row), self.clusters.id(self.clusters.of(row)))
 
     def ordinal_rank(self, row: int) -> int:
-        """Ascends with the ordinals of pages, and costs less to know."""
+        """Return a number that ascends with the pages' ordinals and costs less."""
         return self.pages.order(self.rows.table.cold[row])
 
     def columns(self) -> LiveColumns:
-        """What says which page stands for an entry, and in which cluster; until anything changes."""
+        """Return the columns that say which page stands for an entry, and its cluster. They are valid until a
+        change."""
         return LiveColumns(**self.rows.columns(), **self.clusters.columns(), ranks=self.pages.ranks())
 
     @property
     def promoted(self) -> Sequence[int]:
-        """Rows indexed since `settle` in place of a canonical page that left: a query made before misses them."""
+        """The rows indexed since `settle` in place of a canonical page that left. An earlier query misses them."""
         return self._changes.promoted
 
     def fingerprints(self, rows: Sequence[int]) -> U64:
-        """The fingerprints (n,) of stored pages."""
+        """Return the fingerprints (n,) of stored pages."""
         if len(rows) <= MAX_SINGLE_PAGES:
             return np.array([self.record(row).fingerprint for row in rows], np.uint64)
         found: U64 = self.pages.records(self.rows.table.column("cold")[np.array(rows, np.uint32)])["fingerprint"]
         return found
 
     def known(self, identities: NDArray[np.uint64]) -> list[Sequence[EarlierVersion]]:
-        """For each of n identities (n, 2) the pages that may be its live one; between two batches, or at the
-        beginning of one. Cost: next to nothing where there is none; some 3 us each."""
+        """Return for each of n identities (n, 2) the pages that may be its live page.
+
+        Call it between two batches, or at the beginning of one. Cost: some 3 us a page, next to nothing without
+        one.
+        """
         return versions(self.directory, self.rows, self.pages, identities)
 
     def live_version(self, identity: bytes, known: Iterable[EarlierVersion]) -> EarlierVersion | None:
-        """The live page with this identity. `known` are those of `known`, which may have left since."""
+        """Return the live page with this identity. `known` comes from the method `known`; its pages may have left
+        since."""
         row = self._changes.batch.live.get(identity)
         if row is not None:
             return EarlierVersion.of(self.record(row), row) if row and self.rows.is_live(row) else None
@@ -146,18 +152,18 @@ class LivePages:
         return None
 
     def earliest(self, entry: int) -> int:
-        """The row of the indexed live page of least ordinal that has this entry; 0 for none."""
+        """Return the row of the indexed live page of least ordinal with this entry; 0 for none."""
         return self.rows.earliest(entry)
 
     def advance(self, time: int) -> None:
-        """Advance stream time to a readable page's time; pages that the window leaves behind go."""
+        """Advance stream time to a readable page's time, and remove pages that are outside the window now."""
         if self.stream_time is None or time > self.stream_time:
             self.stream_time = time
             if self._expiry is not None and self.window_ms is not None:
                 self._expire(self._expiry.due(time - self.window_ms))
 
     def _expire(self, due: Iterable[Leaving]) -> None:
-        """Let live pages leave, one by one or many at once: what is live afterwards is the same."""
+        """Let live pages leave, one by one or many at once; the result is the same."""
         for rows, colds in due:
             if len(rows) > MAX_SINGLE_PAGES:
                 self._departures.leave(rows, colds)
@@ -169,13 +175,13 @@ class LivePages:
         self.reindexed = self._changes.reindexed
 
     def is_late(self, time: int) -> bool:
-        """Whether a page of this time is outside the window already."""
+        """Whether a page of this time is already outside the window."""
         if self.window_ms is None or self.stream_time is None:
             return False
         return time <= self.stream_time - self.window_ms
 
     def tie(self, clusters: Collection[Cluster]) -> tuple[Cluster, list[int]]:
-        """Make distinct clusters one, as `Clusters.tie`."""
+        """Merge distinct clusters, as `Clusters.tie` does."""
         if len(clusters) == 1:
             return self.clusters.tie(clusters)
         before = [self.clusters.size(cluster) for cluster in clusters]
@@ -184,9 +190,9 @@ class LivePages:
         return survivor, merged
 
     def add(self, number: int, entry: int, cluster: Cluster | None) -> Cluster:
-        """Make page `number` of the batch live, in a cluster or, for None, in one of its own.
+        """Make page `number` of the batch live, in a cluster or, for None, in its own cluster.
 
-        `entry` is that of an indexed page with exactly its key and bucket; 0 for none.
+        `entry` is the entry of an indexed page with exactly its key and bucket, or 0.
         """
         row = self._arrive(number)
         if cluster is None:
@@ -202,7 +208,7 @@ class LivePages:
         return joined
 
     def renew(self, number: int, entry: int, old: int, age: int, cluster: Cluster) -> Cluster:
-        """Let page `number` of the batch take the place of its earlier version, which leaves."""
+        """Let page `number` of the batch replace its earlier version, which leaves."""
         alone = self.rows.table.state[old] == LIVE | INDEXED | FOUNDER
         if alone and entry == old and old not in self._changes.batch.founders:
             self._stay(number, old, age)
@@ -216,7 +222,7 @@ class LivePages:
         return -row if cluster < 0 else cluster
 
     def _stay(self, number: int, row: int, age: int) -> None:
-        """Let page `number` of the batch have the row of its earlier version, which was alone with the same key."""
+        """Give page `number` of the batch the row of its earlier version, which was alone with the same key."""
         batch, table = self._changes.batch, self.rows.table
         self._changes.replace(table.cold[row])
         cold = int(batch.colds[number])
@@ -229,8 +235,7 @@ class LivePages:
         self._expires(number, row)
 
     def leave(self, row: int, identity: bytes) -> None:
-        """Take a live page out of everything. In a cluster that lives on, nothing else changes but its
-        canonical page."""
+        """Remove a live page everywhere. In a cluster that lives on, only the canonical page changes."""
         indexed = self.rows.table.state[row] & INDEXED
         cluster = self.clusters.of(row)
         size = self.clusters.size(cluster)
@@ -241,12 +246,12 @@ class LivePages:
             self._changes.promote(self.clusters.oldest(cluster))
 
     def leave_at_once(self, number: int) -> None:
-        """As `leave`, of page `number` of the batch."""
+        """Do what `leave` does for page `number` of the batch."""
         batch = self._changes.batch
         self.leave(batch.rows[number].item(), batch.identity(number))
 
     def settle(self) -> None:
-        """Hand on what has stayed of the batch, and take from index, directory and page store what has left."""
+        """Store the remaining pages of the batch; remove the others from index, directory and page store."""
         self._changes.settle()
         self._drop_buckets()
         self.index.sweep()
@@ -274,7 +279,7 @@ class LivePages:
             self._expiry.add(int(batch.times[number]), row, int(batch.colds[number]))
 
     def _index(self, number: int, row: int, entry: int) -> None:
-        """Let a live page of the batch answer for an entry: a known one, one of the batch, or its own."""
+        """Let a live page of the batch answer for an entry: a known entry, an entry of the batch, or its own."""
         batch = self._changes.batch
         if not self.canonical_only:
             entry = entry or batch.entry_of(batch.groups[number])
@@ -288,7 +293,7 @@ class LivePages:
         self.live_pages -= 1
 
     def _drop_buckets(self) -> None:
-        """Free the files of buckets that the window has left behind."""
+        """Drop the buckets that are outside the window."""
         if self._bucket_ms is None or self.window_ms is None or self.stream_time is None:
             return
         below = (self.stream_time - self.window_ms + 1) // self._bucket_ms
@@ -304,13 +309,13 @@ class LivePages:
             self.rows.table.column("cold")[rows] = colds
 
     def look(self, cluster: Cluster) -> None:
-        """Notice a cluster that is out of proportion."""
+        """Notice a cluster that is too large."""
         size = self.clusters.size(cluster)
         if self.sizes.is_large(size, self.live_pages):
             self.sizes.look(self.clusters.id(cluster), cluster, size)
 
     def outgrown(self) -> list[GrownCluster]:
-        """Clusters noticed as out of proportion since the last call, as they are now."""
+        """Return the clusters noticed as too large since the last call, as they are now."""
         found = []
         for cluster_id, cluster in self.sizes.noticed.items():
             oldest = self.clusters.oldest(cluster)
@@ -320,6 +325,6 @@ class LivePages:
         return found
 
     def close(self) -> None:
-        """End the thread that merges, and close files."""
+        """End the thread of merges, and close files."""
         self.index.close()
         self.pages.close()
