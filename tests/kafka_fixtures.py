@@ -75,6 +75,20 @@ def broker() -> Iterator[KafkaBroker]:
 
 
 @pytest.fixture
+def own_broker(broker: KafkaBroker, tmp_path: Path) -> Iterator[KafkaBroker]:
+    """A broker of this test alone, which may be stopped; the other one says whether there can be one."""
+    with KafkaBroker(data=tmp_path / "broker") as own:
+        yield own
+
+
+@pytest.fixture(scope="module")
+def module_broker(broker: KafkaBroker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
+    """A broker of this module alone; the other one says whether there can be one."""
+    with KafkaBroker(data=tmp_path_factory.mktemp("broker"), quick=True) as own:
+        yield own
+
+
+@pytest.fixture
 def kafka_place(broker: KafkaBroker) -> TopicPlace:
     """A fresh prefix on the broker; no topics yet."""
     return TopicPlace(broker.address, f"t{secrets.token_hex(4)}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,13 +13,6 @@ from tests.e2e.harness import Program, by_ordinal, watching
 from tests.kafka_fixtures import TopicPlace
 
 pytestmark = pytest.mark.kafka
-
-
-@pytest.fixture
-def own_broker(broker: KafkaBroker, tmp_path: Path) -> Iterator[KafkaBroker]:
-    """A broker of this test alone, which may be stopped; the other one says whether there can be one."""
-    with KafkaBroker(data=tmp_path / "broker") as own:
-        yield own
 
 
 def test_the_service_is_not_ready_while_the_broker_is_away_and_goes_on_when_it_is_back(

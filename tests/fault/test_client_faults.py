@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -19,13 +17,6 @@ from tests.contract.helpers import add_partitions
 from tests.disks import run_limited
 from tests.e2e.harness import PATIENCE_S, ROOT
 from tests.kafka_fixtures import TopicPlace
-
-
-@pytest.fixture
-def own_broker(broker: KafkaBroker, tmp_path: Path) -> Iterator[KafkaBroker]:
-    """A broker of this test alone, which may be stopped; the other one says whether there can be one."""
-    with KafkaBroker(data=tmp_path / "broker") as own:
-        yield own
 
 
 @pytest.mark.kafka

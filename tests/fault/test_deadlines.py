@@ -39,15 +39,8 @@ class SilentLine(NamedTuple):
     silence: Callable[[], None]
 
 
-@pytest.fixture(scope="module")
-def own_broker(broker: KafkaBroker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
-    """A broker of this module alone; the other one says whether there can be one."""
-    with KafkaBroker(data=tmp_path_factory.mktemp("broker"), quick=True) as own:
-        yield own
-
-
 @pytest.fixture(params=WAYS)
-def line(request: pytest.FixtureRequest, own_broker: KafkaBroker) -> Iterator[SilentLine]:
+def line(request: pytest.FixtureRequest, module_broker: KafkaBroker) -> Iterator[SilentLine]:
     """A broker that answers until it is silenced, in each way that there is."""
     again = threading.Event()
 
@@ -56,15 +49,15 @@ def line(request: pytest.FixtureRequest, own_broker: KafkaBroker) -> Iterator[Si
         return RequestFate.CUT
 
     with contextlib.ExitStack() as stack:
-        address = own_broker.address
+        address = module_broker.address
         if request.param == "frozen":
-            silence = own_broker.pause
-            stack.callback(own_broker.resume)
+            silence = module_broker.pause
+            stack.callback(module_broker.resume)
         elif request.param == "killed":
-            silence = own_broker.kill
-            stack.callback(own_broker.restart)
+            silence = module_broker.kill
+            stack.callback(module_broker.restart)
         else:
-            proxy = stack.enter_context(KafkaProxy(own_broker))
+            proxy = stack.enter_context(KafkaProxy(module_broker))
             address = proxy.address
             stack.callback(again.set)
 

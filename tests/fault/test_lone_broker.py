@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -53,19 +53,12 @@ class LoneBrokerProgram(NamedTuple):
             return watcher.rest()
 
 
-@pytest.fixture(scope="module")
-def own_broker(broker: KafkaBroker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
-    """A broker of this module alone; the other one says whether there can be one."""
-    with KafkaBroker(data=tmp_path_factory.mktemp("broker"), quick=True) as own:
-        yield own
-
-
 @pytest.fixture
-def lone(own_broker: KafkaBroker, tmp_path: Path, cache: Path) -> LoneBrokerProgram:
-    place = TopicPlace(own_broker.address, f"s{secrets.token_hex(4)}")
+def lone(module_broker: KafkaBroker, tmp_path: Path, cache: Path) -> LoneBrokerProgram:
+    place = TopicPlace(module_broker.address, f"s{secrets.token_hex(4)}")
     program = Program(tmp_path, cache, place)
     program.good("topics", "create", "--partitions", 1)
-    return LoneBrokerProgram(own_broker, program, place)
+    return LoneBrokerProgram(module_broker, program, place)
 
 
 def lose(lone: LoneBrokerProgram, name: str) -> None:

@@ -15,19 +15,10 @@ from simstream.feeds import web as feed_web
 from simstream.feeds.condition import FeedCondition, FeedPartition
 from simstream.feeds.watch import FeedWatch, ends_of
 from simstream.feeds.web import FeedWeb
+from tests.manual_clock import ManualClock
 from tests.unit.test_feed_costs import feed_of
 
 PAGES, VERDICTS = FeedPartition("t.pages", 0), FeedPartition("t.verdicts", 0)
-
-
-class ManualClock:
-    """Seconds that a test sets."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def begun(clock: ManualClock) -> FeedCondition:

@@ -6,16 +6,7 @@ import pytest
 
 from simstream.telemetry import health as module
 from simstream.telemetry.health import ServiceHealth
-
-
-class ManualClock:
-    """A clock that a test moves."""
-
-    def __init__(self) -> None:
-        self.now = 1_000.0
-
-    def monotonic(self) -> float:
-        return self.now
+from tests.manual_clock import ManualClock
 
 
 @pytest.fixture
@@ -39,7 +30,7 @@ def test_a_ready_standby_also_says_what_it_does() -> None:
     assert health.ready() == (False, "judge: standby: follows, 900 frames behind")
     health.turn("judge", True, "standby: follows, 0 frames behind", module.STANDBY)
     assert health.ready() == (True, "ready; judge: standby: follows, 0 frames behind")
-    assert health.told()["judge"]["state"] == module.STANDBY
+    assert health.told()["judge"].state == module.STANDBY
     assert not health.is_starting("judge")
 
 

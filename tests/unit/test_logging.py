@@ -11,16 +11,7 @@ import pytest
 
 from simstream.telemetry import logging as module
 from simstream.telemetry.logging import JsonFormatter, OneLineFormatter, RepetitionFilter
-
-
-class ManualClock:
-    """A clock that a test moves; what it formats is of no moment."""
-
-    def __init__(self) -> None:
-        self.now = 1_000.0
-
-    def monotonic(self) -> float:
-        return self.now
+from tests.manual_clock import ManualClock
 
 
 def logger(formatter: logging.Formatter, *filters: logging.Filter) -> tuple[logging.Logger, io.StringIO]:

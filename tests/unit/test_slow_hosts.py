@@ -11,17 +11,8 @@ from simstream.text.extraction import slow_hosts
 from simstream.text.extraction.extract import extract_one
 from simstream.text.extraction.pool import ExtractionPool
 from simstream.text.extraction.slow_hosts import MAX_FAILURES, REST_S, WITHIN_S, SlowHosts, host_of
+from tests.manual_clock import ManualClock
 from tests.unit.test_extract import HTML, PAGE, SLOW
-
-
-class ManualClock:
-    """Moves when it is told to."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @pytest.fixture

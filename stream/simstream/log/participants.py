@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import msgspec
 
-class GroupMember(NamedTuple):
+
+class GroupMember(msgspec.Struct, frozen=True):
     """A process with a role. `name` says where it runs, if the log knows it."""
 
     name: str

@@ -5,7 +5,8 @@ from __future__ import annotations
 import threading
 import time
 from dataclasses import dataclass
-from typing import TypedDict
+
+import msgspec
 
 UNREADY_AFTER_S = 10.0
 """Seconds. A role whose loop has not turned for longer counts as waiting, whatever it said before."""
@@ -28,7 +29,7 @@ class _RoleState:
     patience_s: float
 
 
-class RoleHealth(TypedDict):
+class RoleHealth(msgspec.Struct, frozen=True):
     """What one role last said. `state` is one of the states above; its loop turned `turned_s` seconds ago."""
 
     state: str

@@ -12,18 +12,10 @@ import msgspec
 from simstream.errors import StateError
 from simstream.files import manifest
 from simstream.files.file_system import FileSystem
+from simstream.telemetry.health import RoleHealth
 
 TIMEOUT_S = 5.0
 MAX_BYTES = 1 << 20
-
-
-class RoleStatus(msgspec.Struct, frozen=True):
-    """The health of one role: `state` is starting, replaying, standby or working."""
-
-    state: str
-    ready: bool
-    why: str
-    turned_s: float
 
 
 class ProcessStatus(msgspec.Struct, frozen=True):
@@ -34,7 +26,7 @@ class ProcessStatus(msgspec.Struct, frozen=True):
     live: bool = False
     ready: bool = False
     why: str = ""
-    roles: dict[str, RoleStatus] = {}
+    roles: dict[str, RoleHealth] = {}
 
 
 class SnapshotStatus(msgspec.Struct, frozen=True):
@@ -86,4 +78,4 @@ class _HealthAnswer(msgspec.Struct):
     live: bool
     ready: bool
     why: str
-    roles: dict[str, RoleStatus]
+    roles: dict[str, RoleHealth]

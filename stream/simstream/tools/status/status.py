@@ -12,6 +12,7 @@ import msgspec
 from simstream.errors import BrokerUnreachable, FrameDamaged, FrameFormat, TopicMissing
 from simstream.log.base import FINGERPRINTS, PAGES, POSITIONS, TOPICS, VERDICTS, Log
 from simstream.log.committed_records import committed
+from simstream.log.participants import GroupMember
 from simstream.model import Record
 from simstream.roles.fingerprint.first_frame import first_header
 from simstream.roles.topics import RETENTION, unfit_settings
@@ -51,13 +52,6 @@ class PartitionLag(msgspec.Struct, frozen=True):
     waiting: int
 
 
-class JudgeStatus(msgspec.Struct, frozen=True):
-    """A judge that stands for election."""
-
-    name: str
-    elected: bool
-
-
 class ServiceStatus(msgspec.Struct):
     """The status of a service. What is unknown or missing is None or empty."""
 
@@ -75,7 +69,7 @@ class ServiceStatus(msgspec.Struct):
     unpublished_frames: int | None = None
     """Frames after the published position, also frames that will be ignored; 0 if none of them holds a page."""
     fingerprinters: list[str] = []
-    judges: list[JudgeStatus] = []
+    judges: list[GroupMember] = []
     last_publisher: str | None = None
     gaps: dict[int, int | None] | None = None
     """Partitions that wait for missing pages, with the offset of the first; None if this was not checked."""
@@ -152,7 +146,7 @@ class StatusReader(StatusWithoutLog):
         self._look_at_settings(settings)
         running = self._log.running()
         status.fingerprinters = list(running.fingerprinters)
-        status.judges = [JudgeStatus(member.name, member.elected) for member in running.judges]
+        status.judges = list(running.judges)
         status.last_publisher = running.publisher
         header = first_header(self._log)
         status.recipe = header.recipe if header else None
