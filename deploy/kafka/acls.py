@@ -48,54 +48,60 @@ class AclGrant:
         )
 
 
-QUIET = AclGrant(GROUP, "reader", ("Describe",), "nothing; but the client asks, and brokers log that it may not")
+QUIET = AclGrant(GROUP, "reader", ("Describe",), "nothing: the client asks for it, and brokers log the refusal")
 GRANTS: dict[str, tuple[AclGrant, ...]] = {
     "fingerprint": (
-        AclGrant(TOPIC, "pages", ("Read",), "what it fingerprints"),
+        AclGrant(TOPIC, "pages", ("Read",), "the pages that it fingerprints"),
         AclGrant(
-            TOPIC, "fingerprints", ("Read", "Write", "DescribeConfigs"), "its frames; the log's recipe; its limit"
+            TOPIC,
+            "fingerprints",
+            ("Read", "Write", "DescribeConfigs"),
+            "its frames; the log's recipe; the topic's limit",
         ),
-        AclGrant(TOPIC, "dead-letters", ("Write", "DescribeConfigs"), "pages that nobody can read"),
+        AclGrant(TOPIC, "dead-letters", ("Write", "DescribeConfigs"), "unreadable pages"),
         AclGrant(GROUP, "fingerprint", ("Read",), "shares and commits"),
         QUIET,
     ),
     "judge": (
-        AclGrant(TOPIC, "fingerprints", ("Read", "DescribeConfigs"), "what it judges; how long it is kept"),
+        AclGrant(TOPIC, "fingerprints", ("Read", "DescribeConfigs"), "the frames that it judges; their retention"),
         AclGrant(
-            TOPIC, "verdicts", ("Read", "Write", "DescribeConfigs"), "what it publishes; whether anything is there"
+            TOPIC,
+            "verdicts",
+            ("Read", "Write", "DescribeConfigs"),
+            "the verdicts that it publishes; whether there are any",
         ),
         AclGrant(
-            TOPIC, "positions", ("Read", "Write", "DescribeConfigs"), "how far it has published; whether it is kept"
+            TOPIC, "positions", ("Read", "Write", "DescribeConfigs"), "its published position; the topic's settings"
         ),
         AclGrant(GROUP, "judge", ("Read",), "the election"),
-        AclGrant(GROUP, "judge-claim", ("Read",), "who began to publish last"),
+        AclGrant(GROUP, "judge-claim", ("Read",), "the last publisher"),
         QUIET,
         AclGrant(TRANSACTION, "judge", ("Describe", "Write"), "verdicts and position in one transaction"),
     ),
     "query": (
-        AclGrant(TOPIC, "fingerprints", ("Read",), "what it follows"),
-        AclGrant(TOPIC, "positions", ("Read",), "how far it may follow"),
+        AclGrant(TOPIC, "fingerprints", ("Read",), "the frames that it follows"),
+        AclGrant(TOPIC, "positions", ("Read",), "the position up to which it may follow"),
         AclGrant(TOPIC, "verdicts", ("Read",), "verdicts of pages that it was asked to judge"),
         AclGrant(TOPIC, "pages", ("Write", "DescribeConfigs"), "pages that it was asked to judge"),
         QUIET,
     ),
     "news": (
         AclGrant(TOPIC, "pages", ("Read",), "titles and texts"),
-        AclGrant(TOPIC, "verdicts", ("Read",), "what it shows"),
+        AclGrant(TOPIC, "verdicts", ("Read",), "the verdicts that it shows"),
         AclGrant(TOPIC, "news2.", ("Create", "Describe", "DescribeConfigs", "Read", "Write"), "its own table"),
-        AclGrant(GROUP, "news2.", ("Read",), "where it is"),
+        AclGrant(GROUP, "news2.", ("Read",), "its place"),
         QUIET,
     ),
-    "feed": (AclGrant(TOPIC, "pages", ("Write", "DescribeConfigs"), "a crawler's pages; the largest that fits"),),
+    "feed": (AclGrant(TOPIC, "pages", ("Write", "DescribeConfigs"), "a crawler's pages; the topic's limit"),),
     "reader": (
-        AclGrant(TOPIC, "verdicts", ("Read",), "verdicts; a consumer group of yours needs Read on it, too"),
+        AclGrant(TOPIC, "verdicts", ("Read",), "verdicts; your consumer group needs Read on it, too"),
         QUIET,
     ),
     "operator": (
         AclGrant(TOPIC, "", ("Create", "Describe", "DescribeConfigs", "Read"), "topics create, status, explain"),
         AclGrant(TOPIC, "fingerprints", ("Write",), "source skip"),
         AclGrant(TOPIC, "pages", ("Write",), "dead-letters replay"),
-        AclGrant(TOPIC, "dead-letters", ("Write",), "dead-letters replay: what was sent again"),
+        AclGrant(TOPIC, "dead-letters", ("Write",), "dead-letters replay: marks of sent pages"),
         AclGrant(GROUP, "", ("Describe", "Read"), "status, source rewind"),
     ),
 }
