@@ -14,7 +14,8 @@ from simstream.judge.row_table import INDEXED, LIVE
 
 
 def check(store: LivePages) -> None:
-    """Raises StateDamaged, which says what contradicts what. Linear, about 2 us a page; 41 bytes a page."""
+    """Check the parts. Raises StateDamaged, which says what contradicts what. Cost: about 2 us and 41 bytes a
+    page."""
     store.index.check()
     store.pages.check()
     _check_counts(store)
@@ -34,7 +35,7 @@ def _check_counts(store: LivePages) -> None:
 
 
 def _check_entries(store: LivePages) -> None:
-    """Whether the index has each indexed page under its own fingerprint, sketch, length and bucket."""
+    """Check that the index has each indexed page under its own fingerprint, sketch, length and bucket."""
     by_row = _columns(store)
     answering = 0
     for numbers, keys, buckets in store.index.live_entries():
@@ -47,7 +48,9 @@ def _check_entries(store: LivePages) -> None:
         same &= (page["sketch"] == keys.sketches).all(axis=1) & (store.buckets(page["time"]) == buckets)
         if not same.all():
             row = int(numbers[np.flatnonzero(~same)[0]])
-            raise StateDamaged(f"the index has entry {row} for another page than the page store", START_OVER)
+            raise StateDamaged(
+                f"entry {row} belongs to one page in the index, and to another in the page store", START_OVER
+            )
     state = store.rows.table.column("state")[: store.rows.table.used]
     indexed = int(((state & INDEXED) != 0).sum())
     if answering != indexed:
@@ -55,7 +58,7 @@ def _check_entries(store: LivePages) -> None:
 
 
 def _columns(store: LivePages) -> dict[str, NDArray[Any]]:
-    """What an entry is made of, by the rows of the live pages."""
+    """Return the fields of entries, by the rows of the live pages."""
     used = store.rows.table.used
     columns: dict[str, NDArray[Any]] = {}
     for colds, records in store.pages.chunks():

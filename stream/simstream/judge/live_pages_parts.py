@@ -19,7 +19,7 @@ from simstream.judge.pages.store import PageStore
 
 
 def parts(store: LivePages) -> list[SnapshotPart]:
-    """All of it but `stream_time` and `live_pages`, between batches."""
+    """Return everything except `stream_time` and `live_pages`, between batches."""
     return [
         *store.index.parts(),
         *store.rows.parts(),
@@ -30,7 +30,7 @@ def parts(store: LivePages) -> list[SnapshotPart]:
 
 
 def restore(store: LivePages, parts: Sequence[SnapshotPart], stream_time: int | None, live_pages: int) -> None:
-    """Take over what `parts` gave, in a store of which nothing was used. Raises StateDamaged."""
+    """Take over what `parts` returned, in an unused store. Raises StateDamaged."""
     named = {part.name: part for part in parts}
     try:
         store.rows.restore(named)
@@ -50,19 +50,21 @@ def restore(store: LivePages, parts: Sequence[SnapshotPart], stream_time: int | 
 
 
 def _place_again(store: LivePages, count: Fact) -> None:
-    """Fill the directory of an upgraded state, which has none: its pages have new identities.
+    """Fill the directory of an upgraded state, which has none, as its pages have new identities.
 
-    Reads all records; about 1 us a page. Raises StateDamaged where the count does not agree.
+    Raises StateDamaged if the count does not agree. Cost: reads all records, at about 1 us a page.
     """
     for colds, records in store.pages.chunks():
         live = store.rows.are_live(records["row"], colds)
         store.directory.add(records["identity"][live], records["row"][live])
     if len(store.directory) != count:
-        raise StateDamaged(f"the directory has {count} pages, the page store {len(store.directory)}", START_OVER)
+        raise StateDamaged(
+            f"the directory has {count} pages, but the page store has {len(store.directory)}", START_OVER
+        )
 
 
 def on_disk(store: LivePages, files: FileSystem, found: Iterable[SealedFile]) -> None:
-    """These files hold immutable parts from now on: read them there, and let go of the memory."""
+    """Read immutable parts from these files from now on, and free their memory."""
     for each in found:
         if each.kind in PageStore.KINDS:
             store.pages.on_disk(each)
@@ -71,7 +73,7 @@ def on_disk(store: LivePages, files: FileSystem, found: Iterable[SealedFile]) ->
 
 
 def nbytes(store: LivePages) -> dict[str, int]:
-    """Memory by part, in bytes."""
+    """Return the memory by part, in bytes."""
     return {
         **store.index.nbytes(),
         "rows and chains": store.rows.nbytes(),

@@ -37,7 +37,7 @@ class Match(NamedTuple):
 
 
 class KnownPage(NamedTuple):
-    """A live page, as far as the judge's state knows it."""
+    """A live page as the judge's state knows it."""
 
     id: str
     ordinal: int
@@ -54,7 +54,7 @@ class KnownCluster(NamedTuple):
     id: str
     pages: int
     members: list[KnownPage]
-    """The oldest first, as many as were asked for; the first of all is the canonical page."""
+    """The oldest first, up to the requested number; the first one is the canonical page."""
 
 
 def matches(
@@ -65,10 +65,10 @@ def matches(
     words: NDArray[np.uint32],
     most: int | None = None,
 ) -> list[Match]:
-    """The pages that one page would match, closest first: its fingerprint (1,), sketch (1, S), words (1,).
+    """Return the pages that one page would match, closest first: its fingerprint (1,), sketch (1, S), words (1,).
 
-    All live pages under `any`, the canonical ones under `canonical`; `most` cuts the list. Cost: the index's
-    lookup, 1 us a match, and a few more for each that is listed.
+    These are live pages under `any`, canonical pages under `canonical`; `most` cuts the list. Cost: the index's
+    lookup, 1 us a match, and a few us for each listed page.
     """
     found = store.index.query(fingerprints, sketches, words < policy.short_words)
     return [
@@ -78,9 +78,9 @@ def matches(
 
 
 def near(store: LivePages, fingerprint: int, most: int | None = None) -> list[Match]:
-    """The pages whose fingerprints are within the policy's distance, nearest first, whatever their sketches say.
+    """Return the pages whose fingerprints are within the policy's distance, nearest first, with any sketch.
 
-    As many as `matches` looks at; without similarities.
+    It covers the same pages as `matches`, and computes no similarities.
     """
     found = store.index.near(np.array([fingerprint], np.uint64))
     return [
@@ -90,7 +90,7 @@ def near(store: LivePages, fingerprint: int, most: int | None = None) -> list[Ma
 
 
 def _ranked(store: LivePages, found: Matches, by_agreement: bool) -> list[tuple[int, int, int]]:
-    """(agreement, distance, row) of every page of the entries found, in the order of verdicts."""
+    """Return (agreement, distance, row) of every page of the found entries, in the order of verdicts."""
     rows = zip(found.entry.tolist(), found.distance.tolist(), found.agreement.tolist(), strict=True)
     ranked = sorted(
         (-agreement if by_agreement else 0, distance, store.ordinal_rank(row), row, agreement)
@@ -105,25 +105,26 @@ def _cluster_id(store: LivePages, row: int) -> int:
 
 
 def earlier(store: LivePages, identity: bytes) -> LivePage | None:
-    """The live version of the page with this identity, which its next one would be compared with."""
+    """Return the live version of the page with this identity, which its next version would be compared with."""
     row = _row_of(store, identity)
     return None if row is None else store.live_page(row)
 
 
 def page(store: LivePages, identity: bytes) -> KnownPage | None:
-    """The live page with this identity. Some 10 us."""
+    """Return the live page with this identity. Cost: some 10 us."""
     row = _row_of(store, identity)
     return None if row is None else _known(store, row)
 
 
 def cluster_of(store: LivePages, identity: bytes, most: int) -> KnownCluster | None:
-    """The cluster of the live page with this identity, and its `most` oldest members. Linear in the members."""
+    """Return the cluster of the live page with this identity, with its `most` oldest members. Cost: linear in the
+    members."""
     row = _row_of(store, identity)
     return None if row is None else _members(store, store.clusters.of(row), most)
 
 
 def cluster(store: LivePages, cluster_id: int, most: int) -> KnownCluster | None:
-    """A cluster by its id, if it ever had two pages: about 1 ns for each such cluster that there is."""
+    """Return a cluster by its id, if it ever had two pages. Cost: about 1 ns for each such cluster."""
     found = store.clusters.find(cluster_id)
     return None if found is None else _members(store, found, most)
 

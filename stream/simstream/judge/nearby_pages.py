@@ -1,6 +1,6 @@
 """Lists every live page near a page that is about to be judged, with the rule for each, for `explain`.
 
-Found by looking at every live page, not by the index: so it shows what the index would have missed.
+It compares every live page and does not use the index. So it shows what the index would have missed.
 """
 
 from __future__ import annotations
@@ -28,25 +28,26 @@ from simstream.wire.verdict import similarity
 
 
 class NearbyPages(NamedTuple):
-    """What one page would meet, were it judged now."""
+    """The live pages near a page, if it were judged now."""
 
     candidates: list[Candidate]
-    """What it would be compared with, closest first, each with what decides about it; none where there is nothing
-    to compare."""
+    """The pages that it would be compared with, closest first, each with the deciding rule; none if there is
+    nothing to compare."""
     earlier: LivePage | None
     """The live version of the page with its identity."""
     live_pages: int
     stream_time: int | None
-    """ms since 1970, before its own time counts; None before the first readable page."""
+    """Stream time in ms since 1970, before the page's own time counts; None before the first readable page."""
 
 
 def nearby(
     page: IdentifiedPage, time: int, store: LivePages, policy: Policy, distance: int = WIDE_DISTANCE
 ) -> list[Candidate]:
-    """All live pages within `distance` of a readable page of this time, or within the policy's where that is more.
+    """Return all live pages within `distance` of a readable page of this time, or within the policy's greater
+    distance.
 
-    Closest first, as for verdicts: greatest agreement, then smallest distance, then least ordinal; so the first
-    that is accepted is the one that a verdict names. Linear in the live pages, a few ns each.
+    They come closest first, as for verdicts: greatest agreement, then smallest distance, then least ordinal. So the
+    verdict names the first accepted one. Cost: linear in the live pages, a few ns each.
     """
     edge = _edge(store, time)
     own: list[tuple[int, PageRecord]] = []
@@ -71,14 +72,14 @@ def nearby(
 
 
 def _edge(store: LivePages, time: int) -> int | None:
-    """Up to which time pages leave once a readable page of this time has come."""
+    """Return the time up to which pages leave once a readable page of this time has come."""
     if store.window_ms is None:
         return None
     return (time if store.stream_time is None else max(time, store.stream_time)) - store.window_ms
 
 
 def _rows_within(page: IdentifiedPage, store: LivePages, distance: int) -> Iterator[int]:
-    """The rows of the live pages whose fingerprints are that near."""
+    """Return the rows of the live pages within the distance."""
     wanted = np.uint64(page.fingerprint)
     for colds, records in store.pages.chunks():
         near: NDArray[np.bool_] = np.bitwise_count(records["fingerprint"] ^ wanted) <= distance
@@ -88,7 +89,7 @@ def _rows_within(page: IdentifiedPage, store: LivePages, distance: int) -> Itera
 
 
 def _oldest(page: IdentifiedPage, cluster: Cluster, edge: int | None, store: LivePages) -> int:
-    """The ordinal of the oldest member that is not the page's own earlier version, once the window has moved."""
+    """Return the ordinal of the oldest member besides the page's own earlier version, once the window has moved."""
     members = (store.record(row) for row in store.clusters.members(cluster))
     return min(
         (record.age, record.ordinal)
@@ -100,7 +101,8 @@ def _oldest(page: IdentifiedPage, cluster: Cluster, edge: int | None, store: Liv
 def _candidate(
     page: IdentifiedPage, row: int, record: PageRecord, rule: RejectionRule | None, store: LivePages, policy: Policy
 ) -> Candidate:
-    """`rule` counts where the pair keeps to all limits, or for the page's own earlier version."""
+    """Return one candidate. `rule` counts if the pair is within all limits, or for the page's own earlier
+    version."""
     pair: PairComparison = compare(page, record, policy)
     return Candidate(
         id=record.id,

@@ -16,17 +16,17 @@ from simstream.model import MatchLimits
 from simstream.text.recipe import Recipe
 
 SEMANTICS: Final = 1
-"""Version of the rules by which a log becomes verdicts; raised whenever a verdict changes."""
+"""The version of the rules from log to verdicts. Increase it whenever a verdict changes."""
 MAX_WINDOW_MS: Final = 1 << 53
 Link = Literal["any", "canonical"]
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What decides verdicts over a log of one recipe.
+    """The rules that decide verdicts over a log of one recipe.
 
-    A pair with a short page must keep to `short_distance` and `short_agreement`, which are at least as strict as
-    the others. Where `short_words` is 0 no page is short, and the three are no part of the id.
+    `short_distance` and `short_agreement` are the limits of a pair with a short page, at least as strict as the
+    others. If `short_words` is 0, no page is short, and these three are no part of the id.
     """
 
     recipe_id: str
@@ -34,7 +34,7 @@ class Policy:
     distance: int
     """Greatest Hamming distance of a candidate."""
     agreement: int
-    """Least number of agreeing sketch bits of a match; 0 where the recipe has no sketch."""
+    """Least number of agreeing sketch bits of a match; 0 if the recipe has no sketch."""
     window_ms: int | None
     link: Link
     short_words: int = 0
@@ -44,17 +44,17 @@ class Policy:
 
     @property
     def limits(self) -> MatchLimits:
-        """Of a pair of which neither page is short."""
+        """Return the limits of a pair without a short page."""
         return MatchLimits(self.distance, self.agreement)
 
     @property
     def short_limits(self) -> MatchLimits | None:
-        """Of a pair with a short page; None where no page is short."""
+        """Return the limits of a pair with a short page; None if no page is short."""
         return MatchLimits(self.short_distance, self.short_agreement) if self.short_words else None
 
     @property
     def id(self) -> str:
-        """8 hex digits over all of it and the version of the semantics."""
+        """Return 8 hex digits over all fields and the version of the rules."""
         names = [name for name in self.__slots__ if self.short_words or not name.startswith("short_")]
         fields = [getattr(self, name) for name in names]
         content = msgspec.json.encode([SEMANTICS, *fields])
@@ -62,7 +62,7 @@ class Policy:
 
 
 def least_agreement(similarity: str | float | Decimal, bits: int) -> int:
-    """ceil(bits (1 + S) / 2), exactly, for the decimal S as it is written. Raises SettingsError."""
+    """Return exactly ceil(bits (1 + S) / 2) for the decimal S as it is written. Raises SettingsError."""
     try:
         exact = Fraction(Decimal(str(similarity)))
     except (InvalidOperation, ValueError, OverflowError) as error:
@@ -80,9 +80,10 @@ def make_policy(
     window_ms: int | None = None,
     link: Link = "any",
 ) -> Policy:
-    """The policy for a recipe; what is None comes from the recipe. Raises SettingsError where out of range.
+    """Return the policy for a recipe; a value that is None comes from the recipe. Raises SettingsError out of
+    range.
 
-    The recipe's rule for short pages goes with it, unless it asks no more than `distance` and `similarity` do.
+    It takes over the recipe's rule for short pages, unless `distance` and `similarity` are as strict.
     """
     distance = recipe.distance if distance is None else distance
     if not isinstance(distance, int) or not 0 <= distance <= MAX_DISTANCE:
@@ -109,7 +110,7 @@ def make_policy(
 
 
 def _short_limits(recipe: Recipe, limits: MatchLimits) -> MatchLimits:
-    """The stricter of what the recipe asks for where a page is short, and what is asked of every pair."""
+    """Return the stricter of the recipe's limits for short pages and the limits of every pair."""
     distance = recipe.distance if recipe.short_distance is None else recipe.short_distance
     similarity = recipe.similarity if recipe.short_similarity is None else recipe.short_similarity
     return MatchLimits(

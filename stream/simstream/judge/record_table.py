@@ -19,12 +19,12 @@ NONE = 0
 
 
 class RecordTable:
-    """Records of a few integers under numbers from 1 on, which are given again once they are free.
+    """Records of a few integers under numbers from 1 on; free numbers are used again.
 
-    Each column of `layout` (name to type) is an attribute: a memoryview, which reads and writes plain Python
-    integers in some 30 ns, over a numpy array that `column` gives. Both are replaced when the table grows, so hold
-    none of them. Free records are threaded through the first column, which is uint32.
-    Memory: the columns, grown by half; what was never used is not touched.
+    Each column of `layout` (name to type) is an attribute: a memoryview over the numpy array that `column` returns.
+    It reads and writes plain Python integers in some 30 ns. Growth replaces both, so do not keep them. A list of
+    free records runs through the first column, which is uint32. Memory: the columns, which grow by half; unused
+    records are not touched.
     """
 
     def __init__(self, name: str, layout: Mapping[str, type]) -> None:
@@ -42,12 +42,12 @@ class RecordTable:
         raise AttributeError(name)
 
     def __len__(self) -> int:
-        """How many records are in use."""
+        """The number of records in use."""
         return self._used - 1 - self._free_count
 
     @property
     def used(self) -> int:
-        """One more than the greatest number ever given."""
+        """Return one more than the greatest number ever given."""
         return self._used
 
     def column(self, name: str) -> NDArray[Any]:
@@ -55,7 +55,7 @@ class RecordTable:
         return self._columns[name]
 
     def new(self) -> int:
-        """A free record's number; its columns hold whatever was left there."""
+        """Return a free record's number. Its columns have old values."""
         number = self._free
         if number != NONE:
             self._free = getattr(self, self._free_column)[number]
@@ -68,7 +68,7 @@ class RecordTable:
         return number
 
     def take(self, count: int) -> NDArray[np.uint32]:
-        """The numbers of so many free records, as `new`."""
+        """Return the numbers of `count` free records, as `new` does."""
         out = np.empty(count, np.uint32)
         again = min(count, self._free_count)
         threads = getattr(self, self._free_column)
@@ -84,13 +84,13 @@ class RecordTable:
         return out
 
     def free(self, number: int) -> None:
-        """Give a record back."""
+        """Free a record."""
         getattr(self, self._free_column)[number] = self._free
         self._free = number
         self._free_count += 1
 
     def free_all(self, numbers: NDArray[np.uint32]) -> None:
-        """Give records back, each once; a few ns each."""
+        """Free records, each once. Cost: a few ns each."""
         if len(numbers):
             threads = self._columns[self._free_column]
             threads[numbers[:-1]] = numbers[1:]
@@ -99,17 +99,17 @@ class RecordTable:
             self._free_count += len(numbers)
 
     def nbytes(self) -> int:
-        """Bytes of the records ever used."""
+        """Return the bytes of the records ever used."""
         return sum(column.itemsize for column in self._columns.values()) * self._used
 
     def part(self) -> SnapshotPart:
-        """All of it, for a snapshot."""
+        """Return the table as a part of a snapshot."""
         arrays = {name: column[: self._used] for name, column in self._columns.items()}
         facts: dict[str, Fact] = {"free": self._free, "free_count": self._free_count, "used": len(self)}
         return SnapshotPart(self.name, "table", facts, arrays, changes=True)
 
     def restore(self, part: SnapshotPart) -> None:
-        """Take over what `part` gave. Raises StateDamaged where the columns do not fit together."""
+        """Take over what `part` returned. Raises StateDamaged if the columns do not fit together."""
         sizes = {array.shape for array in part.arrays.values()}
         kinds = {name: array.dtype for name, array in part.arrays.items()}
         free, count = part.facts.get("free"), part.facts.get("free_count")
@@ -129,16 +129,16 @@ class RecordTable:
         self._used, self._free, self._free_count = shape[0], free, count
 
     def free_numbers(self) -> NDArray[np.uint32]:
-        """The numbers that are free, in no particular order; linear in them. Raises StateDamaged."""
+        """Return the free numbers, without an order. Raises StateDamaged. Cost: linear in them."""
         found, at = np.empty(self._free_count, np.uint32), self._free
         threads = getattr(self, self._free_column)
         for i in range(self._free_count):
             if not 0 < at < self._used:
-                raise StateDamaged(f"the free records of the table {self.name} are no list", START_OVER)
+                raise StateDamaged(f"the list of free records of the table {self.name} is broken", START_OVER)
             found[i] = at
             at = threads[at]
         if at != NONE:
-            raise StateDamaged(f"the free records of the table {self.name} are more than were counted", START_OVER)
+            raise StateDamaged(f"the table {self.name} has more free records than it counts", START_OVER)
         return found
 
     def _grow(self, least: int) -> None:

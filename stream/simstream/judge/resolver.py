@@ -1,7 +1,7 @@
 """The resolver: decides the verdict of each accepted page ("A page's life").
 
-It follows the table "A page's life" of the design line by line. A batch is looked up in the index at once; what
-the index answers are entries, and which of their pages are live is decided here, page after page.
+It follows the table "A page's life" of the design line by line. It looks up a whole batch in the index at once. The
+index answers with entries; this module decides page by page which of their pages are live.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ from simstream.model import (
 )
 
 MAX_BATCH_PAGES = 4096
-"""Pages of one batch: they are compared with one another."""
+"""The most pages of one batch; they are compared with one another."""
 
 
 class Resolver:
     """Judges accepted pages under one policy. Its state is a function of the pages in their order.
 
-    `index` must be empty and made for the policy's limits and sketch; `alert` says which clusters are noticed as
-    out of proportion, and decides nothing; `beat` is called between the steps of long work.
+    `index` must be empty and made for the policy's limits and sketch. `alert` says which clusters count as too
+    large; it changes no verdict. `beat` is called between the steps of long work.
     """
 
     def __init__(
@@ -62,63 +62,64 @@ class Resolver:
 
     @property
     def live_pages(self) -> int:
-        """How many pages are live."""
+        """The number of live pages."""
         return self._store.live_pages
 
     @property
     def stream_time(self) -> int | None:
-        """ms since 1970; None before the first readable page."""
+        """Stream time in ms since 1970; None before the first readable page."""
         return self._store.stream_time
 
     @property
     def largest_cluster(self) -> int:
-        """Live pages of the largest cluster."""
+        """The number of live pages of the largest cluster."""
         return self._store.sizes.largest
 
     @property
     def cluster_sizes(self) -> Mapping[int, int]:
-        """How many clusters have so many live pages."""
+        """Return the number of clusters by their number of live pages."""
         return self._store.sizes.clusters
 
     @property
     def window_span_ms(self) -> int:
-        """From the beginning of the oldest bucket that holds an entry to stream time; 0 without a window."""
+        """Return the ms from the beginning of the oldest bucket with an entry to stream time; 0 without a
+        window."""
         return self._store.span_ms
 
     def outgrown(self) -> list[GrownCluster]:
-        """Clusters out of proportion, each once when it becomes so and at each doubling."""
+        """Return clusters that are too large: each once at first, and again at each doubling."""
         return self._store.outgrown()
 
     def nbytes(self) -> dict[str, int]:
-        """Memory by part, in bytes."""
+        """Return the memory by part, in bytes."""
         return live_pages_parts.nbytes(self._store)
 
     def parts(self) -> list[SnapshotPart]:
-        """All state but for `stream_time` and `live_pages`, for a snapshot; between two calls of `judge`."""
+        """Return all state except `stream_time` and `live_pages`, for a snapshot, between two calls of `judge`."""
         return live_pages_parts.parts(self._store)
 
     def restore(self, parts: Sequence[SnapshotPart], stream_time: int | None, live_pages: int) -> None:
-        """Take over what `parts` gave, before anything is judged. Raises StateDamaged."""
+        """Take over what `parts` returned, before the first page. Raises StateDamaged."""
         live_pages_parts.restore(self._store, parts, stream_time, live_pages)
 
     def check(self) -> None:
-        """Whether all parts of the state agree with one another; linear. Raises StateDamaged."""
+        """Check that all parts of the state agree. Raises StateDamaged. Cost: linear."""
         live_pages_check.check(self._store)
 
     def on_disk(self, files: FileSystem, found: Iterable[SealedFile]) -> None:
-        """These files hold immutable parts from now on: read them there."""
+        """Read immutable parts from these files from now on."""
         live_pages_parts.on_disk(self._store, files, found)
 
     def close(self) -> None:
-        """End the thread that merges, and close files."""
+        """End the thread of merges, and close files."""
         self._store.close()
 
     def judge(
         self, columns: FingerprintColumns, time: NDArray[np.int64], ordinal: int, sources: Sequence[PageSource]
     ) -> list[Verdict]:
-        """Judge n pages with accepted times (n,), the first of which has this ordinal.
+        """Judge n pages with accepted times (n,) and ordinals from `ordinal` on, and return their verdicts.
 
-        Cost: the index's lookups, and some 20 us a page plus what its matches cost.
+        Cost: the index's lookups, some 20 us a page, and the cost of its matches.
         """
         verdicts: list[Verdict] = []
         for at in range(0, len(columns), MAX_BATCH_PAGES):
@@ -152,7 +153,7 @@ class Resolver:
         short: NDArray[np.bool_],
         readable: NDArray[np.bool_],
     ) -> None:
-        """The readable pages as a batch, each with a row."""
+        """Return the readable pages as a batch, each with a row."""
         ids, id_ends = columns.ids, columns.id_ends
         if not readable.all():
             ids, id_ends = ids_of(columns, readable)
@@ -173,32 +174,34 @@ class Resolver:
     def match(
         self, fingerprints: U64, sketches: U64, words: NDArray[np.uint32], most: int | None = None
     ) -> list[Match]:
-        """The pages that one page would match, closest first: its fingerprint (1,), sketch (1, S), words (1,).
+        """Return the pages that one page would match, closest first: its fingerprint (1,), sketch (1, S), words
+        (1,).
 
-        All live pages under `any`, the canonical ones under `canonical`; `most` cuts the list.
+        These are live pages under `any`, canonical pages under `canonical`; `most` cuts the list.
         """
         return lookups.matches(self._store, self.policy, fingerprints, sketches, words, most)
 
     def near(self, fingerprint: int, most: int | None = None) -> list[Match]:
-        """The pages within the policy's distance of a fingerprint, whatever their sketches say, nearest first."""
+        """Return the pages within the policy's distance of a fingerprint, with any sketch, nearest first."""
         return lookups.near(self._store, fingerprint, most)
 
     def page(self, identity: bytes) -> KnownPage | None:
-        """The live page with this identity."""
+        """Return the live page with this identity."""
         return lookups.page(self._store, identity)
 
     def cluster_of(self, identity: bytes, most: int) -> KnownCluster | None:
-        """The cluster of that page, with its `most` oldest members."""
+        """Return the cluster of the page with this identity, with its `most` oldest members."""
         return lookups.cluster_of(self._store, identity, most)
 
     def cluster(self, cluster_id: int, most: int) -> KnownCluster | None:
-        """The cluster of this id, if it ever had two pages."""
+        """Return the cluster with this id, if it ever had two pages."""
         return lookups.cluster(self._store, cluster_id, most)
 
     def meets(
         self, columns: FingerprintColumns, time: NDArray[np.int64], distance: int = WIDE_DISTANCE
     ) -> NearbyPages:
-        """What one page (columns of one row, accepted time (1,)) would meet, were it judged now. Nothing changes.
+        """What one page (columns of one row, accepted time (1,)) would meet, if it were judged now. Changes
+        nothing.
 
         Candidates are all live pages within `distance`, and within the policy's; see `judge/nearby_pages`. Cost:
         linear in the live pages, a few ns each.
@@ -209,11 +212,11 @@ class Resolver:
         return NearbyPages(found, self.earlier(page.identity), self.live_pages, self.stream_time)
 
     def earlier(self, identity: bytes) -> LivePage | None:
-        """The live version of the page with this identity, which its next one would be compared with."""
+        """Return the live version of the page with this identity, which its next version would be compared with."""
         return lookups.earlier(self._store, identity)
 
     def _other(self, page: PageArrival, known: Sequence[EarlierVersion]) -> Verdict:
-        """A page with nothing to compare: it may end its earlier version, and matches nothing."""
+        """Judge a page with nothing to compare: it matches nothing, and may end its earlier version."""
         if page.kind in ENDING_KINDS:
             earlier = self._store.live_version(page.identity, known)
             if earlier:
@@ -221,7 +224,7 @@ class Resolver:
         return self._verdicts.of(page, VERDICT_OF_KIND[PageKind(page.kind)])
 
     def _readable(self, page: PageArrival, known: Sequence[EarlierVersion], number: int) -> Verdict:
-        """A page that is compared; `number` is its place in the batch."""
+        """Judge a readable page; `number` is its place in the batch."""
         store, closest = self._store, self._closest
         store.advance(page.time)
         earlier = store.live_version(page.identity, known)

@@ -1,8 +1,8 @@
 """Rows: the number and state of every stored page, and the chains of pages that share an entry.
 
-A row is a number under which a stored page is known while it lives. An entry of the index is numbered by the row of
-the page that founded it. A second page with the same key makes a chain: all live pages of the entry in the order of
-their ordinals, so that the earliest is found at once and any page leaves at once. Most entries have one page and no
+A row is the number of a stored page while it lives. The number of an index entry is the row of the page that
+founded it. A second page with the same key makes a chain: all live pages of the entry in the order of their
+ordinals. So the earliest page is found at once, and any page leaves at once. Most entries have one page and no
 chain.
 """
 
@@ -43,18 +43,18 @@ class RowTable:
         return len(self.table)
 
     def take(self, count: int) -> NDArray[np.uint32]:
-        """So many rows, of no page yet."""
+        """Return `count` rows that have no page yet."""
         rows = self.table.take(count)
         for name in ("node", "link", "state"):
             self.table.column(name)[rows] = 0
         return rows
 
     def found(self, row: int) -> None:
-        """Make a row the number of an entry, and its page, which is live, the entry's first."""
+        """Make a row the number of an entry, and its live page the entry's first page."""
         self.table.state[row] |= FOUNDER | INDEXED
 
     def join(self, founder: int, row: int) -> None:
-        """Let a live page, later than all others of it, share the entry of `founder`."""
+        """Let a live page share the entry of `founder`. It must be later than the entry's other pages."""
         table, chains = self.table, self._chains
         if table.state[founder] & CHAINED:
             chain = table.link[founder]
@@ -83,14 +83,14 @@ class RowTable:
         return place
 
     def earliest(self, founder: int) -> int:
-        """The live page of least ordinal that has this entry, 0 where none has."""
+        """Return the live page of least ordinal with this entry; 0 for none."""
         state = self.table.state[founder]
         if state & CHAINED and state & FOUNDER:
             return self._places.row[self._chains.first[self.table.link[founder]]]
         return founder if state & LIVE and state & INDEXED else 0
 
     def pages(self, founder: int) -> Iterator[int]:
-        """All live pages of an entry, in the order of their ordinals."""
+        """Return all live pages of an entry, in the order of their ordinals."""
         state = self.table.state[founder]
         if state & CHAINED and state & FOUNDER:
             place = self._chains.first[self.table.link[founder]]
@@ -101,9 +101,9 @@ class RowTable:
             yield founder
 
     def leave(self, row: int) -> int:
-        """A page is no longer live; returns the number of the entry that it answered for, 0 for none.
+        """Remove a page that is no longer live; return the number of the entry that it answered for, or 0.
 
-        The row can be given back unless it is the number of an entry.
+        The row is free unless it is the number of an entry.
         """
         table = self.table
         state = table.state[row]
@@ -115,7 +115,7 @@ class RowTable:
         places, chains = self._places, self._chains
         if state & FOUNDER:
             chain = table.link[row]
-            place = chains.first[chain]  # who founded an entry is its earliest page
+            place = chains.first[chain]  # the founder of an entry is its earliest page
         else:
             place = table.link[row]
             chain = places.chain[place]
@@ -138,7 +138,8 @@ class RowTable:
         return founder
 
     def leave_many(self, rows: NDArray[np.uint32]) -> NDArray[np.uint32]:
-        """As `leave` of each of n live rows; the entries (m,) that no live page has any more. 5 to 20 ns each."""
+        """Do what `leave` does for n live rows, and return the entries (m,) without live pages. Cost: 5 to 20 ns
+        each."""
         idle, places, ended = (np.empty(len(rows), np.uint32) for _ in range(3))
         table = {name: self.table.column(name) for name in ("state", "link")}
         chained = {name: self._places.column(name) for name in ("next", "previous", "chain")}
@@ -154,7 +155,7 @@ class RowTable:
         return {**named, "place_row": self._places.column("row"), "chain_first": self._chains.column("first")}
 
     def give_back(self, rows: NDArray[np.uint32]) -> None:
-        """Entries of these numbers are nowhere in the index any more: the rows of those that left are free."""
+        """Note that the index no longer has these entries: their rows are free if their pages have left."""
         state = self.table.column("state")
         state[rows] &= 0xFF ^ FOUNDER
         self.table.free_all(rows[(state[rows] & LIVE) == 0])
@@ -164,7 +165,7 @@ class RowTable:
         return bool(self.table.state[row] & LIVE)
 
     def are_live(self, rows: NDArray[np.uint32], colds: NDArray[np.uint32]) -> NDArray[np.bool_]:
-        """Whether the records `colds` (n,) are those of the live pages in `rows` (n,)."""
+        """Return whether the records `colds` (n,) belong to the live pages in `rows` (n,)."""
         used = rows < self.table.used
         rows = np.where(used, rows, 0)
         live = (self.table.column("state")[rows] & LIVE).astype(np.bool_)
@@ -172,14 +173,14 @@ class RowTable:
         return used & live & same
 
     def nbytes(self) -> int:
-        """Bytes in use, of rows and chains."""
+        """Return the bytes in use, of rows and chains."""
         return self.table.nbytes() + self._places.nbytes() + self._chains.nbytes()
 
     def parts(self) -> list[SnapshotPart]:
-        """All of it, for a snapshot."""
+        """Return rows and chains, as parts of a snapshot."""
         return [self.table.part(), self._places.part(), self._chains.part()]
 
     def restore(self, parts: dict[str, SnapshotPart]) -> None:
-        """Take over what `parts` gave. Raises StateDamaged."""
+        """Take over what `parts` returned. Raises StateDamaged."""
         for table in (self.table, self._places, self._chains):
             table.restore(parts[table.name])

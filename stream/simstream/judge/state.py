@@ -1,7 +1,7 @@
 """The whole state of a judge: acceptor, index and resolver, as parts of a snapshot and back.
 
-A function of the frames that it was shown, in the order of the log, and of the policy. It can be given as parts and
-facts, and be taken over from them.
+It is a function of the policy and of the frames in the order of the log. It can be written as parts and facts, and
+restored from them.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from simstream.model import PYTHON, PageSource, Record, Verdict
 from simstream.wire import frame as frames
 
 MAX_MEMTABLE_ENTRIES = 4096
-"""Entries that every query scans, until they are sealed."""
+"""The most entries that every query scans before they are sealed."""
 
 
 class StateFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What of a snapshot is not in its parts; `JudgeState.facts` says it in this form."""
+    """The facts of a snapshot besides its parts; `JudgeState.facts` returns them in this form."""
 
     log_id: str
-    """Unique id of the topic `fingerprints` that it was made from."""
+    """The unique id of its topic `fingerprints`."""
     policy: str
     recipe: str
     sketch_bits: int
@@ -53,10 +53,11 @@ class StateFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class JudgeState:
-    """Acceptor, index and resolver of one policy. `background`: merge in a thread of its own.
+    """Acceptor, index and resolver of one policy. With `background` a thread does the merges.
 
-    `memtable_limit` decides no verdict, as nothing of the index does. `beat` is called at least every tenth of a
-    second or so while very many pages leave the window at once."""
+    `memtable_limit` changes no verdict, as nothing in the index does. `beat` is called about every tenth of a
+    second while very many pages leave the window at once.
+    """
 
     def __init__(
         self,
@@ -73,16 +74,17 @@ class JudgeState:
         self.resolver = Resolver(policy, self.index, alert, beat=beat)
 
     def judge(self, record: Record) -> list[Verdict] | IgnoreReason:
-        """The verdicts of the next record of the log, or why its frame is ignored."""
+        """Return the verdicts of the log's next record, or why its frame is ignored."""
         accepted = self.accept(record)
         return self.resolve([accepted]) if isinstance(accepted, AcceptedPages) else accepted
 
     def accept(self, record: Record) -> AcceptedPages | IgnoreReason:
-        """What counts of the next record of the log. All that is accepted must be resolved, in order."""
+        """Return the accepted pages of the log's next record. All accepted pages must be resolved, in order."""
         return self.acceptor.accept(record.offset, record.value or b"", record.timestamp)
 
     def resolve(self, accepted: Sequence[AcceptedPages]) -> list[Verdict]:
-        """The verdicts of successive accepted frames, judged together: each batch costs about a ms of its own."""
+        """Return the verdicts of successive accepted frames, judged together: each batch costs about an extra
+        ms."""
         if not accepted:
             return []
         sources = [
@@ -95,11 +97,11 @@ class JudgeState:
         return self.resolver.judge(columns, time, accepted[0].ordinal, sources)
 
     def parts(self) -> list[SnapshotPart]:
-        """Between two records: all that is large, for a snapshot."""
+        """Return the large parts for a snapshot, between two records."""
         return self.resolver.parts()
 
     def facts(self, log_id: str) -> dict[str, Fact]:
-        """Between two records: the rest of it."""
+        """Return the other facts for a snapshot, between two records."""
         acceptor, policy, resolver = self.acceptor, self.policy, self.resolver
         facts = StateFacts(
             log_id=log_id,
@@ -120,40 +122,40 @@ class JudgeState:
         return made
 
     def restore(self, parts: Sequence[SnapshotPart], facts: Mapping[str, Any], log_id: str) -> None:
-        """Take over what `parts` and `facts` gave, before anything is judged.
+        """Take over what `parts` and `facts` returned, before the first page.
 
-        Raises WrongLog, WrongRecipe, WrongPolicy, StateDamaged where it cannot be of a judge like this one.
+        Raises WrongLog, WrongRecipe, WrongPolicy, StateDamaged if it cannot belong to this judge.
         """
         known = state_facts(facts)
         _check_log(known, log_id)
         if known.recipe != self.policy.recipe_id:
             raise WrongRecipe(
-                f"the state is of recipe {known.recipe}, this is {self.policy.recipe_id}",
-                "use that recipe, or another folder for the state",
+                f"the state has recipe {known.recipe}, this judge has recipe {self.policy.recipe_id}",
+                "use the state's recipe, or another folder for the state",
             )
         if known.policy != self.policy.id:
             raise WrongPolicy(
-                f"the state is of policy {known.policy}, this is {self.policy.id}",
+                f"the state has policy {known.policy}, this judge has policy {self.policy.id}",
                 "use the same distance, similarity, window and link, or another folder for the state",
             )
         _take_up(self.acceptor, known)
         self.resolver.restore(parts, known.stream_time, known.live_pages)
 
     def on_disk(self, files: FileSystem, found: Iterable[SealedFile]) -> None:
-        """These files hold immutable parts from now on: read them there, and let go of the memory."""
+        """Read immutable parts from these files from now on, and free their memory."""
         self.resolver.on_disk(files, found)
 
     def check(self) -> None:
-        """Whether all its parts agree with one another; linear, for `state verify`. Raises StateDamaged."""
+        """Check that all its parts agree, for `state verify`. Raises StateDamaged. Cost: linear."""
         self.resolver.check()
 
     def close(self) -> None:
-        """End the thread that merges, and close files."""
+        """End the thread of merges, and close files."""
         self.resolver.close()
 
 
 def accepted_by(facts: Mapping[str, Any], log_id: str) -> Acceptor:
-    """The acceptor of a snapshot alone. Raises StateDamaged, WrongLog where it is of another log."""
+    """Return the acceptor of a snapshot alone. Raises StateDamaged, and WrongLog for another log."""
     known = state_facts(facts)
     _check_log(known, log_id)
     acceptor = Acceptor(known.recipe, known.sketch_bits // 64)
@@ -170,8 +172,8 @@ def _check_log(known: StateFacts, log_id: str) -> None:
     if known.log_id == PYTHON:
         raise WrongLog("the folder holds the state of a Deduper, which has no log", "choose another folder")
     raise WrongLog(
-        f"the state was made from the log {known.log_id}, this one is {log_id}",
-        "it belongs to another topic fingerprints: choose another folder",
+        f"the state was made from the log {known.log_id}, this log is {log_id}",
+        "choose another folder: this one belongs to another topic fingerprints",
     )
 
 
@@ -183,15 +185,15 @@ def _take_up(acceptor: Acceptor, known: StateFacts) -> None:
 
 
 def state_facts(facts: Mapping[str, Any]) -> StateFacts:
-    """The facts of a snapshot. Raises StateDamaged where they are not those of a judge."""
+    """Return the facts of a snapshot. Raises StateDamaged if they are not a judge's facts."""
     own = {name: facts[name] for name in StateFacts.__struct_fields__ if name in facts}
     try:
         return msgspec.convert(own, StateFacts)
     except msgspec.ValidationError as error:
-        raise StateDamaged(f"the state's manifest says things that do not fit ({error})", START_OVER) from error
+        raise StateDamaged(f"the facts in the state's manifest do not fit ({error})", START_OVER) from error
 
 
 def make_index(policy: Policy, *, background: bool = False, memtable_limit: int = MAX_MEMTABLE_ENTRIES) -> Index:
-    """An empty index that answers for this policy."""
+    """Return an empty index for this policy."""
     sketch_words, short = policy.sketch_bits // 64, policy.short_limits
     return Index(None, sketch_words, *policy.limits, memtable_limit, short, background=background)

@@ -41,7 +41,7 @@ def _from_1(part: SnapshotPart) -> SnapshotPart:
 
 
 class _RehashedPages(Mapping[str, NDArray[Any]]):
-    """The arrays of a chunk of pages, with identities computed anew from the ids. Keeps no array."""
+    """The arrays of a chunk of pages, with identities computed again from the ids. Keeps no array."""
 
     def __init__(self, name: str, arrays: Arrays) -> None:
         self._name = name

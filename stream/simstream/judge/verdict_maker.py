@@ -14,7 +14,7 @@ from simstream.wire.verdict import similarity
 
 
 class VerdictMaker:
-    """Makes verdicts under one policy, of what a store knows at the moment."""
+    """Makes verdicts under one policy, from the present state of a store."""
 
     def __init__(self, policy: Policy, store: LivePages) -> None:
         self._policy_id = policy.id
@@ -31,11 +31,11 @@ class VerdictMaker:
         merged: Sequence[int] = (),
         match: BestMatch | None = None,
     ) -> Verdict:
-        """The verdict `kind`; `cluster` is the page's own now, 0 for none, which it joined at the ordinal `age`.
+        """Return the verdict `kind` on a page. The page is in `cluster` (0 for none), which it joined at the
+        ordinal `age`.
 
-        `merged` are the ids of the clusters that this one took in.
-
-        `match` is named where the kind is NEAR_DUPLICATE, and gives distance and similarity where there is one.
+        `merged` are the ids of the clusters that `cluster` took in. If there is a `match`, it gives distance and
+        similarity; a near duplicate also names it.
         """
         store = self._store
         cluster_id = canonical = named = None

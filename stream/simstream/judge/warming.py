@@ -61,7 +61,7 @@ def _warm_index(policy: Policy) -> None:
 
 
 def _columns(first: int, count: int, time: int, sketch_words: int) -> FingerprintColumns:
-    """Pages of which no two are the same and each two differ in at most four bits."""
+    """Return different pages; any two of them differ in at most four bits."""
     numbers = np.arange(first, first + count)
     ids = [f"{number}".encode() for number in numbers.tolist()]
     return FingerprintColumns(
@@ -81,7 +81,7 @@ def _columns(first: int, count: int, time: int, sketch_words: int) -> Fingerprin
 
 
 def _alike(numbers: NDArray[np.int64]) -> U64:
-    """A fingerprint for each number below 2,016, with two bits of 64."""
+    """Return a fingerprint with two of 64 bits for each number below 2,016."""
     one, other = np.triu_indices(64, 1)
     bits = np.uint64(1) << np.arange(64, dtype=np.uint64)
     found: U64 = bits[one[numbers]] | bits[other[numbers]]

@@ -22,11 +22,11 @@ SEALED: Final = "pages"
 BYTES: Final = np.dtype(np.uint8)
 WORD: Final = np.dtype(np.uint64)
 DENSE: Final = 16
-"""Where more than one in so many records is asked for, to read all of them is quicker."""
+"""If more than one in this many records is wanted, it is quicker to read all."""
 
 
 class ChunkFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What is to be known of a sealed chunk without reading it."""
+    """The facts of a sealed chunk that are known without a read."""
 
     number: int
     slot: int
@@ -34,28 +34,28 @@ class ChunkFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     count: int
     sketch_words: int
     least: int
-    """Least and greatest time."""
+    """The least and the greatest time."""
     greatest: int
     first: int
-    """First and last ordinal."""
+    """The first and the last ordinal."""
     last: int
     due_check: str
 
 
 class ChunkReader:
-    """Reading of a chunk, wherever its arrays are: `records`, and `ids` one after the other."""
+    """Reads a chunk, in memory or in a file: `records`, and `ids` one after the other."""
 
     def __init__(self, layout: RecordLayout, slot: int, rank: int, source: ChunkSource) -> None:
         self.layout = layout
         self.slot = slot
-        """The upper half of its records' numbers."""
+        """The chunk's slot: the upper half of its records' numbers."""
         self.rank = rank
-        """Ascends with the ordinals of the chunks' records."""
+        """The chunk's rank, which ascends with the ordinals of its records."""
         self.source = source
         self.count = 0
 
     def fields(self, place: int) -> RecordFields:
-        """One record without its id. Raises StateDamaged."""
+        """Return one record without its id. Raises StateDamaged."""
         if place >= self.count:
             raise ValueError(f"there is no record {place} in chunk {self.slot}")
         layout = self.layout
@@ -65,19 +65,19 @@ class ChunkReader:
         return layout.fields(raw)
 
     def raw_id(self, fields: RecordFields) -> bytes:
-        """A record's id. Raises StateDamaged."""
+        """Return a record's id. Raises StateDamaged."""
         found = self.source.read("ids", fields.id_start, fields.id_length)
         if self.source.verify and not id_agrees(found, fields.id_check):
             raise self.source.damaged(f"the checksum of the id of ordinal {fields.ordinal} does not agree")
         return found
 
     def page(self, place: int) -> PageRecord:
-        """One record with its id. Raises StateDamaged."""
+        """Return one record with its id. Raises StateDamaged."""
         fields = self.fields(place)
         return page(fields, self.raw_id(fields))
 
     def some(self, places: NDArray[np.int64]) -> Records:
-        """The records (n,) of these places. Raises StateDamaged."""
+        """Return the records (n,) at these places. Raises StateDamaged."""
         if len(places) and int(places.max()) >= self.count:
             raise ValueError(f"there is no record {places.max()} in chunk {self.slot}")
         if len(places) * DENSE > self.count:
@@ -91,23 +91,23 @@ class ChunkReader:
         return records
 
     def records(self) -> Records:
-        """All records (count,). Raises StateDamaged."""
+        """Return all records (count,). Raises StateDamaged."""
         records = self.source.array("records", self.layout.dtype)[: self.count]
         if self.source.verify and kernels.damaged(self.as_words(records)) >= 0:
             raise self.source.damaged("the checksum of one of its records does not agree")
         return records
 
     def as_words(self, records: Records) -> U64:
-        """The same memory as kernels see it."""
+        """Return the same memory as the kernels see it."""
         words: U64 = records.view(np.uint64).reshape(len(records), self.layout.words)
         return words
 
     def ids(self) -> NDArray[np.uint8]:
-        """All ids, one after the other; not verified."""
+        """Return all ids, one after the other, without verification."""
         return self.source.array("ids", BYTES)
 
     def colds(self) -> NDArray[np.uint32]:
-        """The numbers (count,) of its records."""
+        """Return the numbers (count,) of its records."""
         return np.arange(self.count, dtype=np.uint32) + np.uint32(self.slot << 16)
 
     def due(self, after: int, until: int) -> NDArray[np.void]:
@@ -119,7 +119,7 @@ class ChunkReader:
         return self.source.nbytes()
 
     def check(self) -> None:
-        """Every checksum and order; linear. Raises StateDamaged."""
+        """Check every checksum and order. Raises StateDamaged. Cost: linear."""
         records = self.records()
         words = self.as_words(records)
         if kernels.damaged(words) >= 0 or kernels.damaged_id(words, self.ids()) >= 0:
@@ -129,14 +129,14 @@ class ChunkReader:
 
 
 class SealedChunk(ChunkReader):
-    """A chunk that changes no more."""
+    """A chunk that no longer changes."""
 
     def __init__(self, layout: RecordLayout, facts: ChunkFacts, source: ChunkSource) -> None:
         super().__init__(layout, facts.slot, facts.rank, source)
         self.facts = facts
         self.count = facts.count
         self.rewritten = False
-        """Whether compaction has made it of chunks on disk."""
+        """Whether compaction made it from chunks on disk."""
         self._due = DueReader(source, facts.count, facts.due_check)
 
     @property
@@ -150,14 +150,14 @@ class SealedChunk(ChunkReader):
         return self._due.between(after, until)
 
     def move(self, source: ChunkSource) -> None:
-        """Its arrays are elsewhere from now on."""
+        """Read its arrays from `source` from now on."""
         if isinstance(self.source, FileChunk):
             self.source.close()
         self.source = source
         self._due = DueReader(source, self.count, self.facts.due_check)
 
     def part(self) -> SnapshotPart:
-        """Without arrays where they are on disk already."""
+        """Return it as a part of a snapshot, without arrays if they are already on disk."""
         arrays = self.source.arrays if isinstance(self.source, MemoryChunk) else {}
         return SnapshotPart(self.name, SEALED, msgspec.to_builtins(self.facts), arrays)
 
@@ -175,7 +175,7 @@ class SealedChunk(ChunkReader):
 
 
 class ChunkPlace(NamedTuple):
-    """Which chunk one is."""
+    """The place of a chunk among the others."""
 
     layout: RecordLayout
     number: int
@@ -184,7 +184,7 @@ class ChunkPlace(NamedTuple):
 
 
 def sealed(place: ChunkPlace, records: Records, ids: NDArray[np.uint8]) -> SealedChunk:
-    """A chunk of at least one record, with all checks, and their ids."""
+    """Make a chunk of at least one record, with all checks, and their ids."""
     layout, number, slot, rank = place
     due = page_due.arrays(records)
     facts = ChunkFacts(
@@ -209,12 +209,12 @@ def sealed(place: ChunkPlace, records: Records, ids: NDArray[np.uint8]) -> Seale
 
 
 def from_part(layout: RecordLayout, part: SnapshotPart) -> SealedChunk:
-    """The chunk that gave this part; its arrays are not read. Raises StateDamaged where it cannot be one."""
+    """Return the chunk of this part, without a read of its arrays. Raises StateDamaged if it cannot be a chunk."""
     source = MemoryChunk(part.name, part.arrays, verify=True)
     try:
         facts = msgspec.convert(dict(part.facts), ChunkFacts)
     except msgspec.ValidationError as error:
-        raise source.damaged(f"what it tells of itself does not fit: {error}") from error
+        raise source.damaged(f"its facts do not fit: {error}") from error
     _check_shapes(layout, facts, source)
     chunk = SealedChunk(layout, facts, source)
     if chunk.name != part.name:
@@ -231,11 +231,11 @@ def _check_shapes(layout: RecordLayout, facts: ChunkFacts, source: MemoryChunk) 
     found = {name: (array.dtype, array.shape) for name, array in source.arrays.items()}
     ids = found.pop("ids", None)
     if found != expected or ids is None or ids[0] != BYTES or facts.count < 1 or facts.slot >> 16:
-        raise source.damaged("its arrays have not the shapes of a chunk of pages")
+        raise source.damaged("its arrays do not have the shapes of a chunk of pages")
 
 
 def damaged_store(what: str) -> StateDamaged:
-    """The error for parts that do not fit together."""
+    """Return the error for parts that do not fit together."""
     return StateDamaged(
         f"the page store of the state is damaged: {what}",
         START_OVER,

@@ -23,28 +23,29 @@ class ChunkSource(Protocol):
     """The named arrays of one chunk."""
 
     verify: bool
-    """Whether what is read may have been damaged."""
+    """Whether its bytes may be damaged, and need verification."""
 
     def read(self, name: str, start: int, size: int) -> bytes:
-        """So many bytes of an array from `start` on. Raises StateDamaged where there are fewer."""
+        """Return `size` bytes of an array from `start` on. Raises StateDamaged if there are fewer."""
 
     def pieces(self, name: str, size: int, places: NDArray[np.int64]) -> NDArray[np.uint8]:
-        """The n pieces (n, size) at so many times `size` from the start. Raises StateDamaged as `read`."""
+        """Return n pieces (n, size), at `places` times `size` from the start. Raises StateDamaged as `read`
+        does."""
 
     def array(self, name: str, dtype: np.dtype[Any]) -> NDArray[Any]:
-        """All of an array, flat."""
+        """Return a whole array, flat."""
 
     def nbytes(self) -> int:
-        """Bytes of memory."""
+        """Return its bytes of memory."""
 
     def disk_bytes(self) -> int: ...
 
     def damaged(self, what: str) -> StateDamaged:
-        """The error that names this source."""
+        """Return an error that names this source."""
 
 
 class MemoryChunk:
-    """Arrays in memory, or mapped; `verify` where they were not made by this process."""
+    """Arrays in memory, or mapped; `verify` them unless this process made them."""
 
     def __init__(self, name: str, arrays: Mapping[str, NDArray[Any]], verify: bool = False) -> None:
         self.verify = verify
@@ -79,7 +80,7 @@ class MemoryChunk:
 
 
 class FileChunk:
-    """Arrays in a sealed file, which is opened when it is read. It may be unlinked while it is open."""
+    """Arrays in a sealed file, which opens at a read. It may be unlinked while it is open."""
 
     verify = True
 
@@ -87,7 +88,7 @@ class FileChunk:
         self.path = sealed.path
         self.descriptor = -1
         self.used = False
-        """Since `OpenFiles` looked the last time."""
+        """Whether it was read since `OpenFiles` looked last."""
         self._size = sealed.size
         self._opened = opened
         self._files = opened.files
@@ -137,12 +138,12 @@ class FileChunk:
         return damaged(self.path, what)
 
     def close(self) -> None:
-        """Close the file; reading opens it again."""
+        """Close the file; a read opens it again."""
         self._opened.close(self)
 
 
 class OpenFiles:
-    """Files that are open, at most `limit`: one that was not read for a while gives way."""
+    """The open files, at most `limit`: a new one closes one that was not read for a while."""
 
     def __init__(self, files: FileSystem | None = None, limit: int = MAX_OPEN_FILES) -> None:
         self.files = files or FileSystem()

@@ -17,26 +17,27 @@ MAX_SLOTS: Final = 1 << 16
 
 
 class ChunkList:
-    """Chunks with a slot each, which is given again when a chunk has gone. A rank or number never is."""
+    """Chunks, each with a slot, a rank and a number. A slot is used again when its chunk has gone; a rank or number
+    never is."""
 
     def __init__(self, layout: RecordLayout, capacity: int) -> None:
         self.layout = layout
         self.capacity = capacity
         self.in_order: list[ChunkReader] = []
-        """The last ones, which the last append has filled, are open."""
+        """The last chunks, which the last append has filled, are open."""
         self.live: NDArray[np.int64] = np.zeros(16, np.int64)
         """Live records by slot."""
         self.ranks: NDArray[np.int64] = np.zeros(16, np.int64)
         """Ranks by slot."""
         self.number = 0
-        """The next sealed chunk's."""
+        """The number of the next sealed chunk."""
         self.rank = 0
-        """The next open chunk's."""
+        """The rank of the next open chunk."""
         self._by_slot: list[ChunkReader | None] = []
         self._free: list[int] = []
 
     def of(self, cold: int) -> ChunkReader:
-        """The chunk that has a record. ValueError where none has."""
+        """Return the chunk that has a record. Raises ValueError if none has it."""
         slot = int(cold) >> 16
         chunk = self._by_slot[slot] if slot < len(self._by_slot) else None
         if chunk is None:
@@ -44,7 +45,7 @@ class ChunkList:
         return chunk
 
     def filling(self) -> OpenChunk:
-        """An open chunk with room."""
+        """Return an open chunk with room."""
         last = self.in_order[-1] if self.in_order else None
         if isinstance(last, OpenChunk) and last.room:
             return last
@@ -54,7 +55,7 @@ class ChunkList:
         return chunk
 
     def settle(self) -> bool:
-        """Records of the last append are final; full chunks are sealed, and whether there were any."""
+        """Make the records of the last append final, and seal full chunks. Return whether there were any."""
         first = len(self.in_order)
         while first and isinstance(self.in_order[first - 1], OpenChunk):
             first -= 1
@@ -67,7 +68,7 @@ class ChunkList:
         return self.number > number
 
     def take_slot(self) -> int:
-        """A slot that no chunk has."""
+        """Return a free slot."""
         if self._free:
             return self._free.pop()
         if len(self._by_slot) == MAX_SLOTS:
@@ -76,7 +77,7 @@ class ChunkList:
         return len(self._by_slot) - 1
 
     def put_last(self, chunk: ChunkReader, live: int) -> None:
-        """Put a chunk behind all others. Raises StateDamaged where its slot is taken."""
+        """Put a chunk behind all others. Raises StateDamaged if its slot is taken."""
         while len(self._by_slot) <= chunk.slot:
             self._free.append(len(self._by_slot))
             self._by_slot.append(None)
@@ -88,7 +89,7 @@ class ChunkList:
         self._put(chunk, live)
 
     def drop_empty(self) -> bool:
-        """Let go of sealed chunks that have no live record; whether there were any."""
+        """Drop sealed chunks without live records. Return whether there were any."""
         empty = [chunk for chunk in self.in_order if isinstance(chunk, SealedChunk) and not self.live[chunk.slot]]
         for chunk in empty:
             self._drop(chunk)
@@ -97,14 +98,14 @@ class ChunkList:
         return bool(empty)
 
     def replace(self, which: slice, chunk: SealedChunk, live: int) -> None:
-        """Put a chunk in the place of sealed ones; its slot was taken for it."""
+        """Put a chunk in the place of sealed ones. Its slot comes from `take_slot`."""
         for old in self.in_order[which]:
             self._drop(old)
         self.in_order[which] = [chunk]
         self._put(chunk, live)
 
     def check(self, last_ordinal: int) -> None:
-        """Chunks follow one another by rank and ordinals, and count no more live records than they have.
+        """Check that chunks ascend by rank and ordinals, and count no more live records than they have.
 
         Raises StateDamaged.
         """

@@ -15,9 +15,9 @@ from simstream.kernels.judge import page_records as kernels
 from simstream.kernels.judge.page_records import ChosenRecords
 
 IsLive = Callable[[NDArray[np.uint32], NDArray[np.uint32]], NDArray[np.bool_]]
-"""Of rows and numbers of records (n,) each: whether a record is that of the live page in its row."""
+"""Returns for rows and numbers of records (n,) whether each record belongs to the live page in its row."""
 MAX_UNSAVED_CHUNKS: Final = 8
-"""So many chunks that were on disk may be held in memory, rewritten, until a snapshot has them."""
+"""How many rewritten chunks may stay in memory until a snapshot has them."""
 
 
 class RecordMoves(NamedTuple):
@@ -28,11 +28,11 @@ class RecordMoves(NamedTuple):
 
 
 def choose(chunks: Sequence[ChunkReader], live: NDArray[np.int64], capacity: int) -> slice | None:
-    """Which chunks, one or two neighbours, are worth rewriting as one; None for none.
+    """Return the chunk or the two neighbours that are worth rewriting as one chunk, or None.
 
-    Two where half of their records are dead, or where both fit into half a chunk; one where half of it is dead.
-    So afterwards at most half of all records in sealed chunks are dead, and a record is rewritten only after as
-    many have died.
+    Two are worth it if half of their records are dead, or if both fit into half a chunk; one, if half of it is
+    dead. So at most half of all records in sealed chunks stay dead, and a record is rewritten only after as many
+    have died.
     """
     if sum(isinstance(chunk, SealedChunk) and _unsaved(chunk) for chunk in chunks) >= MAX_UNSAVED_CHUNKS:
         return None
@@ -47,7 +47,7 @@ def choose(chunks: Sequence[ChunkReader], live: NDArray[np.int64], capacity: int
 
 
 def _fit(one: ChunkReader, other: ChunkReader, live: NDArray[np.int64], capacity: int) -> bool:
-    """Whether two neighbours can and should be one."""
+    """Whether two neighbours can and should become one."""
     both = int(live[one.slot] + live[other.slot])
     return isinstance(other, SealedChunk) and both <= max((one.count + other.count) // 2, capacity // 2)
 
@@ -55,9 +55,10 @@ def _fit(one: ChunkReader, other: ChunkReader, live: NDArray[np.int64], capacity
 def rewrite(
     chunks: Sequence[SealedChunk], number: int, slot: int, is_live: IsLive
 ) -> tuple[SealedChunk, RecordMoves]:
-    """One chunk of the live records of some neighbours, of which there is one at least, and where they are now.
+    """Return one chunk with the live records of some neighbours, and the moves of its records. At least one record
+    is live.
 
-    Cost: reading and verifying the chunks, about .1 us a record.
+    Cost: a verified read of the chunks, about .1 us a record.
     """
     layout = chunks[0].layout
     chosen = []
@@ -67,7 +68,7 @@ def rewrite(
         chosen.append(ChosenRecords(chunk.as_words(records), chunk.ids(), keep))
     count = sum(int(each.keep.sum()) for each in chosen)
     if not count:
-        raise damaged_store("it counts records as live of which none is")
+        raise damaged_store("it counts live records, but has none")
     out = memory.filled((count, layout.words), WORD)
     out_ids = memory.filled(sum(int(kernels.id_bytes(each)) for each in chosen), BYTES)
     at = id_at = 0

@@ -22,16 +22,16 @@ MIN_TIME_MS: Final = -(2**63)
 
 
 class DueArrays(NamedTuple):
-    """What a chunk's file has of it."""
+    """The arrays of due times in a chunk's file."""
 
     due: NDArray[np.void]  # (n,) entries of `DUE`, by time, then place
-    checks: NDArray[np.void]  # one of 16 bytes for each block
+    checks: NDArray[np.void]  # a check of 16 bytes for each block
     check: str
-    """Of the checks, in hex; it stands in the chunk's facts."""
+    """The checksum of the checks, in hex; the chunk's facts contain it."""
 
 
 def arrays(records: Records) -> DueArrays:
-    """Made of a chunk's records. About 5 ms for 65,536."""
+    """Make the arrays from a chunk's records. Cost: about 5 ms for 65,536."""
     order = np.argsort(records["time"], kind="stable")
     due = memory.filled(len(records), DUE)
     for name in ("time", "ordinal", "row"):
@@ -43,7 +43,7 @@ def arrays(records: Records) -> DueArrays:
 
 
 class DueReader:
-    """Reads the entries of a chunk by time. Raises StateDamaged where they are not as they were written."""
+    """Reads the entries of a chunk by time. Raises StateDamaged if their checksums do not agree."""
 
     def __init__(self, source: ChunkSource, count: int, check: str) -> None:
         self.source = source
@@ -54,7 +54,8 @@ class DueReader:
         self._at = 0
 
     def between(self, after: int, until: int) -> NDArray[np.void]:
-        """The entries with `after < time <= until`, in order; quick where `after` is the last call's `until`."""
+        """Return the entries with `after < time <= until`, in order. It is quick if `after` is the last call's
+        `until`."""
         if self._after != after:
             self._at = self._place(after)
         found: list[NDArray[Any]] = []
@@ -69,11 +70,11 @@ class DueReader:
         return np.concatenate(found) if found else np.empty(0, DUE)
 
     def _place(self, after: int) -> int:
-        """How many entries have a time of at most `after`."""
+        """Return how many entries have a time of at most `after`."""
         low, high = 0, -(-self._count // BLOCK_ENTRIES)
         if after == MIN_TIME_MS:
             high = 0
-        while low < high:  # the first block that ends after it
+        while low < high:  # the first block that ends after `after`
             middle = (low + high) // 2
             if self._block(middle)["time"][-1] <= after:
                 low = middle + 1

@@ -17,11 +17,11 @@ from simstream.kernels.judge.page_records import PageColumns
 from simstream.model import U64
 
 ID_ROOM_BYTES: Final = 128
-"""Bytes for each id, to begin with."""
+"""The bytes reserved for each id at first."""
 
 
 class OpenChunk(ChunkReader):
-    """Room for `capacity` records; what was never used of it takes no memory.
+    """A chunk with room for `capacity` records; unused room takes no memory.
 
     Records from `settled` on can be amended; the others have their checks.
     """
@@ -38,11 +38,12 @@ class OpenChunk(ChunkReader):
 
     @property
     def room(self) -> int:
-        """How many more records it takes."""
+        """Return how many more records it takes."""
         return len(self._words) - self.count
 
     def append(self, pages: PageColumns, ids: NDArray[np.uint8], id_start: int) -> int:
-        """Add pages for which there is room; the place of the first. Their ids begin at `id_start` in `ids`."""
+        """Add pages, and return the place of the first. There must be room. Their ids begin at `id_start` in
+        `ids`."""
         first, id_end = self.count, int(pages.id_ends[-1])
         size = id_end - id_start
         self._make_room(size)
@@ -53,7 +54,7 @@ class OpenChunk(ChunkReader):
         return first
 
     def amend(self, place: int, age: int | None, row: int | None) -> None:
-        """Change a record that is not settled yet."""
+        """Change a record that is not yet settled."""
         if not self.settled <= place < self.count:
             raise ValueError("only records of the last append can be amended")
         if age is not None:
@@ -62,7 +63,7 @@ class OpenChunk(ChunkReader):
             self._rows[place] = row
 
     def settle(self) -> None:
-        """Give the records of the last append their checks."""
+        """Write the checks of the records of the last append."""
         kernels.seal(self._words, self.settled, self.count, self._ids)
         self.settled = self.count
 
@@ -85,7 +86,7 @@ class OpenChunk(ChunkReader):
     def restore(self, words: U64, ids: NDArray[np.uint8]) -> None:
         """Take over the records and ids of a chunk like this one. Raises StateDamaged."""
         if not 0 < len(words) <= len(self._words):
-            raise damaged_store("its open chunk cannot be that large")
+            raise damaged_store("its open chunk is larger than a chunk can be")
         self._make_room(len(ids))
         self._words[: len(words)] = words
         self._ids[: len(ids)] = ids
@@ -94,7 +95,7 @@ class OpenChunk(ChunkReader):
         self.check()
 
     def nbytes(self) -> int:
-        """Bytes of memory in use."""
+        """Return the bytes of memory in use."""
         return self.count * self.layout.size + self._id_end
 
     def _make_room(self, more: int) -> None:

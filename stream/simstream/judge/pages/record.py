@@ -20,19 +20,19 @@ class PageRecord(NamedTuple):
 
     ordinal: int
     age: int
-    """Ordinal at which it joined its cluster."""
+    """The ordinal at which it joined its cluster."""
     time: int
     identity: bytes
     fingerprint: int
     sketch: int
-    """Its bits as one integer, words little-endian."""
+    """The sketch's bits as one integer, words little-endian."""
     short: bool
     row: int
     id: str
 
 
 class RecordFields(NamedTuple):
-    """A record without its id, which lies elsewhere."""
+    """A record without its id, which is stored separately."""
 
     ordinal: int
     age: int
@@ -49,7 +49,7 @@ class RecordFields(NamedTuple):
 
 
 class RecordLayout:
-    """How a record of so many words of sketch lies in memory and on disk.
+    """The layout of a record with `sketch_words` words of sketch, in memory and on disk.
 
     `kernels/judge/page_records` has the checks.
     """
@@ -78,7 +78,7 @@ class RecordLayout:
         self._fields = Struct(f"<qqq16sQ{8 * sketch_words}sIIHBBI")
 
     def fields(self, data: bytes | memoryview, offset: int = 0) -> RecordFields:
-        """The record at `offset`."""
+        """Return the record at `offset`."""
         return RecordFields._make(self._fields.unpack_from(data, offset))
 
 
@@ -93,7 +93,7 @@ def id_agrees(raw_id: bytes, check: int) -> bool:
 
 
 def page(fields: RecordFields, raw_id: bytes) -> PageRecord:
-    """A record and its id together."""
+    """Return a record with its id."""
     return PageRecord(
         fields.ordinal,
         fields.age,

@@ -18,23 +18,25 @@ OPEN: Final = "pages-open"
 
 
 class OpenFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What the changing part says besides its arrays."""
+    """The facts of the changing part, besides its arrays."""
 
     number: int
-    """The next sealed chunk's."""
+    """The number of the next sealed chunk."""
     rank: int
-    """The next open chunk's."""
+    """The rank of the next open chunk."""
     last: int
-    """Ordinal of the last record ever appended, -1 for none."""
+    """The ordinal of the last record ever appended, -1 for none."""
     slot: int = -1
-    """Of the open chunk, -1 for none; with its rank, and how many of its records are live."""
+    """The slot of the open chunk, -1 for none, with its rank and its number of live records."""
     open_rank: int = -1
     live: int = 0
 
 
 def parts(chunks: ChunkList, last_ordinal: int) -> list[SnapshotPart]:
-    """The open chunk and the table of all chunks as a part that changes; a part for each sealed one, without arrays
-    where they are on disk already."""
+    """Return the open chunk and the table of all chunks as a changing part, and a part for each sealed chunk.
+
+    A sealed chunk that is already on disk has no arrays in its part.
+    """
     sealed = [chunk for chunk in chunks.in_order if isinstance(chunk, SealedChunk)]
     known = [(chunk.facts.number, chunk.slot, int(chunks.live[chunk.slot])) for chunk in sealed]
     arrays: dict[str, NDArray[Any]] = {"chunks": np.array(known, np.int64).reshape(-1, 3)}
@@ -48,18 +50,18 @@ def parts(chunks: ChunkList, last_ordinal: int) -> list[SnapshotPart]:
 
 
 def restore(chunks: ChunkList, given: Iterable[SnapshotPart]) -> int:
-    """Take over what `parts` gave, in a store of which nothing was used; the last ordinal. Raises StateDamaged."""
+    """Take over what `parts` returned, in an unused store, and return the last ordinal. Raises StateDamaged."""
     by_kind: dict[str, dict[str, SnapshotPart]] = {SEALED: {}, OPEN: {}}
     for part in given:
         by_kind[part.kind][part.name] = part
     sealed = by_kind[SEALED]
     if len(by_kind[OPEN]) != 1:
-        raise damaged_store("it has no part that changes, or more than one")
+        raise damaged_store("it has no changing part, or more than one")
     [part] = by_kind[OPEN].values()
     try:
         facts = msgspec.convert(dict(part.facts), OpenFacts)
     except msgspec.ValidationError as error:
-        raise damaged_store(f"what it tells of itself does not fit: {error}") from error
+        raise damaged_store(f"its facts do not fit: {error}") from error
     table = part.arrays.get("chunks", np.empty(0))
     if table.dtype != np.int64 or table.shape != (len(sealed), 3):
         raise damaged_store("its table of chunks does not fit its chunks")
@@ -82,7 +84,7 @@ def _restore_open(chunks: ChunkList, part: SnapshotPart, facts: OpenFacts) -> No
     words, ids = part.arrays.get("records", np.empty(0)), part.arrays.get("ids", np.empty(0))
     whole = words.dtype == np.uint64 and words.shape[1:] == (chunks.layout.words,)
     if not whole or ids.dtype != BYTES or ids.ndim != 1 or facts.slot >> 16:
-        raise damaged_store("its open chunk has not the shape of one")
+        raise damaged_store("its open chunk does not have the shape of a chunk")
     chunk = OpenChunk(chunks.layout, facts.slot, facts.open_rank, chunks.capacity)
     chunk.restore(words, ids)
     chunks.put_last(chunk, facts.live)

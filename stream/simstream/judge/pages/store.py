@@ -27,15 +27,15 @@ from simstream.model import U64
 __all__ = ["CHUNK_RECORDS", "PageRecord", "PageStore", "RecordMoves"]
 
 CHUNK_RECORDS: Final = 1 << 16
-"""Records of a chunk."""
+"""The most records of a chunk."""
 
 
 class PageStore:
     """Records under numbers below 2^32: the slot of a chunk, and a place in it.
 
-    Chunks take 65,536 records, are sealed when full, and are read from their files once `on_disk` names those:
-    then they take next to no memory. Records that `left` stay until `compact` finds enough of them.
-    Reading raises StateDamaged, which names the file, where a checksum does not agree.
+    A chunk takes 65,536 records and is sealed when full. Once `on_disk` names its file, it is read from there and
+    takes next to no memory. Records that `left` stay until `compact` finds enough of them. A read raises
+    StateDamaged, which names the file, if a checksum does not agree.
     """
 
     KINDS = frozenset({SEALED, page_snapshot.OPEN})
@@ -46,9 +46,9 @@ class PageStore:
         self._last = -1
         self._deaths = 0
         self._look = False
-        """Whether `compact` may find something to do."""
+        """Whether `compact` may find work."""
         self.compactions = 0
-        """How often numbers of records have changed, or were given up and may be given again."""
+        """How often numbers of records have changed, or have become free for other records."""
 
     def append(
         self,
@@ -65,7 +65,7 @@ class PageStore:
     ) -> NDArray[np.uint32]:
         """Add n live records, of ascending ordinals above all before, and return their numbers (n,).
 
-        All columns are (n,) but identities (n, 2) and sketches (n, S); `id_ends` says where each id ends in `ids`.
+        Columns are (n,), except identities (n, 2) and sketches (n, S); `id_ends` says where each id ends in `ids`.
         Ages are the ordinals; `amend` changes them until the next append. Cost: .1 us each for many, 10 us for one.
         """
         if self._chunks.settle():
@@ -88,20 +88,20 @@ class PageStore:
         return out
 
     def amend(self, cold: int, *, age: int | None = None, row: int | None = None) -> None:
-        """Change a record of the last append. ValueError for others, and once `parts` were asked for."""
+        """Change a record of the last append. Raises ValueError for other records, and after a call of `parts`."""
         chunk = self._chunks.of(cold)
         if not isinstance(chunk, OpenChunk):
             raise ValueError("only records of the last append can be amended")
         chunk.amend(int(cold) & 0xFFFF, age, row)
 
     def read(self, cold: int) -> PageRecord:
-        """One record with its id. 2 to 5 us."""
+        """Return one record with its id. Cost: 2 to 5 us."""
         return self._chunks.of(cold).page(int(cold) & 0xFFFF)
 
     def records(self, colds: NDArray[np.uint32]) -> Records:
         """The records (n,) of n numbers, with the fields of `page_record.Layout`.
 
-        Cost: some .1 us each in memory, a system call on disk, and 10 us for each chunk that has any.
+        Cost: some .1 us each in memory, a system call each on disk, and 10 us for each chunk.
         """
         slots, places = colds >> np.uint32(16), (colds & np.uint32(0xFFFF)).astype(np.int64)
         out: Records = np.empty(len(colds), self._chunks.layout.dtype)
@@ -111,20 +111,22 @@ class PageStore:
         return out
 
     def id(self, cold: int) -> str:
-        """A page's id alone."""
+        """Return a page's id alone."""
         chunk = self._chunks.of(cold)
         return chunk.raw_id(chunk.fields(int(cold) & 0xFFFF)).decode()
 
     def order(self, cold: int) -> int:
-        """A number that ascends with the records' ordinals, from memory; until `compact` moves one of them."""
+        """Return a number from memory that ascends with the records' ordinals. It is valid until `compact` moves a
+        record."""
         return self._chunks.of(cold).rank << 16 | (int(cold) & 0xFFFF)
 
     def ranks(self) -> NDArray[np.int64]:
-        """Per slot what `order` begins with; until the next `append` or `compact`."""
+        """Return per slot the first number of `order`. It is valid until the next `append` or `compact`."""
         return self._chunks.ranks
 
     def left(self, colds: NDArray[np.uint32] | int) -> None:
-        """The pages of these records are live no more. ValueError where they are more than the chunk has."""
+        """Note that the pages of these records are no longer live. Raises ValueError if a chunk has fewer live
+        records."""
         slots = np.atleast_1d(np.asarray(colds, np.uint32)) >> 16
         live = self._chunks.live
         np.subtract.at(live, slots, 1)
@@ -138,11 +140,12 @@ class PageStore:
     def due(
         self, after: int | None, until: int
     ) -> tuple[NDArray[np.int64], NDArray[np.uint32], NDArray[np.uint32], NDArray[np.int64]]:
-        """Times, numbers, rows and ordinals (n,) of all records with `after < time <= until`, also of those that
-        left, in the order of time and ordinal. `after` None is before all times.
+        """Return times, numbers, rows and ordinals (n,) of all records with `after < time <= until`, by time and
+        ordinal.
 
-        Cost: chunks without such times are passed over; of others only these are read where the last call's
-        `until` is `after`, and some seven blocks more otherwise.
+        It includes records that left. `after` None is before all times. Cost: it skips chunks without such times.
+        In other chunks it reads only these records if `after` is the last call's `until`, else some seven blocks
+        more.
         """
         found = [*self.due_by_chunk(after, until)]
         due = np.concatenate([np.empty(0, page_due.DUE), *(entries for _, entries in found)])
@@ -164,10 +167,11 @@ class PageStore:
             yield chunk.colds(), chunk.records()
 
     def compact(self, is_live: IsLive) -> RecordMoves | None:
-        """At a batch boundary, one step: chunks without a live record go, and one or two neighbours of which half
-        is dead become one. Returns rows and the new numbers of their records, None mostly.
+        """At a batch boundary do one step: drop chunks without live records, and rewrite a half-dead chunk or two
+        neighbours.
 
-        Cost: nothing where nothing has left; a step is some 10 to 20 ms.
+        Returns rows and the new numbers of their records, mostly None. Cost: some 10 to 20 ms a step, nothing if no
+        record has left.
         """
         if not self._look:
             return None
@@ -187,21 +191,22 @@ class PageStore:
         return moves
 
     def nbytes(self) -> int:
-        """Bytes of memory in use."""
+        """Return the bytes of memory in use."""
         return sum(chunk.nbytes() for chunk in self._chunks.in_order) + self._chunks.live.nbytes
 
     def disk_bytes(self) -> int:
-        """Bytes of the files that it reads from."""
+        """Return the bytes of the files that it reads from."""
         return sum(chunk.source.disk_bytes() for chunk in self._chunks.in_order)
 
     def parts(self) -> list[SnapshotPart]:
-        """All of it, at a batch boundary. A chunk that is on disk already has no arrays."""
+        """Return the whole store, at a batch boundary. A chunk that is already on disk has no arrays."""
         if self._chunks.settle():
             self._look = True
         return page_snapshot.parts(self._chunks, self._last)
 
     def on_disk(self, file: SealedFile) -> None:
-        """A chunk's arrays are now in a file: read them there, and let go of the memory. Others are ignored."""
+        """Read a chunk's arrays from this file from now on, and free their memory. Ignores files of other
+        chunks."""
         for chunk in self._chunks.in_order:
             if isinstance(chunk, SealedChunk) and chunk.name == file.name:
                 if dict(file.facts) != msgspec.to_builtins(chunk.facts):
@@ -210,15 +215,15 @@ class PageStore:
                 self._look = True
 
     def restore(self, parts: Iterable[SnapshotPart]) -> None:
-        """Take over what `parts` gave, in a store of which nothing was used. Raises StateDamaged.
+        """Take over what `parts` returned, in an unused store. Raises StateDamaged.
 
-        Of sealed chunks only the facts are looked at; what is read of them later is verified then.
+        It checks only the facts of sealed chunks; later reads verify their records.
         """
         self._last = page_snapshot.restore(self._chunks, parts)
         self._look = True
 
     def check(self) -> None:
-        """Every checksum, order and count, of all ids, too; linear. Raises StateDamaged."""
+        """Check every checksum, order and count, also of all ids. Raises StateDamaged. Cost: linear."""
         self._chunks.settle()
         self._chunks.check(self._last)
         for chunk in self._chunks.in_order:
