@@ -41,6 +41,13 @@ def test_every_path_that_a_design_page_names_is_there(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_class_that_a_design_page_names_is_there(page: Path) -> None:
+    spans = re.findall(r"`([A-Z][a-z]+[A-Z]\w+)[.\w]*`", page.read_text(encoding="utf-8"))
+    sources = "\n".join(path.read_text(encoding="utf-8") for path in PACKAGE.rglob("*.py"))
+    assert [name for name in spans if not re.search(rf"^(class )?{name}\b", sources, re.M)] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_test_program_that_a_design_page_names_is_there(page: Path) -> None:
     for name in re.findall(r"python -m (tests[\w.]+)", page.read_text(encoding="utf-8")):
         path = ROOT / name.replace(".", "/")
