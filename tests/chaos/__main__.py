@@ -31,12 +31,13 @@ def options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=3_600, help="begin no scenario after so long")
     parser.add_argument("--only", action="append", metavar="NAME", help="only this scenario; may be repeated")
     parser.add_argument("--short", action="store_true", help="as much of each as `make test-all` does")
-    parser.add_argument("--list", action="store_true", help="name all scenarios, and what they do")
+    parser.add_argument("--list", action="store_true", help="list all scenarios with a description")
     return parser.parse_args(arguments)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """0 where all held, 1 at the first failure, 2 where it cannot begin. Asked to end, it ends what it began."""
+    """0 where all held, 1 at the first failure, 2 where it cannot begin. On a signal it ends everything that it
+    started."""
     chosen = options(arguments)
     if chosen.list:
         for scenario in SCENARIOS:
@@ -92,13 +93,13 @@ def own_seed(seed: int, turn: int, scenario: ChaosScenario) -> int:
 
 
 def held(grounds: ChaosGrounds, scenario: ChaosScenario, scale: ChaosScale, seed: int) -> bool:
-    """Run one scenario, and say what it did or what went wrong."""
+    """Run one scenario, and print its report or its error."""
     began, good = time.monotonic(), False
     with tempfile.TemporaryDirectory(prefix="simstream-chaos-") as folder:
         try:
             said = grounds.run(scenario, scale, Path(folder), seed)
             good = True
-        except Exception as error:  # noqa: BLE001  # whatever it is, it is a failure to be reported
+        except Exception as error:  # noqa: BLE001  # any error is a failure to report
             traceback.print_exc()
             said = f"{type(error).__name__}: {error}".splitlines()[0]
     print(f"{scenario.name:18} {time.monotonic() - began:6.1f} s  {said}", flush=True)

@@ -26,7 +26,7 @@ from tests.e2e.harness import Program, Service, Watcher, read_topic, watching
 from tests.kafka_fixtures import TopicPlace
 
 PATIENCE_S = 90.0
-"""Seconds that anything is waited for, whatever has been done to the service."""
+"""Seconds that any wait may last, after any fault."""
 STOP_S = PATIENCE_S - 10.0
 """Seconds that a process may take to end: a group that never rests lets members go late."""
 QUICK_GROUPS = {"session.timeout.ms": 1_500, "heartbeat.interval.ms": 400}
@@ -134,7 +134,7 @@ class ChaosArena:
             time.sleep(0.02)
 
     def within(self, seconds: float, condition: Callable[[], bool]) -> bool:
-        """Whether it comes in so many seconds."""
+        """Whether it comes within `seconds`."""
         end = time.monotonic() + seconds
         while not (found := condition()) and time.monotonic() < end:
             time.sleep(0.02)
@@ -149,7 +149,7 @@ class ChaosArena:
         return read_topic(self.log, PAGES)
 
     def verdicts(self, count: int, what: str = "") -> None:
-        """Wait until so many verdicts were seen."""
+        """Wait until `count` verdicts were seen."""
         self.until(lambda: self.watcher.look() >= count, what or f"{count} verdicts are there")
 
     def judged(self) -> list[Record]:

@@ -16,7 +16,8 @@ from tests.kafka_fixtures import TopicPlace
 
 PATIENCE_S = 120.0
 IN_TRANSACTION, ABORTED = 0.15, 0.5
-"""Share of bursts in a transaction, and share of those that are aborted: nobody may judge these."""
+"""The share of bursts in a transaction, and the share of these that are aborted: no judge may judge aborted
+ones."""
 
 
 class SeededFeed(Closing):
@@ -45,7 +46,7 @@ class SeededFeed(Closing):
             self._transactional.init_transactions(PATIENCE_S)
 
     def burst(self, count: int, **fields: Any) -> None:
-        """Append so many pages; `fields` go into each that is a whole one."""
+        """Append `count` pages. Every whole page gets `fields`, too."""
         lines = self.take(count)
         self.append([changed(line, fields) for line in lines] if fields else lines)
 

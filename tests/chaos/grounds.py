@@ -20,7 +20,7 @@ COMPILING_S = 600.0
 
 
 class ChaosGrounds:
-    """A context manager that ends what it started; safe to use from several threads."""
+    """A context manager that ends everything that it started. Safe in several threads."""
 
     def __init__(self, cache: Path, broker: KafkaBroker | None = None) -> None:
         """`broker` is one that somebody else ends."""
@@ -31,7 +31,7 @@ class ChaosGrounds:
         self._lock = threading.Lock()
 
     def run(self, scenario: ChaosScenario, scale: ChaosScale, folder: Path, seed: int) -> str:
-        """Run one scenario; what it says of itself. Raises whatever went wrong."""
+        """Run one scenario, and return its report. Raises its error."""
         with ChaosArena(self._ground(scenario.brokers), folder, self._cache, seed) as arena:
             return scenario.run(arena, scale)
 

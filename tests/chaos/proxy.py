@@ -61,9 +61,9 @@ def always(_: ProxiedRequest) -> RequestFate:
 
 
 class KafkaProxy:
-    """Stands at `broker.detour` from `with` on; one at a time, others wait for it. `rule` is asked about every
-    request, in the thread of its connection, which it may also hold back; `slow` maps an ending of a client's name
-    to bytes a second."""
+    """Stands at `broker.detour` from `with` on; one at a time, others wait for it. It calls `rule` for every
+    request, in the thread of its connection; the rule may also delay the request. `slow` maps an ending of a
+    client's name to bytes a second."""
 
     _turn = threading.Lock()
 
@@ -190,7 +190,7 @@ class _Connection:
 
 
 def _exactly(wire: socket.socket, count: int) -> bytes:
-    """So many bytes, or none where the other side has ended."""
+    """Return `count` bytes, or none if the other side has ended."""
     data = bytearray()
     while len(data) < count:
         part = wire.recv(count - len(data))

@@ -19,7 +19,7 @@ from tests.chaos.scenarios import SCENARIOS, ChaosScenario
 SEED = 20_261_121
 AT_ONCE = 2
 SHORT = sorted((s for s in SCENARIOS if s.short), key=lambda scenario: -scenario.brokers)
-"""Those of three brokers first: they take longest."""
+"""The scenarios with three brokers come first, as they take longest."""
 OFTEN = {"kills", "storm", "doubles", "cuts"}
 """What the short run does too."""
 

@@ -72,7 +72,7 @@ def writer(place: TopicPlace, what: str) -> Iterator[subprocess.Popen[str]]:
 
 
 def kill_after(process: subprocess.Popen[str], lines: int) -> int:
-    """Kill -9 once it has said so many lines; the last number that it said."""
+    """Kill -9 once it has printed `lines` lines; return the last number that it printed."""
     assert process.stdout is not None
     told = [int(process.stdout.readline()) for _ in range(lines)]
     process.kill()

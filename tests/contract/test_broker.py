@@ -66,7 +66,7 @@ def run_module(*arguments: str) -> subprocess.Popen[str]:
 
 
 def broker_of(data: Path) -> int:
-    """The process whose settings lie in `data`."""
+    """The broker process with its settings in `data`."""
     wanted = str(data / "server.properties").encode()
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):

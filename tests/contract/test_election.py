@@ -101,7 +101,7 @@ def test_an_election_that_the_broker_refuses_is_an_error_and_no_waiting(
 
 
 class BrokenConsumer:
-    """A consumer whose poll fails as no poll should."""
+    """A consumer with a poll that fails unexpectedly."""
 
     def __init__(self, consumer: Any) -> None:
         self._consumer = consumer

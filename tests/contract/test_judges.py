@@ -80,7 +80,7 @@ def test_the_older_stops_where_the_newer_only_reads_yet(
         with pytest.raises(TakenOver):
             older.publish(batch(2), b"two")
     older.close()
-    newer._producer.begin_transaction()  # nobody has fenced it back
+    newer._producer.begin_transaction()  # no judge has fenced it back
     newer._producer.abort_transaction(10)
     newer.publish(batch(2), b"two")
     check_published(kafka_log, *([b"two"] if idle else [b"one", b"two"]))
@@ -142,7 +142,7 @@ def test_where_the_broker_forgot_the_claim_the_position_decides(kafka_place: Top
     publisher.publish(batch(1), b"one")
     other = PublisherClaim(cluster_of(kafka_place))
     with pytest.raises(TakenOver):
-        other.check()  # the claim was made anew
+        other.check()  # the claim was written again
     check_published(kafka_log, b"one")
 
 

@@ -21,7 +21,7 @@ AHEAD_S = 7_200
 
 
 class FastClockProducer:
-    """A producer on a machine whose clock is two hours ahead: the client stamps records by this clock."""
+    """A producer on a machine with a clock two hours ahead. The client stamps records by this clock."""
 
     def __init__(self, producer: Any) -> None:
         self._producer = producer

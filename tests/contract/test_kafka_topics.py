@@ -24,7 +24,7 @@ pytestmark = pytest.mark.kafka
 
 
 def make(place: TopicPlace, topic: str, partitions: int, settings: Mapping[str, str] | None = None) -> None:
-    """Make a topic as somebody would who does not know the service."""
+    """Create a topic with wrong settings, as a person might who has not read the manual."""
     admin = AdminClient({"bootstrap.servers": place.address.removeprefix("kafka://")})
     name = f"{place.prefix}.{topic}"
     admin.create_topics([NewTopic(name, partitions, 1, config=dict(settings or {}))])[name].result(10)

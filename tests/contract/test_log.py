@@ -429,7 +429,7 @@ def test_a_topic_that_grows_while_it_is_read_is_read_to_where_it_ended(log: Log)
             seen += [record.value for record in records]
             appender.append(b"since", partition=len(seen) % 2)
             appender.flush(10)
-            assert len(seen) < 10, "it runs after what is appended"
+            assert len(seen) < 10, "it follows the appended records"
     assert seen == [b"before"] * 3
 
 

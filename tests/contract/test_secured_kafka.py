@@ -57,7 +57,7 @@ def secured() -> Iterator[SecuredBroker]:
 
 @pytest.fixture
 def prefix(secured: SecuredBroker) -> Iterator[str]:
-    """A fresh prefix; what was granted in a test ends with it."""
+    """A fresh prefix. The grants of a test end with it."""
     yield f"s{secrets.token_hex(4)}"
     revoke_all(secured)
 
@@ -92,7 +92,7 @@ def bindings(grants: Iterable[AclGrant], prefix: str, user: str) -> list[AclBind
 
 
 def allow(secured: SecuredBroker, prefix: str, *roles: str, user: str | None = None) -> None:
-    """Grant these roles what is listed, each to the user of its name, or all to one."""
+    """Grant these roles their listed permissions, each to the user of its name, or all to one user."""
     wanted = [one for role in roles for one in bindings(GRANTS[role], prefix, user or role)]
     grant(secured, list(dict.fromkeys(wanted)))
 
@@ -118,7 +118,7 @@ def variables(client: Mapping[str, str]) -> dict[str, str]:
 
 
 def as_user(secured: SecuredBroker, folder: Path, user: str) -> tuple[str, str]:
-    """`--config FILE` of a user whose password stands in a file of its own."""
+    """`--config FILE` of a user with the password in another file."""
     (folder / f"{user}.secret").write_text(secured.users[user] + "\n")
     return "--config", toml(folder, user, secured.by_password(user) | {"sasl.password.file": f"{user}.secret"})
 

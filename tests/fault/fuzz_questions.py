@@ -21,7 +21,7 @@ from simstream.text.recipe import PRESETS
 
 PATIENCE_S = 20.0
 ANSWERED = {200, 307, 400, 403, 404, 405, 411, 413, 415, 421, 422, 431, 501, 503, 504}
-"""Never 500: that is an error that nobody has thought of."""
+"""Never 500, which would be an unforeseen error."""
 BODIES = (
     b'{"texts":["a few words","\\ud800\\u0000"],"limit":3,"pages":[{"html":"<p>x"},{"text":"words"}]}',
     b'{"fingerprints":[{"fingerprint":"9c41f07ab2e35d68","sketch":["9c41f07ab2e35d68"]}],"limit":1}',
@@ -70,7 +70,7 @@ def run_question(question: FuzzQuestion) -> None:
             answer = connection.getresponse()
             status, body = answer.status, answer.read()
         except (BrokenPipeError, ConnectionResetError):
-            continue  # it need not read all of what it refuses
+            continue  # it need not read a refused request to its end
         finally:
             connection.close()
         assert status in ANSWERED, (asked, status, body)

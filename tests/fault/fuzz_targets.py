@@ -411,7 +411,7 @@ def run_sealed(footer: bytes) -> None:
 
 @st.composite
 def index_parts(draw: st.DrawFn) -> list[SnapshotPart]:
-    """Parts of an index of which one array or fact is another."""
+    """Parts of an index with one changed array or fact."""
     parts = saved()
     which = draw(st.integers(0, len(parts) - 1))
     part = parts[which]

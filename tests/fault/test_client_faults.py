@@ -33,7 +33,8 @@ def test_what_is_submitted_while_the_broker_is_away_is_bounded_and_written_when_
         for future in futures:
             with pytest.raises(VerdictLate):
                 future.result()
-        with pytest.raises(ClientFull):  # nobody waits for them any more, but their records are still held
+        # no caller waits for them any more, but the client still holds their records
+        with pytest.raises(ClientFull):
             client.submit({"id": "d", "text": "…"}, wait=0.2)
         own_broker.start()
         client.submit({"id": "d", "text": "…"}, wait=PATIENCE_S)
@@ -59,7 +60,7 @@ def test_verdicts_in_partitions_that_are_added_are_heard(kafka_place: TopicPlace
 
 
 def judged(page: Record) -> OutgoingVerdict:
-    """A verdict of this page, whatever it says."""
+    """Any verdict of this page."""
     assert page.key is not None
     source = PageSource(page.topic, page.partition, page.offset)
     verdict = Verdict(

@@ -16,7 +16,7 @@ SMALL = {"SIMSTREAM_FRAME_MAX_PAGES": "10"}
 
 
 def strange(log: Log) -> dict[str, list[bytes]]:
-    """By the reason for which they must be ignored: frames made from those of the log."""
+    """Frames made from the log's frames, by the reason for which the judge must ignore them."""
     found = [frames.decode(record.value or b"") for record in read_topic(log, FINGERPRINTS)]
     first, last = found[0], found[-1]
 

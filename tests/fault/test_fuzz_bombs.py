@@ -37,7 +37,7 @@ GOOD = b'{"text":"a"}\n'
 
 
 def xz_with_a_dictionary_of_4_gb() -> bytes:
-    """The size of the dictionary is one byte of the first block's header, which has a checksum of its own."""
+    """One byte of the first block's header gives the size of the dictionary. The header has its own checksum."""
     data = bytearray(lzma.compress(GOOD))
     size = (data[12] + 1) * 4
     assert bytes(data[14:16]) == b"\x21\x01"

@@ -20,7 +20,7 @@ SHORT = {"SIMSTREAM_GAP_PATIENCE": "1s"}
 
 
 def serve_until(program: Program, verdicts: int) -> None:
-    """Serve until so many verdicts are there, and no longer."""
+    """Serve until this many verdicts exist, and no longer."""
     with program.place.open() as log, watching(log) as watcher, program.serve() as service:
         watcher.wait(verdicts, service)
         assert service.end() == 0
@@ -34,7 +34,7 @@ def test_a_gap_makes_the_judge_unready_and_rewind_brings_every_page_its_verdict(
     serve_until(program, 50)
     program.good("feed", pages.write(tmp_path / "two.jsonl", 50, seed=2))
     with program.place.open() as log, watching(log) as watcher:
-        log.set_group_offsets({0: 80})  # 30 pages whose frames were lost
+        log.set_group_offsets({0: 80})  # 30 pages with lost frames
         with program.serve(**SHORT) as service:
             service.until(lambda: "has a gap" in service.get("/health/ready")[1], "the gap is named")
             assert service.get("/health/ready")[0] == 503

@@ -17,7 +17,7 @@ from tests.hostile_html import LINEAR, QUADRATIC, ordinary
 HTML = "text/html; charset=utf-8"
 SIZE = 200_000
 RATIO = 60
-"""A page of nothing but tags costs some 30 times what an ordinary one of its size does: it has more tags."""
+"""A page that consists of tags costs some 30 times as much as an ordinary page of its size, as it has more tags."""
 FLOOR_S = 0.1
 
 

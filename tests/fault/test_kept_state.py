@@ -28,7 +28,7 @@ def feed(program: Program, count: int, seed: int) -> None:
 
 
 def served(program: Program, seed: int, count: int = 200) -> None:
-    """Feed so many pages, serve until they have their verdicts, and end well."""
+    """Feed `count` pages, serve until they have their verdicts, and end cleanly."""
     feed(program, count, seed)
     assert program.place is not None
     with program.place.open() as log, watching(log) as watcher, program.serve(*KEPT, **SMALL) as service:

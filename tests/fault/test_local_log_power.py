@@ -1,7 +1,7 @@
 """Power that goes at any moment of a local log's life: pages, frames, dead letters, verdicts and commits together.
 
-A fingerprinter, a judge and a standby are played in one thread over the log's own interface; the history is
-recorded once, laid out as each cut may leave it, and gone on with. Then each page that is there has exactly one
+One thread plays a fingerprinter, a judge and a standby over the log's own interface. It records the history once,
+lays it out as each power cut may leave it, and goes on from there. Then each page that is there has exactly one
 verdict, the verdict is that page's, and what had been promised is there.
 """
 
@@ -87,7 +87,7 @@ class SteppedService:
         return len(records)
 
     def judge(self, until: int | None = None) -> None:
-        """Judge what the log has; silently below a frame, as a judge does that takes up what is published."""
+        """Judge the log's frames; below a given frame silently, as a judge does below the published position."""
         for record in self.reader.poll(1_000 if until is None else until, 0):
             partition, start, first, keys = json.loads(record.value or b"")
             assert first or partition in self.accepted
@@ -107,7 +107,7 @@ class SteppedService:
         self.promise("frame", self.frame)
 
     def follow(self) -> None:
-        """A standby, whose snapshot is safe as soon as it has heard of a position."""
+        """A standby. Its snapshot is safe as soon as it has read a position."""
         for record in self.standby.poll(100, 0):
             self.promise("standby", positions.decode(record.value or b"").frame)
 
@@ -176,7 +176,7 @@ def lay_out(image: dict[str, bytes], folder: Path) -> None:
 
 
 def goes_on(folder: Path, promises: dict[str, int]) -> None:
-    """Start again after the cut, feed what is not there, and look at everything."""
+    """Start again after the cut, feed the missing pages, and check everything."""
     if (folder / "topics.json").exists() and len(json.loads((folder / "topics.json").read_bytes())["topics"]) == 5:
         log = LocalLog(folder)
         committed = log.publisher().committed()
@@ -187,7 +187,7 @@ def goes_on(folder: Path, promises: dict[str, int]) -> None:
     there = {record.key for record in read_all(service.log, PAGES)}
     assert len(there) >= promises.get("pages", 0)
     pages = [b"%s %d.%d" % (b"bad" if n == 1 else b"page", i, n) for i in range(ROUNDS + 1) for n in range(3)]
-    service.feed(*(page for page in reversed(pages) if page not in there))  # what is gone may come in another order
+    service.feed(*(page for page in reversed(pages) if page not in there))  # lost pages may come in another order
     service.work_off()
     fed = Counter((record.key, f"{record.partition}/{record.offset}") for record in read_all(service.log, PAGES))
     judged = Counter((one.key, (one.value or b"").decode()) for one in read_all(service.log, VERDICTS))
@@ -199,7 +199,7 @@ def goes_on(folder: Path, promises: dict[str, int]) -> None:
 
 @pytest.fixture
 def judged_log(tmp_path: Path) -> Path:
-    """A log whose six pages are judged and committed, in frames of their own."""
+    """A log with six judged and committed pages, each in its own frame."""
     service = SteppedService(tmp_path / "log")
     for i in range(3):
         service.feed(b"page %d.0" % i, b"page %d.1" % i)
@@ -313,7 +313,7 @@ def test_a_disk_that_cannot_sync_stops_each_role_by_name(judged_log: Path) -> No
     with pytest.raises(LogError, match=r"cannot write .*simstream.verdicts.log"):
         log.publisher().start()
     with pytest.raises(LogError, match=r"cannot write .*simstream.verdicts.log"):
-        log.publisher().committed()  # a position that is not on the disk is told to nobody
+        log.publisher().committed()  # no reader gets a position that is not on the disk
 
 
 def test_pages_that_cannot_be_synced_are_not_handed_over(tmp_path: Path) -> None:

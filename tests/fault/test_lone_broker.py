@@ -25,7 +25,7 @@ SMALL = {"SIMSTREAM_FRAME_MAX_PAGES": "10"}
 
 
 class LoneBrokerProgram(NamedTuple):
-    """A program whose broker is its only one."""
+    """A program with a single broker."""
 
     broker: KafkaBroker
     program: Program
@@ -40,7 +40,7 @@ class LoneBrokerProgram(NamedTuple):
         self.program.good("feed", pages.write(self.program.folder / f"{seed}.jsonl", COUNT, seed=seed))
 
     def judge(self, seed: int, verdicts: int) -> None:
-        """Send COUNT pages as the feed with this number, and serve until there are so many verdicts."""
+        """Send COUNT pages as the feed with this number, and serve until the verdicts reach `verdicts`."""
         self.feed(seed)
         with self.place.open() as log, watching(log) as watcher, self.program.serve(**SMALL) as service:
             watcher.wait(verdicts, service)
@@ -81,7 +81,7 @@ def last_error(lone: LoneBrokerProgram, *roles: str) -> str:
 
 
 def distinct(records: Sequence[Record]) -> dict[int, bytes]:
-    """The verdicts by ordinal; whatever came twice is the same, byte for byte."""
+    """The verdicts by ordinal. A verdict that came twice is the same, byte for byte."""
     found: dict[int, bytes] = {}
     for record in records:
         value = record.value or b""

@@ -22,7 +22,7 @@ def last_line(service: Service) -> str:
 
 @pytest.fixture
 def served(program: Program, tmp_path: Path) -> Program:
-    """60 pages with their verdicts, and 60 more that nobody has read."""
+    """60 pages with their verdicts, and 60 more without."""
     program.good("topics", "create", "--partitions", 1)
     program.good("feed", pages.write(tmp_path / "one.jsonl", 60, seed=1))
     with program.place.open() as log, watching(log) as watcher, program.serve() as service:

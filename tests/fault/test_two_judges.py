@@ -19,7 +19,7 @@ from tests.e2e.harness import Program, Service, by_ordinal, naive_verdicts, read
 
 SMALL = {"SIMSTREAM_FRAME_MAX_PAGES": "20"}
 TAKEOVER_S = 10.0
-"""What is promised by default settings, from the death of one judge to the other's verdicts."""
+"""Seconds that default settings promise from the death of one judge to the verdicts of the other."""
 SHORT_SESSION = '[kafka]\n"session.timeout.ms" = 1500\n"heartbeat.interval.ms" = 300\n'
 ELECTED = 'simstream_role_elected{role="judge"}'
 

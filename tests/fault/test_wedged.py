@@ -1,6 +1,7 @@
 """A loop that no longer turns fails liveness, and so can be started again by whoever looks after the process.
 
-What is started again here writes its log as JSON: every line of it is an event."""
+What is started again here writes its log as JSON: every line of it is an event.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +14,8 @@ from tests.kafka_fixtures import TopicPlace
 
 
 def test_a_wedged_loop_fails_liveness_and_started_again_it_is_live(tmp_path: Path, cache: Path) -> None:
-    """Both roles of a real process are caught in a file that gives no answer: a pipe that nobody writes into
-    has taken the place of the log's catalogue, as a file system that hangs would."""
+    """Both roles of a real process wait for a file that never answers. A pipe without a writer takes the place of
+    the log's catalogue, as on a file system that hangs."""
     place = TopicPlace(str(tmp_path / "log"), "simstream")
     program = Program(tmp_path, cache, place)
     program.good("topics", "create")

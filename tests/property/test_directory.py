@@ -165,7 +165,7 @@ def test_identities_chosen_to_have_one_home_do_not_crowd(secret: Secret):
 
 
 def chosen(count: int, spread: int) -> U64:
-    """Identities (n, 2) whose 33 bits of hash, as they were without a secret, take `spread` values in a row."""
+    """Identities (n, 2) with `spread` successive values of the 33-bit hash, as it was without a secret."""
     random = np.random.default_rng(5)
     second = random.integers(0, 2**64, count, dtype=np.uint64)
     turned = (second << np.uint64(32)) | (second >> np.uint64(32))

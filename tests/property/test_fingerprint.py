@@ -119,7 +119,7 @@ DICTIONARY_WORDS = [
     "C++",
     "IC卡",
     "A股",
-]  # those that can stand beside a letter to join with
+]  # characters that can stand beside a letter and join with it
 PHRASES = st.sampled_from(
     DICTIONARY_WORDS + [piece for text in probes.TEXTS for piece in re.split(r"(?<=[，。, ])", text)]
 )

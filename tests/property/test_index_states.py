@@ -34,7 +34,7 @@ def answers(found: Matches) -> list[Answer]:
 
 
 def on_disk(folder: Path, part: SnapshotPart) -> SnapshotPart:
-    """A part whose arrays are mapped from files."""
+    """A part with arrays that are mapped from files."""
     arrays: dict[str, NDArray[Any]] = {}
     for name, array in part.arrays.items():
         path = folder / f"{part.name}-{name}.npy"
@@ -123,7 +123,7 @@ class IndexLife(RuleBasedStateMachine):
     def take_back(self) -> None:
         numbers = self.index.dropped().tolist()
         assert len(set(numbers)) == len(numbers)
-        assert self.gone.issuperset(numbers), "only what was released comes back, and once"
+        assert self.gone.issuperset(numbers), "only released numbers come back, and each once"
         self.gone.difference_update(numbers)
         self.free += numbers
 

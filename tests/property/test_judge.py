@@ -206,7 +206,7 @@ class JudgeMachine(RuleBasedStateMachine):
     @precondition(lambda self: len(self.records) > 1)
     @rule(together=st.integers(2, 7))
     def judge_together(self, together: int) -> None:
-        """So many frames of the log at once, as the role does, from the beginning: the same verdicts."""
+        """Judging several frames at once, as the role does, gives the same verdicts from the beginning."""
         state, verdicts = small_state(self.policy), []
         for group in (self.records[at : at + together] for at in range(0, len(self.records), together)):
             taken = [state.accept(record) for record in group]
@@ -226,7 +226,8 @@ class JudgeMachine(RuleBasedStateMachine):
     def restart(self, again: bool, old: bool) -> None:
         """Save, and go on with what another process would take up; again: without having saved anything more.
 
-        Old: what is taken up is as a version wrote it that placed identities without a secret."""
+        Old: what is taken up is as a version wrote it that placed identities without a secret.
+        """
         self.restarts += 1
         with StateFolder(Path(self.folder.name)) as folder:
             if not again or self.saved != self.fast.acceptor.next_frame:

@@ -156,7 +156,7 @@ class PageStoreTwins(RuleBasedStateMachine):
 
     @rule(on_disk=st.booleans())
     def restart(self, on_disk: bool) -> None:
-        """From a snapshot of now: the folder is opened anew, as by another process."""
+        """From a snapshot of now: the folder is opened again, as by another process."""
         self.snapshot("committed")
         self.pages.close()
         self.state.close()

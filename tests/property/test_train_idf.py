@@ -186,7 +186,7 @@ def test_interruptions_memory_and_threads_change_nothing(
         reached = -1
         for end, how in ends:
             if end < reached:
-                continue  # an input that is shorter than what was counted is another one
+                continue  # an input that is shorter than the counted part is another input
             with pytest.raises(how):
                 trained(fingerprinter, output, up_to(pages, end, how()), options)
             reached = max(reached, end)

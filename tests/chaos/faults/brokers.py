@@ -31,8 +31,8 @@ def leader(arena: ChaosArena, topic: str) -> int:
 
 
 def leaders_killed(arena: ChaosArena, scale: ChaosScale) -> str:
-    """The broker that leads the log, what the judge writes, or Kafka's own notes of transactions and groups, is
-    killed amid the work and comes back."""
+    """Kill a broker amid the work, and start it again: the leader of the log, of the judge's topics, or of Kafka's
+    own topics of transactions and groups."""
     brokers = _begin(arena)
     for turn in range(scale.faults):
         node = brokers.node(leader(arena, LED[turn % len(LED)]))

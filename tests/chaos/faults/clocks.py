@@ -35,8 +35,8 @@ class JumpingClock:
 
 
 def clocks(arena: ChaosArena, scale: ChaosScale) -> str:
-    """Under a window, pages carry jumping times, or none and jumping record timestamps; then the same frames are
-    judged from a log whose broker's clock jumped while it took them."""
+    """Under a window, send pages with jumping times, or without times and with jumping record timestamps. Then
+    judge the same frames from a log with a broker whose clock jumped meanwhile."""
     rng = arena.rng
     arena.open(2)
     arena.alter(PAGES, **ANY_TIME)

@@ -28,7 +28,7 @@ POINTS = (
     (COMMIT, "-fingerprint"),
     (HEARTBEAT, "-judge"),
 )
-"""Which request of which client."""
+"""The request, and the client that sends it."""
 
 
 class CutRule:
@@ -56,8 +56,8 @@ class CutRule:
 
 
 def cuts(arena: ChaosArena, scale: ChaosScale) -> str:
-    """Each kind of request in turn is lost before the broker saw it, or done without an answer; now and then all
-    connections end at once."""
+    """Lose each kind of request in turn, before the broker sees it or after it is done without an answer. Sometimes
+    end all connections at once."""
     arena.open(3)
     rule = CutRule()
     points = [(*point, fate) for point in POINTS for fate in (RequestFate.CUT, RequestFate.UNANSWERED)]
@@ -69,7 +69,7 @@ def cuts(arena: ChaosArena, scale: ChaosScale) -> str:
         for turn in range(scale.faults):
             api, client, fate = points[turn % len(points)]
             rule.order(api, client, fate)
-            for _ in range(20):  # an aborted burst makes nobody send anything
+            for _ in range(20):  # an aborted burst makes no role send anything
                 arena.feed.burst(scale.burst)
                 if arena.within(3.0, lambda: not rule.waits):
                     break

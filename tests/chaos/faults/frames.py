@@ -42,7 +42,8 @@ def ignored(arena: ChaosArena) -> dict[IgnoreReason, int]:
 def one_of_five(arena: ChaosArena, scale: ChaosScale) -> str:
     """Many frames are in flight at once, one record a request, and the broker refuses the first: no page is lost.
 
-    In the long form at least one frame behind it is written all the same."""
+    In the long form at least one frame behind it is written all the same.
+    """
     arena.client(batch__num__messages=1, linger__ms=0)
     arena.open(1, transactions=False)
     arena.serve("judge")
@@ -51,7 +52,8 @@ def one_of_five(arena: ChaosArena, scale: ChaosScale) -> str:
         turn += 1
         _refuse_one(arena, turn)
         gaps = ignored(arena).get(IgnoreReason.GAP, 0)
-    # The role drops what is in flight within a few ms, often before the client sends it again: seldom in one turn.
+    # The role drops frames in flight within a few ms, often before the client sends them again, so one turn rarely
+    # succeeds.
     assert gaps > 0 or scale.faults == 1, "no frame was written behind the one that failed"
     return f"{turn} frames refused, {gaps} written behind them, {arena.settle()} pages"
 
@@ -93,8 +95,8 @@ def _noticed(worker: Service) -> bool:
 
 
 def doubles(arena: ChaosArena, scale: ChaosScale) -> str:
-    """While the service runs, copies of frames are appended: as they are, halves of them, two in one; and the
-    fingerprinters go back and write long stretches again, cut elsewhere."""
+    """While the service runs, append copies of frames: whole ones, halves, two in one. Also let fingerprinters go
+    back and write long stretches again, cut elsewhere."""
     rng = arena.rng
     arena.open(2)
     arena.serve("judge")

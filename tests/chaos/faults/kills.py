@@ -15,8 +15,8 @@ WORKING = 0.8
 
 
 def kills(arena: ChaosArena, scale: ChaosScale) -> str:
-    """Two fingerprinters and a judge, in the long form two; one of them, now and then two, is killed and started
-    anew all the time, the judges sometimes with the state that they have kept and sometimes without."""
+    """Run two fingerprinters and a judge, in the long form two judges. Kill one or two of them all the time and
+    start them again, the judges sometimes with their kept state and sometimes without."""
     rng = arena.rng
     arena.client(**QUICK_GROUPS)
     arena.open(4)
@@ -41,7 +41,7 @@ def kills(arena: ChaosArena, scale: ChaosScale) -> str:
 
 
 def _start(arena: ChaosArena, role: str) -> Service:
-    """Frames of another size each time, so that what is read again is cut elsewhere."""
+    """Use frames of another size each time, so that pages that are read again are cut elsewhere."""
     more: dict[str, Any] = {"frame_max_pages": arena.rng.choice([3, 7, 10, 40])}
     name, _, number = role.partition(" ")
     if number and arena.rng.random() < KEPT:

@@ -16,7 +16,7 @@ FRAME_PAGES = 20
 POLL_MB, OUTBOX_MB, BATCH_MB = 16, 8, 0.5
 """One poll of the judge at most; verdicts that wait for their commit; frames that are judged together."""
 FETCHED_MB, QUEUED_MB = 1, 4
-"""What a client may fetch ahead, and what it may keep until it is sent; both are set."""
+"""Bytes that a client may fetch ahead, and bytes that it may keep until they are sent. Both are settings."""
 COPIES = 4
 """How often a page's bytes may lie in memory on their way: as received, decoded, encoded, and in the client."""
 KEPT = {"state": "state", "snapshot_every": "5s"}
@@ -28,13 +28,13 @@ SLOW_BYTES_S = 2 * MB
 
 
 def url_bytes(pages: int) -> int:
-    """A long URL makes the frame and the verdict of a page as large as the page, but nobody has to keep it. All of
+    """A long URL makes the frame and the verdict of a page as large as the page, but no part has to keep it. All of
     them together would not fit into the bound, and the disk takes them three times."""
     return 2_000 if pages <= 100_000 else 200
 
 
 def bound_mb(pages: int) -> dict[str, float]:
-    """What each role may use beyond what it used before the backlog, in MB: every queue at its limit."""
+    """Return the MB that each role may use beyond its use before the backlog, with every queue at its limit."""
     page_mb = (url_bytes(pages) + 1_000) / MB
     judged = POLL_MB + 2 * OUTBOX_MB + COPIES * BATCH_MB
     worked = 4 * FRAME_PAGES * page_mb

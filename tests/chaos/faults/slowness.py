@@ -1,7 +1,6 @@
 """Sustained slowness: a broker that takes little, pages that take long, a window that moves at once.
 
-Nothing fails here for a moment and comes back: it is like this for longer than any single wait may last, with the
-probes of an orchestrator on all the while.
+The slowness lasts longer than any single wait may last. The probes of an orchestrator run all the while.
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ def window_moves(arena: ChaosArena, scale: ChaosScale) -> str:
         first, at = turn * scale.pages, then + 10 * turn * HOUR_MS
         arena.feed.append([_page(first + number, time=at + number) for number in range(scale.pages)])
         _wait(arena, service, first + scale.pages, 120 + scale.pages / 1_000)
-        assert service.metric("simstream_live_pages") == scale.pages, "those of the turn before have left"
+        assert service.metric("simstream_live_pages") == scale.pages, "the pages of the previous turn have left"
     return _whole(arena, scale.faults * scale.pages)
 
 

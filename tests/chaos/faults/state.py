@@ -32,7 +32,7 @@ class JudgeWithCopies:
         self.judge = self._start()
 
     def _start(self) -> Service:
-        """Not among those that the arena expects to run: it may refuse its folder."""
+        """The arena does not expect it to run, as it may refuse its folder."""
         judge = self.arena.serve("judge", *self._flags, state=self.path, **OFTEN)
         self.arena.running.remove(judge)
         return judge

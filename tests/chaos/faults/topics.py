@@ -46,8 +46,8 @@ def _add_partitions(arena: ChaosArena, count: int) -> None:
 
 
 def log_cut(arena: ChaosArena, scale: ChaosScale) -> str:
-    """Frames that were published are removed from the log: a running judge goes on, and one that would have to read
-    them again refuses to start."""
+    """Remove published frames from the log. A running judge goes on. A judge that has to read these frames again
+    refuses to start."""
     arena.open(1)
     fingerprinter = arena.serve("fingerprint", frame_max_pages=10)
     judge = arena.serve("judge")
@@ -69,8 +69,8 @@ def log_cut(arena: ChaosArena, scale: ChaosScale) -> str:
 
 
 def another_log(arena: ChaosArena, scale: ChaosScale) -> str:
-    """A log of the same name, id and offsets with other pages in it, as a mistaken restore would leave it: refused
-    by its digest, before any verdict. In folders, as Kafka gives no two topics one id."""
+    """Put other pages into a log of the same name, id and offsets, as a mistaken restore would. The judge refuses
+    it by its digest, before any verdict. In folders, as Kafka gives no two topics one id."""
     places = [TopicPlace(str(arena.folder / name), "simstream") for name in ("mine", "other")]
     mine, other = (Program(arena.folder, arena.cache, place) for place in places)
     mine.good("topics", "create", "--partitions", 1)

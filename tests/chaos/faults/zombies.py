@@ -11,7 +11,7 @@ from tests.chaos.proxy import END_TRANSACTION, PRODUCE, KafkaProxy, ProxiedReque
 from tests.e2e.harness import Service, read_topic, shares
 
 WRITTEN = VERDICTS, POSITIONS
-"""What one transaction writes; whichever of it the broker has seen first when the judge falls asleep."""
+"""The writes of one transaction. The judge is stopped after the broker has seen one of them."""
 
 
 def stop(service: Service) -> None:
@@ -23,8 +23,8 @@ def wake(service: Service) -> None:
 
 
 def zombies(arena: ChaosArena, scale: ChaosScale) -> str:
-    """A fingerprinter and a judge are stopped in the middle of their work, replaced, and woken: the fingerprinter
-    goes on as a member among others, the judge ends and says who publishes now."""
+    """Stop a fingerprinter and a judge in the middle of their work, replace them, and wake them. The fingerprinter
+    goes on as one of the group. The judge ends and says which judge publishes now."""
     arena.open(4, transactions=False)
     sleepy = arena.serve("fingerprint", frame_max_pages=5)
     arena.serve("fingerprint", frame_max_pages=10)
@@ -51,7 +51,7 @@ def zombies(arena: ChaosArena, scale: ChaosScale) -> str:
 
 
 def outlived(arena: ChaosArena, scale: ChaosScale) -> str:
-    """The judge sleeps within a transaction until the broker aborts it; nobody else has come: it goes on."""
+    """Stop the judge within a transaction until the broker aborts it. No other judge has started, so it goes on."""
     return _outlive(arena, scale, asleep=True)
 
 
