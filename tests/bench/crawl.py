@@ -32,7 +32,7 @@ class CrawlResult:
     fetched: int
     useless: int
     articles: int
-    """Articles found, in whatever form."""
+    """Articles found, in any form."""
     seconds: float
     """From the spider's start to its end, by Scrapy."""
     stats: dict[str, Any]
@@ -105,7 +105,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.bench.crawl", description=__doc__)
     for name, value in SiteSize().__dict__.items():
         parser.add_argument(f"--{name.replace('_', '-')}", type=int, default=value)
-    parser.add_argument("--budget", type=int, default=0, help="end each crawl after so many pages")
+    parser.add_argument("--budget", type=int, default=0, help="end each crawl after this many pages")
     asked = vars(parser.parse_args())
     run(budget=asked.pop("budget"), size=SiteSize(**asked))
 

@@ -28,14 +28,14 @@ class SiteSize:
     """How much of each there is."""
 
     articles: int = 60
-    """Those that lists and other articles link to."""
+    """Articles that lists and other articles link to."""
     archived: int = 40
-    """Those that only the archive links to."""
+    """Articles that only the archive links to."""
     mirrors: int = 2
     sessions: int = 3
-    """A visitor without a session id gets one in every link, and another on each page, up to so many."""
+    """A visitor without a session id gets a new one in the links of each page, up to this many."""
     months: int = 60
-    """The calendar goes on; a crawl without simstream has to end somewhere, so here it does after so many."""
+    """Days of the calendar. It could go on for ever, but a crawl without simstream has to end."""
     days: int = 3
     """Of a month, each with a page of its own."""
     tags: int = 30
@@ -51,7 +51,7 @@ class SiteSize:
 
 @dataclass
 class SitePage:
-    """What is at an address: what it holds, and its HTML's parts."""
+    """The page at an address: its content, and the parts of its HTML."""
 
     content: str
     title: str
@@ -60,7 +60,7 @@ class SitePage:
 
 
 class CrawlSite:
-    """The pages behind every address, and what was fetched. Each host has all of them."""
+    """The pages at all addresses, and the fetches so far. Each host has all of them."""
 
     def __init__(self, size: SiteSize, hosts: list[str], article: Article = made_article) -> None:
         self.size = size
@@ -72,7 +72,7 @@ class CrawlSite:
         self._linked_urls: set[str] = set()
 
     def get(self, host: int, target: str) -> SitePage | None:
-        """The page at a path with its query; None where there is none. Counts the fetch."""
+        """Return the page at a path with its query, or None. Counts the fetch."""
         page = self._page(host, target)
         if page is not None:
             url = f"http://{self.hosts[host]}{target}"
@@ -83,12 +83,12 @@ class CrawlSite:
         return page
 
     def forget(self) -> None:
-        """Count anew."""
+        """Start the counts again."""
         with self._lock:
             self.fetched, self._fetched_urls, self._linked_urls = [], set(), set()
 
     def articles_found(self) -> set[str]:
-        """The articles that were fetched, in whatever form."""
+        """Return the fetched articles, in any form."""
         return {page.content for page in self.fetched if page.content.startswith("article ")}
 
     def useless(self) -> int:
@@ -96,7 +96,7 @@ class CrawlSite:
         return len(self.fetched) - len({page.content for page in self.fetched})
 
     def unfetched(self) -> set[str]:
-        """The addresses that fetched pages link to and nobody has fetched."""
+        """Return the addresses that fetched pages link to and that were not fetched."""
         return self._linked_urls - self._fetched_urls
 
     def missed(self) -> set[str]:

@@ -17,7 +17,7 @@ from tests.bench.state import judge
 
 
 def costs(batches: Iterator[FingerprintColumns], sizes: Sequence[int], link: str = "any") -> list[float]:
-    """Microseconds of CPU a page, of the batch with which so many pages are live."""
+    """Return the microseconds of CPU a page, for the batch after which this many pages are live."""
     state, found, live = JudgeState(policy(link)), [], 0
     for columns in batches:
         began = time.process_time()

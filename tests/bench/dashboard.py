@@ -29,13 +29,13 @@ from deploy.prometheus.server import Prometheus
 from tests import corpora
 
 RECENT = 800
-"""Copies are of one of so many pages before."""
+"""A copy is of one of this many earlier pages."""
 STEP_S = 0.5
 COMMAND = [sys.executable, "-m", "simstream"]
 
 
 def pages(rng: random.Random, each: int) -> Iterator[dict[str, Any]]:
-    """So many pages of each corpus, shuffled."""
+    """Return `each` pages of each corpus, shuffled."""
     found = []
     for name in corpora.REVISIONS:
         found += [doc for _, doc in zip(range(each), corpora.docs(name), strict=False)]

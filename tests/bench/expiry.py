@@ -33,7 +33,7 @@ AIM_BEAT_MS = 100.0
 
 @dataclass(frozen=True, slots=True)
 class ExpiryStep:
-    """What it took to let `pages` go in one step."""
+    """The cost of letting `pages` leave in one step."""
 
     pages: int
     seconds: float
@@ -43,7 +43,7 @@ class ExpiryStep:
     beside_mb: float
     """How much more memory the process had at the highest."""
     filled_us: float
-    """What it took to judge a page while the state was filled."""
+    """Microseconds to judge a page while the state was filled."""
 
     @property
     def us(self) -> float:
@@ -69,7 +69,8 @@ def window_ms(pages: int) -> int:
 
 
 def fill(folder: Path, pages: int, link: str, seconds: float) -> tuple[int, float]:
-    """Judge made-up pages until there are so many, for so long at most; how many there are, and us for each."""
+    """Judge made-up pages until there are enough, or the time is over. Return how many there are, and us for
+    each."""
     beats = BeatTimer()
     began, alike, judged = time.perf_counter(), 0, 0
     with StateFolder(folder) as kept:

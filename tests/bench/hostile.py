@@ -43,7 +43,7 @@ class ThroughputRatios(NamedTuple):
 @click.option("--workers", default=cores(), show_default=True, help="Processes that extract.")
 @click.option("--rounds", default=3, show_default=True, help="Turns of each, the median counts.")
 def main(pages: int, size: int, share: float, workers: int, rounds: int) -> None:
-    """Run both measurements and print what they give. Answers are checked before a clock starts."""
+    """Run both measurements and print their results. Answers are checked before a clock starts."""
     run(pages, size, share, workers, rounds)
 
 
@@ -103,7 +103,7 @@ def _check(alone: np.ndarray, mixed: np.ndarray) -> None:
 
 
 def _beyond_parser(good: Sequence[bytes], rounds: int) -> float:
-    """The time of a page by way of one process, to that of the parser alone in this process."""
+    """Return the time of a page through one process, divided by the parser's time in this process."""
     measure.title("extraction", "one process beside the parser alone, in time for a page")
     items = [(page, HTML) for page in good]
     texts = [page.decode() for page in good]

@@ -36,7 +36,7 @@ from tests.bench.service import RunningService, TopicSpace, append, client, serv
 HALF = "half"
 WARM_RATE = 1_500
 MAX_FLOOR_MS = 25.0
-"""A floor whose 99th percentile is above this says that the machine is busy with other work."""
+"""If the 99th percentile of the floor is above this, the machine is busy with other work."""
 PATIENCE_S = 60.0
 WHOLE = "simstream_end_to_end_latency_seconds"
 PARTS = (("median", 0.5), ("90th", 0.9), ("99th", 0.99), ("worst", 1.0))
@@ -45,7 +45,7 @@ _processes = multiprocessing.get_context("spawn")
 
 @dataclass(frozen=True, slots=True)
 class PacedLoad:
-    """A paced stream: so many pages, so many of them a second; all at once where `rate` is 0."""
+    """A paced stream: `pages` pages at `rate` a second, or all at once if `rate` is 0."""
 
     values: Sequence[bytes]
     rate: float
@@ -125,7 +125,7 @@ class TopicReaderProcess:
         return int(self._count.value)
 
     def wait(self, least: int) -> None:
-        """Until so many records are here. Raises TimeoutError where none comes for PATIENCE_S."""
+        """Wait until `count` records have come. Raises TimeoutError where none comes for PATIENCE_S."""
         before, end = -1, 0.0
         while (count := self.count) < least:
             if count != before:
@@ -190,7 +190,7 @@ class LatencyResult:
 
     @property
     def above(self) -> tuple[float, float]:
-        """Median and 99th percentile above those of the floor, in ms."""
+        """Return median and 99th percentile minus the floor's, in ms."""
         both = [[share(found.milliseconds, part) for part in (0.5, 0.99)] for found in (self.floor, self.service)]
         return both[1][0] - both[0][0], both[1][1] - both[0][1]
 
@@ -282,7 +282,7 @@ def services(where: TopicSpace, fingerprinters: int, flags: Sequence[str]) -> It
 
 
 def _rates(context: click.Context, option: click.Parameter, rates: Sequence[str]) -> Sequence[str]:
-    """Raises BadParameter for what is neither a number above 0 nor `half`."""
+    """Raises BadParameter unless it is a number above 0 or `half`."""
     for rate in rates:
         if rate != HALF and not (rate.replace(".", "", 1).isdigit() and float(rate) > 0):
             raise click.BadParameter(f"{rate!r} is no number of pages a second, and not {HALF}")
@@ -292,7 +292,7 @@ def _rates(context: click.Context, option: click.Parameter, rates: Sequence[str]
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--pages", "file", type=click.Path(path_type=Path, exists=True), help="News pages: JSONL, .xz, .gz.")
 @click.option("--count", default=20_000, show_default=True, help="Pages taken from the file, or generated.")
-@click.option("--html", default=0, help="Pages of so many bytes of HTML instead.")
+@click.option("--html", default=0, help="Send pages of this many bytes of HTML instead.")
 @click.option("--rate", "rates", multiple=True, default=("20", "300", "1000", "3000", HALF), show_default=True,
               callback=_rates, help="Pages a second; half: of the most that it takes from a backlog.")  # fmt: skip
 @click.option("--partitions", multiple=True, type=click.IntRange(min=1), default=(1, 4, 16), show_default=True)

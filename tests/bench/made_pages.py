@@ -54,7 +54,7 @@ class PageMaker:
 def columns_of(
     first: int, fingerprints: U64, sketches: U64, numbers: NDArray[np.int64] | None = None
 ) -> FingerprintColumns:
-    """Readable pages named by successive numbers, or by those that are given."""
+    """Return readable pages with successive numbers as names, or with the given ones."""
     n = len(fingerprints)
     numbers = np.arange(first, first + n) if numbers is None else numbers
     ids = [f"https://site-{number % 9973}.example/{number:012}/a-page-of-usual-length.html" for number in numbers]
@@ -86,13 +86,13 @@ def distinct(pages: int) -> Iterator[FingerprintColumns]:
 
 
 def copies(pages: int, fingerprint: U64, sketch: U64) -> Iterator[FingerprintColumns]:
-    """One page under ids of its own."""
+    """Return one page under several ids."""
     for first in range(0, pages, BATCH):
         yield columns_of(first, np.repeat(fingerprint, BATCH), np.repeat(sketch, BATCH, axis=0))
 
 
 def again(pages: int, times: int, flips: int) -> Iterator[FingerprintColumns]:
-    """The same pages again and again, each time in another order, `flips` bits from what they were."""
+    """Yield the same pages again and again, each time in another order, and `flips` bits from the originals."""
     rng = np.random.default_rng(4)
     fingerprints, sketches = rng.integers(0, 2**64, pages, np.uint64), rng.integers(0, 2**64, (pages, 3), np.uint64)
     for turn in range(times):

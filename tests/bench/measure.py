@@ -21,7 +21,7 @@ GENERATED_BYTES = 1_500
 
 
 def load(file: Path | None, count: int) -> list[dict[str, str]]:
-    """Up to `count` pages with `id` and `text`: those of a JSONL file (also .xz, .gz), else generated ones."""
+    """Return up to `count` pages with `id` and `text`, from a JSONL file (also .xz, .gz), else generated."""
     if file is None:
         return list(generate(count))
     opener: Mapping[str, Any] = {".xz": lzma.open, ".gz": gzip.open}
@@ -54,7 +54,8 @@ def generate(count: int) -> Iterator[dict[str, str]]:
 
 
 def html_pages(count: int, size: int) -> Iterator[str]:
-    """Articles of about so many bytes of HTML: a site's lists of links, a fifth of prose, script and style."""
+    """Return articles of about `size` bytes of HTML: a site's lists of links, a fifth of prose, script and
+    style."""
     rng = random.Random(20240301)
     sentences = [found for text in _bundled() for found in SENTENCE.findall(text)]
     for number in range(count):
@@ -123,5 +124,5 @@ def line(text: str) -> None:
 
 
 def against(what: str, ratio: float, aim: str) -> None:
-    """One ratio, with what is aimed at beside it: nothing is asserted."""
+    """Print one ratio with its aim. Asserts nothing."""
     print(f" > {what}: {ratio:.2f} x (aim: {aim})", flush=True)

@@ -19,7 +19,7 @@ from simstream.text.recipe import Recipe
 Tokenize = Callable[[str], Sequence[str]]
 ONE = 65536
 ATTEMPTS = 2048
-"""An empty bin looks at so many others, in a fixed order of its own."""
+"""An empty bin tries this many other bins, in its own fixed order."""
 EMPTY = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 

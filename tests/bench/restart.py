@@ -30,7 +30,7 @@ PATIENCE_S = 3600.0
 
 
 def write(log: Log, made: PageMaker, pages: int, recipe: str) -> int:
-    """Append frames with so many pages more; the number of frames that the log has then."""
+    """Append frames with `pages` more pages, and return the number of frames in the log."""
     info = log.topic("pages")
     with log.appender(FINGERPRINTS) as appender:
         end = made.count + pages
@@ -52,13 +52,13 @@ def write(log: Log, made: PageMaker, pages: int, recipe: str) -> int:
 
 
 def judged(service: Service, to: int) -> None:
-    """Wait until so many frames are judged and published."""
+    """Wait until the frames up to `to` are judged and published."""
     service.until(lambda: service.metric("simstream_log_position") == to, f"frame {to} is judged", PATIENCE_S)
     service.until(lambda: "ready" in service.get("/health/ready")[1], "it is ready", PATIENCE_S)
 
 
 def until_ready(service: Service, began: float) -> str:
-    """The seconds since `began`, once it is ready, and what it says that it took up."""
+    """Wait until it is ready; return the seconds since `began`, and its log lines about the state."""
     service.until(lambda: service.get("/health/ready")[0] == 200, "it is ready", PATIENCE_S)
     took = time.perf_counter() - began
     lines = [
@@ -105,7 +105,7 @@ def run(pages: int, tail: int, folder: Path) -> None:
 
 
 def log_has(log: Log, verdicts: int) -> bool:
-    """Whether so many verdicts are committed."""
+    """Whether this many verdicts are committed."""
     return sum(log.end_offsets("verdicts").values()) >= verdicts
 
 

@@ -13,7 +13,7 @@ from simstream.kernels.index.hamming import prefetch
 from simstream.model import U64
 
 AHEAD = 16
-"""Probes whose cache lines are asked for in advance."""
+"""Probes whose cache lines are prefetched."""
 
 
 @njit(nogil=True)

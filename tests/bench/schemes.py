@@ -41,7 +41,7 @@ VARIANTS = 1 + sum(comb(64, bits) for bits in range(1, DISTANCE + 1))
 STORED_BYTES = 12
 """A variant and the number of the fingerprint that it is of."""
 ALL_STORED_UP_TO = 1 << 10
-"""Fingerprints of which all variants are stored: half a gigabyte, and 500 bytes for sorting each."""
+"""Fingerprints whose variants are all stored: half a gigabyte, and 500 bytes to sort each."""
 MIN_S = 0.1
 TURNS = 5
 QUERIES = 1 << 16
@@ -165,7 +165,7 @@ def schemes(column: U64) -> dict[str, Callable[[], SearchScheme]]:
 
 
 def measure(size: int) -> list[SchemeResult]:
-    """All schemes over so many random fingerprints, after their answers were compared."""
+    """Measure all schemes over `size` random fingerprints, after a comparison of their answers."""
     rng = np.random.default_rng(size)
     column: U64 = np.unique(rng.integers(1, 1 << 64, size, np.uint64))
     asked = np.concatenate(

@@ -123,7 +123,7 @@ class RunningService:
         self._port = port
 
     def count(self, metric: str) -> float:
-        """The sum of a metric over its labels; 0 while nobody answers."""
+        """Return the sum of a metric over its labels; 0 while the service does not answer."""
         text = self._get("/metrics")
         return sum(float(value) for value in re.findall(rf"^{metric}(?:{{.*?}})? (\S+)$", text, re.MULTILINE))
 

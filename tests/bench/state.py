@@ -43,7 +43,7 @@ def judge(state: JudgeState, columns: FingerprintColumns) -> int:
 
 
 def memory() -> dict[str, float]:
-    """Resident memory of this process in MB: all of it, what is its own, what is mapped from files."""
+    """Return the resident memory of this process in MB: all, its own, and mapped from files."""
     found = {}
     for line in Path("/proc/self/status").read_text().splitlines():
         name, _, rest = line.partition(":")
@@ -79,7 +79,7 @@ def _restart(folder: Path) -> None:
 
 
 def sizes(pages: int, near: float, copies: float, folder: Path) -> None:
-    """Fill a state, save it, say what it takes, and take it up again."""
+    """Fill a state, save it, print its cost, and load it again."""
     state, made = JudgeState(policy(), background=True), PageMaker(near, copies)
     for _ in range(3):
         judge(JudgeState(policy()), PageMaker(near, copies, seed=2).batch())  # compiled

@@ -25,7 +25,7 @@ NAMES = ("transplant", "short", "boilerplate", "chaining", "containment", "engli
 @click.argument("names", nargs=-1, type=click.Choice(NAMES))
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), required=True, help="Folder of results.")
 @click.option("--recipe", default="default", show_default=True, help="A recipe's name or file.")
-@click.option("--limit", type=click.IntRange(1), help="Read at most so many pages of a corpus: a quick look.")
+@click.option("--limit", type=click.IntRange(1), help="Read at most this many pages of a corpus, for a quick look.")
 def main(names: tuple[str, ...], out: Path, recipe: str, limit: int | None) -> None:
     """Run all studies, or those named; SIMSTREAM_CORPORA names the folder of the corpora.
 

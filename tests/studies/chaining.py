@@ -126,7 +126,7 @@ def _sizes(sizes: Sequence[int]) -> dict[str, int]:
 
 
 def _groups(docs: Sequence[CorpusPage], cluster: Sequence[str | None]) -> dict[str, Any]:
-    """Share of pages whose cluster also holds a page of another group (for the news: of another item)."""
+    """Return the share of pages whose cluster also has a page of another group (for the news: of another item)."""
     groups: dict[str, set[str]] = {}
     for doc, name in zip(docs, cluster, strict=True):
         if name is not None:

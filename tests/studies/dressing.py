@@ -65,7 +65,7 @@ def headline(random: Random) -> str:
 
 
 def advertisement(random: Random) -> str:
-    """A block between two paragraphs; half of them say by their class what they are."""
+    """Return a block between two paragraphs. The class names of half of the blocks say what they are."""
     kind = random.choice(('class="ad"', 'class="box"', 'class="adsbygoogle"', 'class="m-card"'))
     return f'<div {kind}><a href="/go/{random.randrange(9999)}">{_fill(random.choice(_ADS), random)}</a></div>'
 

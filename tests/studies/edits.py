@@ -30,7 +30,7 @@ def sentences(text: str) -> list[str]:
 def near_copy(text: str, low: float, high: float, donor: str, kind: str, random: Random) -> NearCopy | None:
     """The text edited in one way (a name of KINDS) until low <= J < high; None where that does not succeed.
 
-    What is put in comes from `donor`, another page. Cost: some ten computations of J.
+    Insertions come from `donor`, another page. Cost: some ten computations of J.
     """
     edit, own = KINDS[kind], shingles(text)
     amount = max(1.0, (1 - (low + high) / 2) * len(text) / 12)
@@ -136,7 +136,7 @@ def near_copies(
     kinds: Sequence[str],
     random: Random,
 ) -> list[tuple[int, NearCopy]]:
-    """One near copy of each text for each range, the ways of editing in turn; those that fail are left out."""
+    """Return one near copy of each text for each range, with the ways of editing in turn; without failed copies."""
     made = []
     for number, text in enumerate(texts):
         for step, (low, high) in enumerate(ranges):

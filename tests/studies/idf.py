@@ -45,7 +45,7 @@ SEEDS = 8
 FARTHEST = 12
 """Distances are counted up to this, so that tables can be compared at equal recall."""
 ALIKE = 0.7
-"""Recall of pairs of this J or more is what is held equal there."""
+"""The recall of pairs with this J or more is held equal there."""
 MIN_PAGES = 2
 CORES = os.cpu_count() or 1
 Integers = NDArray[np.int64]

@@ -36,7 +36,7 @@ def run(context: StudyContext) -> dict[str, Any]:
 
 
 def recipes(recipe: Recipe) -> dict[str, Recipe]:
-    """The recipe with each value of the option, as far as it has it."""
+    """Return the recipe with each value of the option, if it has the option."""
     if OPTION not in {field.name for field in fields(recipe)}:
         return {"as-is": recipe}
     values: tuple[Any, ...] = ("as-is", "simplified")

@@ -22,7 +22,7 @@ _NAMES = ("home", "about", "contact", "careers", "press", "help", "privacy", "te
 
 
 class ShellPage(NamedTuple):
-    """One kind of page without content of its own; most say so with status 200."""
+    """One kind of page without its own content; most come with status 200."""
 
     name: str
     html: str

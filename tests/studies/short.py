@@ -143,7 +143,7 @@ def _grid(recipe: Recipe, sample: LengthSample) -> list[dict[str, Any]]:
 
 
 def _identical(context: StudyContext, texts: list[str]) -> dict[str, Any]:
-    """Share of pages whose second copy, under another id, is judged a near duplicate."""
+    """Return the share of pages with a second copy, under another id, that is judged a near duplicate."""
     pages = [{"id": f"{number}-{copy}", "text": text} for number, text in enumerate(texts) for copy in "ab"]
     with context.deduper() as deduper:
         verdicts = deduper.judge(pages)
@@ -151,7 +151,7 @@ def _identical(context: StudyContext, texts: list[str]) -> dict[str, Any]:
 
 
 def best(found: dict[str, Any], distance: int) -> dict[str, Any] | None:
-    """The rule of greatest recall at J >= .8 within a distance among those that keep to TOLERATED.
+    """Return the rule of greatest recall at J >= .8 within a distance, among the rules within TOLERATED.
 
     Of equal ones the strictest; None where no rule keeps to it.
     """

@@ -50,7 +50,7 @@ class SiteArticle(NamedTuple):
 
 
 def read(path: Path) -> str:
-    """A stored page; all are UTF-8, whatever some declare, and so that nobody believes them the declarations go."""
+    """Return a stored page without its declared charset: all pages are UTF-8, though some declare another one."""
     html = path.read_bytes().decode("utf-8", "replace")
     return re.sub(r"(?i)charset=[\"']?gb\w+", "charset=utf-8", html)
 
@@ -112,7 +112,8 @@ def template_of(html: str) -> SiteTemplate:
 
 
 def transplant(template: SiteTemplate, article: SiteArticle, random: Random) -> str:
-    """A site's page with another article in place of its own, and other headlines, advertisements and comments.
+    """Return a site's page with another article in place of its own, and other headlines, advertisements and
+    comments.
 
     Half of the page's longer links become others: lists of headlines are never the same twice.
     """
@@ -135,7 +136,7 @@ def transplant(template: SiteTemplate, article: SiteArticle, random: Random) -> 
 
 
 def _article_html(article: SiteArticle, random: Random) -> str:
-    """The article in paragraphs of its own, with a date line before and advertisements between."""
+    """Return the article in its own paragraphs, with a date line before and advertisements between."""
     units = [unit.strip() for paragraph in article.paragraphs for unit in sentences(paragraph) if unit.strip()]
     paragraphs = []
     while units:

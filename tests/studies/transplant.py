@@ -26,16 +26,16 @@ from tests.studies.measure import BIN_NAMES, StudyTable, StudyTally, bin_of, cel
 TEMPLATES = 16
 """Templates that each article is put into, of as many other sites."""
 WAYS = ("main", "prose", "whole")
-"""What is compared: extracted main content; its prose; all visible text."""
+"""The compared texts: extracted main content; its prose; all visible text."""
 MIN_CHARACTERS = 200
 DIFFERENT = 0.3
-"""Articles that are at least this alike (J) count as one, of which the first is taken."""
+"""Articles with at least this similarity (J) count as one, and the first is taken."""
 LENGTHS = ((0, 500, "< 500"), (500, 1500, "500-1,500"), (1500, 1 << 30, "> 1,500"))
 LOST, NOISY = 0.8, 0.5
 
 
 class TransplantedPage(NamedTuple):
-    """One page: article number, template's name, and what is seen of its HTML."""
+    """One page: the article's number, the template's name, and the visible part of its HTML."""
 
     article: int
     template: str
