@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import simstream
 from deploy import reference
 from simstream.model import Verdict
 from simstream.settings import Settings
@@ -62,6 +63,12 @@ def test_every_setting_and_every_field_of_a_page_and_a_verdict_has_a_sentence() 
         fields = {field.name for field in reference.fields(kind)}
         groups = {"frame", "extract", "dead_letters", "cluster_alert"}
         assert fields - groups <= reference.sentences(kind).keys()
+
+
+def test_the_reference_of_python_has_every_public_name() -> None:
+    text = (reference.FOLDER / "python.md").read_text(encoding="utf-8")
+    named = re.findall(r"^::: simstream\.(\w+)$", text, re.MULTILINE)
+    assert sorted(named) == sorted(set(simstream.__all__) - {"__version__"})
 
 
 def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
