@@ -131,6 +131,9 @@ def schema(kind: type) -> str:
     [found], parts = msgspec.json.schema_components([kind], ref_template="#/$defs/{name}")
     tree: dict[str, Any] = {"$schema": "https://json-schema.org/draft/2020-12/schema", **parts.pop(kind.__name__)}
     assert found == {"$ref": f"#/$defs/{kind.__name__}"}
+    for one in (tree, *parts.values()):
+        if "description" in one:  # Python 3.13 takes a docstring's indentation away, earlier versions keep it
+            one["description"] = inspect.cleandoc(one["description"])
     for name, sentence in sentences(kind).items():
         tree["properties"][name]["description"] = sentence
     return json.dumps(tree | ({"$defs": parts} if parts else {}), indent=2, ensure_ascii=False) + "\n"

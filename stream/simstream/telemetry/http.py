@@ -14,6 +14,7 @@ import socket
 import threading
 import time
 from dataclasses import dataclass
+from http import HTTPStatus
 from http.client import LineTooLong
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, cast
@@ -171,6 +172,16 @@ class _RequestHandler(BaseHTTPRequestHandler):
     def setup(self) -> None:
         super().setup()
         self.rfile = cast(io.BufferedReader, _BoundedBody(self.rfile, self.limits.request_bytes))
+
+    def parse_request(self) -> bool:
+        """Refuse a request line that the limit cuts: newer versions of Python read it as HTTP/0.9."""
+        line = self.raw_requestline
+        if line.endswith(b"\n") or len(line) < self.limits.request_bytes:
+            return super().parse_request()
+        self.requestline = self.request_version = self.command = ""
+        self.close_connection = True
+        self.send_error(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
+        return False
 
     def do_GET(self) -> None:  # the base class calls this name
         path = self.path.partition("?")[0]
