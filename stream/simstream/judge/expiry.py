@@ -54,7 +54,7 @@ class DuePages(NamedTuple):
         return cls(np.array(times, np.int64), np.array(rows, np.uint32), np.array(colds, np.uint32))
 
     def followed_by(self, *others: DuePages) -> DuePages:
-        """Return these pages, then `more`."""
+        """Return these pages, then the others."""
         every = (self, *others)
         return DuePages(
             np.concatenate([each.times for each in every]),
