@@ -70,9 +70,9 @@ class StateFolder(Closing):
     ) -> LoadedSnapshot | None:
         """Read back the newest snapshot whose facts fit, or return None; `snapshots` has them all.
 
-        It verifies every byte, except in immutable parts of the `trusted` kinds: their readers verify what they
-        read, so only header and footer are verified here. The next snapshot is based on this one, and replaces a
-        newer one that did not fit. Raises StateDamaged, StateFormat and StateUnwritable.
+        It verifies every byte, except in immutable parts of the `trusted` kinds: here only header and footer, as
+        their readers verify the rest. The next snapshot is based on this one, and replaces a newer one that did not
+        fit. Raises StateDamaged, StateFormat and StateUnwritable.
         """
         for snapshot in self.snapshots:
             if fits is None or fits(snapshot.manifest.facts):

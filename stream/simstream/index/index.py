@@ -41,7 +41,7 @@ MAX_MEMTABLE_ENTRIES = 1 << 24
 
 
 class Index(Closing):
-    """Entries under numbers that the caller gives, and exact search among those that are live.
+    """Entries under numbers that the caller gives, and exact search among the live ones.
 
     With `plan` None each segment takes the cheapest complete plan for its size; no plan changes an answer.
     `sketch_words` S may be 0. `distance` is 0 to 16. `agreement` is the least number of equal sketch bits; it means
@@ -143,8 +143,8 @@ class Index(Closing):
     ) -> Matches:
         """Return all live entries within the distance of each query (n,) whose sketches (n, S) agree enough.
 
-        The strict limits hold if the query or the entry is short. It stops before a query that would bring more
-        than `limit` matches in total, but answers at least one: call it again with the rest, from `done` on. With
+        The strict limits hold if the query or the entry is short. It answers at least one query, and stops before a
+        query that would bring more than `limit` matches in total. Call it again with the rest, from `done` on. With
         `in_order` a query's matches are ordered by entry number, which costs .1 us a match. Raises the error of a
         merge in the background. Memory: at most about 40 bytes x `limit` for each of the few segments, or more if a
         single query has more matches.

@@ -1,6 +1,6 @@
 """The tables of one segment: packed behind their prefixes, or a plain column to scan.
 
-A shard is what a table holds under one leading byte; sorted, the 256 shards of a table lie one after another, and a
+A shard is the part of a table under one leading byte. The 256 shards of a sorted table lie one after another. A
 directory over the prefix says where each begins. Every flipped prefix is looked up in the shard that owns its
 leading byte. If several tables find a value, the first of them alone reports it. This depends only on the two
 fingerprints. So threads or machines that each own a range of leading bytes give answers without overlap. They only

@@ -1,10 +1,10 @@
 """Plans: how the tables of a segment are cut and probed so that no match within a distance is missed.
 
-The general design cuts the 64 bits into m blocks and makes a table for each choice of r of them as prefix; probes
+The general design cuts the 64 bits into m blocks. It makes a table for each choice of r blocks as prefix. Probes
 flip up to f bits of the prefix. With k = q m + s it is complete for distance k if and only if r q + max(0, s - (m -
-r)) <= f. Here r = 1: T disjoint prefixes, complete for k <= T (f + 1) - 1 by the pigeonhole principle, even if the
-prefixes do not cover all 64 bits. For a smaller distance k some tables need fewer flips: the sum of (flips + 1)
-over the tables must be k + 1.
+r)) <= f. Here r = 1: there are T disjoint prefixes. By the pigeonhole principle they are complete for k <= T (f +
+1) - 1, even if they do not cover all 64 bits. For a smaller distance k some tables need fewer flips: the sum of
+(flips + 1) over the tables must be k + 1.
 
 Source of tables and prefixes: Manku, Jain, Das Sarma: Detecting Near-Duplicates for Web Crawling (2007). Source of
 the uneven shares of flips: the general pigeonhole principle of Qin et al., GPH (2018).

@@ -39,13 +39,13 @@ class ClusterSizes:
         """Noticed clusters that were not yet reported, by their ids. The caller that reports them empties it."""
         self._alert = alert
         self._clusters: dict[int, int] = {}
-        """How many clusters have so many live members."""
+        """The number of clusters by their number of live members."""
         self._next: dict[int, int] = {}
         """Per noticed cluster the size at which it is noticed again."""
 
     @property
     def clusters(self) -> Mapping[int, int]:
-        """How many clusters have so many live members."""
+        """The number of clusters by their number of live members."""
         return self._clusters
 
     def joined(self, size: int) -> None:

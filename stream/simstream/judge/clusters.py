@@ -243,7 +243,7 @@ class Clusters:
         return found
 
     def columns(self) -> dict[str, NDArray[Any]]:
-        """Those of `kernels/judge/best_match.LiveColumns`, until a table grows."""
+        """Return its columns of `kernels/judge/best_match.LiveColumns`. They are valid until a table grows."""
         return {"node_cluster": self._nodes.column("cluster"), "into": self._clusters.column("into")}
 
     def sizes(self) -> NDArray[np.uint32]:

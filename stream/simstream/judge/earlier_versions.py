@@ -18,7 +18,8 @@ NONE: Final[tuple[EarlierVersion, ...]] = ()
 
 
 class EarlierVersion(msgspec.Struct, frozen=True, gc=False):
-    """The facts of a page that its next version needs: those of `candidates.ComparedPage`, its row and its age."""
+    """The facts of a page that its next version needs: the fields of `candidates.ComparedPage`, its row and its
+    age."""
 
     row: int
     identity: bytes

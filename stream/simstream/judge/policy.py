@@ -80,8 +80,7 @@ def make_policy(
     window_ms: int | None = None,
     link: Link = "any",
 ) -> Policy:
-    """Return the policy for a recipe; a value that is None comes from the recipe. Raises SettingsError out of
-    range.
+    """Return the policy for a recipe; the recipe gives each value that is None. Raises SettingsError out of range.
 
     It takes over the recipe's rule for short pages, unless `distance` and `similarity` are as strict.
     """

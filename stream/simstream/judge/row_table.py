@@ -150,7 +150,7 @@ class RowTable:
         return idle[: counts[0]]
 
     def columns(self) -> dict[str, NDArray[Any]]:
-        """Those of `kernels/judge/best_match.LiveColumns`, until a table grows."""
+        """Return its columns of `kernels/judge/best_match.LiveColumns`. They are valid until a table grows."""
         named = {name: self.table.column(name) for name in ("state", "link", "node", "cold")}
         return {**named, "place_row": self._places.column("row"), "chain_first": self._chains.column("first")}
 

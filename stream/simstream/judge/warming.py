@@ -32,7 +32,8 @@ def warm_judge(policy: Policy, beat: Beat = lambda: None) -> None:
 
 
 def _warm_resolver(policy: Policy, beat: Beat) -> None:
-    """Judge made-up pages: a crowd, one more like it, and one behind the window, which all others leave at once."""
+    """Judge made-up pages: a crowd, one more page like it, and one so late that all others leave the window at
+    once."""
     state = JudgeState(replace(policy, window_ms=WINDOW_MS), beat=beat)
     try:
         for first, count, time in ((0, PAGES, 0), (PAGES, 1, 0), (PAGES + 1, 1, 3 * WINDOW_MS)):

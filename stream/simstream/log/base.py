@@ -84,8 +84,8 @@ class PartitionStart(NamedTuple):
 class PollResult:
     """What one `PageConsumer.poll` brought.
 
-    Apply `stopped` first (forget these partitions and all of theirs that is in flight), then `started`, then
-    read `records`, which belong to partitions that are running after that.
+    Apply `stopped` first: forget these partitions and their work in flight. Then apply `started`. Then read
+    `records`, which belong to running partitions.
     """
 
     records: Sequence[Record] = ()
@@ -122,8 +122,8 @@ class Appender(Closing):
 
         Without `partition` the key decides (murmur2, as in Kafka's Java client). `timestamp` is in ms since 1970;
         the default is now. The appender calls `placed` once the record is safely written, within this call or a
-        later one; it never calls it for a record that is not written. Raises DeliveryFailed. Raises RecordTooLarge
-        if the topic does not admit the record; then nothing is queued, and the appender stays usable.
+        later one. It never does so for an unwritten record. Raises DeliveryFailed. Raises RecordTooLarge if the
+        topic does not admit the record; then nothing is queued, and the appender stays usable.
         """
 
     @abstractmethod

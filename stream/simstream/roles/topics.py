@@ -19,7 +19,7 @@ _log = logging.getLogger("simstream")
 def unfit_settings(log: Log, topics: Sequence[str], settings: Settings) -> dict[str, list[TopicDifference]]:
     """Return the settings of these topics that do not fit, by topic.
 
-    A log that is cut on purpose fits if the judge keeps its state, and the log is kept longer than the window and
+    A log that is cut on purpose fits if the judge keeps its state. The log must be kept longer than the window and
     the time of two snapshots. Raises TopicMissing, BrokerUnreachable.
     """
     unfit = log.differences(topics)

@@ -167,11 +167,11 @@ class SealedChunk(ChunkReader):
         least, greatest = int(records["time"].min()), int(records["time"].max())
         first, last = int(records["ordinal"][0]), int(records["ordinal"][-1])
         if (least, greatest, first, last) != (facts.least, facts.greatest, facts.first, facts.last):
-            raise self.source.damaged("its records are not those that its footer tells of")
+            raise self.source.damaged("its records differ from the facts in its footer")
         expected = page_due.arrays(records)
         found = DueReader(self.source, self.count, facts.due_check).between(page_due.MIN_TIME_MS, greatest)
         if expected.check != facts.due_check or found.tobytes() != expected.due.tobytes():
-            raise self.source.damaged("its times are not those of its records")
+            raise self.source.damaged("its times differ from its records")
 
 
 class ChunkPlace(NamedTuple):

@@ -120,7 +120,7 @@ class ChunkList:
                 raise damaged_store(f"its chunk in slot {chunk.slot} is out of order, or miscounted")
             last, rank = following, chunk.rank
         if last > last_ordinal or rank >= self.rank:
-            raise damaged_store("it has records that it has not counted")
+            raise damaged_store("it has uncounted records")
 
     def _put(self, chunk: ChunkReader, live: int) -> None:
         if len(self.live) <= chunk.slot:

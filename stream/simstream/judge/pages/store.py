@@ -99,7 +99,7 @@ class PageStore:
         return self._chunks.of(cold).page(int(cold) & 0xFFFF)
 
     def records(self, colds: NDArray[np.uint32]) -> Records:
-        """The records (n,) of n numbers, with the fields of `page_record.Layout`.
+        """The records (n,) of n numbers, with the fields of `record.RecordLayout`.
 
         Cost: some .1 us each in memory, a system call each on disk, and 10 us for each chunk.
         """
@@ -161,8 +161,8 @@ class PageStore:
             yield due["place"] | np.uint32(chunk.slot << 16), due
 
     def chunks(self) -> Iterator[tuple[NDArray[np.uint32], Records]]:
-        """Chunk by chunk, in order: numbers (n,), and records (n,) with the fields of `page_record.Layout`, also of
-        those that left. Reads everything but ids."""
+        """Yield numbers (n,) and records (n,) with the fields of `record.RecordLayout`, chunk by chunk, in order.
+        It includes records that left. Reads everything but ids."""
         for chunk in self._chunks.in_order:
             yield chunk.colds(), chunk.records()
 

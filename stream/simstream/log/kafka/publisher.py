@@ -163,10 +163,9 @@ class KafkaPublisher(Publisher):
     def _wait_until_settled(self) -> None:
         """Wait until no transaction is open in the judge's topics; an open one could hide the last position.
 
-        `init_transactions` should have ended it. But a lone broker was seen to call a transaction complete and
-        never end it in the topics, when it was killed within some 50 ms of a commit and came back. No reader of
-        committed records sees such a transaction. So it is aborted here, and its verdicts are published again from
-        the position before it.
+        `init_transactions` should have ended it. But a lone broker that was killed within some 50 ms of a commit
+        was seen to call it complete and never end it in the topics. No reader of committed records sees such a
+        transaction. So it is aborted here, and its verdicts are published again from the position before it.
         """
         began = time.monotonic()
         aborted = False

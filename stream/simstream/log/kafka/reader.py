@@ -171,7 +171,7 @@ class KafkaReader(Reader):
                 partition, offset = message.partition(), message.offset()
                 self._next[partition] = max(self._next[partition], offset)
             elif error.code() in OUT_OF_RANGE:
-                self._same.check_now()  # a topic made anew explains it better
+                self._same.check_now()  # a topic that was created again explains it better
                 raise self._removed(message)
             elif error.code() == KafkaError._BAD_MSG:
                 raise damaged(message)

@@ -125,7 +125,7 @@ class VerdictPublisher:
     def _look_for_a_newer(self, publisher: Publisher, election: Election) -> None:
         """Raise TakenOver if the election is lost and another judge has begun to publish.
 
-        A lost election alone is no reason to stop: the group may have missed this judge for a moment, and the next
+        A lost election alone is no reason to stop. The group may have missed this judge for a moment. The next
         elected judge may never begin. Publishing goes on until the newer judge fences this one. Without verdicts to
         publish, only this look can tell.
         """

@@ -31,7 +31,7 @@ _CONTROLS = bytes(byte for byte in range(32) if byte not in b"\t\n\f\r\x1b") + b
 
 
 class ExtractedText(NamedTuple):
-    """`text` is None where there is none to be had; `reason` (one of REASONS) and `detail` then say why."""
+    """The text of a page. If `text` is None, `reason` (one of REASONS) and `detail` say why."""
 
     text: str | None
     reason: str = ""
@@ -72,7 +72,7 @@ def _main_content(html: str) -> ExtractedText:
             text = max(text, whole, key=len)
     except MemoryError:
         raise
-    except Exception as error:  # noqa: BLE001 - whatever a foreign parser raises costs this page only
+    except Exception as error:  # noqa: BLE001 - any error of the parser costs this page only
         return ExtractedText(
             None, "extract_failed", f"the HTML could not be read ({type(error).__name__}: {error})"
         )

@@ -30,7 +30,7 @@ class ExtractionPool(Closing):
 
     It refuses too costly HTML before it parses it (`extraction/markup`). The processes start at the first HTML, in
     about 0.1 s each. A page is `extract_failed` if it takes more than `timeout` seconds of CPU, or kills its
-    process twice, also for lack of `memory_bytes` of address space. With a `clock`, pages of hosts with repeated
+    process twice. A process has `memory_bytes` of address space. With a `clock`, pages of hosts with repeated
     failures are set aside for a while (`extraction/slow_hosts`). If no process can be started, no page fails: it
     tries again for half a minute. Holds one batch and its results for each worker, besides the caller's own.
     Thread-safe.
