@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from hashlib import blake2b
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Protocol
 
 from simstream.evaluate import fingerprints as stored_fingerprints
 from simstream.evaluate import minhash
@@ -20,13 +20,11 @@ from simstream.evaluate.store import ResultStore
 from simstream.evaluate.summary import apart, on_corpus
 from simstream.evaluate.thresholds import rule_of
 from simstream.evaluate.verdicts import judge
-from simstream.judge.policy import Link, Policy, make_policy
+from simstream.judge.policy import LINKS, Link, Policy, make_policy
 from simstream.settings import Settings
 from simstream.text import probes
 from simstream.text.fingerprinter import Fingerprinter
 from simstream.text.recipe import Recipe
-
-LINKS: Final[tuple[Link, ...]] = ("any", "canonical")
 
 
 class ProgressBars(Protocol):

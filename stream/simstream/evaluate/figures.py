@@ -20,7 +20,7 @@ COLOURS: Final = ("#2f7ed8", "#e07b00", "#159a80", "#9a5fd0", "#c8486a", "#7a879
 BLUES: Final = ("#0f5bb5", "#3a86d8", "#6aa9e9", "#9cc8f2")
 MARKS: Final = ("o", "s", "^", "D", "v", "P")
 _SHOWN_BINS: Final = 4
-_MILLION: Final = 1e6
+MILLION: Final = 1e6
 
 
 class FigureDrawing(NamedTuple):
@@ -119,9 +119,9 @@ def _false_panel(axes: Axes, results: EvaluationResults) -> None:
     height = 0.8 / count
     for at, contender in enumerate(results.contenders):
         values = [_false_per_million(one) for one in contender.corpora]
-        wrong = [(one.rule.wrong.value or float("nan")) * _MILLION for one in contender.corpora]
+        wrong = [(one.rule.wrong.value or float("nan")) * MILLION for one in contender.corpora]
         if contender.apart_rule is not None:
-            values.append((contender.apart_rule.matched.value or 0.0) * _MILLION)
+            values.append((contender.apart_rule.matched.value or 0.0) * MILLION)
         places = [number + (at - (count - 1) / 2) * height for number in range(len(values))]
         axes.barh(places, values, height * 0.9, color=COLOURS[at % len(COLOURS)], label=title_of(contender))
         for place, value in zip(places, values, strict=True):
@@ -145,7 +145,7 @@ def _false_panel(axes: Axes, results: EvaluationResults) -> None:
 
 
 def _false_per_million(one: ContenderOnCorpus) -> float:
-    return ((one.rule.wrong.value or 0.0) + (one.rule.loose.value or 0.0)) * _MILLION
+    return ((one.rule.wrong.value or 0.0) + (one.rule.loose.value or 0.0)) * MILLION
 
 
 def _precision_and_recall(results: EvaluationResults, number: int, name: str) -> FigureDrawing:
@@ -220,7 +220,7 @@ def _candidates(results: EvaluationResults) -> FigureDrawing:
 
 
 def _rate(axes: Axes, ks: Sequence[int], values: Sequence[float | None], at: int, label: str) -> None:
-    shown = [(value or 0.0) * _MILLION for value in values]
+    shown = [(value or 0.0) * MILLION for value in values]
     axes.plot(ks, shown, color=COLOURS[at % len(COLOURS)], marker=MARKS[at % len(MARKS)], markersize=4, label=label)
 
 

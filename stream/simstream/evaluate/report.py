@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from simstream.errors import UsageError
-from simstream.evaluate.figures import COLOURS, INK, bin_name, draw_all, safe, title_of
+from simstream.evaluate.figures import COLOURS, INK, MILLION, bin_name, draw_all, safe, title_of
 from simstream.evaluate.intervals import MeanInterval, ShareInterval
 from simstream.evaluate.results import DistanceCurve, EvaluationResults
 from simstream.evaluate.sentences import percent, read
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 _TEMPLATE: Final = "page.html.jinja"
-_MILLION: Final = 1e6
 _TITLE: Final = (
     "In %: recall by J, and verdicts that name a page with J < .5 and < .3. Per million pairs: false matches, and "
     "candidates (all within the distance)."
@@ -82,15 +81,15 @@ def table(results: EvaluationResults) -> Table:
                 *(_bare(share.value) for share in one.rule.recall[:4]),
                 _bare(said.below_5.value if said else None),
                 _bare(said.below_3.value if said else None),
-                _plain(_MILLION * false),
+                _plain(MILLION * false),
                 _plain(_candidates(one.curves, contender.distance)),
             )
     if results.contenders[0].apart_rule is not None:
         found.add_row("between corpora", style="bold")
     for contender in results.contenders:
         if (rule := contender.apart_rule) is not None:
-            candidates = None if contender.distance is None else (rule.candidates.value or 0) * _MILLION
-            cells = (_plain((rule.matched.value or 0) * _MILLION), _plain(candidates))
+            candidates = None if contender.distance is None else (rule.candidates.value or 0) * MILLION
+            cells = (_plain((rule.matched.value or 0) * MILLION), _plain(candidates))
             found.add_row(f"  {contender.name}", *["–"] * 6, *cells)
     return found
 
@@ -102,7 +101,7 @@ def _bare(value: float | None) -> str:
 def _candidates(curves: list[DistanceCurve], distance: int | None) -> float | None:
     """Return candidates per million at the recipe's own distance; None if it was not measured."""
     rates = [curve.matched.value for curve in curves if curve.distance == distance and not curve.sketch]
-    return None if not rates or rates[0] is None else rates[0] * _MILLION
+    return None if not rates or rates[0] is None else rates[0] * MILLION
 
 
 def _bounds(found: ShareInterval | MeanInterval, scale: float = 1.0) -> str:

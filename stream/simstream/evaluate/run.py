@@ -31,7 +31,7 @@ from simstream.evaluate.store import ResultStore
 from simstream.model import Record
 from simstream.settings import Settings
 from simstream.sources.read import read_pages
-from simstream.text.recipe import Recipe
+from simstream.text.recipe import MAX_DISTANCE, Recipe
 from simstream.wire.page import PageLimits
 
 CACHE: Final = ".cache"
@@ -204,12 +204,9 @@ def distances_of(text: str) -> list[int]:
         }
     except (ValueError, TypeError) as error:
         raise UsageError(f"--distance is {text!r}", "give distances such as 1-10, 8 or 3,8") from error
-    if not found or min(found) < 0 or max(found) > _MAX_DISTANCE:
-        raise UsageError(f"--distance is {text!r}", f"give distances from 0 to {_MAX_DISTANCE}")
+    if not found or min(found) < 0 or max(found) > MAX_DISTANCE:
+        raise UsageError(f"--distance is {text!r}", f"give distances from 0 to {MAX_DISTANCE}")
     return sorted(found)
-
-
-_MAX_DISTANCE: Final = 16
 
 
 def _range(first: int, last: int | None = None) -> range:

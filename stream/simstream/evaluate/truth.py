@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from simstream.hash_secret import process_secret
 from simstream.kernels.text.jaccard import common, keep, shingle
 from simstream.model import U64
+from simstream.text.unicode_tables import POINTS
 
-POINTS: Final = 0x110000
 _BATCH_TEXTS: Final = 512
 """The number of texts that are shingled together."""
 _BATCH_PAIRS: Final = 1 << 14

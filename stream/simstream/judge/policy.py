@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from hashlib import blake2b
-from typing import Final, Literal
+from typing import Final, Literal, get_args
 
 import msgspec
 
@@ -19,6 +19,7 @@ SEMANTICS: Final = 1
 """The version of the rules from log to verdicts. Increase it whenever a verdict changes."""
 MAX_WINDOW_MS: Final = 1 << 53
 Link = Literal["any", "canonical"]
+LINKS: Final[tuple[Link, ...]] = get_args(Link)
 
 
 @dataclass(frozen=True, slots=True)

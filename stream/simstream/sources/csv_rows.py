@@ -14,9 +14,9 @@ from typing import Any, Final
 from simstream.errors import InputError
 from simstream.sources.fields import PageFields, encoded
 from simstream.sources.lines import DAMAGE, cut_off
+from simstream.wire.page import BOM
 
 _PIECE_BYTES: Final = 1 << 16
-_BOM: Final = b"\xef\xbb\xbf"
 _NUMBER_DIGITS: Final = 18
 """Fewer digits than these are a number of milliseconds; see `wire/page` for headers."""
 
@@ -31,7 +31,7 @@ def csv_pages(
     """
     rows = _rows(stream, path, max_bytes)
     number, first = next(rows, (1, b""))
-    names = _cells(first.removeprefix(_BOM), max_bytes) or []
+    names = _cells(first.removeprefix(BOM), max_bytes) or []
     fields.check(names, path, "the first row")
     for number, row in rows:
         cells = _cells(row, max_bytes)

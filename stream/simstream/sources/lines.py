@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import IO
 
 from simstream.errors import InputError
+from simstream.wire.page import BOM
 
 if sys.version_info >= (3, 14):
     from compression import zstd as zstd
@@ -20,7 +21,6 @@ else:
 COMPRESSIONS = (".gz", ".xz", ".zst")
 DAMAGE = (EOFError, OSError, zlib.error, lzma.LZMAError, zstd.ZstdError)
 """The errors of reading from a damaged file."""
-_BOM = b"\xef\xbb\xbf"
 _BUFFER_BYTES = 1 << 18
 _MAX_XZ_MEMORY_BYTES = 128 << 20
 """`xz -9` needs half of it; five bytes of a file may ask for 4 GB. Zstandard itself refuses more than this."""
@@ -73,7 +73,7 @@ def lines(
             if not line.endswith(b"\n") and len(line) == max_bytes + 2:
                 _pass_over(stream, max_bytes)
             if number == 1:
-                line = line.removeprefix(_BOM)
+                line = line.removeprefix(BOM)
             bare = line.removesuffix(b"\n").removesuffix(b"\r")
             if bare and not bare.isspace():
                 yield number, line if ends else bare

@@ -24,7 +24,7 @@ MAX_TIME_MS = 253_402_300_799_999
 """The last millisecond of the year 9999, the last year with four digits; a later time counts as absent."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_BOM = b"\xef\xbb\xbf"
+BOM = b"\xef\xbb\xbf"
 _GONE = (404, 410)
 
 
@@ -270,7 +270,7 @@ def _fields_of(value: bytes) -> tuple[PageFields, str]:
     write (`"\\ud800"`). Raises _BadJsonError.
     """
     try:
-        tree = json.loads(value.removeprefix(_BOM).decode(), parse_int=_integer, parse_constant=_no_number)
+        tree = json.loads(value.removeprefix(BOM).decode(), parse_int=_integer, parse_constant=_no_number)
     except UnicodeDecodeError as error:
         raise _BadJsonError(f"the JSON is not valid UTF-8 (at byte {error.start})") from None
     except RecursionError:

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 Records = NDArray[np.void]
 """(n,) records in the type that `RecordLayout.dtype` gives."""
-MAX_ID_BYTES: Final = 2048
 CHECK_BYTES: Final = 8
 
 

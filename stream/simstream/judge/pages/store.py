@@ -20,9 +20,9 @@ from simstream.judge.pages.chunk_source import FileChunk, OpenFiles
 from simstream.judge.pages.chunks import ChunkList
 from simstream.judge.pages.compaction import IsLive, RecordMoves
 from simstream.judge.pages.open_chunk import OpenChunk
-from simstream.judge.pages.record import MAX_ID_BYTES, PageRecord, RecordLayout, Records
+from simstream.judge.pages.record import PageRecord, RecordLayout, Records
 from simstream.kernels.judge.page_records import PageColumns
-from simstream.model import U64
+from simstream.model import MAX_ID_BYTES, U64
 
 __all__ = ["CHUNK_RECORDS", "PageRecord", "PageStore", "RecordMoves"]
 

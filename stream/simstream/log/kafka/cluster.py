@@ -59,6 +59,14 @@ logger.addFilter(RareMessages())
 _waiting = logging.getLogger("simstream.log")
 """For messages to people. If a command configures no logging, Python shows warnings on stderr."""
 
+GROUP: Mapping[str, Any] = {
+    "group.protocol": "classic",
+    # The elected member keeps the partition when others join. With `range` the order of random names would decide.
+    "partition.assignment.strategy": "cooperative-sticky",
+    "session.timeout.ms": 6_000,
+    "heartbeat.interval.ms": 2_000,
+}
+"""How members of a group are configured: fingerprinters, and judges that stand for election."""
 PAUSE_S = 0.1
 """Seconds before a request is repeated that met the wrong broker, or one that is not ready."""
 MAX_SILENCE_S = 3.0

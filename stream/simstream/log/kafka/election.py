@@ -17,15 +17,8 @@ from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, To
 
 from simstream.errors import LogError
 from simstream.log.base import FINGERPRINTS, Election
-from simstream.log.kafka.cluster import KafkaCluster, logger, make, member_name, note_error
+from simstream.log.kafka.cluster import GROUP, KafkaCluster, logger, make, member_name, note_error
 
-GROUP: Mapping[str, Any] = {
-    "group.protocol": "classic",
-    # The elected member keeps the partition when others join. With `range` the order of random names would decide.
-    "partition.assignment.strategy": "cooperative-sticky",
-    "session.timeout.ms": 6_000,
-    "heartbeat.interval.ms": 2_000,
-}
 FIXED: Mapping[str, Any] = {
     "enable.auto.commit": False,
     "auto.offset.reset": "latest",

@@ -10,12 +10,11 @@ from confluent_kafka import Consumer, KafkaException
 
 from simstream.log.base import POSITIONS
 from simstream.log.kafka.access_errors import MISSING
-from simstream.log.kafka.cluster import AWAY, KafkaCluster, make, note_error
+from simstream.log.kafka.cluster import AWAY, PAUSE_S, KafkaCluster, make, note_error
 from simstream.log.kafka.election import group_of as judges_of
 from simstream.log.kafka.topics import group_state
 from simstream.log.participants import GroupMember
 
-PAUSE_S = 0.1
 STEP_S = 5.0
 """Seconds that one request may take before it is sent again."""
 

@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient
 from simstream.errors import LogError, LogLocked, SimstreamError
 from simstream.log.base import FINGERPRINTS, PAGES, PageConsumer, PartitionStart, PollResult
 from simstream.log.kafka.access_errors import MISSING
-from simstream.log.kafka.cluster import KafkaCluster, logger, make, member_name, note_error
+from simstream.log.kafka.cluster import GROUP, KafkaCluster, logger, make, member_name, note_error
 from simstream.log.kafka.groups import ask_group
 from simstream.log.kafka.reader import DEFAULTS, FIXED, OUT_OF_RANGE, STEP_S, consume, damaged, to_record
 from simstream.log.kafka.topic_identity import KafkaTopicIdentity
@@ -36,12 +36,6 @@ FORGOTTEN = "forgotten"
 """Metadata of a commit that does not count; the client cannot delete a commit."""
 MIN_GATHERED_BYTES = 1 << 20
 """Bytes of pages at which a broker answers a fetch at once."""
-GROUP: Mapping[str, Any] = {
-    "group.protocol": "classic",
-    "partition.assignment.strategy": "cooperative-sticky",
-    "session.timeout.ms": 6_000,
-    "heartbeat.interval.ms": 2_000,
-}
 
 
 def group_of(cluster: KafkaCluster) -> str:

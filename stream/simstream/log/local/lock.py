@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import fcntl
 import os
 import time
 from pathlib import Path
 
 from simstream.errors import DiskFull, LogDamaged, LogError, LogLocked
+from simstream.files.failures import FULL
 
 LOOK_S = 0.005
 """Seconds. A process that only looks at a lock holds it for a shorter time."""
-FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
-"""No room on the disk, in the quota, or under the limit of a file's size."""
 
 
 def cannot_write(path: Path, error: OSError) -> LogError:

@@ -8,7 +8,7 @@ from itertools import product
 
 from simstream.errors import WrongPolicy
 from simstream.index.plan import MAX_DISTANCE
-from simstream.judge.policy import Link, Policy, make_policy
+from simstream.judge.policy import LINKS, Policy, make_policy
 from simstream.settings import duration_ms
 from simstream.text.recipe import Recipe
 
@@ -31,7 +31,6 @@ WINDOWS = (
     "365d",
 )
 """The windows that are tried: a policy's id does not tell its window."""
-LINKS: tuple[Link, ...] = ("any", "canonical")
 
 
 def check_policy(page_id: str, published: str, policy: Policy, recipe: Recipe) -> None:
