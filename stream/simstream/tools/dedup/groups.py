@@ -74,7 +74,7 @@ class DuplicateGroups:
     def groups(self, first: int = 0) -> Iterator[DuplicateGroup]:
         """Return the clusters of two or more pages by their ids, if one of the pages was read from `first` on."""
         members = self._members()
-        begins = np.flatnonzero(_begins(members.cluster))
+        begins = np.flatnonzero(np.diff(members.cluster, prepend=-1))
         ends = np.append(begins[1:], len(members.cluster))
         newest = np.maximum.reduceat(members.ordinal, begins) if len(begins) else begins
         chosen = (ends - begins > 1) & (newest >= first)
@@ -107,8 +107,3 @@ class DuplicateGroups:
         into, merged = (np.array(column, np.int64) for column in (self._into, self._merged))
         forest.tie(FingerprintPairs(np.minimum(into, merged), np.maximum(into, merged)))
         return forest.roots()
-
-
-def _begins(cluster: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Return where another cluster begins, in a sorted column."""
-    return np.not_equal(np.diff(cluster, prepend=-1), 0)

@@ -123,7 +123,7 @@ def whereabouts(log: Log, page_id: str, tick: Tick) -> str:
                 return RETAINED
             return f"is fingerprinted (frame {record.offset} of the log) and waits for the judge"
     for record in _records(log, PAGES, PAGES_A_POLL, tick):
-        if name == record.key or (name in (record.value or b"") and _id_of(record) == page_id):
+        if name == record.key or (name in (record.value or b"") and decode(record, PageLimits()).id == page_id):
             where = f"partition {record.partition}, offset {record.offset}"
             return f"is in {record.topic} ({where}) and waits to be fingerprinted"
     return ""
@@ -135,10 +135,6 @@ def _published_frames(log: Log) -> int:
     for record in _records(log, POSITIONS, VERDICTS_A_POLL, lambda _: None):
         frame = positions.decode(record.value or b"").frame
     return frame
-
-
-def _id_of(record: Record) -> str:
-    return decode(record, PageLimits()).id
 
 
 def judged(log: Log, policy: Policy, judging: Rejudge, tick: Tick) -> Iterator[VerdictCase]:

@@ -84,7 +84,7 @@ def _near_duplicate(case: VerdictCase, rules: AppliedRules) -> str:
     if found is None:
         return "It is a near duplicate."
     more = sum(one.accepted for one in case.candidates) - 1
-    also = f" {more:,} more live {_pages(more)} matched, less closely." if more else ""
+    also = f" {_number(more, 'more live page')} matched, less closely." if more else ""
     near = nearness(found, rules)
     return f"It is a near duplicate of {found.id} (ordinal {found.ordinal}): {near}.{also}"
 
@@ -171,7 +171,3 @@ def _replaced(earlier: EarlierPage, rules: AppliedRules) -> str:
 
 def _number(count: int, thing: str) -> str:
     return f"{count:,} {thing}{'' if count == 1 else 's'}"
-
-
-def _pages(count: int) -> str:
-    return "page" if count == 1 else "pages"

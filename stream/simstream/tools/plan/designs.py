@@ -9,7 +9,6 @@ Source: Manku, Jain, Das Sarma: Detecting Near-Duplicates for Web Crawling (2007
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, combinations
 from math import comb
@@ -128,7 +127,7 @@ def cut_into(count: int, mask: int) -> list[int]:
     places = [place for place in reversed(range(64)) if mask >> place & 1]
     share, rest = divmod(len(places), count)
     ends = list(accumulate(share + (number < rest) for number in range(count)))
-    return [_mask(places[end - share - (n < rest) : end]) for n, end in enumerate(ends)]
+    return [sum(1 << place for place in places[end - share - (n < rest) : end]) for n, end in enumerate(ends)]
 
 
 def _of_plan(plan: Plan, distance: int) -> TableDesign:
@@ -139,10 +138,6 @@ def _of_plan(plan: Plan, distance: int) -> TableDesign:
     used = [(mask, flips) for mask, flips in zip(masks, plan.flips_for(distance), strict=True) if flips >= 0]
     name = f"{len(used)} x {plan.prefix_bits[0]} bits" if used else "scan"
     return TableDesign(name, tuple(mask for mask, _ in used), tuple(flips for _, flips in used), plan)
-
-
-def _mask(places: Sequence[int]) -> int:
-    return sum(1 << place for place in places)
 
 
 def _within(bits: int, flips: int) -> int:

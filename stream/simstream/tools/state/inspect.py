@@ -13,7 +13,7 @@ import msgspec
 from simstream.errors import InputMissing, StateDamaged
 from simstream.files import manifest
 from simstream.files.file_system import FileSystem
-from simstream.files.manifest import ChangingPart, ManifestFile, Snapshot
+from simstream.files.manifest import ManifestFile, Snapshot
 
 MAX_TRIES: Final = 20
 """How often it begins again because a judge replaced the snapshot."""
@@ -98,7 +98,9 @@ def _describe(files: FileSystem, folder: Path, snapshot: Snapshot) -> SnapshotDe
     for each in found.files():
         disk[each.kind] += each.size
     parts = [_piece(files, folder, each) for each in found.sealed]
-    parts += [StatePart(part.name, part.kind, None, _bytes(part), part.facts) for part in found.changing]
+    for part in found.changing:
+        size = sum(manifest.nbytes(array) for array in part.arrays)
+        parts.append(StatePart(part.name, part.kind, None, size, part.facts))
     age_s = round(max(0.0, time.time() - snapshot.modified_ns / 1e9), 1)
     return SnapshotDescription(snapshot.path.name, found.number, age_s, found.facts, parts, dict(disk))
 
@@ -106,10 +108,6 @@ def _describe(files: FileSystem, folder: Path, snapshot: Snapshot) -> SnapshotDe
 def _piece(files: FileSystem, folder: Path, named: ManifestFile) -> StatePart:
     found = manifest.described(files, folder, named)
     return StatePart(named.part, named.kind, named.file, named.content, dict(found.facts))
-
-
-def _bytes(part: ChangingPart) -> int:
-    return sum(manifest.nbytes(array) for array in part.arrays)
 
 
 def _size(path: Path) -> int:
