@@ -48,7 +48,7 @@ class SimstreamError(Exception):
 
     `what` says what happened, `todo` what to do. A command prints both as one line, and ends with `exit_code`.
 
-    Example:
+    Examples:
         >>> from simstream import Deduper, SimstreamError
         >>> try:
         ...     Deduper(distance=99)

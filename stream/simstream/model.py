@@ -85,7 +85,7 @@ REASONS = (
 class Record(msgspec.Struct, frozen=True):
     """One record of a topic as a log delivers it: a page, a verdict, or a frame of fingerprints.
 
-    Example:
+    Examples:
         >>> from simstream import Record
         >>> Record("pages", 0, 7, b"a", b'{"text": "Too short."}').offset
         7
@@ -200,7 +200,7 @@ class MatchLimits(NamedTuple):
 class PageSource(msgspec.Struct, frozen=True):
     """Where a page came from: a record of a topic, a line of a file, or a page of a program.
 
-    Example:
+    Examples:
         >>> with Deduper() as deduper:
         ...     [verdict] = deduper.judge(["Too short to compare."])
         >>> verdict.source
@@ -216,7 +216,7 @@ class PageSource(msgspec.Struct, frozen=True):
 class Verdict(msgspec.Struct, frozen=True):
     """One verdict on one page. The fields and their order are those of a record of the topic `verdicts`.
 
-    Example:
+    Examples:
         >>> story = "The night train stops at the mill village again after forty years, before dawn."
         >>> with Deduper() as deduper:
         ...     first, second = deduper.judge([{"id": "a", "text": story}, {"id": "b", "text": story.upper()}])

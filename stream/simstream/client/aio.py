@@ -29,7 +29,7 @@ class AsyncClient:
     Raises:
         SettingsError: A setting is unknown or out of its range. All other errors of Client come when it connects.
 
-    Example:
+    Examples:
         >>> import asyncio
         >>> from simstream import AsyncClient
         >>> async def verdict_on(page: dict[str, str]) -> str:
@@ -64,7 +64,7 @@ class AsyncClient:
             NotPermitted: An access control list forbids writing `pages` or reading `verdicts`.
             LogLocked: Another process writes to the pages of this directory.
 
-        Example:
+        Examples:
             >>> async def connect() -> None:
             ...     client = AsyncClient("kafka://127.0.0.1:9092")
             ...     await client.open()
@@ -89,7 +89,7 @@ class AsyncClient:
             UsageError: The page has neither id nor URL, or a field that JSON cannot hold.
             ClientClosed: The client is not open.
 
-        Example:
+        Examples:
             >>> async def verdicts_on(pages: list[dict[str, str]]) -> list[str]:
             ...     async with AsyncClient("kafka://127.0.0.1:9092") as client:
             ...         futures = [await client.submit(page) for page in pages]
@@ -128,7 +128,7 @@ class AsyncClient:
             DeliveryFailed: The page was not written.
             ClientClosed: The client is not open, or was closed before the verdict came.
 
-        Example:
+        Examples:
             >>> async def ask() -> str:
             ...     async with AsyncClient("kafka://127.0.0.1:9092") as client:
             ...         return (await client.judge({"id": "a", "text": "Too short."})).id
@@ -142,7 +142,7 @@ class AsyncClient:
 
         It may be called twice, and before `open`.
 
-        Example:
+        Examples:
             >>> asyncio.run(AsyncClient("kafka://127.0.0.1:9092").close())
         """
         if self._traffic is not None:

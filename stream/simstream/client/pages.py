@@ -23,7 +23,7 @@ _ADVICE = "give at least one of `id` and `url`"
 class RawPage:
     """A page as it was fetched. The service decodes the bytes and reads the HTML, as a browser does.
 
-    Example:
+    Examples:
         >>> from simstream import Client, RawPage
         >>> page = RawPage("https://a.example/1", b"<p>Too short.", "text/html; charset=utf-8", status=200)
         >>> with Client("kafka://127.0.0.1:9092") as client:

@@ -39,7 +39,7 @@ class Client(Closing):
         NotPermitted: An access control list forbids writing `pages` or reading `verdicts`.
         LogLocked: Another process writes to the pages of this directory.
 
-    Example:
+    Examples:
         >>> from simstream import Client
         >>> with Client("kafka://127.0.0.1:9092") as client:
         ...     future = client.submit({"url": "https://a.example/1", "text": "Too short."})
@@ -80,7 +80,7 @@ class Client(Closing):
             UsageError: The page has neither id nor URL, or a field that JSON cannot hold.
             ClientClosed: The client was closed.
 
-        Example:
+        Examples:
             >>> with Client("kafka://127.0.0.1:9092") as client:
             ...     pages = [{"id": str(number), "text": "Too short."} for number in range(3)]
             ...     futures = [client.submit(page) for page in pages]
@@ -104,7 +104,7 @@ class Client(Closing):
 
         It may be called twice.
 
-        Example:
+        Examples:
             >>> client = Client("kafka://127.0.0.1:9092")
             >>> client.close()
         """

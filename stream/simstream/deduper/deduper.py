@@ -65,7 +65,7 @@ class Deduper(Closing):
         StateFormat: Another version of simstream wrote the folder, in another format.
         StateUnwritable: The disk refuses the folder.
 
-    Example:
+    Examples:
         >>> from simstream import Deduper
         >>> story = "The night train stops at the mill village again after forty years, before dawn."
         >>> with Deduper() as deduper:
@@ -129,7 +129,7 @@ class Deduper(Closing):
     def judged(self) -> int:
         """The number of pages that were judged, those in the folder included. Continue with the next page.
 
-        Example:
+        Examples:
             >>> with Deduper() as deduper:
             ...     verdicts = deduper.judge(["one text", "another text"])
             ...     deduper.judged
@@ -156,7 +156,7 @@ class Deduper(Closing):
                 has no `time`.
             ExtractionNotStarted: No process that extracts HTML can be started.
 
-        Example:
+        Examples:
             >>> with Deduper() as deduper:
             ...     [verdict] = deduper.judge([{"id": "a", "text": "Too short to compare."}])
             >>> verdict.verdict, verdict.reason
@@ -189,7 +189,7 @@ class Deduper(Closing):
             InputError: `records` raised it; it comes after the verdicts of all records before it.
             ExtractionNotStarted: No process that extracts HTML can be started.
 
-        Example:
+        Examples:
             >>> from simstream import Record
             >>> records = [Record("pages", 0, n, b"a", b'{"text": "Too short."}') for n in range(2)]
             >>> with Deduper() as deduper:
@@ -211,7 +211,7 @@ class Deduper(Closing):
         Raises:
             TypeError: `text` is no text.
 
-        Example:
+        Examples:
             >>> story = "The night train stops at the mill village again after forty years, before dawn."
             >>> with Deduper() as deduper:
             ...     verdicts = deduper.judge([{"id": "a", "text": story}])
@@ -238,7 +238,7 @@ class Deduper(Closing):
             TypeError: `page` is none of these.
             UsageError: A `window` is set and the page has no `time`.
 
-        Example:
+        Examples:
             >>> story = "The night train stops at the mill village again after forty years, before dawn."
             >>> with Deduper() as deduper:
             ...     verdicts = deduper.judge([story])
@@ -259,7 +259,7 @@ class Deduper(Closing):
         Raises:
             StateUnwritable: The disk refuses the files. The folder is as it was; call `save` again later.
 
-        Example:
+        Examples:
             >>> import tempfile
             >>> with tempfile.TemporaryDirectory() as folder, Deduper(path=folder) as deduper:
             ...     verdicts = deduper.judge(["one text", "another text"])
@@ -273,7 +273,7 @@ class Deduper(Closing):
         Raises:
             StateUnwritable: The disk refuses the files. The folder is as it was last saved.
 
-        Example:
+        Examples:
             >>> deduper = Deduper()
             >>> deduper.close()
         """
@@ -285,7 +285,7 @@ class Deduper(Closing):
     def fingerprinted(self, records: Iterable[Record], threads: int) -> Iterator[FingerprintedPages]:
         """Yield the batches that `stream` would judge, in order; arguments and errors are those of `stream`.
 
-        Example:
+        Examples:
             >>> with Deduper() as deduper:
             ...     [len(batch.pages) for batch in deduper.fingerprinted([Record("pages", 0, 0, b"a", b"{}")], 1)]
             [1]

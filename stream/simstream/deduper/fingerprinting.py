@@ -102,7 +102,7 @@ def fingerprint(texts: Sequence[str], recipe: str | Path | Recipe = "default", c
         SettingsError: There is no such recipe, or its file holds an unknown key or value.
         InputMissing: The recipe's file, or one that it names, cannot be read.
 
-    Example:
+    Examples:
         >>> from simstream import fingerprint
         >>> story = "The night train stops at the mill village again after forty years, before dawn."
         >>> prints = fingerprint([story, story.upper(), "Too short."])

@@ -21,7 +21,7 @@ _NUMBERED = re.compile(f"{PYTHON}/0/[0-9]+")
 class ExplainedPage(NamedTuple):
     """A page before it is judged, and all that it would be compared with.
 
-    Example:
+    Examples:
         >>> with Deduper() as deduper:
         ...     explained = deduper.explain("Too short to compare.")
         >>> explained.page.reason, explained.candidates, explained.live_pages

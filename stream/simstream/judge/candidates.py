@@ -89,7 +89,7 @@ class PairComparison(msgspec.Struct, frozen=True, gc=False):
 class Candidate(NamedTuple):
     """A live page beside the judged page.
 
-    Example:
+    Examples:
         >>> story = "The night train stops at the mill village again after forty years, before dawn."
         >>> with Deduper() as deduper:
         ...     verdicts = deduper.judge([{"id": "a", "text": story}])

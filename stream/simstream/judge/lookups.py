@@ -19,7 +19,7 @@ from simstream.wire.verdict import similarity
 class Match(NamedTuple):
     """A live page that a text matches.
 
-    Example:
+    Examples:
         >>> story = "The night train stops at the mill village again after forty years, before dawn."
         >>> with Deduper() as deduper:
         ...     verdicts = deduper.judge([{"id": "a", "text": story}])

@@ -70,7 +70,7 @@ class Recipe:
     Raises:
         SettingsError: A value is out of range.
 
-    Example:
+    Examples:
         >>> from dataclasses import replace
         >>> from simstream import Deduper, load_recipe
         >>> stricter = replace(load_recipe("default"), name="stricter", distance=4)

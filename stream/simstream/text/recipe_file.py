@@ -28,7 +28,7 @@ def load_recipe(name: str | Path) -> Recipe:
         SettingsError: There is no such preset, or the file holds an unknown key or value.
         InputMissing: The file cannot be read.
 
-    Example:
+    Examples:
         >>> from simstream import load_recipe
         >>> load_recipe("google2007").distance
         3
