@@ -1,4 +1,4 @@
-"""State that does not fit is refused by name, before any verdict; a topic made anew is begun anew."""
+"""State that does not fit is refused by name, before any verdict; a topic that was created again begins again."""
 
 from __future__ import annotations
 
