@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     )
     from simstream.judge.candidates import Candidate
     from simstream.judge.lookups import Match
-    from simstream.model import PageSource, Record, Verdict
+    from simstream.model import PageSource, Record, Verdict, VerdictKind
     from simstream.text.recipe import Recipe
     from simstream.text.recipe_file import load_recipe
 
@@ -61,7 +61,7 @@ _HOMES = {
     "deduper": ("Deduper", "ExplainedPage", "fingerprint"),
     "judge.candidates": ("Candidate",),
     "judge.lookups": ("Match",),
-    "model": ("PageSource", "Record", "Verdict"),
+    "model": ("PageSource", "Record", "Verdict", "VerdictKind"),
     "text.recipe": ("Recipe",),
     "text.recipe_file": ("load_recipe",),
 }
@@ -102,6 +102,7 @@ __all__ = [
     "TopicMissing",
     "UsageError",
     "Verdict",
+    "VerdictKind",
     "VerdictLate",
     "WrongLog",
     "WrongPolicy",

@@ -36,7 +36,14 @@ VERSION_KINDS: Final = (PageKind.READABLE, *ENDING_KINDS)
 
 
 class VerdictKind(StrEnum):
-    """What the judge says of a page. The text stands in records, metrics and tables."""
+    """What the judge says of a page. The text stands in records, metrics and tables.
+
+    Example:
+        >>> with Deduper() as deduper:
+        ...     [verdict] = deduper.judge(["Too short to compare."])
+        >>> verdict.verdict is VerdictKind.TOO_SHORT, verdict.verdict == "too_short"
+        (True, True)
+    """
 
     NEW = "new"
     NEAR_DUPLICATE = "near_duplicate"

@@ -21,9 +21,9 @@ ROOT = Path(__file__).parents[2]
 SURFACE = """
 AsyncClient BrokerUnreachable Candidate Client ClientClosed ClientError ClientFull Deduper DeliveryFailed
 ExplainedPage ExtractionNotStarted InputError InputMissing LogError LogLocked Match NotAdmitted NotPermitted
-PageSource RawPage Recipe Record RecordTooLarge SettingsError SimstreamError StateDamaged StateError StateFormat
-StateFull StateLocked StateUnwritable TopicMissing UsageError Verdict VerdictLate WrongLog WrongPolicy WrongRecipe
-fingerprint load_recipe
+PageSource RawPage Recipe Record RecordTooLarge SettingsError SimstreamError StateDamaged StateError
+StateFormat StateFull StateLocked StateUnwritable TopicMissing UsageError Verdict VerdictKind VerdictLate
+WrongLog WrongPolicy WrongRecipe fingerprint load_recipe
 """
 USER_FILE = """
 from simstream import Client, Deduper, RawPage, SimstreamError, Verdict, fingerprint
@@ -70,15 +70,17 @@ def test_importing_the_package_loads_none_of_it() -> None:
 
 def test_type_checkers_see_the_surface_and_refuse_arguments_without_a_name(tmp_path: Path) -> None:
     (tmp_path / "user.py").write_text(USER_FILE)
-    more = ["--strict", "--config-file=", "--cache-dir", str(tmp_path / "cache"), "--follow-imports=silent"]
-    command = [sys.executable, "-m", "mypy", *more, "--ignore-missing-imports", "--no-color-output", "user.py"]
+    examples = [path for path in (ROOT / "examples").glob("*.py") if path.name != "spider.py"]
+    flags = ["--strict", "--config-file=", "--follow-imports=silent", "--ignore-missing-imports"]
+    files = ["--no-color-output", "--cache-dir", tmp_path / "cache", "user.py", *examples]
+    command = [sys.executable, "-m", "mypy", *flags, *map(str, files)]
     environment = {"MYPYPATH": str(ROOT / "stream"), "PATH": ""}
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
-    found = re.findall(r"^user\.py:(\d+): error: .* \[([a-z-]+)\]$", done.stdout, re.MULTILINE)
-    lines = USER_FILE.splitlines()
-    assert [(lines[int(line) - 1].split(":")[0], kind) for line, kind in found] == [
-        ("prints", "assignment"),
-        ('Deduper("google2007")', "arg-type"),
+    found = re.findall(r"^(\S+?):(\d+): error: .* \[([a-z-]+)\]$", done.stdout, re.MULTILINE)
+    lines = {str(number): text for number, text in enumerate(USER_FILE.splitlines(), 1)}
+    assert [(file, lines.get(line), kind) for file, line, kind in found] == [
+        ("user.py", 'prints: str = fingerprint(["one text"])', "assignment"),
+        ("user.py", 'Deduper("google2007")', "arg-type"),
     ], done.stdout + done.stderr
 
 

@@ -127,5 +127,5 @@ def _not_started(error: OSError, code: int | None) -> ExtractionNotStarted:
     return ExtractionNotStarted(
         f"no process that extracts HTML can be started ({error.strerror or error}{ended})",
         "raise the limit that is reached (file descriptors: `ulimit -n`; processes: `ulimit -u`; memory: "
-        "`extract.memory_bytes`), then start again",
+        "`extract.memory_bytes`, for a Deduper `memory_bytes`), then start again",
     )
