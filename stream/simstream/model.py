@@ -38,7 +38,7 @@ VERSION_KINDS: Final = (PageKind.READABLE, *ENDING_KINDS)
 class VerdictKind(StrEnum):
     """What the judge says of a page. The text stands in records, metrics and tables.
 
-    Example:
+    Examples:
         >>> with Deduper() as deduper:
         ...     [verdict] = deduper.judge(["Too short to compare."])
         >>> verdict.verdict is VerdictKind.TOO_SHORT, verdict.verdict == "too_short"
