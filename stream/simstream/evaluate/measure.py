@@ -51,7 +51,7 @@ class RecipeCounts(msgspec.Struct, frozen=True):
 
     readable: int
     apart: int
-    """Pairs of readable pages of different groups (all pairs, if there are no groups)."""
+    """Pairs of readable pages of different groups (all pairs, where there are no groups)."""
     labelled: list[int]
     """Labelled pairs by bin of J."""
     found: list[list[list[int]]]

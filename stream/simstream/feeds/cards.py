@@ -77,7 +77,7 @@ class StoryCards:
         return len(self._cards)
 
     def refresh(self) -> bool:
-        """Take in at most SLICE_PAGES changed pages. Returns whether more have changed."""
+        """Take in at most SLICE_PAGES pages that changed; True where more have."""
         changes = self._fold.groups.changes
         shelves = set(changes.renamed)
         changes.renamed.clear()

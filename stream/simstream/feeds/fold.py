@@ -1,8 +1,9 @@
 """Turns verdicts and page records, in any order, into live pages by cluster.
 
-The order does not matter: the verdict with the greatest ordinal counts for a page, and a merge of two clusters
-holds for all their pages, also for later ones. So aborted and repeated records change nothing. All is written
-through to a table, from which `VerdictFold` begins after a restart.
+It keeps to what does not depend on that order: of a page the verdict with the greatest ordinal counts, and a merge
+of two clusters, which happens once, holds for all their pages whenever they are heard of. So what comes again,
+aborted or repeated, changes nothing. All is written through to a table, from which `VerdictFold` begins after a
+restart.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from simstream.judge.numbers import Ordinal
 from simstream.model import REASONS, FingerprintColumns, PageSource
 
 
@@ -20,7 +21,7 @@ class PageArrival(msgspec.Struct, frozen=True, gc=False):
     kind: int
     reason: str
     time: int
-    ordinal: int
+    ordinal: Ordinal
     fingerprint: int
     sketch: int
     short: bool
@@ -31,7 +32,7 @@ def arrivals(
     columns: FingerprintColumns,
     time: NDArray[np.int64],
     short: NDArray[np.bool_],
-    ordinal: int,
+    ordinal: Ordinal,
     sources: Sequence[PageSource],
 ) -> Iterator[PageArrival]:
     """Return n pages with accepted times (n,) and flags `short` (n,), numbered from `ordinal` on."""
@@ -52,7 +53,17 @@ def arrivals(
         identity = identities[16 * i : 16 * i + 16]
         sketch = int.from_bytes(sketches[width * i : width * (i + 1)], "little")
         yield PageArrival(
-            page_id, url, identity, kind, REASONS[reason], ms, ordinal + i, fingerprint, sketch, is_short, source
+            page_id,
+            url,
+            identity,
+            kind,
+            REASONS[reason],
+            ms,
+            Ordinal(ordinal + i),
+            fingerprint,
+            sketch,
+            is_short,
+            source,
         )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from simstream.judge.numbers import BEFORE_BATCH, NO_ENTRY, BatchPlace, EntryId, KeyGroup, Row
 from simstream.model import U64
 
 
@@ -27,21 +28,20 @@ class PageBatch:
     colds: NDArray[np.uint32] = field(default_factory=lambda: np.empty(0, np.uint32))  # (n,)
     kept: NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, np.bool_))  # (n,)
     """Whether each page has the row of its earlier version."""
-    groups: list[int] = field(default_factory=list)
+    groups: list[KeyGroup] = field(default_factory=list)
     """Per page the number of its group: pages with the same key and bucket."""
     firsts: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
     """Per group its first page."""
-    live: dict[bytes, int] = field(default_factory=dict)
+    live: dict[bytes, Row] = field(default_factory=dict)
     """Rows of the live pages by identity, as far as the batch has changed them; 0 if the page has left."""
     heads: NDArray[np.uint32] = field(default_factory=lambda: np.empty(0, np.uint32))
     """Per group the number + 1 of the page that founded its latest entry in this batch; 0 for none."""
     following: NDArray[np.uint32] = field(default_factory=lambda: np.empty(0, np.uint32))
     """Per founder of an entry the number + 1 of the previous founder of its group; 0 for none."""
-    founded: list[int] = field(default_factory=list)
+    founded: list[BatchPlace] = field(default_factory=list)
     """The pages that have founded an entry, in their order."""
-    founders: dict[int, int] = field(default_factory=dict)
-    """The entries founded in this batch, each with the number of its page here; -1 for a page of an earlier
-    batch."""
+    founders: dict[EntryId, BatchPlace] = field(default_factory=dict)
+    """The entries founded in this batch, each with the place of its page, or BEFORE_BATCH."""
 
     def __len__(self) -> int:
         return len(self.ordinals)
@@ -59,33 +59,33 @@ class PageBatch:
             group = seen.setdefault(key, len(seen))
             if group == len(firsts):
                 firsts.append(number)
-            self.groups.append(group)
+            self.groups.append(KeyGroup(group))
         self.firsts = np.array(firsts, np.int64)
         self.heads, self.following = np.zeros(len(seen), np.uint32), np.zeros(len(self), np.uint32)
         self._identities = self.identities.tobytes()
 
     _identities: bytes = b""
 
-    def identity(self, number: int) -> bytes:
+    def identity(self, number: BatchPlace) -> bytes:
         """Return the identity of page `number`."""
         return self._identities[16 * number : 16 * number + 16]
 
-    def found(self, number: int, row: int) -> None:
+    def found(self, number: BatchPlace, row: Row) -> None:
         """Note that page `number`, in this row, has founded an entry."""
         group = self.groups[number]
         self.following[number], self.heads[group] = self.heads[group], number + 1
-        self.founders[row] = number
+        self.founders[EntryId(row)] = number
         self.founded.append(number)
 
-    def entry_of(self, group: int) -> int:
+    def entry_of(self, group: KeyGroup) -> EntryId:
         """Return the latest entry that a page of this group has founded in this batch; 0 for none."""
         head = int(self.heads[group])
-        return int(self.rows[head - 1]) if head else 0
+        return EntryId(Row(int(self.rows[head - 1]))) if head else NO_ENTRY
 
-    def number_of(self, row: int) -> int:
-        """Return the number of the page of the batch in this row; -1 for none."""
+    def number_of(self, row: Row) -> BatchPlace:
+        """Which page of the batch has a row; BEFORE_BATCH for none."""
         found = np.flatnonzero(self.rows == row)
-        return int(found[0]) if len(found) else -1
+        return BatchPlace(int(found[0])) if len(found) else BEFORE_BATCH
 
     @classmethod
     def empty(cls, sketch_words: int) -> PageBatch:

@@ -11,6 +11,7 @@ from simstream.index.index import Index
 from simstream.judge.batch import PageBatch
 from simstream.judge.directory import PageDirectory
 from simstream.judge.expiry import Beat
+from simstream.judge.numbers import BEFORE_BATCH, NO_ROW, BatchPlace, EntryId, RecordNumber, Row
 from simstream.judge.pages.store import PageStore
 from simstream.judge.row_table import FOUNDER, INDEXED, LIVE, RowTable
 
@@ -42,29 +43,29 @@ class BatchChanges:
 
     def _clear(self) -> None:
         self.batch = PageBatch.empty(self._index.sketch_words)
-        self.promoted: list[int] = []
+        self.promoted: list[Row] = []
         """Rows indexed in place of a canonical page that left. An earlier query misses them."""
-        self._touched: set[int] = set()
+        self._touched: set[EntryId] = set()
         """Entries from which a page has left."""
-        self._gone: list[tuple[bytes, int]] = []
+        self._gone: list[tuple[bytes, Row]] = []
         """Identities and rows of pages that are no longer live."""
-        self._replaced: list[int] = []
+        self._replaced: list[RecordNumber] = []
         """Records whose row has another record now."""
         self._left: list[tuple[NDArray[np.uint32], NDArray[np.uint32]]] = []
         """Rows and records of pages of earlier batches that left with many others; empty if there are too many."""
         self._left_count = 0
-        self._former_heirs: list[int] = []
+        self._former_heirs: list[Row] = []
         """Rows of `_left` that were indexed in this batch; they are free once it is settled."""
 
-    def entry(self, number: int, row: int) -> None:
+    def entry(self, number: BatchPlace, row: Row) -> None:
         """Note that page `number`, in this row, has founded an entry."""
         self._rows.found(row)
         self.batch.found(number, row)
 
-    def promote(self, heir: int) -> None:
+    def promote(self, heir: Row) -> None:
         """Index the new canonical page."""
         self._rows.found(heir)
-        self.batch.founders[heir] = self.batch.number_of(heir)
+        self.batch.founders[EntryId(heir)] = self.batch.number_of(heir)
         self.promoted.append(heir)
 
     def promote_many(self, heirs: NDArray[np.uint32]) -> None:
@@ -76,28 +77,29 @@ class BatchChanges:
         others = heirs[~mine]
         self._rows.table.column("state")[others] |= FOUNDER | INDEXED
         if len(self.promoted) + len(others) <= MAX_APART_HEIRS:
-            self.batch.founders.update(dict.fromkeys(others.tolist(), -1))
+            self.batch.founders.update(dict.fromkeys(others.tolist(), BEFORE_BATCH))
             self.promoted += others.tolist()
             return
         self.reindexed += 1
-        # neighbouring records are read together
-        others = others[np.argsort(self._rows.table.column("cold")[others])]
+        others = others[
+            np.argsort(self._rows.table.column("cold")[others])
+        ]  # neighbouring records are read together
         for at in range(0, len(others), MAX_RECORDS_AT_ONCE):
             self._add_heirs(others[at : at + MAX_RECORDS_AT_ONCE])
             self._beat()
 
-    def replace(self, cold: int) -> None:
+    def replace(self, cold: RecordNumber) -> None:
         """Note that a row has another record from now on."""
         self._replaced.append(cold)
 
-    def leave(self, row: int, identity: bytes) -> None:
+    def leave(self, row: Row, identity: bytes) -> None:
         """Note that a page is no longer live: nothing refers to it, and its row is free once the batch is
         settled."""
         entry = self._rows.leave(row)
         if entry:
             self._touched.add(entry)
         if self.batch.live.get(identity, row) == row:
-            self.batch.live[identity] = 0
+            self.batch.live[identity] = NO_ROW
         self._gone.append((identity, row))
 
     def leave_many(self, rows: NDArray[np.uint32], colds: NDArray[np.uint32]) -> None:
@@ -133,19 +135,19 @@ class BatchChanges:
         for entry in idle:
             if entry in founders:
                 state[entry] &= ~FOUNDER
-        self._add_entries([row for row in founders if state[row] & FOUNDER])
+        self._add_entries([entry for entry in founders if state[entry] & FOUNDER])
         released = sorted(entry for entry in idle if entry not in founders)
         if released:
             self._index.release(np.array(released, np.uint32), sweep=False)
         self._settle_pages()
         self._clear()
 
-    def _add_entries(self, rows: list[int]) -> None:
+    def _add_entries(self, entries: list[EntryId]) -> None:
         """Add new entries to the index: of the batch's pages, and of heirs from earlier batches."""
         batch = self.batch
-        own = [row for row in rows if batch.founders[row] >= 0]
+        own = [entry for entry in entries if batch.founders[entry] != BEFORE_BATCH]
         if own:
-            numbers = np.array([batch.founders[row] for row in own], np.int64)
+            numbers = np.array([batch.founders[entry] for entry in own], np.int64)
             self._index.add(
                 np.array(own, np.uint32),
                 batch.fingerprints[numbers],
@@ -153,7 +155,7 @@ class BatchChanges:
                 batch.short[numbers],
                 batch.buckets[numbers],
             )
-        heirs = np.array([row for row in rows if batch.founders[row] < 0], np.uint32)
+        heirs = np.array([entry for entry in entries if batch.founders[entry] == BEFORE_BATCH], np.uint32)
         if len(heirs):
             self._add_heirs(heirs)
 
@@ -183,7 +185,7 @@ class BatchChanges:
             if not state[row] & FOUNDER:
                 rows.table.free(row)
 
-    def _take_out(self, before: list[tuple[bytes, int]]) -> None:
+    def _take_out(self, before: list[tuple[bytes, Row]]) -> None:
         """Remove from the directory the pages of earlier batches that have left: `before` and `_left`."""
         if self._left_count and not self._is_few():
             live = self._rows.table.column("state")

@@ -18,9 +18,9 @@ from simstream.index.keys import KeyColumns
 from simstream.index.matches import Matches
 from simstream.judge.batch import PageBatch
 from simstream.judge.candidates import ComparedPage, compare
-from simstream.judge.clusters import Cluster
 from simstream.judge.crowded_finder import CrowdedFinder
 from simstream.judge.live_pages import LivePages
+from simstream.judge.numbers import NO_ENTRY, BatchPlace, ClusterRef, EntryId, Row
 from simstream.judge.policy import Policy
 from simstream.kernels.judge.best_match import (
     AGREEMENT,
@@ -43,15 +43,15 @@ MAX_SINGLE_MATCHES = 8
 """Up to this many matches of a page are examined one by one, as a call of the kernel costs as much."""
 NONE: Final = np.empty(0, np.int64)
 
-Chosen = tuple["BestMatch | None", set[Cluster]]
-Triple = tuple[int, int, int]
+Chosen = tuple["BestMatch | None", set[ClusterRef]]
+Triple = tuple[EntryId, int, int]
 """(entry, distance, agreement)"""
 
 
 class BestMatch(msgspec.Struct, frozen=True, gc=False):
     """The closest match: greatest agreement, then smallest distance, then least ordinal."""
 
-    row: int
+    row: Row
     distance: int
     agreement: int
 
@@ -68,11 +68,11 @@ class ClosestMatches:
         self.starts: list[int] = found.starts.tolist()
         self.crowded: list[bool] = found.crowded.tolist()
 
-    def is_crowded(self, number: int) -> bool:
+    def is_crowded(self, number: BatchPlace) -> bool:
         """Whether a page is crowded, so that it has no matches here."""
         return self.crowded[number - self.first]
 
-    def span(self, number: int) -> tuple[int, int]:
+    def span(self, number: BatchPlace) -> tuple[int, int]:
         """Return where the matches of a page begin and end."""
         at = number - self.first
         return self.starts[at], self.starts[at + 1]
@@ -102,7 +102,7 @@ class ClosestFinder:
         """Begin with the pages of this batch."""
         self._batch = batch
         self._entries = self._fellows = ClosestMatches(0, NOTHING)
-        self._twins: dict[int, list[int]] = {}
+        self._twins: dict[BatchPlace, list[EntryId]] = {}
         """Per page of `_entries` the entries with its own fingerprint, sketch, length and bucket."""
         self._heirs: U64 = np.empty(0, np.uint64)
         """The fingerprints of the first rows of `LivePages.promoted`, which only grows within a batch."""
@@ -112,13 +112,13 @@ class ClosestFinder:
         self._groups = NONE
         """The groups to which the matches of `_fellows` refer."""
 
-    def twin(self, number: int) -> int:
+    def twin(self, number: BatchPlace) -> EntryId:
         """Return an entry with a live page and exactly the key and bucket of page `number`, or 0. Call it after
         `choose`."""
         found = self._twins.get(number)
-        return next((entry for entry in found if self._store.earliest(entry)), 0) if found else 0
+        return next((entry for entry in found if self._store.earliest(entry)), NO_ENTRY) if found else NO_ENTRY
 
-    def choose(self, page: ComparedPage, number: int, same: int) -> Chosen:
+    def choose(self, page: ComparedPage, number: BatchPlace, same: Row) -> Chosen:
         """Return the best match of page `number`, and the clusters that it ties.
 
         `same` is the row of the earlier version that it matches, or 0; with an earlier version the best match does
@@ -137,7 +137,7 @@ class ClosestFinder:
             ties = {store.clusters.of(best.row)}
         return best, ties
 
-    def _found(self, number: int, same: int) -> Chosen:
+    def _found(self, number: BatchPlace, same: Row) -> Chosen:
         """Return the best match among the live entries of the index and the batch, and under `any` the clusters."""
         near = self._near(number)
         if near.is_crowded(number):
@@ -159,7 +159,7 @@ class ClosestFinder:
         founded = self._founded(fellows.triples(first, last)) if last > first else ()
         return self._of_few((*found, *founded))
 
-    def _of_crowd(self, number: int) -> Chosen:
+    def _of_crowd(self, number: BatchPlace) -> Chosen:
         """Do what `_found` does for a page with very many candidates."""
         chosen = self._crowded.choose(number)
         if chosen is None:  # there is no crowd yet: get all matches of this page this once
@@ -174,7 +174,7 @@ class ClosestFinder:
         agreement, distance, row = found[AGREEMENT].item(), found[DISTANCE].item(), found[ROW].item()
         return BestMatch(row, distance, agreement) if agreement >= 0 else None, ties
 
-    def _is_own(self, found: Matches, at: int, row: int) -> bool:
+    def _is_own(self, found: Matches, at: int, row: Row) -> bool:
         """Whether a match is only the page's earlier version, or its copies in the same cluster."""
         return self._store.earliest(found.entry[at].item()) == row
 
@@ -214,7 +214,7 @@ class ClosestFinder:
                 yield batch.rows[number - 1].item(), distance, agreement
                 number = batch.following[number - 1].item()
 
-    def _heirs_near(self, page: ComparedPage) -> Iterator[int]:
+    def _heirs_near(self, page: ComparedPage) -> Iterator[Row]:
         """Return the live pages promoted in this batch whose fingerprints are within the distance."""
         store, known = self._store, len(self._heirs)
         if len(store.promoted) > known:
@@ -222,7 +222,7 @@ class ClosestFinder:
         near = np.bitwise_count(self._heirs ^ np.uint64(page.fingerprint)) <= self._policy.distance
         return (store.promoted[i] for i in np.flatnonzero(near).tolist() if store.rows.is_live(store.promoted[i]))
 
-    def _with_heir(self, page: ComparedPage, row: int, best: BestMatch | None) -> BestMatch | None:
+    def _with_heir(self, page: ComparedPage, row: Row, best: BestMatch | None) -> BestMatch | None:
         """Return the best match so far, or the page of this row if it is a better match."""
         pair = compare(page, self._store.record(row), self._policy)
         if pair.fails is not None:
@@ -237,7 +237,7 @@ class ClosestFinder:
             return one.distance < other.distance
         return self._store.ordinal_rank(one.row) < self._store.ordinal_rank(other.row)
 
-    def _near(self, number: int) -> ClosestMatches:
+    def _near(self, number: BatchPlace) -> ClosestMatches:
         """Return the index's answer that contains page `number`. Asks for as many pages at once as its limit
         allows."""
         if number >= self._entries.end or self._reindexed != self._store.reindexed:
@@ -247,18 +247,18 @@ class ClosestFinder:
             self._twins = self._twins_of(self._entries)
         return self._entries
 
-    def _twins_of(self, answer: ClosestMatches) -> dict[int, list[int]]:
+    def _twins_of(self, answer: ClosestMatches) -> dict[BatchPlace, list[EntryId]]:
         batch, found, first = self._batch, answer.found, answer.first
         same = np.flatnonzero((found.distance == 0) & (found.agreement == self._policy.sketch_bits))
         numbers = first + np.searchsorted(found.starts, same, side="right") - 1
         own = batch.short[numbers] == found.short[same].astype(np.bool_)
         own &= batch.buckets[numbers] == found.bucket[same]
-        twins: dict[int, list[int]] = {}
+        twins: dict[BatchPlace, list[EntryId]] = {}
         for number, entry in zip(numbers[own].tolist(), found.entry[same[own]].tolist(), strict=True):
             twins.setdefault(number, []).append(entry)
         return twins
 
-    def _near_fellows(self, number: int) -> tuple[ClosestMatches, int, int]:
+    def _near_fellows(self, number: BatchPlace) -> tuple[ClosestMatches, int, int]:
         """Return the keys of the batch near page `number` that can have an entry when it is judged.
 
         These have an entry when a step begins, or are keys of pages in the step.
@@ -267,12 +267,12 @@ class ClosestFinder:
         if len(batch) == 1:
             return self._fellows, 0, 0
         if number >= self._fellows.end or self._fellows.is_crowded(number):
-            self._fellows = self._join(number, min(number + STEP_PAGES, len(batch)))
+            self._fellows = self._join(number, BatchPlace(min(number + STEP_PAGES, len(batch))))
         start, end = self._fellows.span(number)
         alone = end - start == 1 and not batch.entry_of(batch.groups[number])  # its own key is always among them
         return self._fellows, start, start if alone else end
 
-    def _join(self, start: int, end: int) -> ClosestMatches:
+    def _join(self, start: BatchPlace, end: BatchPlace) -> ClosestMatches:
         batch, short = self._batch, self._batch.short.view(np.uint8)
         asked_for = batch.heads != 0
         asked_for[batch.groups[start:end]] = True

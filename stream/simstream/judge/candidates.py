@@ -11,6 +11,7 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
+from simstream.judge.numbers import ClusterId, Ordinal
 from simstream.judge.pages.store import PageRecord
 from simstream.judge.policy import Policy
 
@@ -60,7 +61,7 @@ class LivePage(NamedTuple):
     """A live page with the id of its cluster."""
 
     record: PageRecord
-    cluster_id: int
+    cluster_id: ClusterId
 
     @property
     def fingerprint(self) -> int:
@@ -99,7 +100,7 @@ class Candidate(NamedTuple):
     """
 
     id: str
-    ordinal: int
+    ordinal: Ordinal
     """The number of the verdict on that page."""
     cluster_id: str
     distance: int

@@ -8,7 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from simstream.judge.clusters import Cluster, ClusterShrinkage
+from simstream.judge.clusters import ClusterShrinkage
+from simstream.judge.numbers import ClusterId, ClusterRef
 
 
 class SizeAlert(NamedTuple):
@@ -23,7 +24,7 @@ class SizeAlert(NamedTuple):
 class GrownCluster(NamedTuple):
     """A cluster that has become too large."""
 
-    cluster_id: int
+    cluster_id: ClusterId
     pages: int
     canonical: str
     """The id of its oldest live page."""
@@ -35,12 +36,12 @@ class ClusterSizes:
     def __init__(self, alert: SizeAlert) -> None:
         self.largest = 0
         """The number of live members of the largest cluster."""
-        self.noticed: dict[int, int] = {}
+        self.noticed: dict[ClusterId, ClusterRef] = {}
         """Noticed clusters that were not yet reported, by their ids. The caller that reports them empties it."""
         self._alert = alert
         self._clusters: dict[int, int] = {}
         """The number of clusters by their number of live members."""
-        self._next: dict[int, int] = {}
+        self._next: dict[ClusterId, int] = {}
         """Per noticed cluster the size at which it is noticed again."""
 
     @property
@@ -52,7 +53,7 @@ class ClusterSizes:
         """Note that a page has joined a cluster, which has `size` members now."""
         self._change(size - 1, size)
 
-    def left(self, cluster_id: Callable[[], int], size: int) -> None:
+    def left(self, cluster_id: Callable[[], ClusterId], size: int) -> None:
         """Note that a member has left a cluster, which has `size` members now."""
         self._change(size + 1, size)
         if self._next and 2 * size < self._alert.pages:
@@ -60,7 +61,7 @@ class ClusterSizes:
             self._next.pop(number, None)
             self.noticed.pop(number, None)
 
-    def left_many(self, shrunk: ClusterShrinkage, alone: Iterable[int] = ()) -> None:
+    def left_many(self, shrunk: ClusterShrinkage, alone: Iterable[ClusterId] = ()) -> None:
         """Do what `left` does for many members at once. `alone` are the ids of clusters that ended with their only
         page, if `notices_every_page` needs them."""
         self._count(*np.unique(shrunk.after[shrunk.after != 0], return_counts=True), 1)
@@ -79,7 +80,12 @@ class ClusterSizes:
         return self._alert.pages <= 1
 
     def tied(
-        self, survivor: int, cluster: Cluster, size: int, before: Sequence[int], others: Sequence[int]
+        self,
+        survivor: ClusterId,
+        cluster: ClusterRef,
+        size: int,
+        before: Sequence[int],
+        others: Sequence[ClusterId],
     ) -> None:
         """Note that clusters of `before` members each are one cluster of `size` members now.
 
@@ -99,7 +105,7 @@ class ClusterSizes:
         """Whether a cluster of `size` members is too large."""
         return size >= self._alert.pages and size >= self._alert.share * live_pages
 
-    def look(self, cluster_id: int, cluster: Cluster, size: int) -> None:
+    def look(self, cluster_id: ClusterId, cluster: ClusterRef, size: int) -> None:
         """Notice a cluster that is too large, and again at each doubling of its size."""
         if size >= self._next.get(cluster_id, 0):
             self._next[cluster_id] = 2 * size

@@ -18,13 +18,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simstream.files import SnapshotPart
+from simstream.judge.numbers import (
+    Age,
+    ClusterId,
+    ClusterRecord,
+    ClusterRef,
+    NodeNumber,
+    Row,
+    is_lone,
+    lone_cluster,
+    only_row,
+)
 from simstream.judge.record_table import NONE, RecordTable
 from simstream.judge.row_table import RowTable
 from simstream.kernels.judge.departures import SPENT_ROOM, SPENT_SHARE, ClusterForest, leave_nodes, link_rings, tidy
 from simstream.kernels.judge.pairing_heaps import collect
-
-Cluster = int
-"""A cluster reference: a record number, or `-row` for a cluster of one page."""
 
 
 class ClusterShrinkage(NamedTuple):
@@ -46,7 +54,7 @@ class Clusters:
     Memory: nothing for a page that is alone; otherwise 24 bytes a member and 28 bytes a cluster.
     """
 
-    def __init__(self, rows: RowTable, age_of: Callable[[int], int]) -> None:
+    def __init__(self, rows: RowTable, age_of: Callable[[Row], Age]) -> None:
         self._rows = rows
         self._age_of = age_of
         self._nodes = RecordTable(
@@ -64,50 +72,57 @@ class Clusters:
         """The records in use, of nodes and clusters."""
         return len(self._nodes) + len(self._clusters)
 
-    def of(self, row: int) -> Cluster:
+    def of(self, row: Row) -> ClusterRef:
         """Return the cluster of a live page."""
         node = self._rows.table.node[row]
-        return self._root(self._nodes.cluster[node]) if node else -row
+        return self._root(self._nodes.cluster[node]) if node else lone_cluster(row)
 
-    def id(self, cluster: Cluster) -> int:
+    def id(self, cluster: ClusterRef) -> ClusterId:
         """Return the cluster's id: the ordinal of its founder."""
-        return self._age_of(-cluster) if cluster < 0 else self._clusters.id[cluster]
+        if is_lone(cluster):
+            return ClusterId(self._age_of(only_row(cluster)))
+        cluster_id: ClusterId = self._clusters.id[cluster]
+        return cluster_id
 
-    def size(self, cluster: Cluster) -> int:
+    def size(self, cluster: ClusterRef) -> int:
         """Return the number of its live members."""
-        return 1 if cluster < 0 else self._clusters.live[cluster]
+        live: int = 1 if is_lone(cluster) else self._clusters.live[cluster]
+        return live
 
-    def oldest(self, cluster: Cluster) -> int:
+    def oldest(self, cluster: ClusterRef) -> Row:
         """Return the row of its oldest live member."""
-        return -cluster if cluster < 0 else self._nodes.row[self._clusters.root[cluster]]
+        if is_lone(cluster):
+            return only_row(cluster)
+        row: Row = self._nodes.row[self._clusters.root[cluster]]
+        return row
 
-    def members(self, cluster: Cluster) -> Iterator[int]:
+    def members(self, cluster: ClusterRef) -> Iterator[Row]:
         """Return the rows of all its live members, without an order. Cost: linear."""
-        if cluster < 0:
-            return iter((-cluster,))
+        if is_lone(cluster):
+            return iter((only_row(cluster),))
         rows = self._nodes.column("row")[self._tree(cluster)]
         return iter(rows[rows != NONE].tolist())
 
-    def eldest(self, cluster: Cluster, most: int) -> list[int]:
+    def eldest(self, cluster: ClusterRef, most: int) -> list[Row]:
         """Return the rows of its `most` oldest live members, the oldest first. Cost: linear in all members."""
-        if cluster < 0:
-            return [-cluster][:most]
+        if is_lone(cluster):
+            return [only_row(cluster)][:most]
         tree = self._tree(cluster)
         tree = tree[self._nodes.column("row")[tree] != NONE]
         oldest = tree[np.argsort(self._nodes.column("age")[tree])[:most]]
-        rows: list[int] = self._nodes.column("row")[oldest].tolist()
+        rows: list[Row] = self._nodes.column("row")[oldest].tolist()
         return rows
 
-    def find(self, cluster_id: int) -> Cluster | None:
+    def find(self, cluster_id: ClusterId) -> ClusterRef | None:
         """Return the cluster with this id, if it ever had two members. Scans all such clusters, at about 1 ns
         each."""
         clusters = self._clusters
         for number in np.flatnonzero(clusters.column("id")[: clusters.used] == cluster_id).tolist():
             if number != NONE and clusters.into[number] == number and clusters.live[number]:
-                return int(number)
+                return ClusterRef(number)
         return None
 
-    def tie(self, clusters: Collection[Cluster]) -> tuple[Cluster, list[int]]:
+    def tie(self, clusters: Collection[ClusterRef]) -> tuple[ClusterRef, list[ClusterId]]:
         """Merge distinct clusters into the one with the oldest id. Return it and the ids of the others,
         ascending."""
         if len(clusters) == 1:
@@ -119,14 +134,14 @@ class Clusters:
             self._absorb(survivor, self._recorded(cluster, cluster_id))
         return survivor, [cluster_id for cluster_id, _ in known[1:]]
 
-    def join(self, cluster: Cluster, row: int, age: int) -> Cluster:
+    def join(self, cluster: ClusterRef, row: Row, age: Age) -> ClusterRef:
         """Make a live page a member, and return the cluster, which has a record from now on."""
-        recorded = self._recorded(cluster, self.id(cluster))
-        self._push(recorded, row, age)
-        self._clusters.live[recorded] += 1
-        return recorded
+        record = self._recorded(cluster, self.id(cluster))
+        self._push(record, row, age)
+        self._clusters.live[record] += 1
+        return record
 
-    def replace(self, old: int, new: int) -> None:
+    def replace(self, old: Row, new: Row) -> None:
         """Let the page of row `new` take the place and the age of the page of row `old`."""
         node = self._rows.table.node[old]
         self._rows.table.node[old] = NONE
@@ -134,7 +149,7 @@ class Clusters:
         if node:
             self._nodes.row[node] = new
 
-    def leave(self, row: int) -> None:
+    def leave(self, row: Row) -> None:
         """Remove a member that is no longer live."""
         node = self._rows.table.node[row]
         if not node:
@@ -180,35 +195,35 @@ class Clusters:
         clusters = {name: self._clusters.column(name) for name in ("into", "root", "live", "spent")}
         return ClusterForest(**nodes, **clusters, ring=self._ring)
 
-    def _root(self, cluster: int) -> int:
+    def _root(self, cluster: ClusterRecord) -> ClusterRecord:
         into = self._clusters.into
         while into[cluster] != cluster:
             into[cluster] = into[into[cluster]]
             cluster = into[cluster]
         return cluster
 
-    def _recorded(self, cluster: Cluster, cluster_id: int) -> int:
+    def _recorded(self, cluster: ClusterRef, cluster_id: ClusterId) -> ClusterRecord:
         """Return a cluster's record; make one if its page was alone."""
-        if cluster > 0:
-            return cluster
+        if not is_lone(cluster):
+            return ClusterRecord(cluster)
         clusters = self._clusters
-        made = clusters.new()
+        made = ClusterRecord(ClusterRef(clusters.new()))
         clusters.into[made], clusters.root[made], clusters.id[made] = made, NONE, cluster_id
         clusters.live[made], clusters.spent[made] = 1, 0
         self._make_rings()
         self._ring[made] = made
-        self._push(made, -cluster, cluster_id)
+        self._push(made, only_row(cluster), Age(cluster_id))
         return made
 
-    def _push(self, cluster: int, row: int, age: int) -> None:
+    def _push(self, cluster: ClusterRecord, row: Row, age: Age) -> None:
         nodes = self._nodes
-        node = nodes.new()
+        node = NodeNumber(nodes.new())
         nodes.row[node], nodes.age[node], nodes.cluster[node] = row, age, cluster
         nodes.child[node] = nodes.sibling[node] = NONE
         self._rows.table.node[row] = node
         self._clusters.root[cluster] = self._meld(self._clusters.root[cluster], node)
 
-    def _meld(self, one: int, other: int) -> int:
+    def _meld(self, one: NodeNumber, other: NodeNumber) -> NodeNumber:
         """Join two heaps. No two members of a cluster have the same age."""
         if not one or not other:
             return one or other
@@ -219,7 +234,7 @@ class Clusters:
         nodes.child[one] = other
         return one
 
-    def _absorb(self, survivor: int, other: int) -> None:
+    def _absorb(self, survivor: ClusterRecord, other: ClusterRecord) -> None:
         clusters = self._clusters
         clusters.into[other] = survivor
         clusters.root[survivor] = self._meld(clusters.root[survivor], clusters.root[other])
@@ -233,7 +248,7 @@ class Clusters:
         if len(self._ring) < room:
             self._ring = np.concatenate([self._ring, np.zeros(room - len(self._ring), np.uint32)])
 
-    def _tree(self, cluster: int) -> NDArray[np.uint32]:
+    def _tree(self, cluster: ClusterRef) -> NDArray[np.uint32]:
         """Return all nodes of a cluster, also nodes whose members have left."""
         nodes, clusters = self._nodes, self._clusters
         most = clusters.live[cluster] + clusters.spent[cluster]

@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 
 from simstream.index.matches import Matches
 from simstream.judge.batch import PageBatch
-from simstream.judge.clusters import Cluster
 from simstream.judge.live_pages import LivePages
+from simstream.judge.numbers import NO_ENTRY, BatchPlace, ClusterRef, EntryId, Row
 from simstream.kernels.judge.best_match import SEEN_CLUSTERS, choose
 from simstream.kernels.judge.crowd import (
     CANDIDATES,
@@ -28,7 +28,7 @@ from simstream.kernels.judge.crowd import (
 MAX_TIES = 4096
 """The room for clusters in one kernel call."""
 
-Outcome = tuple[NDArray[np.int64], set[Cluster], int]
+Outcome = tuple[NDArray[np.int64], set[ClusterRef], EntryId]
 """What is chosen (3,), see `kernels/judge/best_match`; clusters; an entry of the same key and bucket, or 0."""
 
 
@@ -53,7 +53,7 @@ class CrowdedFinder:
         self._taken = 0
         """How many of the pages that have founded an entry are in `_fellows`."""
 
-    def choose(self, number: int) -> Outcome | None:
+    def choose(self, number: BatchPlace) -> Outcome | None:
         """Return the best live match, and the clusters of all matches, in a crowd and among earlier pages of the
         batch.
 
@@ -62,14 +62,14 @@ class CrowdedFinder:
         crowd = self._index.crowd(self._batch.fingerprints[number].item())
         if crowd is None:
             return None
-        to, page, ties = self._to(), self._page(number), set[Cluster]()
+        to, page, ties = self._to(), self._page(number), set[ClusterRef]()
         self._search(page, crowd.columns, crowd.count, to, ties)
         self._index.count(int(to.found[CANDIDATES]), int(to.found[MATCHES]))
-        twin = int(to.found[TWIN])
+        twin = EntryId(Row(int(to.found[TWIN])))
         self._search(page, self._columns(), number, to, ties)
         return to.chosen, ties, twin
 
-    def choose_known(self, number: int, found: Matches) -> Outcome:
+    def choose_known(self, number: BatchPlace, found: Matches) -> Outcome:
         """Do what `choose` does, given all matches of this page in the index. Does not report an entry with its
         key."""
         to, live = self._to(), self._store.columns()
@@ -78,20 +78,20 @@ class CrowdedFinder:
         count = choose(*columns, 0, len(found.entry), live, to.chosen, to.seen, ties, 0)
         clusters = set(ties[:count].tolist())
         self._search(self._page(number), self._columns(), number, to, clusters)
-        return to.chosen, clusters, 0
+        return to.chosen, clusters, NO_ENTRY
 
     def _to(self) -> CrowdSearch:
         return CrowdSearch(
             np.full(3, -1, np.int64), np.zeros(SEEN_CLUSTERS, np.int64), self._room, np.zeros(SIZE, np.int64)
         )
 
-    def _page(self, number: int) -> CrowdPage:
+    def _page(self, number: BatchPlace) -> CrowdPage:
         batch = self._batch
         key = batch.fingerprints[number], batch.sketches[number], bool(batch.short[number])
         return self._index.page(*key, int(batch.buckets[number]))
 
     def _search(
-        self, page: CrowdPage, columns: CrowdColumns, count: int, to: CrowdSearch, ties: set[Cluster]
+        self, page: CrowdPage, columns: CrowdColumns, count: int, to: CrowdSearch, ties: set[ClusterRef]
     ) -> None:
         to.found[NEXT] = 0
         while to.found[NEXT] < count:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from simstream.judge.batch_changes import BatchChanges
 from simstream.judge.cluster_sizes import ClusterSizes
 from simstream.judge.clusters import Clusters
+from simstream.judge.numbers import ClusterId, is_lone, lone_cluster
 from simstream.judge.row_table import INDEXED, RowTable
 
 
@@ -35,9 +36,11 @@ class PageDepartures:
     def leave(self, rows: NDArray[np.uint32], colds: NDArray[np.uint32]) -> None:
         """Let the live pages of these rows and records (n,) leave. Call `promote` before any comparison."""
         indexed = (self._rows.table.column("state")[rows] & INDEXED) != 0
-        alone: list[int] = []
+        alone: list[ClusterId] = []
         if self._sizes.notices_every_page:
-            alone = [self._clusters.id(-row) for row in rows.tolist() if self._clusters.of(row) < 0]
+            alone = [
+                self._clusters.id(lone_cluster(row)) for row in rows.tolist() if is_lone(self._clusters.of(row))
+            ]
         shrunk = self._clusters.leave_many(rows)
         self._sizes.left_many(shrunk, alone)
         if self._canonical_only:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simstream.judge.directory import PageDirectory
+from simstream.judge.numbers import Age, Row
 from simstream.judge.pages.store import PageRecord, PageStore
 from simstream.judge.row_table import RowTable
 from simstream.model import U64
@@ -21,15 +22,15 @@ class EarlierVersion(msgspec.Struct, frozen=True, gc=False):
     """The facts of a page that its next version needs: the fields of `candidates.ComparedPage`, its row and its
     age."""
 
-    row: int
+    row: Row
     identity: bytes
-    age: int
+    age: Age
     fingerprint: int
     sketch: int
     short: bool
 
     @classmethod
-    def of(cls, record: PageRecord, row: int) -> EarlierVersion:
+    def of(cls, record: PageRecord, row: Row) -> EarlierVersion:
         """Make it from a page's record."""
         return cls(row, record.identity, record.age, record.fingerprint, record.sketch, record.short)
 

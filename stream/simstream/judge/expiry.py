@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from simstream.judge.numbers import RecordNumber, Row
 from simstream.judge.pages.store import PageStore
 from simstream.judge.row_table import LIVE, RowTable
 
@@ -83,7 +84,7 @@ class PageExpiry:
         """All pages up to this time have left."""
         self._forget()
 
-    def add(self, time: int, row: int, cold: int) -> None:
+    def add(self, time: int, row: Row, cold: RecordNumber) -> None:
         """Remember a new live page."""
         if self._until is not None and time <= self._until:
             heappush(self._late, (time, row, cold))

@@ -16,11 +16,23 @@ from simstream.judge.batch import PageBatch
 from simstream.judge.batch_changes import BatchChanges
 from simstream.judge.candidates import LivePage
 from simstream.judge.cluster_sizes import ClusterSizes, GrownCluster, SizeAlert
-from simstream.judge.clusters import Cluster, Clusters
+from simstream.judge.clusters import Clusters
 from simstream.judge.departures import PageDepartures
 from simstream.judge.directory import PageDirectory
 from simstream.judge.earlier_versions import EarlierVersion, versions
 from simstream.judge.expiry import MAX_SINGLE_PAGES, Beat, Leaving, PageExpiry
+from simstream.judge.numbers import (
+    NO_ENTRY,
+    Age,
+    BatchPlace,
+    ClusterId,
+    ClusterRef,
+    EntryId,
+    RecordNumber,
+    Row,
+    is_lone,
+    lone_cluster,
+)
 from simstream.judge.pages.store import PageRecord, PageStore
 from simstream.judge.row_table import FOUNDER, INDEXED, LIVE, RowTable
 from simstream.kernels.judge.best_match import LiveColumns
@@ -63,7 +75,7 @@ class LivePages:
         self._changes = BatchChanges(index, self.rows, self.pages, self.directory, self.buckets, beat)
         self._departures = PageDepartures(self.rows, self.clusters, self.sizes, self._changes, canonical_only)
         self._buckets_dropped = 0
-        self._read: tuple[int, PageRecord] | None = None
+        self._read: tuple[RecordNumber, PageRecord] | None = None
         """The last record read; dropped when records change or move."""
 
     def begin(self, batch: PageBatch) -> None:
@@ -96,22 +108,22 @@ class LivePages:
             return 0
         return max(0, self.stream_time - buckets[0] * self._bucket_ms)
 
-    def record(self, row: int) -> PageRecord:
+    def record(self, row: Row) -> PageRecord:
         """Return a page's record. Cost: a few us, or nothing for the last page asked for."""
         cold = self.rows.table.cold[row]
         if self._read is None or self._read[0] != cold:
             self._read = cold, self.pages.read(cold)
         return self._read[1]
 
-    def id_of(self, row: int) -> str:
+    def id_of(self, row: Row) -> str:
         """Return a page's id. Cost: a few us."""
         return self.record(row).id
 
-    def live_page(self, row: int) -> LivePage:
+    def live_page(self, row: Row) -> LivePage:
         """Return a live page with its cluster, for queries."""
         return LivePage(self.record(row), self.clusters.id(self.clusters.of(row)))
 
-    def ordinal_rank(self, row: int) -> int:
+    def ordinal_rank(self, row: Row) -> int:
         """Return a number that ascends with the pages' ordinals and costs less."""
         return self.pages.order(self.rows.table.cold[row])
 
@@ -121,11 +133,11 @@ class LivePages:
         return LiveColumns(**self.rows.columns(), **self.clusters.columns(), ranks=self.pages.ranks())
 
     @property
-    def promoted(self) -> Sequence[int]:
+    def promoted(self) -> Sequence[Row]:
         """The rows indexed since `settle` in place of a canonical page that left. An earlier query misses them."""
         return self._changes.promoted
 
-    def fingerprints(self, rows: Sequence[int]) -> U64:
+    def fingerprints(self, rows: Sequence[Row]) -> U64:
         """Return the fingerprints (n,) of stored pages."""
         if len(rows) <= MAX_SINGLE_PAGES:
             return np.array([self.record(row).fingerprint for row in rows], np.uint64)
@@ -151,7 +163,7 @@ class LivePages:
                 return version
         return None
 
-    def earliest(self, entry: int) -> int:
+    def earliest(self, entry: EntryId) -> Row:
         """Return the row of the indexed live page of least ordinal with this entry; 0 for none."""
         return self.rows.earliest(entry)
 
@@ -180,7 +192,7 @@ class LivePages:
             return False
         return time <= self.stream_time - self.window_ms
 
-    def tie(self, clusters: Collection[Cluster]) -> tuple[Cluster, list[int]]:
+    def tie(self, clusters: Collection[ClusterRef]) -> tuple[ClusterRef, list[ClusterId]]:
         """Merge distinct clusters, as `Clusters.tie` does."""
         if len(clusters) == 1:
             return self.clusters.tie(clusters)
@@ -189,28 +201,29 @@ class LivePages:
         self.sizes.tied(self.clusters.id(survivor), survivor, self.clusters.size(survivor), before, merged)
         return survivor, merged
 
-    def add(self, number: int, entry: int, cluster: Cluster | None) -> Cluster:
+    def add(self, number: BatchPlace, entry: EntryId, cluster: ClusterRef | None) -> ClusterRef:
         """Make page `number` of the batch live, in a cluster or, for None, in its own cluster.
 
         `entry` is the entry of an indexed page with exactly its key and bucket, or 0.
         """
         row = self._arrive(number)
         if cluster is None:
-            joined = -row
+            joined = lone_cluster(row)
             self.sizes.joined(1)
         else:
-            joined = self.clusters.join(cluster, row, int(self._changes.batch.ordinals[number]))
+            joined = self.clusters.join(cluster, row, Age(int(self._changes.batch.ordinals[number])))
             self.sizes.joined(self.clusters.size(joined))
         if not self.canonical_only:
             self._index(number, row, entry)
         elif self.clusters.oldest(joined) == row:
-            self._index(number, row, 0)
+            self._index(number, row, NO_ENTRY)
         return joined
 
-    def renew(self, number: int, entry: int, old: int, age: int, cluster: Cluster) -> Cluster:
+    def renew(self, number: BatchPlace, entry: EntryId, old: Row, age: Age, cluster: ClusterRef) -> ClusterRef:
         """Let page `number` of the batch replace its earlier version, which leaves."""
         alone = self.rows.table.state[old] == LIVE | INDEXED | FOUNDER
-        if alone and entry == old and old not in self._changes.batch.founders:
+        own_entry = EntryId(old)
+        if alone and entry == own_entry and own_entry not in self._changes.batch.founders:
             self._stay(number, old, age)
             return cluster
         row = self._arrive(number)
@@ -219,13 +232,13 @@ class LivePages:
         if not self.canonical_only or self.rows.table.state[old] & INDEXED:
             self._index(number, row, entry)
         self._forget(old, self._changes.batch.identity(number))
-        return -row if cluster < 0 else cluster
+        return lone_cluster(row) if is_lone(cluster) else cluster
 
-    def _stay(self, number: int, row: int, age: int) -> None:
+    def _stay(self, number: BatchPlace, row: Row, age: Age) -> None:
         """Give page `number` of the batch the row of its earlier version, which was alone with the same key."""
         batch, table = self._changes.batch, self.rows.table
         self._changes.replace(table.cold[row])
-        cold = int(batch.colds[number])
+        cold = RecordNumber(int(batch.colds[number]))
         self._amend(cold, age, row)
         table.cold[row] = cold
         table.free(int(batch.rows[number]))
@@ -234,7 +247,7 @@ class LivePages:
         batch.live[batch.identity(number)] = row
         self._expires(number, row)
 
-    def leave(self, row: int, identity: bytes) -> None:
+    def leave(self, row: Row, identity: bytes) -> None:
         """Remove a live page everywhere. In a cluster that lives on, only the canonical page changes."""
         indexed = self.rows.table.state[row] & INDEXED
         cluster = self.clusters.of(row)
@@ -245,7 +258,7 @@ class LivePages:
         if self.canonical_only and indexed and size > 1:
             self._changes.promote(self.clusters.oldest(cluster))
 
-    def leave_at_once(self, number: int) -> None:
+    def leave_at_once(self, number: BatchPlace) -> None:
         """Do what `leave` does for page `number` of the batch."""
         batch = self._changes.batch
         self.leave(batch.rows[number].item(), batch.identity(number))
@@ -261,24 +274,24 @@ class LivePages:
             self._beat()
         self._compact()
 
-    def _amend(self, cold: int, age: int, row: int | None = None) -> None:
+    def _amend(self, cold: RecordNumber, age: Age, row: Row | None = None) -> None:
         self._read = None
         self.pages.amend(cold, age=age, row=row)
 
-    def _arrive(self, number: int) -> int:
-        batch, row = self._changes.batch, int(self._changes.batch.rows[number])
+    def _arrive(self, number: BatchPlace) -> Row:
+        batch, row = self._changes.batch, Row(int(self._changes.batch.rows[number]))
         self.rows.table.state[row] = LIVE
         batch.live[batch.identity(number)] = row
         self.live_pages += 1
         self._expires(number, row)
         return row
 
-    def _expires(self, number: int, row: int) -> None:
+    def _expires(self, number: BatchPlace, row: Row) -> None:
         if self._expiry is not None:
             batch = self._changes.batch
-            self._expiry.add(int(batch.times[number]), row, int(batch.colds[number]))
+            self._expiry.add(int(batch.times[number]), row, RecordNumber(int(batch.colds[number])))
 
-    def _index(self, number: int, row: int, entry: int) -> None:
+    def _index(self, number: BatchPlace, row: Row, entry: EntryId) -> None:
         """Let a live page of the batch answer for an entry: a known entry, an entry of the batch, or its own."""
         batch = self._changes.batch
         if not self.canonical_only:
@@ -288,7 +301,7 @@ class LivePages:
                 return
         self._changes.entry(number, row)
 
-    def _forget(self, row: int, identity: bytes) -> None:
+    def _forget(self, row: Row, identity: bytes) -> None:
         self._changes.leave(row, identity)
         self.live_pages -= 1
 
@@ -308,7 +321,7 @@ class LivePages:
             rows, colds = moves
             self.rows.table.column("cold")[rows] = colds
 
-    def look(self, cluster: Cluster) -> None:
+    def look(self, cluster: ClusterRef) -> None:
         """Notice a cluster that is too large."""
         size = self.clusters.size(cluster)
         if self.sizes.is_large(size, self.live_pages):

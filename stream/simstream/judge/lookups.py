@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from simstream.index.matches import Matches
 from simstream.judge.candidates import LivePage
-from simstream.judge.clusters import Cluster
 from simstream.judge.live_pages import LivePages
+from simstream.judge.numbers import ClusterId, ClusterRef, Ordinal, Row
 from simstream.judge.policy import Policy
 from simstream.model import U64
 from simstream.wire.verdict import similarity
@@ -40,7 +40,7 @@ class KnownPage(NamedTuple):
     """A live page as the judge's state knows it."""
 
     id: str
-    ordinal: int
+    ordinal: Ordinal
     time: int
     """ms since 1970."""
     fingerprint: int
@@ -89,7 +89,7 @@ def near(store: LivePages, fingerprint: int, most: int | None = None) -> list[Ma
     ]
 
 
-def _ranked(store: LivePages, found: Matches, by_agreement: bool) -> list[tuple[int, int, int]]:
+def _ranked(store: LivePages, found: Matches, by_agreement: bool) -> list[tuple[int, int, Row]]:
     """Return (agreement, distance, row) of every page of the found entries, in the order of verdicts."""
     rows = zip(found.entry.tolist(), found.distance.tolist(), found.agreement.tolist(), strict=True)
     ranked = sorted(
@@ -100,7 +100,7 @@ def _ranked(store: LivePages, found: Matches, by_agreement: bool) -> list[tuple[
     return [(agreement, distance, row) for _, distance, _, row, agreement in ranked]
 
 
-def _cluster_id(store: LivePages, row: int) -> int:
+def _cluster_id(store: LivePages, row: Row) -> ClusterId:
     return store.clusters.id(store.clusters.of(row))
 
 
@@ -123,19 +123,19 @@ def cluster_of(store: LivePages, identity: bytes, most: int) -> KnownCluster | N
     return None if row is None else _members(store, store.clusters.of(row), most)
 
 
-def cluster(store: LivePages, cluster_id: int, most: int) -> KnownCluster | None:
+def cluster(store: LivePages, cluster_id: ClusterId, most: int) -> KnownCluster | None:
     """Return a cluster by its id, if it ever had two pages. Cost: about 1 ns for each such cluster."""
     found = store.clusters.find(cluster_id)
     return None if found is None else _members(store, found, most)
 
 
-def _members(store: LivePages, found: Cluster, most: int) -> KnownCluster:
+def _members(store: LivePages, found: ClusterRef, most: int) -> KnownCluster:
     rows = store.clusters.eldest(found, most)
     members = [_known(store, row) for row in rows]
     return KnownCluster(str(store.clusters.id(found)), store.clusters.size(found), members)
 
 
-def _known(store: LivePages, row: int) -> KnownPage:
+def _known(store: LivePages, row: Row) -> KnownPage:
     record = store.record(row)
     return KnownPage(
         id=record.id,
@@ -147,7 +147,7 @@ def _known(store: LivePages, row: int) -> KnownPage:
     )
 
 
-def _row_of(store: LivePages, identity: bytes) -> int | None:
+def _row_of(store: LivePages, identity: bytes) -> Row | None:
     [known] = store.known(np.frombuffer(identity, np.uint64).reshape(1, 2))
     version = store.live_version(identity, known)
     return version.row if version else None

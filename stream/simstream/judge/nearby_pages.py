@@ -20,8 +20,8 @@ from simstream.judge.candidates import (
     RejectionRule,
     compare,
 )
-from simstream.judge.clusters import Cluster
 from simstream.judge.live_pages import LivePages
+from simstream.judge.numbers import ClusterRef, Ordinal, Row
 from simstream.judge.pages.store import PageRecord
 from simstream.judge.policy import Policy
 from simstream.wire.verdict import similarity
@@ -50,15 +50,15 @@ def nearby(
     verdict names the first accepted one. Cost: linear in the live pages, a few ns each.
     """
     edge = _edge(store, time)
-    own: list[tuple[int, PageRecord]] = []
-    others: list[tuple[int, PageRecord]] = []
+    own: list[tuple[Row, PageRecord]] = []
+    others: list[tuple[Row, PageRecord]] = []
     for row in _rows_within(page, store, max(distance, policy.distance)):
         record = store.record(row)
         if edge is None or record.time > edge:
             (own if record.identity == page.identity else others).append((row, record))
     unchanged = any(compare(page, record, policy).fails is None for _, record in own)
     found = [_candidate(page, row, record, RejectionRule.OWN, store, policy) for row, record in own]
-    oldest: dict[Cluster, int] = {}
+    oldest: dict[ClusterRef, Ordinal] = {}
     for row, record in others:
         rule = None
         if policy.link == "canonical":
@@ -78,7 +78,7 @@ def _edge(store: LivePages, time: int) -> int | None:
     return (time if store.stream_time is None else max(time, store.stream_time)) - store.window_ms
 
 
-def _rows_within(page: IdentifiedPage, store: LivePages, distance: int) -> Iterator[int]:
+def _rows_within(page: IdentifiedPage, store: LivePages, distance: int) -> Iterator[Row]:
     """Return the rows of the live pages within the distance."""
     wanted = np.uint64(page.fingerprint)
     for colds, records in store.pages.chunks():
@@ -88,7 +88,7 @@ def _rows_within(page: IdentifiedPage, store: LivePages, distance: int) -> Itera
             yield from rows[store.rows.are_live(rows, colds[near])].tolist()
 
 
-def _oldest(page: IdentifiedPage, cluster: Cluster, edge: int | None, store: LivePages) -> int:
+def _oldest(page: IdentifiedPage, cluster: ClusterRef, edge: int | None, store: LivePages) -> Ordinal:
     """Return the ordinal of the oldest member besides the page's own earlier version, once the window has moved."""
     members = (store.record(row) for row in store.clusters.members(cluster))
     return min(
@@ -99,7 +99,7 @@ def _oldest(page: IdentifiedPage, cluster: Cluster, edge: int | None, store: Liv
 
 
 def _candidate(
-    page: IdentifiedPage, row: int, record: PageRecord, rule: RejectionRule | None, store: LivePages, policy: Policy
+    page: IdentifiedPage, row: Row, record: PageRecord, rule: RejectionRule | None, store: LivePages, policy: Policy
 ) -> Candidate:
     """Return one candidate. `rule` counts if the pair is within all limits, or for the page's own earlier
     version."""

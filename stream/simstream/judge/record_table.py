@@ -38,7 +38,7 @@ class RecordTable:
         self._room = 0
         self._grow(FIRST_ROOM_RECORDS)
 
-    def __getattr__(self, name: str) -> memoryview:  # only for type checkers: columns are set by `_grow`
+    def __getattr__(self, name: str) -> Any:  # only for type checkers: columns are set by `_grow`
         raise AttributeError(name)
 
     def __len__(self) -> int:

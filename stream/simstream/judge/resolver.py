@@ -27,6 +27,7 @@ from simstream.judge.expiry import Beat
 from simstream.judge.live_pages import LivePages
 from simstream.judge.lookups import KnownCluster, KnownPage, Match
 from simstream.judge.nearby_pages import NearbyPages, nearby
+from simstream.judge.numbers import NO_ENTRY, NO_ROW, Age, BatchPlace, ClusterId, Ordinal
 from simstream.judge.policy import Policy
 from simstream.judge.verdict_maker import VerdictMaker
 from simstream.model import (
@@ -125,21 +126,21 @@ class Resolver:
         for at in range(0, len(columns), MAX_BATCH_PAGES):
             end = min(at + MAX_BATCH_PAGES, len(columns))
             part = columns if end - at == len(columns) else columns.part(at, end)
-            verdicts += self._judge(part, time[at:end], ordinal + at, sources[at:end])
+            verdicts += self._judge(part, time[at:end], Ordinal(ordinal + at), sources[at:end])
         return verdicts
 
     def _judge(
-        self, columns: FingerprintColumns, time: NDArray[np.int64], ordinal: int, sources: Sequence[PageSource]
+        self, columns: FingerprintColumns, time: NDArray[np.int64], ordinal: Ordinal, sources: Sequence[PageSource]
     ) -> list[Verdict]:
         readable = columns.kind == PageKind.READABLE
         short = columns.words < self.policy.short_words
         self._begin(columns, time, ordinal, short, readable)
-        numbers = itertools.count()
+        places = map(BatchPlace, itertools.count())
         known = self._store.known(columns.identity)
         verdicts = []
         for page, rows in zip(arrivals(columns, time, short, ordinal, sources), known, strict=True):
             if page.kind == PageKind.READABLE:
-                verdicts.append(self._readable(page, rows, next(numbers)))
+                verdicts.append(self._readable(page, rows, next(places)))
             else:
                 verdicts.append(self._other(page, rows))
         self._store.settle()
@@ -149,7 +150,7 @@ class Resolver:
         self,
         columns: FingerprintColumns,
         time: NDArray[np.int64],
-        ordinal: int,
+        ordinal: Ordinal,
         short: NDArray[np.bool_],
         readable: NDArray[np.bool_],
     ) -> None:
@@ -195,7 +196,7 @@ class Resolver:
 
     def cluster(self, cluster_id: int, most: int) -> KnownCluster | None:
         """Return the cluster with this id, if it ever had two pages."""
-        return lookups.cluster(self._store, cluster_id, most)
+        return lookups.cluster(self._store, ClusterId(cluster_id), most)
 
     def meets(
         self, columns: FingerprintColumns, time: NDArray[np.int64], distance: int = WIDE_DISTANCE
@@ -206,7 +207,9 @@ class Resolver:
         Candidates are all live pages within `distance`, and within the policy's; see `judge/nearby_pages`. Cost:
         linear in the live pages, a few ns each.
         """
-        [page] = arrivals(columns, time, columns.words < self.policy.short_words, 0, [PageSource("", 0, 0)])
+        [page] = arrivals(
+            columns, time, columns.words < self.policy.short_words, Ordinal(0), [PageSource("", 0, 0)]
+        )
         readable = page.kind == PageKind.READABLE
         found = nearby(page, page.time, self._store, self.policy, distance) if readable else []
         return NearbyPages(found, self.earlier(page.identity), self.live_pages, self.stream_time)
@@ -223,7 +226,7 @@ class Resolver:
                 self._store.leave(earlier.row, page.identity)
         return self._verdicts.of(page, VERDICT_OF_KIND[PageKind(page.kind)])
 
-    def _readable(self, page: PageArrival, known: Sequence[EarlierVersion], number: int) -> Verdict:
+    def _readable(self, page: PageArrival, known: Sequence[EarlierVersion], number: BatchPlace) -> Verdict:
         """Judge a readable page; `number` is its place in the batch."""
         store, closest = self._store, self._closest
         store.advance(page.time)
@@ -232,14 +235,14 @@ class Resolver:
         if earlier and pair and pair.fails is not None:
             store.leave(earlier.row, page.identity)
             earlier = None
-        best, ties = closest.choose(page, number, earlier.row if earlier else 0)
-        entry = closest.twin(number) if self._any else 0
+        best, ties = closest.choose(page, number, earlier.row if earlier else NO_ROW)
+        entry = closest.twin(number) if self._any else NO_ENTRY
         tied, merged = store.tie(ties) if ties else (None, [])
         if earlier and pair and tied is not None:
-            age, best, kind = earlier.age, BestMatch(0, pair.distance, pair.agreement), VerdictKind.UNCHANGED
+            age, best, kind = earlier.age, BestMatch(NO_ROW, pair.distance, pair.agreement), VerdictKind.UNCHANGED
             cluster = store.renew(number, entry, earlier.row, age, tied)
         else:
-            age, kind = page.ordinal, VerdictKind.NEAR_DUPLICATE if best else VerdictKind.NEW
+            age, kind = Age(page.ordinal), VerdictKind.NEAR_DUPLICATE if best else VerdictKind.NEW
             cluster = store.add(number, entry, tied)
         verdict = self._verdicts.of(page, kind, cluster, age, merged, best)
         if store.is_late(page.time):

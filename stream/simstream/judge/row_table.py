@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simstream.files import SnapshotPart
+from simstream.judge.numbers import NO_ENTRY, NO_ROW, EntryId, Row
 from simstream.judge.record_table import NONE, RecordTable
 from simstream.kernels.judge.best_match import CHAINED, FOUNDER, INDEXED, LIVE
 from simstream.kernels.judge.departures import EntryChains, leave_chains
@@ -49,11 +50,11 @@ class RowTable:
             self.table.column(name)[rows] = 0
         return rows
 
-    def found(self, row: int) -> None:
+    def found(self, row: Row) -> None:
         """Make a row the number of an entry, and its live page the entry's first page."""
         self.table.state[row] |= FOUNDER | INDEXED
 
-    def join(self, founder: int, row: int) -> None:
+    def join(self, founder: EntryId, row: Row) -> None:
         """Let a live page share the entry of `founder`. It must be later than the entry's other pages."""
         table, chains = self.table, self._chains
         if table.state[founder] & CHAINED:
@@ -69,9 +70,10 @@ class RowTable:
         table.link[row] = self._append(chain, row)
         table.state[row] |= CHAINED | INDEXED
 
-    def _append(self, chain: int, row: int) -> int:
+    def _append(self, chain: int, row: Row) -> int:
         places, chains = self._places, self._chains
-        place, last = places.new(), chains.last[chain]
+        place: int = places.new()
+        last = chains.last[chain]
         places.row[place], places.chain[place] = row, chain
         places.next[place], places.previous[place] = NONE, last
         if last:
@@ -82,25 +84,26 @@ class RowTable:
         chains.pages[chain] += 1
         return place
 
-    def earliest(self, founder: int) -> int:
+    def earliest(self, entry: EntryId) -> Row:
         """Return the live page of least ordinal with this entry; 0 for none."""
-        state = self.table.state[founder]
+        state = self.table.state[entry]
         if state & CHAINED and state & FOUNDER:
-            return self._places.row[self._chains.first[self.table.link[founder]]]
-        return founder if state & LIVE and state & INDEXED else 0
+            row: Row = self._places.row[self._chains.first[self.table.link[entry]]]
+            return row
+        return entry if state & LIVE and state & INDEXED else NO_ROW
 
-    def pages(self, founder: int) -> Iterator[int]:
+    def pages(self, entry: EntryId) -> Iterator[Row]:
         """Return all live pages of an entry, in the order of their ordinals."""
-        state = self.table.state[founder]
+        state = self.table.state[entry]
         if state & CHAINED and state & FOUNDER:
-            place = self._chains.first[self.table.link[founder]]
+            place = self._chains.first[self.table.link[entry]]
             while place:
                 yield self._places.row[place]
                 place = self._places.next[place]
         elif state & LIVE and state & INDEXED:
-            yield founder
+            yield entry
 
-    def leave(self, row: int) -> int:
+    def leave(self, row: Row) -> EntryId:
         """Remove a page that is no longer live; return the number of the entry that it answered for, or 0.
 
         The row is free unless it is the number of an entry.
@@ -109,9 +112,9 @@ class RowTable:
         state = table.state[row]
         table.state[row] = state & ~(LIVE | INDEXED)
         if not state & INDEXED:
-            return 0
+            return NO_ENTRY
         if not state & CHAINED:
-            return row
+            return EntryId(row)
         places, chains = self._places, self._chains
         if state & FOUNDER:
             chain = table.link[row]
@@ -120,7 +123,7 @@ class RowTable:
             place = table.link[row]
             chain = places.chain[place]
             table.state[row] &= ~CHAINED
-        founder = chains.founder[chain]
+        founder: EntryId = chains.founder[chain]
         before, after = places.previous[place], places.next[place]
         if before:
             places.next[before] = after
@@ -160,7 +163,7 @@ class RowTable:
         state[rows] &= 0xFF ^ FOUNDER
         self.table.free_all(rows[(state[rows] & LIVE) == 0])
 
-    def is_live(self, row: int) -> bool:
+    def is_live(self, row: Row) -> bool:
         """Whether a live page has this row."""
         return bool(self.table.state[row] & LIVE)
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from simstream.judge.arrivals import PageArrival
 from simstream.judge.best_match import BestMatch
-from simstream.judge.clusters import Cluster
 from simstream.judge.live_pages import LivePages
+from simstream.judge.numbers import NO_AGE, NO_CLUSTER, Age, ClusterId, ClusterRef, is_lone
 from simstream.judge.policy import Policy
 from simstream.model import Verdict, VerdictKind
 from simstream.wire.verdict import similarity
@@ -26,9 +26,9 @@ class VerdictMaker:
         self,
         page: PageArrival,
         kind: VerdictKind,
-        cluster: Cluster = 0,
-        age: int = 0,
-        merged: Sequence[int] = (),
+        cluster: ClusterRef = NO_CLUSTER,
+        age: Age = NO_AGE,
+        merged: Sequence[ClusterId] = (),
         match: BestMatch | None = None,
     ) -> Verdict:
         """Return the verdict `kind` on a page. The page is in `cluster` (0 for none), which it joined at the
@@ -39,7 +39,7 @@ class VerdictMaker:
         """
         store = self._store
         cluster_id = canonical = named = None
-        if cluster < 0:  # the page is alone: no record needs to be read
+        if is_lone(cluster):  # the page is alone: no record needs to be read
             cluster_id, canonical = str(age), page.id
         elif cluster:
             cluster_id, canonical = str(store.clusters.id(cluster)), store.id_of(store.clusters.oldest(cluster))

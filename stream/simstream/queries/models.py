@@ -118,7 +118,7 @@ class MatchAnswer(BaseModel):
 
     id: str
     distance: int
-    similarity: Annotated[float | None, Field(description="null if no sketch was compared")]
+    similarity: Annotated[float | None, Field(description="null where no sketch was compared")]
     cluster_id: str
 
 

@@ -1,7 +1,7 @@
 """CSV files as pages: a first row with field names, then one page a row.
 
-Rows are those of RFC 4180: fields are parted by commas, and stand between double quotes if they hold commas, quotes
-(written twice) or line ends. So a row ends at the first line end after an even number of quotes.
+Rows are those of RFC 4180: fields parted by commas, and between double quotes where they hold commas, quotes
+(written twice) or line ends; so a row ends at the first line end before which there are evenly many quotes.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ _BITS: Final = (1 << 64) - 1
 
 
 def newest(versions: Sequence[Version], policy: Policy) -> Iterator[Entry]:
-    """Yield the last version, if it can be compared. `versions` are of VERSION_KINDS, by number.
+    """The last version, nothing where that is none to compare; `versions` are of VERSION_KINDS, by number.
 
     Its number is that of the first version since which the page is unchanged.
     """

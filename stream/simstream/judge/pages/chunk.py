@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from simstream.errors import StateDamaged
 from simstream.files import SnapshotPart
 from simstream.files.failures import START_OVER
+from simstream.judge.numbers import Slot
 from simstream.judge.pages import due_times as page_due
 from simstream.judge.pages.chunk_source import ChunkSource, FileChunk, MemoryChunk
 from simstream.judge.pages.due_times import DUE, DueReader
@@ -29,7 +30,7 @@ class ChunkFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The facts of a sealed chunk that are known without a read."""
 
     number: int
-    slot: int
+    slot: Slot
     rank: int
     count: int
     sketch_words: int
@@ -45,7 +46,7 @@ class ChunkFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class ChunkReader:
     """Reads a chunk, in memory or in a file: `records`, and `ids` one after the other."""
 
-    def __init__(self, layout: RecordLayout, slot: int, rank: int, source: ChunkSource) -> None:
+    def __init__(self, layout: RecordLayout, slot: Slot, rank: int, source: ChunkSource) -> None:
         self.layout = layout
         self.slot = slot
         """The chunk's slot: the upper half of its records' numbers."""
@@ -179,7 +180,7 @@ class ChunkPlace(NamedTuple):
 
     layout: RecordLayout
     number: int
-    slot: int
+    slot: Slot
     rank: int
 
 

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simstream import memory
+from simstream.judge.numbers import RecordNumber, Slot
 from simstream.judge.pages.chunk import ChunkPlace, ChunkReader, SealedChunk, damaged_store, sealed
 from simstream.judge.pages.chunk_source import FileChunk
 from simstream.judge.pages.open_chunk import OpenChunk
@@ -34,9 +35,9 @@ class ChunkList:
         self.rank = 0
         """The rank of the next open chunk."""
         self._by_slot: list[ChunkReader | None] = []
-        self._free: list[int] = []
+        self._free: list[Slot] = []
 
-    def of(self, cold: int) -> ChunkReader:
+    def of(self, cold: RecordNumber) -> ChunkReader:
         """Return the chunk that has a record. Raises ValueError if none has it."""
         slot = int(cold) >> 16
         chunk = self._by_slot[slot] if slot < len(self._by_slot) else None
@@ -67,19 +68,19 @@ class ChunkList:
                     self._seal(i, chunk)
         return self.number > number
 
-    def take_slot(self) -> int:
+    def take_slot(self) -> Slot:
         """Return a free slot."""
         if self._free:
             return self._free.pop()
         if len(self._by_slot) == MAX_SLOTS:
             raise OverflowError("the page store has 65,536 chunks already")
         self._by_slot.append(None)
-        return len(self._by_slot) - 1
+        return Slot(len(self._by_slot) - 1)
 
     def put_last(self, chunk: ChunkReader, live: int) -> None:
         """Put a chunk behind all others. Raises StateDamaged if its slot is taken."""
         while len(self._by_slot) <= chunk.slot:
-            self._free.append(len(self._by_slot))
+            self._free.append(Slot(len(self._by_slot)))
             self._by_slot.append(None)
         if chunk.slot in self._free:
             self._free.remove(chunk.slot)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simstream import memory
+from simstream.judge.numbers import Slot
 from simstream.judge.pages.chunk import BYTES, WORD, ChunkPlace, ChunkReader, SealedChunk, damaged_store, sealed
 from simstream.judge.pages.chunk_source import MemoryChunk
 from simstream.kernels.judge import page_records as kernels
@@ -53,7 +54,7 @@ def _fit(one: ChunkReader, other: ChunkReader, live: NDArray[np.int64], capacity
 
 
 def rewrite(
-    chunks: Sequence[SealedChunk], number: int, slot: int, is_live: IsLive
+    chunks: Sequence[SealedChunk], number: int, slot: Slot, is_live: IsLive
 ) -> tuple[SealedChunk, RecordMoves]:
     """Return one chunk with the live records of some neighbours, and the moves of its records. At least one record
     is live.

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simstream import memory
+from simstream.judge.numbers import Age, Row, Slot
 from simstream.judge.pages.chunk import BYTES, WORD, ChunkReader, damaged_store
 from simstream.judge.pages.chunk_source import MemoryChunk
 from simstream.judge.pages.due_times import DUE
@@ -26,7 +27,7 @@ class OpenChunk(ChunkReader):
     Records from `settled` on can be amended; the others have their checks.
     """
 
-    def __init__(self, layout: RecordLayout, slot: int, rank: int, capacity: int) -> None:
+    def __init__(self, layout: RecordLayout, slot: Slot, rank: int, capacity: int) -> None:
         self._words: U64 = memory.zeros((capacity, layout.words), WORD)
         self._all: Records = self._words.reshape(-1).view(layout.dtype)
         self._ages = self._all["age"]
@@ -53,7 +54,7 @@ class OpenChunk(ChunkReader):
         self.count = first + len(pages.ordinals)
         return first
 
-    def amend(self, place: int, age: int | None, row: int | None) -> None:
+    def amend(self, place: int, age: Age | None, row: Row | None) -> None:
         """Change a record that is not yet settled."""
         if not self.settled <= place < self.count:
             raise ValueError("only records of the last append can be amended")

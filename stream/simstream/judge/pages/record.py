@@ -9,6 +9,8 @@ import numpy as np
 from mmh3 import mmh3_x64_128_digest
 from numpy.typing import NDArray
 
+from simstream.judge.numbers import Age, Ordinal, Row
+
 Records = NDArray[np.void]
 """(n,) records in the type that `RecordLayout.dtype` gives."""
 CHECK_BYTES: Final = 8
@@ -17,8 +19,8 @@ CHECK_BYTES: Final = 8
 class PageRecord(NamedTuple):
     """One version of a page."""
 
-    ordinal: int
-    age: int
+    ordinal: Ordinal
+    age: Age
     """The ordinal at which it joined its cluster."""
     time: int
     identity: bytes
@@ -26,20 +28,20 @@ class PageRecord(NamedTuple):
     sketch: int
     """The sketch's bits as one integer, words little-endian."""
     short: bool
-    row: int
+    row: Row
     id: str
 
 
 class RecordFields(NamedTuple):
     """A record without its id, which is stored separately."""
 
-    ordinal: int
-    age: int
+    ordinal: Ordinal
+    age: Age
     time: int
     identity: bytes
     fingerprint: int
     sketch: bytes
-    row: int
+    row: Row
     id_start: int
     id_length: int
     short: int

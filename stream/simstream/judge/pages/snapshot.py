@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simstream.files import SnapshotPart
+from simstream.judge.numbers import NO_SLOT, Slot
 from simstream.judge.pages.chunk import BYTES, SEALED, SealedChunk, damaged_store, from_part
 from simstream.judge.pages.chunks import ChunkList
 from simstream.judge.pages.open_chunk import OpenChunk
@@ -26,7 +27,7 @@ class OpenFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The rank of the next open chunk."""
     last: int
     """The ordinal of the last record ever appended, -1 for none."""
-    slot: int = -1
+    slot: Slot = NO_SLOT
     """The slot of the open chunk, -1 for none, with its rank and its number of live records."""
     open_rank: int = -1
     live: int = 0

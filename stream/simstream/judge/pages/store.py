@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from simstream.files import SnapshotPart
 from simstream.files.file_system import FileSystem
 from simstream.files.sealed import SealedFile
+from simstream.judge.numbers import Age, RecordNumber, Row
 from simstream.judge.pages import compaction as page_compaction
 from simstream.judge.pages import due_times as page_due
 from simstream.judge.pages import snapshot as page_snapshot
@@ -87,14 +88,14 @@ class PageStore:
             self._last = int(ordinals[-1])
         return out
 
-    def amend(self, cold: int, *, age: int | None = None, row: int | None = None) -> None:
+    def amend(self, cold: RecordNumber, *, age: Age | None = None, row: Row | None = None) -> None:
         """Change a record of the last append. Raises ValueError for other records, and after a call of `parts`."""
         chunk = self._chunks.of(cold)
         if not isinstance(chunk, OpenChunk):
             raise ValueError("only records of the last append can be amended")
         chunk.amend(int(cold) & 0xFFFF, age, row)
 
-    def read(self, cold: int) -> PageRecord:
+    def read(self, cold: RecordNumber) -> PageRecord:
         """Return one record with its id. Cost: 2 to 5 us."""
         return self._chunks.of(cold).page(int(cold) & 0xFFFF)
 
@@ -110,12 +111,12 @@ class PageStore:
             out[here] = self._chunks.of(slot << 16).some(places[here])
         return out
 
-    def id(self, cold: int) -> str:
+    def id(self, cold: RecordNumber) -> str:
         """Return a page's id alone."""
         chunk = self._chunks.of(cold)
         return chunk.raw_id(chunk.fields(int(cold) & 0xFFFF)).decode()
 
-    def order(self, cold: int) -> int:
+    def order(self, cold: RecordNumber) -> int:
         """Return a number from memory that ascends with the records' ordinals. It is valid until `compact` moves a
         record."""
         return self._chunks.of(cold).rank << 16 | (int(cold) & 0xFFFF)

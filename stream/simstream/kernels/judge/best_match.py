@@ -15,6 +15,7 @@ from numpy import int64, uint8, uint32
 from numpy.typing import NDArray
 
 from simstream.kernels.jit import lean_kernel
+from simstream.kernels.judge.cluster_refs import lone_cluster
 
 U32 = NDArray[np.uint32]
 
@@ -73,7 +74,7 @@ def cluster_of(live, row):  # type: ignore[no-untyped-def]
     """Return what `Clusters.of` returns; halves the path to the root."""
     node = live.node[row]
     if node == uint32(0):
-        return -row
+        return lone_cluster(row)
     at = live.node_cluster[node]
     while live.into[at] != at:
         live.into[at] = live.into[live.into[at]]
