@@ -165,6 +165,7 @@ class _RequestHandler(BaseHTTPRequestHandler):
     metrics: Metrics
     health: ServiceHealth
     limits: HttpLimits
+    raw_requestline: bytes  # of the base class, unknown to type checkers
     default_request_version = "HTTP/1.0"  # the base class answers an older version without a status line
     error_content_type = PLAIN
     error_message_format = "%(code)d %(message)s\n"
