@@ -31,7 +31,12 @@ feed-demo: $(VENV)/.feed kernels jars  ## Show the news page over replayed pages
 
 test: $(VENV)/.test kernels jars  ## Run the tests without the long ones (TESTS=FILE: all of one file; WORKERS=1: one by one).
 	@echo "== tests"
-	$(BIN)/python -m pytest $(or $(TESTS),--short $(AT_ONCE))
+	$(if $(TESTS),$(BIN)/python -m pytest $(TESTS),$(COVERED) -m pytest --short $(AT_ONCE))
+	$(if $(TESTS),,@$(BIN)/python -c '$(SAY_COVERAGE)')
+
+COVERED = mkdir -p build && $(BIN)/python -m slipcover --json --out build/coverage.json
+SAY_COVERAGE = import json; print("== coverage: %(percent_covered_display)s %% of lines and branches (build/coverage.json)" % \
+	json.load(open("build/coverage.json"))["summary"])
 
 watch: $(VENV)/.test  ## Run the tests in TESTS=FILE again whenever a source changes, until Ctrl-C.
 	@test -n "$(TESTS)" || { echo "make: name a file: make watch TESTS=tests/unit/test_verdict.py"; exit 2; }
