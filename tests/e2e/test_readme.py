@@ -38,7 +38,8 @@ def relative(path: Path) -> str:
 
 def blocks(path: Path, language: str = "") -> list[str]:
     """The blocks of code of a document in a language."""
-    return re.findall(rf"^ *```{language}\n(.*?)^ *```", path.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    found = re.findall(r"^ *```(\w*)\n(.*?)^ *```$", path.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    return [code for named, code in found if named == language]
 
 
 def lines(path: Path) -> Iterator[str]:
