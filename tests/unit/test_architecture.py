@@ -52,3 +52,10 @@ def test_every_test_program_that_a_design_page_names_is_there(page: Path) -> Non
     for name in re.findall(r"python -m (tests[\w.]+)", page.read_text(encoding="utf-8")):
         path = ROOT / name.replace(".", "/")
         assert path.is_dir() or path.with_suffix(".py").exists()
+
+
+def test_the_page_of_numbers_has_every_integer_type_of_the_judge() -> None:
+    types = re.findall(r"= NewType\(\"(\w+)\"", (PACKAGE / "judge" / "numbers.py").read_text(encoding="utf-8"))
+    page = (ROOT / "docs" / "design" / "numbers.md").read_text(encoding="utf-8")
+    assert len(types) > 5
+    assert [name for name in types if f"`{name}`" not in page] == []
