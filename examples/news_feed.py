@@ -1,0 +1,53 @@
+"""A news feed of one's own: stories, the largest first, from verdicts as JSON lines.
+
+    simstream dedup pages.jsonl -o verdicts.jsonl
+    python examples/news_feed.py verdicts.jsonl
+
+`simstream verdicts --follow` gives the same lines of a running service.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import defaultdict
+from collections.abc import Iterable
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import msgspec
+
+from simstream import Verdict
+
+
+def stories(verdicts: Iterable[Verdict]) -> dict[str, dict[str, Verdict]]:
+    """Return the pages of each cluster by their ids, the latest version of each page."""
+    clusters: dict[str, dict[str, Verdict]] = defaultdict(dict)
+    place: dict[str, str] = {}
+    for verdict in verdicts:
+        if verdict.verdict == "unreadable":
+            continue  # the earlier version stays
+        if verdict.id in place:
+            clusters[place.pop(verdict.id)].pop(verdict.id, None)
+        if verdict.cluster_id is None:
+            continue  # too short or withdrawn: the page leaves its story
+        for merged in verdict.merged_clusters:
+            for page in clusters[merged]:
+                place[page] = verdict.cluster_id
+            clusters[verdict.cluster_id] |= clusters.pop(merged)
+        clusters[verdict.cluster_id][verdict.id] = verdict
+        place[verdict.id] = verdict.cluster_id
+    return clusters
+
+
+def main(path: str, most: str = "5") -> None:
+    lines = Path(path).read_bytes().splitlines()
+    found = stories(msgspec.json.decode(line, type=Verdict) for line in lines)
+    largest = sorted(found.values(), key=lambda pages: -len(pages))
+    for pages in largest[: int(most)]:
+        sites = {urlsplit(page.url or page.id).hostname for page in pages.values()}
+        first = min(pages.values(), key=lambda page: page.ordinal)
+        print(f"{len(pages)} pages of {len(sites)} sites: {first.id}")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
