@@ -1,21 +1,29 @@
-"""The programs of `examples/` and its notebook do what they say."""
+"""The programs of `examples/`, its notebook, and the clients' docstrings do what they say."""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import doctest
+import http.server
 import io
 import json
 import re
 import runpy
+import secrets
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from simstream import fingerprint
-from tests.e2e.harness import Program
+from deploy.kafka.broker import KafkaBroker
+from simstream import AsyncClient, Client, fingerprint
+from simstream.client import aio, pages, sync
+from tests.e2e.harness import PATIENCE_S, Program
+from tests.kafka_fixtures import TopicPlace
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
@@ -29,6 +37,9 @@ TEXTS = {page.get("id") or page["url"]: page["text"] for page in read_lines(PAGE
 LONG = [text for text in TEXTS.values() if text.isascii() and len(text) > 600]
 STORIES = list({text[:16]: text for text in reversed(LONG)}.values())
 """One text of each English story."""
+ADDRESS = "kafka://127.0.0.1:9092"
+"""What the clients' docstrings show."""
+
 Run = Callable[..., str]
 
 
@@ -146,3 +157,84 @@ def test_the_notebook_prints_what_it_shows(cache: Path, monkeypatch: pytest.Monk
             exec(compile("".join(cell["source"]), cell["id"], "exec"), space)
         [shown] = cell["outputs"]
         assert printed.getvalue() == "".join(shown["text"])
+
+
+@pytest.fixture(scope="module")
+def served(broker: KafkaBroker, tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Iterator[TopicPlace]:
+    """A running service over the broker, for the rest of this module."""
+    place = TopicPlace(broker.address, f"x{secrets.token_hex(4)}")
+    with place.open() as log:
+        log.create_topics(2)
+    with Program(tmp_path_factory.mktemp("examples"), cache, place).serve() as service:
+        service.ready()
+        yield place
+        assert service.end() == 0
+
+
+@contextlib.contextmanager
+def site(story: str, other: str) -> Iterator[str]:
+    """Yield the address of a site: a story, its copy, a page that only the copy links to, and another story."""
+    bodies = {
+        "/": f'<p>{story}</p><a href="/copy">copy</a> <a href="/other">other</a>',
+        "/copy": f'<p>{story} Printed.</p><a href="/behind">behind</a>',
+        "/other": f"<p>{other}</p>",
+        "/behind": "<p>Nobody should come here.</p>",
+    }
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200 if self.path in bodies else 404)
+            self.send_header("Content-Type", "text/html; charset=utf-8")
+            self.end_headers()
+            self.wfile.write(f"<html><body><main>{bodies.get(self.path, '')}</main></body></html>".encode())
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}/"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@pytest.mark.kafka
+def test_the_crawler_follows_the_links_of_new_pages_alone(
+    run: Run, served: TopicPlace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SIMSTREAM_PREFIX", served.prefix)
+    with site(STORIES[0], STORIES[1]) as start:
+        *lines, last = run("crawler.py", served.address, start).splitlines()
+    assert lines == [f"{start} new ", f"{start}copy near_duplicate {start}", f"{start}other new "]
+    assert last == "1 near_duplicate, 2 new"
+
+
+@pytest.mark.kafka
+def test_the_consumer_prints_committed_verdicts(run: Run, served: TopicPlace) -> None:
+    with Client(served.address, served.prefix, timeout=PATIENCE_S) as client:
+        for future in [client.submit({"id": f"short-{number}", "text": "Too short."}) for number in range(3)]:
+            future.result()
+    servers = served.address.removeprefix("kafka://")
+    lines = run("consume_verdicts.py", servers, f"{served.prefix}.verdicts", 3).splitlines()
+    assert len(lines) == 3
+    said = r"\S+ is (new|unchanged|too_short few_words|like \S+: similarity \S+)"
+    assert all(re.fullmatch(said, line) for line in lines)
+
+
+@pytest.mark.kafka
+def test_the_examples_in_the_clients_docstrings_print_what_they_say(
+    served: TopicPlace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SIMSTREAM_PREFIX", served.prefix)
+    runner = doctest.DocTestRunner()
+    for module in (aio, pages, sync):
+        for test in doctest.DocTestFinder().find(module):
+            for example in test.examples:
+                example.source = example.source.replace(ADDRESS, served.address)
+            test.globs |= {"AsyncClient": AsyncClient, "Client": Client, "asyncio": asyncio}
+            runner.run(test)
+    assert runner.tries > 10
+    assert runner.failures == 0

@@ -1,0 +1,56 @@
+"""A crawler loop: fetch pages, ask a running service for each verdict, follow the links of new pages only.
+
+python examples/crawler.py kafka://127.0.0.1:9092 https://a.example/
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections import Counter, deque
+from urllib.parse import urljoin
+from urllib.request import urlopen
+
+from simstream import Client, RawPage, VerdictLate
+
+MAX_PAGES = 200
+LINK = re.compile(rb"""<a\s[^>]*href=["']([^"'#]+)""", re.IGNORECASE)
+
+
+def fetch(url: str) -> RawPage:
+    """Return the page as it came: bytes, type and status."""
+    with urlopen(url, timeout=10) as response:
+        return RawPage(url, response.read(), response.headers["Content-Type"], status=response.status)
+
+
+def crawl(client: Client, start: str) -> Counter[str]:
+    """Crawl from one address within its site; return how many pages got which verdict."""
+    waiting, known, kinds = deque([start]), {start}, Counter[str]()
+    while waiting and kinds.total() < MAX_PAGES:
+        url = waiting.popleft()
+        try:
+            page = fetch(url)
+            verdict = client.submit(page).result()
+        except (OSError, VerdictLate) as error:  # an address that does not answer, or a service that is late
+            print(f"{url}: {error}")
+            continue
+        kinds[verdict.verdict] += 1
+        print(url, verdict.verdict, verdict.near_duplicate_of or "")
+        if verdict.verdict == "near_duplicate":
+            continue  # its links lead to more of the same
+        for link in LINK.findall(page.body):
+            target = urljoin(url, link.decode("utf-8", "replace"))
+            if target.startswith(urljoin(start, "/")) and target not in known:
+                known.add(target)
+                waiting.append(target)
+    return kinds
+
+
+def main(log: str, start: str) -> None:
+    with Client(log, timeout=60) as client:
+        kinds = crawl(client, start)
+    print(*(f"{number} {kind}" for kind, number in sorted(kinds.items())), sep=", ")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
