@@ -17,7 +17,8 @@ except ImportError as error:
         "simstream.crawlers needs Scrapy, which is not installed", "run pip install 'simstream[scrapy]'"
     ) from error
 
-from simstream.crawlers.middleware import FrontierAddon, FrontierMiddleware, LateVerdictMiddleware
+from simstream.crawlers.middleware import FrontierAddon as Addon
+from simstream.crawlers.middleware import FrontierMiddleware, LateVerdictMiddleware
 from simstream.crawlers.pipeline import VerdictPipeline
 
-__all__ = ["FrontierAddon", "FrontierMiddleware", "LateVerdictMiddleware", "VerdictPipeline"]
+__all__ = ["Addon", "FrontierMiddleware", "LateVerdictMiddleware", "VerdictPipeline"]
