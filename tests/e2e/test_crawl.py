@@ -20,10 +20,10 @@ from deploy.kafka.broker import KafkaBroker
 from simstream.crawlers import FrontierMiddleware
 from simstream.crawlers import channel as channel_module
 from simstream.crawlers.channel import VerdictChannel
+from simstream.crawlers.link_router import LinkRouter
 from simstream.crawlers.middleware import SKIP, VERDICT
 from simstream.crawlers.options import CrawlOptions
 from simstream.crawlers.origin import CHAIN, KEEP
-from simstream.crawlers.router import LinkRouter
 from tests.bench.crawl import CrawlResult, crawl, saved, told
 from tests.bench.crawl_site import SiteServer, SiteSize
 from tests.bench.crawl_text import article

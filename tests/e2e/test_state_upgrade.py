@@ -22,7 +22,7 @@ from simstream.judge.pages.store import PageStore
 from simstream.judge.upgrade import upgraded
 from simstream.tools.state.upgrade import upgrade
 from simstream.tools.state.verify import verify
-from simstream.wire.identity import identity_of
+from simstream.wire.identity_hash import identity_of
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "format-1" / "state.tar.xz"
 """Of a Deduper with a window of 720 h, chunks of 64 pages and memtables of 64 entries: 200 pages of an hour's ids

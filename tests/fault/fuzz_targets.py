@@ -37,7 +37,7 @@ from simstream.telemetry.metrics import Metrics
 from simstream.text import decode as charsets
 from simstream.text.extraction.pool import ExtractionPool
 from simstream.wire import frame, page, position, verdict
-from simstream.wire.frame_format import FORMAT
+from simstream.wire.frame_versions import FORMAT
 from tests.fault.fuzz_questions import BODIES, questions, run_question
 from tests.old_format import as_format
 from tests.property.test_index_damage import saved

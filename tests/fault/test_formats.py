@@ -8,7 +8,7 @@ import pytest
 
 from simstream.log.base import FINGERPRINTS
 from simstream.wire import frame as frames
-from simstream.wire.frame_format import FORMAT
+from simstream.wire.frame_versions import FORMAT
 from tests.e2e import pages
 from tests.e2e.harness import Program, all_verdicts, bare, naive_verdicts, read_topic, watching
 from tests.fault.test_state import last_line

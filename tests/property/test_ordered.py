@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simstream.feeds.ordered import OrderedTuples
+from simstream.feeds.ordered_tuples import OrderedTuples
 
 KEY = st.tuples(st.integers(0, 6), st.integers(0, 30))
 

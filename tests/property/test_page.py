@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simstream.model import REASONS, PageKind, Record
-from simstream.wire.identity import identity_of
+from simstream.wire.identity_hash import identity_of
 from simstream.wire.page import PageLimits, decode, own_name
 
 LIMITS = PageLimits(max_record_bytes=4096)

@@ -6,9 +6,9 @@ import pytest
 from scrapy import Request, signals
 from scrapy.http import HtmlResponse
 
-from simstream.crawlers import dropped_links
-from simstream.crawlers.dropped_links import FetchedAddresses
-from simstream.crawlers.router import LinkRouter
+from simstream.crawlers import dropped_link_counts as dropped_links
+from simstream.crawlers.dropped_link_counts import FetchedAddresses
+from simstream.crawlers.link_router import LinkRouter
 from tests.unit.test_link_kinds import followed, page, router
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from simstream import Deduper
 from simstream.cli.main import invoke
-from simstream.wire.identity import identity_of
+from simstream.wire.identity_hash import identity_of
 
 VICTIM = "https://victim.example/news/2026/03/02/bridge-reopens"
 FORGED = "https://evil.example/p?q=aaaaaaabJ_k4T@O8uYa+IVk@ETT8Q~~'24ZwAo:"

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from simstream.errors import FrameDamaged, FrameFormat
 from simstream.model import REASONS, FingerprintColumns, PageKind
 from simstream.wire import frame as frames
-from simstream.wire.frame_format import FORMAT
+from simstream.wire.frame_versions import FORMAT
 from tests.old_format import as_format
 
 names = st.text(st.characters(codec="utf-8"), max_size=12)

@@ -14,7 +14,7 @@ from simstream.errors import FrameDamaged, FrameFormat
 from simstream.judge.acceptor import AcceptedPages, Acceptor, IgnoreReason
 from simstream.model import REASONS, FingerprintColumns, PageKind
 from simstream.wire import frame as frames
-from simstream.wire.frame_format import FORMAT
+from simstream.wire.frame_versions import FORMAT
 from tests.old_format import as_format, as_format_1
 from tests.unit.test_frame import same, small
 

@@ -16,9 +16,9 @@ from scrapy.settings import Settings
 from scrapy.statscollectors import MemoryStatsCollector
 from scrapy.utils.request import RequestFingerprinter
 
-from simstream.crawlers.link_decision import LinkDecision, decide
 from simstream.crawlers.middleware import page_of
 from simstream.crawlers.options import CrawlOptions, options_of
+from simstream.crawlers.page_decision import LinkDecision, decide
 from simstream.crawlers.waiting_links import WaitingLinks
 from simstream.errors import SettingsError
 from simstream.model import PageSource, Verdict

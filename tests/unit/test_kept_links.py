@@ -9,7 +9,7 @@ from scrapy import Request
 
 from simstream.crawlers import jobdir
 from simstream.crawlers.jobdir import FILE
-from simstream.crawlers.router import LinkRouter
+from simstream.crawlers.link_router import LinkRouter
 from tests.unit.test_link_kinds import TRIALS, followed, page, router, verdict, visited
 
 

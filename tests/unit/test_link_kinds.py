@@ -12,12 +12,12 @@ from scrapy.statscollectors import MemoryStatsCollector
 from scrapy.utils.request import RequestFingerprinter
 
 from simstream.crawlers import address_kinds
-from simstream.crawlers import router as router_module
+from simstream.crawlers import link_router as router_module
 from simstream.crawlers.address_kinds import FAMILY_TRIALS, KindYields, kind_of
 from simstream.crawlers.copies import is_named_after
+from simstream.crawlers.link_router import LinkRouter
 from simstream.crawlers.options import CrawlOptions
 from simstream.crawlers.origin import UNJUDGED, origin_of
-from simstream.crawlers.router import LinkRouter
 from simstream.model import PageSource, Verdict
 
 TRIALS = 3

@@ -10,8 +10,8 @@ import pytest
 from scrapy import Request
 from scrapy.http import HtmlResponse
 
+from simstream.crawlers.link_router import LinkRouter
 from simstream.crawlers.options import CrawlOptions
-from simstream.crawlers.router import LinkRouter
 from simstream.crawlers.waiting_links import MAX_LINKS_AT_ONCE
 from tests.bench.crawl_site import CrawlSite, SitePage, SiteSize
 from tests.unit.test_link_kinds import router, verdict

@@ -11,9 +11,9 @@ from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Response
 
 from simstream.client import RawPage
-from simstream.crawlers.link_decision import LinkDecision
+from simstream.crawlers.link_router import LinkRouter, router_of
 from simstream.crawlers.origin import origin_of
-from simstream.crawlers.router import LinkRouter, router_of
+from simstream.crawlers.page_decision import LinkDecision
 from simstream.model import Verdict
 
 SKIP = "simstream_skip"

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from scrapy.http import Response
 
 from simstream.crawlers.address_kinds import kind_of
-from simstream.crawlers.link_decision import LinkDecision
+from simstream.crawlers.page_decision import LinkDecision
 
 CHAIN = "simstream_duplicates"
 """In a request's meta: the number of near duplicates in a row that lead to it."""

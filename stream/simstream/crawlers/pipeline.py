@@ -8,7 +8,7 @@ from itemadapter import ItemAdapter
 from scrapy.exceptions import DropItem
 
 from simstream.crawlers.channel import VerdictChannel, channel_of
-from simstream.crawlers.link_decision import is_duplicate
+from simstream.crawlers.page_decision import is_duplicate
 
 FIELDS = ("id", "url", "title", "text", "html", "time", "status")
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from simstream.feeds.fold import VerdictFold
-from simstream.feeds.ordered import OrderedTuples
+from simstream.feeds.ordered_tuples import OrderedTuples
 from simstream.feeds.records import PageVersion
 from simstream.feeds.shelves import StoryCard, StoryShelves
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from simstream.feeds.ordered import OrderedTuples
+from simstream.feeds.ordered_tuples import OrderedTuples
 
 
 class ExpiryTimes:

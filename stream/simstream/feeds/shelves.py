@@ -13,7 +13,7 @@ from itertools import islice, takewhile
 import msgspec
 
 from simstream.feeds.expiry_times import ExpiryTimes
-from simstream.feeds.ordered import OrderedTuples
+from simstream.feeds.ordered_tuples import OrderedTuples
 from simstream.feeds.records import PageVersion
 from simstream.feeds.sites import owner_of, site_of
 

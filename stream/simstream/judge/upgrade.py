@@ -15,7 +15,7 @@ from simstream.judge.pages.record import RecordLayout
 from simstream.judge.pages.store import PageStore
 from simstream.kernels.judge import page_records as kernels
 from simstream.model import U64
-from simstream.wire.identity import identity_of
+from simstream.wire.identity_hash import identity_of
 
 Arrays = Mapping[str, NDArray[Any]]
 

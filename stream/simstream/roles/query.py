@@ -21,7 +21,7 @@ from simstream.roles.judge.retention import RetentionWatch
 from simstream.roles.judge.role import finish, keeper_of
 from simstream.roles.turn_lock import TurnLock
 from simstream.text.fingerprinter import Fingerprinter
-from simstream.wire.identity import identity_of
+from simstream.wire.identity_hash import identity_of
 
 NAME = "query"
 MAX_RECENT = 20_000

@@ -10,7 +10,7 @@ from typing import BinaryIO, Final, NamedTuple
 from simstream.errors import InputMissing, UsageError
 from simstream.model import MAX_ID_BYTES
 from simstream.sources.lines import COMPRESSIONS
-from simstream.wire.identity import shown_id
+from simstream.wire.identity_hash import shown_id
 
 STDIN: Final = "-"
 HTML: Final = (".html", ".htm", ".xhtml")

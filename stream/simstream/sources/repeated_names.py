@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 
 from simstream.model import MAX_ID_BYTES, U64, Record
-from simstream.wire.identity import shown_id
+from simstream.wire.identity_hash import shown_id
 
 _MIN_RECENT: Final = 1 << 16
 _SHARE: Final = 8

@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 
 from simstream.errors import FrameDamaged
 from simstream.model import REASONS, FingerprintColumns, PageKind
-from simstream.wire import frame_format
-from simstream.wire.frame_format import FORMAT
+from simstream.wire import frame_versions
+from simstream.wire.frame_versions import FORMAT
 
 MAGIC = b"smfr"
 _FIRST, _LOST = 1, 2
@@ -85,7 +85,7 @@ def encode(header: FrameHeader, columns: FingerprintColumns) -> bytes:
     parts += (columns.ids, columns.urls)
     flags = (_FIRST if header.first else 0) | (_LOST if header.lost else 0)
     body = struct.pack("<II", len(head), len(columns)) + b"".join(parts)
-    return struct.pack("<4sHHQ", MAGIC, FORMAT, flags, checksum(body, frame_format.seed(FORMAT, flags))) + body
+    return struct.pack("<4sHHQ", MAGIC, FORMAT, flags, checksum(body, frame_versions.seed(FORMAT, flags))) + body
 
 
 def _columns(columns: FingerprintColumns) -> tuple[NDArray[Any], ...]:
@@ -113,15 +113,15 @@ def decode(data: bytes) -> Frame:
     magic, number, flags, stored, head_length, pages = _PREFIX.unpack_from(data)
     if magic != MAGIC:
         raise FrameDamaged("a record is no frame")
-    if checksum(memoryview(data)[_CHECKED:], frame_format.seed(number, flags)) != stored:
+    if checksum(memoryview(data)[_CHECKED:], frame_versions.seed(number, flags)) != stored:
         raise FrameDamaged("a frame's checksum does not agree")
-    frame_format.check(number)
+    frame_versions.check(number)
     header = _header(data)
     if flags != (_FIRST if header.first else 0) | (_LOST if header.lost else 0):
         raise FrameDamaged("a frame's flags contradict its header")
     columns = _read(data, _PREFIX.size + head_length, pages, header.sketch_words)
     _check(header, columns)
-    return Frame(header, frame_format.upgrade_columns(number, columns), stored)
+    return Frame(header, frame_versions.upgrade_columns(number, columns), stored)
 
 
 def _header(data: bytes) -> FrameHeader:
@@ -175,7 +175,7 @@ def _check(header: FrameHeader, c: FingerprintColumns) -> None:
     if not in_range or (c.offset[1:] <= c.offset[:-1]).any():
         raise FrameDamaged("a frame's pages are not in the order of its offsets")
     if c.kind.max() > max(PageKind) or c.reason.max() >= len(REASONS):
-        raise frame_format.unknown("has pages of a kind or reason that this version does not know")
+        raise frame_versions.unknown("has pages of a kind or reason that this version does not know")
     if any((ends[1:] < ends[:-1]).any() for ends in (c.id_ends, c.url_ends)):
         raise FrameDamaged("a frame's ids or URLs overlap")
     if not (_is_text(c.ids, c.id_ends) and _is_text(c.urls, c.url_ends)):

@@ -14,7 +14,7 @@ from typing import NoReturn
 import msgspec
 
 from simstream.model import MAX_ID_BYTES, MAX_URL_BYTES, Page, PageKind, Record
-from simstream.wire.identity import identity_of, shown_id
+from simstream.wire.identity_hash import identity_of, shown_id
 
 JSON_TYPE = "application/json"
 RAW_TYPES = ("text/html", "text/plain")

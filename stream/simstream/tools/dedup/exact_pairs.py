@@ -22,7 +22,7 @@ from simstream.closing import Closing
 from simstream.errors import SimstreamError
 from simstream.evaluate.truth import jaccard, shingle_sets
 from simstream.model import COMPARED_VERDICTS, Page, PageKind, Verdict
-from simstream.wire.identity import identity_of
+from simstream.wire.identity_hash import identity_of
 
 MAX_BATCH_PAIRS: Final = 1024
 MAX_BATCH_BYTES: Final = 8 << 20

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from simstream.model import COMPARED_VERDICTS, Verdict, VerdictKind
 from simstream.tools.find.clusters import UnionFind
 from simstream.tools.find.pairs import FingerprintPairs
-from simstream.wire.identity import identity_of
+from simstream.wire.identity_hash import identity_of
 
 GONE = -1
 """Stands for a cluster: the page is in none."""

@@ -10,7 +10,7 @@ from simstream.tools.explain.explainer import Explainer
 from simstream.tools.explain.rejudge import AcceptedBatch, PageOrigin, Rejudge, VerdictCase
 from simstream.tools.explain.request import ExplainAnswer, ExplainRequest, WantedIds, check_ordinal
 from simstream.tools.explain.texts import PageOriginal
-from simstream.wire.identity import shown_id
+from simstream.wire.identity_hash import shown_id
 
 Records = Callable[[str], Iterable[Record]]
 """Reads all inputs again; the argument is the title of the progress bar."""

@@ -20,7 +20,7 @@ from simstream.judge.resolver import Resolver
 from simstream.judge.state import make_index
 from simstream.model import FingerprintColumns, PageKind, PageSource, Verdict
 from simstream.tools.explain.explanation import CandidateView, EarlierPage, StateBefore
-from simstream.wire.identity import identity_of
+from simstream.wire.identity_hash import identity_of
 from simstream.wire.verdict import similarity
 
 

@@ -1,4 +1,4 @@
-"""Decides by a verdict whether a page's links are followed. Knows nothing of Scrapy."""
+"""Decides by a verdict whether a page's links are followed; `crawlers/link_router` decides about each link."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Formats of frames: the supported ones, and the conversion of earlier ones.
+"""Versions of the format of frames: which are read, and how earlier ones are converted (layout: `wire/frame`).
 
 The first 16 bytes of a frame (magic, format, flags, checksum of the rest) are the same in all future formats. So a
 reader can tell a newer frame from a damaged one. Increase FORMAT for every change that an older reader would
@@ -15,7 +15,7 @@ import numpy as np
 
 from simstream.errors import FrameFormat
 from simstream.model import FingerprintColumns
-from simstream.wire.identity import identity_of
+from simstream.wire.identity_hash import identity_of
 
 FORMAT: Final = 2
 """In format 1 identities are MurmurHash3, and the checksum does not cover format and flags. In format 2 identities

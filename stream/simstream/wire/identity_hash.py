@@ -1,4 +1,4 @@
-"""The identity of a page, made of its id; and how a bad id is shown."""
+"""The identity of a page: a hash of its id (`wire/page` says which id a page has). Also how a bad id is shown."""
 
 from __future__ import annotations
 

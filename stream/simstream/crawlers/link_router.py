@@ -15,9 +15,8 @@ from scrapy.http import Response
 from simstream.crawlers.address_kinds import KindYields, kind_of
 from simstream.crawlers.channel import VerdictChannel, channel_of
 from simstream.crawlers.copies import MAX_LINKS, PageLinks, address_of, is_named_after
-from simstream.crawlers.dropped_links import DroppedLinks
+from simstream.crawlers.dropped_link_counts import DroppedLinks
 from simstream.crawlers.jobdir import JobFolder
-from simstream.crawlers.link_decision import LinkDecision, decide, is_comparable, is_duplicate
 from simstream.crawlers.origin import (
     CHAIN,
     FORM_OF,
@@ -29,6 +28,7 @@ from simstream.crawlers.origin import (
     LinkOrigin,
     origin_of,
 )
+from simstream.crawlers.page_decision import LinkDecision, decide, is_comparable, is_duplicate
 from simstream.crawlers.waiting_links import MAX_LINKS_AT_ONCE, WaitingLinks
 from simstream.model import Verdict
 
