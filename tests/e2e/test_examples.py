@@ -11,6 +11,7 @@ import json
 import re
 import runpy
 import secrets
+import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -222,6 +223,19 @@ def test_the_consumer_prints_committed_verdicts(run: Run, served: TopicPlace) ->
     assert len(lines) == 3
     said = r"\S+ is (new|unchanged|too_short few_words|like \S+: similarity \S+)"
     assert all(re.fullmatch(said, line) for line in lines)
+
+
+@pytest.mark.kafka
+def test_the_spider_drops_the_items_of_near_duplicates(served: TopicPlace, tmp_path: Path) -> None:
+    items = tmp_path / "items.jsonl"
+    settings = [f"SIMSTREAM_LOG={served.address}", f"SIMSTREAM_PREFIX={served.prefix}", "SIMSTREAM_WAIT=60"]
+    more = [part for setting in (*settings, "LOG_LEVEL=WARNING") for part in ("-s", setting)]
+    with site(STORIES[2], STORIES[3]) as start:
+        command = ["scrapy", "runspider", str(EXAMPLES / "spider.py"), "-a", f"start={start}", *more, "-O", items]
+        subprocess.run([sys.executable, "-m", *map(str, command)], cwd=tmp_path, check=True, timeout=PATIENCE_S)
+    found = {item["url"].removeprefix(start): item["verdict"] for item in read_lines(items)}
+    assert found.pop("behind", "too_short") == "too_short"  # a trial of the copy's link
+    assert found == {"": "new", "other": "new"}
 
 
 @pytest.mark.kafka
