@@ -162,6 +162,7 @@ ENCODED = {
     "Content-Encoding: Deflate": raw_deflate,
     "Content-Encoding: br": brotli,
     "Content-Encoding: zstd": zstd.compress,
+    "Content-Encoding:  zstd": lambda data: zstd.compress(data[:60]) + zstd.compress(data[60:]),
     "Content-Encoding: br, gzip": lambda data: gzip.compress(brotli(data)),
     "Content-Encoding: identity": lambda data: data,
     "Transfer-Encoding: chunked": chunked,
@@ -257,6 +258,30 @@ def test_a_page_that_is_cut_off_and_holds_records_injects_none(
     assert {page.id[-1] for page in pages} <= {"1", "2"}
     assert numbers(pages) == [1]
     assert "breaks off" in said
+
+
+def _skipped(content: bytes, size: int | None = None) -> bytes:
+    return b"\x5d\x2a\x4d\x18" + (len(content) if size is None else size).to_bytes(4, "little") + content
+
+
+@pytest.mark.parametrize(
+    "first",
+    [_skipped(b"\x37\xa4\x30\xec" + b"\xff" * 100), _skipped(b"\xff" * 10, size=1 << 18)],
+    ids=["which is damaged", "which is cut off"],
+)
+def test_a_dictionary_that_cannot_be_read_is_told(tmp_path: Path, first: bytes) -> None:
+    pages, said = read(written(tmp_path, first + zstd.compress(archives.pages([1])[0]), "pages.warc.zst"))
+    assert pages == []
+    assert "the dictionary cannot be read" in said
+
+
+def test_a_dictionary_may_be_any_bytes_or_none(tmp_path: Path) -> None:
+    raw = b"".join(archives.pages(range(1000, 1010)))
+    words = zstd.ZstdDict(raw, is_raw=True)
+    for first, zstd_dict in ((_skipped(raw), words), (_skipped(b""), None)):
+        data = first + b"".join(zstd.compress(record, zstd_dict=zstd_dict) for record in archives.pages([1, 2]))
+        pages, said = read(written(tmp_path, data, "pages.warc.zst"))
+        assert numbers(pages) == [1, 2], said
 
 
 @pytest.mark.parametrize("packing", ["gzip", "zstd"])

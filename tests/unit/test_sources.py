@@ -210,9 +210,23 @@ def test_parts_compressed_one_after_another_are_one_file(tmp_path: Path, ending:
     assert [page.id for page in pages_of(str(path))] == ["a", "b"]
 
 
-def test_an_empty_file_has_no_pages(tmp_path: Path) -> None:
-    (tmp_path / "pages.jsonl").touch()
-    assert pages_of(str(tmp_path / "pages.jsonl")) == []
+@pytest.mark.parametrize("ending", [".xz", ".zst"])
+def test_damage_behind_a_whole_stream_costs_none_of_its_lines(tmp_path: Path, ending: str) -> None:
+    path = tmp_path / f"pages.jsonl{ending}"
+    lines = [b'{"id":"%d","text":"%s"}\n' % (i, os.urandom(50).hex().encode()) for i in range(2_000)]
+    for damage in (b"garbage!!", PACK[ending](lines[0])[:-3]):
+        path.write_bytes(PACK[ending](b"".join(lines)) + damage)
+        records: list[Record] = []
+        with pytest.raises(InputError, match=r"after line \d+"):
+            records.extend(read_pages([str(path)]))
+        assert len(records) >= 2_000
+
+
+@pytest.mark.parametrize("ending", ["", ".gz", ".xz", ".zst"])
+def test_an_empty_file_has_no_pages(tmp_path: Path, ending: str) -> None:
+    path = tmp_path / f"pages.jsonl{ending}"
+    path.touch()
+    assert pages_of(str(path)) == []
 
 
 def test_a_missing_input_is_told_before_anything_is_read(tmp_path: Path) -> None:

@@ -7,8 +7,8 @@ import io
 import lzma
 import sys
 import zlib
-from collections.abc import Iterator
-from typing import IO
+from collections.abc import Callable, Iterator
+from typing import IO, Protocol
 
 from simstream.errors import InputError
 from simstream.wire.page import BOM
@@ -22,6 +22,8 @@ COMPRESSIONS = (".gz", ".xz", ".zst")
 DAMAGE = (EOFError, OSError, zlib.error, lzma.LZMAError, zstd.ZstdError)
 """The errors of reading from a damaged file."""
 _BUFFER_BYTES = 1 << 18
+_STEP_BYTES = 512
+"""Bytes that are unpacked at once, so that damage costs few of the lines before it."""
 _MAX_XZ_MEMORY_BYTES = 128 << 20
 """`xz -9` needs half of it; five bytes of a file may ask for 4 GB. Zstandard itself refuses more than this."""
 
@@ -51,9 +53,9 @@ def unpacked(handle: io.RawIOBase, path: str) -> io.BufferedReader:
     if path.endswith(".gz"):
         return io.BufferedReader(gzip.GzipFile(fileobj=packed), _BUFFER_BYTES)
     if path.endswith(".xz"):
-        return io.BufferedReader(_XzStreams(packed), _BUFFER_BYTES)
+        return io.BufferedReader(_CompressedStreams(packed, _xz, b"\0"), _BUFFER_BYTES)
     if path.endswith(".zst"):
-        return io.BufferedReader(zstd.ZstdFile(handle), _BUFFER_BYTES)
+        return io.BufferedReader(_CompressedStreams(packed, zstd.ZstdDecompressor), _BUFFER_BYTES)
     return packed
 
 
@@ -92,12 +94,35 @@ def _pass_over(stream: io.BufferedReader, step: int) -> None:
         pass
 
 
-class _XzStreams(io.RawIOBase):
-    """Streams of xz one after another in bounded memory; the standard library's file has no bound."""
+def _xz() -> lzma.LZMADecompressor:
+    return lzma.LZMADecompressor(memlimit=_MAX_XZ_MEMORY_BYTES)
 
-    def __init__(self, handle: IO[bytes]) -> None:
-        self._handle = handle
-        self._unpacker = lzma.LZMADecompressor(memlimit=_MAX_XZ_MEMORY_BYTES)
+
+class _Decompressor(Protocol):
+    """What `lzma` and `zstd` have in common."""
+
+    @property
+    def needs_input(self) -> bool: ...
+
+    @property
+    def eof(self) -> bool: ...
+
+    @property
+    def unused_data(self) -> bytes: ...
+
+    def decompress(self, data: bytes, max_length: int = -1) -> bytes: ...
+
+
+class _CompressedStreams(io.RawIOBase):
+    """Streams of xz, or frames of Zstandard, one after another in bounded memory.
+
+    It unpacks in small steps: an error loses only what its own step has unpacked. A stream that breaks off is an
+    error, not an end. Between streams it skips `padding`.
+    """
+
+    def __init__(self, handle: io.BufferedReader, make: Callable[[], _Decompressor], padding: bytes = b"") -> None:
+        self._handle, self._make, self._padding = handle, make, padding
+        self._unpacker = make()
         self._inside = self._begun = False
         self._packed = b""
 
@@ -108,14 +133,14 @@ class _XzStreams(io.RawIOBase):
         while True:
             packed = b""
             if self._unpacker.needs_input:
-                packed = self._packed or self._handle.read(_BUFFER_BYTES)
+                packed = self._packed or self._handle.read1(_STEP_BYTES)
                 self._packed = b""
                 if not packed and not self._inside:
                     return 0
                 if not packed:
-                    raise EOFError("an xz stream breaks off")
+                    raise EOFError("a compressed stream breaks off")
                 if self._begun and not self._inside:
-                    packed = packed.lstrip(b"\0")  # the format allows zeros between streams
+                    packed = packed.lstrip(self._padding)
             if data := self._step(packed, len(buffer)):
                 buffer[: len(data)] = data
                 return len(data)
@@ -127,6 +152,6 @@ class _XzStreams(io.RawIOBase):
         data = self._unpacker.decompress(packed, most)
         if self._unpacker.eof:
             self._packed = self._unpacker.unused_data
-            self._unpacker = lzma.LZMADecompressor(memlimit=_MAX_XZ_MEMORY_BYTES)
+            self._unpacker = self._make()
             self._inside = False
         return data

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import re
 import zlib
@@ -14,6 +15,7 @@ _STATUS: Final = re.compile(rb"(?:HTTP/\d(?:\.\d)?|ICY)[ \t]+(\d{3})(?!\d)")
 _CHUNK: Final = re.compile(rb"[ \t]*([0-9A-Fa-f]{1,15})[ \t]*(?:;[^\n]{0,1000})?\r?\n")
 _MAX_HEAD_BYTES: Final = 1 << 16
 _STEP_BYTES: Final = 1 << 12
+_ZSTD_FRAME: Final = b"\x28\xb5\x2f\xfd"
 _WINDOW: Final[dict[int, int]] = {zstd.DecompressionParameter.window_log_max: 23}
 """8 MB, which is what browsers allow."""
 _MAX_ENCODINGS: Final = 4
@@ -88,7 +90,7 @@ def _decoded(body: bytes, encoding: bytes, limit: int) -> bytes:
         return _inflated(body, limit, 15) or _inflated(body, limit, -15) or body
     if encoding == b"br":
         return _brotli(body, limit) or body
-    if encoding == b"zstd" and body.startswith(b"\x28\xb5\x2f\xfd"):
+    if encoding == b"zstd" and body.startswith(_ZSTD_FRAME):
         return _zstd(body, limit) or body
     return body
 
@@ -118,10 +120,13 @@ def _brotli(body: bytes, limit: int) -> bytes:
 
 
 def _zstd(body: bytes, limit: int) -> bytes:
-    try:
-        return zstd.ZstdDecompressor(options=_WINDOW).decompress(body, limit + 1)
-    except zstd.ZstdError:
-        return b""
+    out = b""
+    with contextlib.suppress(zstd.ZstdError):
+        while body.startswith(_ZSTD_FRAME) and len(out) <= limit:
+            unpacker = zstd.ZstdDecompressor(options=_WINDOW)
+            out += unpacker.decompress(body, limit + 1 - len(out))
+            body = unpacker.unused_data
+    return out
 
 
 def _read(source: _ReadableBody, limit: int) -> bytes:

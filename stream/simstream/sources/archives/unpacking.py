@@ -17,6 +17,8 @@ could cost far more time than its size."""
 _MAX_DICTIONARY_BYTES: Final = 16 << 20
 _GZIP: Final = b"\x1f\x8b\x08"
 _ZSTD: Final = b"\x28\xb5\x2f\xfd"
+_TRAINED: Final = b"\x37\xa4\x30\xec"
+"""A trained dictionary begins so; any other one is raw content."""
 _LZ4: Final = b"\x04\x22\x4d\x18"
 _XZ: Final = b"\xfd7zXZ\0"
 _SKIPPABLE: Final = b"\x5d\x2a\x4d\x18"
@@ -221,20 +223,23 @@ def _zstd(held: _ForwardWindow) -> Iterator[bytes | ArchiveBreak | MemberBegin]:
         try:
             if size > _MAX_DICTIONARY_BYTES:
                 raise OSError(f"it has {size} bytes")
-            words = _dictionary(held.slice(8, size))
+            words = _dictionary(held.slice(8, size), size)
+            zstd.ZstdDecompressor(words)  # refuses what `ZstdDict` has taken unread
         except (OSError, MemoryError, ValueError, zstd.ZstdError) as error:
             yield ArchiveBreak(8, f"the dictionary cannot be read: {error}", fresh=True)
             return
     yield from _members(held, at, _ZSTD, lambda: _ZstdFrame(words))
 
 
-def _dictionary(words: bytes) -> zstd.ZstdDict:
+def _dictionary(words: bytes, size: int) -> zstd.ZstdDict | None:
+    if len(words) < size:
+        raise OSError("the file ends within it")
     if words.startswith(_ZSTD):
         unpacker = zstd.ZstdDecompressor()
         words = unpacker.decompress(words, _MAX_DICTIONARY_BYTES)
         if not unpacker.eof:
             raise OSError(f"it breaks off or has more than {_MAX_DICTIONARY_BYTES} bytes")
-    return zstd.ZstdDict(words)
+    return zstd.ZstdDict(words, is_raw=not words.startswith(_TRAINED)) if words else None
 
 
 class _ZstdFrame:
