@@ -12,6 +12,8 @@ BENCH ?=
 CORPORA ?= $(or $(SIMSTREAM_CORPORA),$(abspath ../shared/corpora))
 OUT ?= build/evaluate
 
+PORT =
+DATA =
 SEED ?=
 ROUNDS ?=
 SPEED ?=
@@ -109,9 +111,9 @@ evaluate: $(VENV)/.test kernels  ## Measure every figure of quality on the pages
 EVALUATE = $(BIN)/simstream evaluate $(foreach name,lctt_revisions msdocs_revisions news_xwlb,$(CORPORA)/zh_$(name)/docs.jsonl.xz) \
 	--pairs $(CORPORA)/zh_lctt_revisions/pairs.jsonl.xz --pairs $(CORPORA)/zh_msdocs_revisions/pairs.jsonl.xz --strip-front-matter
 
-broker: $(VENV)/.run jars  ## Run a real Kafka broker on 127.0.0.1:9092 until Ctrl-C, with Kafka's tools in .venv/bin.
+broker: $(VENV)/.run jars  ## Run a Kafka broker until Ctrl-C, with Kafka's tools in .venv/bin (PORT=9092, DATA=DIR).
 	@$(BIN)/python -m deploy.kafka.tools $(BIN)
-	$(BIN)/python -m deploy.kafka.broker
+	$(BIN)/python -m deploy.kafka.broker $(if $(PORT),--port $(PORT)) $(if $(DATA),--data $(DATA))
 
 clean:  ## Remove the virtual environment and all that was built; keep the cache folder.
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage build dist stream/*.egg-info

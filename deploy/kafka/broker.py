@@ -321,7 +321,7 @@ def main() -> int:
 def _run(port: int, data: Path | None) -> int:
     """Run a broker until Ctrl-C, SIGTERM or its own end. Returns the exit code."""
     if is_taken(port):
-        say_on_stderr(f"port {port} is taken: stop its process, or choose another port with --port")
+        say_on_stderr(f"port {port} is taken: stop its process, or choose another: make broker PORT={port + 1}")
         return 1
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     try:
@@ -340,7 +340,7 @@ def _run(port: int, data: Path | None) -> int:
 
 
 def _ready_line(broker: KafkaBroker, temporary: bool) -> str:
-    kept = "a temporary folder that goes with the broker; --data DIR keeps them" if temporary else "they stay"
+    kept = "a temporary folder, gone with the broker; make broker DATA=DIR keeps them" if temporary else "they stay"
     create = f"simstream topics create --log {broker.address}"
     return f"ready: {create}\nbroker: records are in {broker.data} ({kept}); Ctrl-C stops the broker"
 

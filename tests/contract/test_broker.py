@@ -79,7 +79,8 @@ def broker_of(data: Path) -> int:
 def test_a_port_that_is_taken_is_named_before_anything_starts(broker: KafkaBroker) -> None:
     process = run_module("--port", str(broker.port))
     assert process.communicate(timeout=20)[1].splitlines() == [
-        f"broker: port {broker.port} is taken: stop its process, or choose another port with --port"
+        f"broker: port {broker.port} is taken: stop its process, "
+        f"or choose another: make broker PORT={broker.port + 1}"
     ]
     assert process.returncode == 1
 
@@ -91,7 +92,7 @@ def test_a_broker_that_ends_by_itself_leaves_its_log_and_names_it() -> None:
     assert process.stderr is not None
     assert "simstream topics create --log kafka://127.0.0.1:" in process.stderr.readline()
     where = process.stderr.readline()
-    assert "--data DIR keeps them" in where
+    assert "make broker DATA=DIR keeps them" in where
     data = Path(where.split("records are in ")[1].split(" (")[0])
     os.kill(broker_of(data), signal.SIGKILL)
     said = process.communicate(timeout=20)[1]
