@@ -120,7 +120,8 @@ def _label(
     corpora = [truth.corpus for truth in truths]
     given = assign(read_pairs(request.pairs), corpora)
     if given.unknown:
-        watcher.say(f"skipped {given.unknown:,} pairs with a page that no input has, such as {given.example!r}")
+        example = given.example[:60] + "…" * (len(given.example) > 60)
+        watcher.say(f"skipped {given.unknown:,} pairs with a page that no input has, such as {example!r}")
     if given.across:
         watcher.say(f"skipped {given.across:,} pairs with pages of different inputs")
     if request.pairs and not any(given.pairs):
