@@ -1,8 +1,9 @@
 """Which recipe fits my pages? Precision and recall of recipes on labelled pairs of texts.
 
-    python examples/compare_recipes.py examples/pairs.jsonl default google2007 my_recipe.toml
+    python examples/compare_recipes.py examples/text_pairs.jsonl default google2007
 
 Each line of the file is `{"a": TEXT, "b": TEXT, "label": 1}`, with 1 for near duplicates and 0 for other pairs.
+A recipe is a name or a file, such as my_recipe.toml; without any, default and google2007 are compared.
 `simstream evaluate` measures much more, with confidence intervals, on whole corpora.
 """
 
@@ -38,7 +39,7 @@ def main(path: str, *recipes: str) -> None:
     read = (json.loads(line) for line in Path(path).read_text(encoding="utf-8").splitlines())
     pairs = [LabelledPair(one["a"], one["b"], bool(one["label"])) for one in read]
     print(f"{'recipe':20} precision  recall")
-    for recipe in recipes:
+    for recipe in recipes or ("default", "google2007"):
         told = list(matches(recipe, pairs))
         right = sum(said and pair.label for said, pair in zip(told, pairs, strict=True))
         precision = right / max(sum(told), 1)
@@ -47,4 +48,6 @@ def main(path: str, *recipes: str) -> None:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) < 2:
+        sys.exit(__doc__)
     main(*sys.argv[1:])

@@ -49,4 +49,6 @@ def main(servers: str, topic: str = "simstream.verdicts", most: str = "") -> Non
 
 
 if __name__ == "__main__":
+    if not 2 <= len(sys.argv) <= 4:
+        sys.exit(__doc__)
     main(*sys.argv[1:])

@@ -5,6 +5,7 @@ python examples/hamming.py texts.txt        # a text a line
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -32,4 +33,10 @@ def main(path: str) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    try:
+        main(sys.argv[1])
+        sys.stdout.flush()
+    except BrokenPipeError:  # the reader, such as `head`, has enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

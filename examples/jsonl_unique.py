@@ -2,7 +2,7 @@
 
     python examples/jsonl_unique.py pages.jsonl unique.jsonl
 
-The first page of each group is kept. `simstream dedup --keep` does it on all cores, and keeps the longest page.
+The first page of each group is kept. `simstream dedup --keep` does it on all cores.
 """
 
 from __future__ import annotations
@@ -34,4 +34,6 @@ def main(source: str, target: str) -> None:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 3:
+        sys.exit(__doc__)
     main(*sys.argv[1:])

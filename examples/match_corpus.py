@@ -32,4 +32,6 @@ def ask(state: str, text: str) -> None:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 4 or sys.argv[1] not in ("corpus", "ask"):
+        sys.exit(__doc__)
     {"corpus": extend, "ask": ask}[sys.argv[1]](*sys.argv[2:])

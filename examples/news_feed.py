@@ -3,7 +3,7 @@
     simstream dedup pages.jsonl -o verdicts.jsonl
     python examples/news_feed.py verdicts.jsonl
 
-`simstream verdicts --follow` gives the same lines of a running service.
+`simstream verdicts --json > verdicts.jsonl` writes the same lines from a running service.
 """
 
 from __future__ import annotations
@@ -41,7 +41,10 @@ def stories(verdicts: Iterable[Verdict]) -> dict[str, dict[str, Verdict]]:
 
 def main(path: str, most: str = "5") -> None:
     lines = Path(path).read_bytes().splitlines()
-    found = stories(msgspec.json.decode(line, type=Verdict) for line in lines)
+    try:
+        found = stories(msgspec.json.decode(line, type=Verdict) for line in lines)
+    except msgspec.MsgspecError as error:
+        sys.exit(f"{path}: a line is no verdict ({error}); write verdicts with simstream dedup")
     largest = sorted(found.values(), key=lambda pages: -len(pages))
     for pages in largest[: int(most)]:
         sites = {urlsplit(page.url or page.id).hostname for page in pages.values()}
@@ -50,4 +53,6 @@ def main(path: str, most: str = "5") -> None:
 
 
 if __name__ == "__main__":
+    if not 2 <= len(sys.argv) <= 3:
+        sys.exit(__doc__)
     main(*sys.argv[1:])

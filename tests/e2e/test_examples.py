@@ -8,9 +8,11 @@ import doctest
 import http.server
 import io
 import json
+import os
 import re
 import runpy
 import secrets
+import shlex
 import subprocess
 import sys
 import threading
@@ -120,7 +122,7 @@ def test_hamming_names_the_nearest_text(run: Run, tmp_path: Path) -> None:
 def test_compare_recipes_shows_precision_and_recall(run: Run, tmp_path: Path) -> None:
     (tmp_path / "wide.toml").write_text('distance = 16\nsimilarity = "0"\n')
     head, *rows = run(
-        "compare_recipes.py", EXAMPLES / "pairs.jsonl", "google2007", tmp_path / "wide.toml"
+        "compare_recipes.py", EXAMPLES / "text_pairs.jsonl", "google2007", tmp_path / "wide.toml"
     ).splitlines()
     assert head.split() == ["recipe", "precision", "recall"]
     found = {name: (float(precision), float(recall)) for name, precision, recall in map(str.split, rows)}
@@ -158,6 +160,44 @@ def test_the_notebook_prints_what_it_shows(cache: Path, monkeypatch: pytest.Monk
             exec(compile("".join(cell["source"]), cell["id"], "exec"), space)
         [shown] = cell["outputs"]
         assert printed.getvalue() == "".join(shown["text"])
+
+
+def test_what_the_readme_says_to_try_runs_from_the_root(
+    run: Run, alone: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = (EXAMPLES / "README.md").read_text(encoding="utf-8")
+    for name in ("README.md", "docs", "examples"):
+        (tmp_path / name).symlink_to(EXAMPLES.parent / name)
+    monkeypatch.chdir(tmp_path)
+    [table] = re.findall(r"python -c \"(.*)\"", text)
+    exec(table)
+    [verdicts] = re.findall(r"`simstream dedup (.*)`", text)
+    alone.dedup(*verdicts.split())
+    tries = [shlex.split(line) for line in re.findall(r"`python examples/(.+)`", text)]
+    assert {name for name, *_ in tries} == {path.name for path in EXAMPLES.glob("*.py")} - {"spider.py"}
+    for name, *arguments in tries:
+        if not any("127.0.0.1" in word for word in arguments):
+            assert run(name, *arguments) != "", name
+
+
+@pytest.mark.parametrize("name", sorted({path.name for path in EXAMPLES.glob("*.py")} - {"spider.py"}))
+def test_a_program_without_arguments_says_how_to_call_it(run: Run, name: str) -> None:
+    with pytest.raises(SystemExit, match=f"python examples/{name} "):
+        run(name)
+
+
+def test_news_feed_says_that_pages_are_no_verdicts(run: Run) -> None:
+    with pytest.raises(SystemExit, match=r"pages.jsonl: a line is no verdict \(.+\); write verdicts with"):
+        run("news_feed.py", PAGES)
+
+
+def test_hamming_ends_quietly_if_nobody_reads_on() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    call = [sys.executable, EXAMPLES / "hamming.py", PAGES]
+    ended = subprocess.run(call, stdout=writer, stderr=subprocess.PIPE, check=False, timeout=PATIENCE_S)
+    os.close(writer)
+    assert (ended.returncode, ended.stderr) == (0, b"")
 
 
 @pytest.fixture(scope="module")
