@@ -17,9 +17,11 @@ from typing import Any, Final
 
 import click
 import msgspec
+from click.testing import CliRunner
 
 from simstream import settings
 from simstream.cli.dedup_outputs import NearPair
+from simstream.cli.find_options import FindCommand
 from simstream.cli.main import COMMANDS, main
 from simstream.model import Verdict
 from simstream.settings import Settings
@@ -95,6 +97,10 @@ def _command(name: str, command: click.Command | None, parent: click.Context) ->
     yield f"{title}{context.command_path.removeprefix('simstream ')}\n"
     yield f"```\n{context.command_path} {usage}\n```\n"
     yield inspect.cleandoc(command.help or "").replace("\b\n", "") + "\n"
+    if isinstance(command, FindCommand):
+        helped = CliRunner().invoke(command, ["--help"], prog_name=context.command_path).output
+        yield f"```\n{helped.strip()}\n```\n"
+        return
     options = [each.get_help_record(context) for each in command.params if isinstance(each, click.Option)]
     if any(options):
         yield table(("option", "meaning"), ([code(each[0]), _text(each[1])] for each in options if each))
