@@ -83,6 +83,7 @@ def shelf(tmp_path: Path, cache: Path) -> Program:
     own = [json.dumps({"id": name, "text": story}).encode() for name in ("https://b.example/7", "b")]
     pages = b"".join(line + b"\n" for line in [*demo[:20], *own])
     (tmp_path / "crawl").mkdir()
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
     files = {
         "pages.jsonl": pages,
         "pages.jsonl.xz": lzma.compress(pages),
