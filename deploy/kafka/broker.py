@@ -1,6 +1,6 @@
 """A real one-node Kafka broker for tests and for trying the service: download, start, kill, restart, stop.
 
-    with Broker() as broker:
+    with KafkaBroker() as broker:
         ...                      # kafka://127.0.0.1:PORT is broker.address
 
 `python -m deploy.kafka.broker [--port 9092] [--data DIR]` runs one in the foreground until Ctrl-C.

@@ -16,7 +16,7 @@ import pytest
 from deploy.kafka.broker import HERE, KafkaBroker, free_port, missing_packages
 
 START = (
-    "import time\nfrom deploy.kafka.broker import Broker\nbroker = Broker().start()\n"
+    "import time\nfrom deploy.kafka.broker import KafkaBroker\nbroker = KafkaBroker().start()\n"
     "print(broker.pid, broker.data, flush=True)\ntime.sleep(600)\n"
 )
 
