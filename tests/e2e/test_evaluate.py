@@ -218,7 +218,13 @@ def test_a_second_run_computes_nothing_and_says_the_same(
 
     before = (ran.folder / "results.json").read_bytes()
     monkeypatch.setattr(Fingerprinter, "columns", refuse)
-    for name in ("prints.make", "contend.judge", "contend.count", "contend.between", "minhash.signatures"):
+    for name in (
+        "fingerprints.make",
+        "contenders.judge",
+        "contenders.count",
+        "contenders.between",
+        "minhash.signatures",
+    ):
         monkeypatch.setattr(f"simstream.evaluate.{name}", refuse)
     assert invoke(ran.arguments) == 0
     assert (ran.folder / "results.json").read_bytes() == before
