@@ -11,6 +11,8 @@ import json
 import lzma
 import re
 import shlex
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,7 +21,7 @@ import pytest
 
 from tests.archives import pages as archived
 from tests.chaos.scenarios import SCENARIOS
-from tests.e2e.harness import ROOT, Program
+from tests.e2e.harness import ROOT, Program, environment
 from tests.unit.test_deploy import check_command
 
 DEMO = ROOT / "stream/simstream/sources/demo_pages.jsonl"
@@ -67,6 +69,14 @@ def test_the_python_example_prints_what_it_says(path: str) -> None:
     with contextlib.redirect_stdout(printed):
         exec(compile(code, path, "exec"), {})
     assert printed.getvalue().splitlines() == ["a new None", "b near_duplicate a"]
+
+
+def test_the_program_for_spark_submit_is_the_command_line(cache: Path) -> None:
+    page = (ROOT / "docs/how-to/spark.md").read_text(encoding="utf-8")
+    [code] = re.findall(r"^echo '(.*)' > submit\.py", page, re.MULTILINE)
+    command = [sys.executable, "-c", code, "spark", "--help"]
+    done = subprocess.run(command, env=environment(cache), capture_output=True, check=True)
+    assert b"INPUT..." in done.stdout
 
 
 def test_no_python_example_is_without_a_test() -> None:
