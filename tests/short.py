@@ -26,7 +26,9 @@ ORDER = ("e2e", "bench", "fault", "property", "unit")
 FRAGILE = ("chaos", "fault", "contract")
 FRAGILE_FILES = ("test_crawl_outage.py", "test_latency.py", "test_prometheus.py", "test_same_as_dedup.py")
 """What breaks or measures programs, which shows less beside another that does."""
-BROKER = re.compile(r"mark\.kafka|\b(broker: Broker|program: Program|place: Place|on_kafka|kafka_place)\b")
+BROKER = re.compile(
+    r"mark\.kafka|\b(broker: KafkaBroker|program: Program|place: TopicPlace|on_kafka|kafka_place)\b"
+)
 LOGS = ("local", "kafka")
 _left_out: Counter[str] = Counter()
 

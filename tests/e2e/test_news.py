@@ -383,7 +383,7 @@ def test_a_second_process_would_show_a_part_and_is_refused(room: NewsFeedProgram
     settings = Settings(log=place.address, prefix=place.prefix)
     with place.open() as log:
         name = app_name(settings, log.topic(VERDICTS))
-    with pytest.raises(LogLocked, match="stop it first"):
+    with pytest.raises(LogLocked, match="stop that process first"):
         wait_alone(cluster_of(settings), name, 0.0)
     wait_alone(cluster_of(settings), "another.group", 0.0)
 

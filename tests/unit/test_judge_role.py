@@ -90,7 +90,7 @@ def until(condition: Callable[[], bool], what: str) -> None:
 
 def why(context: RoleContext) -> str:
     told = context.health.told().get("judge")
-    return told["why"] if told else ""
+    return told.why if told else ""
 
 
 def test_a_judge_that_is_far_behind_leaves_the_election_to_one_that_is_close(

@@ -6,6 +6,7 @@ Rows are those of RFC 4180: fields parted by commas, and between double quotes w
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
 from collections.abc import Iterator
@@ -14,7 +15,6 @@ from typing import Any, Final
 from simstream.errors import InputError
 from simstream.sources.fields import PageFields, encoded
 from simstream.sources.lines import DAMAGE, cut_off
-from simstream.wire.page import BOM
 
 _PIECE_BYTES: Final = 1 << 16
 _NUMBER_DIGITS: Final = 18
@@ -31,7 +31,7 @@ def csv_pages(
     """
     rows = _rows(stream, path, max_bytes)
     number, first = next(rows, (1, b""))
-    names = _cells(first.removeprefix(BOM), max_bytes) or []
+    names = _cells(first.removeprefix(codecs.BOM_UTF8), max_bytes) or []
     fields.check(names, path, "the first row")
     for number, row in rows:
         cells = _cells(row, max_bytes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import io
 import lzma
@@ -11,7 +12,6 @@ from collections.abc import Callable, Iterator
 from typing import IO, Protocol
 
 from simstream.errors import InputError
-from simstream.wire.page import BOM
 
 if sys.version_info >= (3, 14):
     from compression import zstd as zstd
@@ -75,7 +75,7 @@ def lines(
             if not line.endswith(b"\n") and len(line) == max_bytes + 2:
                 _pass_over(stream, max_bytes)
             if number == 1:
-                line = line.removeprefix(BOM)
+                line = line.removeprefix(codecs.BOM_UTF8)
             bare = line.removesuffix(b"\n").removesuffix(b"\r")
             if bare and not bare.isspace():
                 yield number, line if ends else bare

@@ -6,6 +6,7 @@ again. That decoder tells a wrong type from broken JSON, and still finds the pag
 
 from __future__ import annotations
 
+import codecs
 import json
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -24,7 +25,6 @@ MAX_TIME_MS = 253_402_300_799_999
 """The last millisecond of the year 9999, the last year with four digits; a later time counts as absent."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-BOM = b"\xef\xbb\xbf"
 _GONE = (404, 410)
 
 
@@ -270,7 +270,9 @@ def _fields_of(value: bytes) -> tuple[PageFields, str]:
     write (`"\\ud800"`). Raises _BadJsonError.
     """
     try:
-        tree = json.loads(value.removeprefix(BOM).decode(), parse_int=_integer, parse_constant=_no_number)
+        tree = json.loads(
+            value.removeprefix(codecs.BOM_UTF8).decode(), parse_int=_integer, parse_constant=_no_number
+        )
     except UnicodeDecodeError as error:
         raise _BadJsonError(f"the JSON is not valid UTF-8 (at byte {error.start})") from None
     except RecursionError:
