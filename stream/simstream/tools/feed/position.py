@@ -90,7 +90,7 @@ class FeedPosition(Closing):
                 f"the inputs do not begin with the {self._saved.records:,} pages that were sent, says {self._path}"
             )
             raise UsageError(
-                what, "give the same inputs in the same order, or delete {self._path} to send all pages"
+                what, f"give the same inputs in the same order, or delete {self._path} to send all pages"
             )
 
     def sent(self, record: Record, number: int) -> None:
