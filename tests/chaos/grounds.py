@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
 import threading
 from contextlib import ExitStack
@@ -29,10 +30,15 @@ class ChaosGrounds:
         self._brokers: BrokerCluster | None = None
         self._stack = ExitStack()
         self._lock = threading.Lock()
+        self._cluster_in_use = threading.Lock()
 
     def run(self, scenario: ChaosScenario, scale: ChaosScale, folder: Path, seed: int) -> str:
-        """Run one scenario, and return its report. Raises its error."""
-        with ChaosArena(self._ground(scenario.brokers), folder, self._cache, seed) as arena:
+        """Run one scenario, and return its report. Raises its error.
+
+        Scenarios with three brokers wait for each other: each kills brokers and counts on the others.
+        """
+        alone = self._cluster_in_use if scenario.brokers == 3 else contextlib.nullcontext()
+        with alone, ChaosArena(self._ground(scenario.brokers), folder, self._cache, seed) as arena:
             return scenario.run(arena, scale)
 
     def warm(self) -> None:
