@@ -10,7 +10,7 @@ from pathlib import Path
 from simstream.log.local.topic_file import LogFiles
 
 WAYS = ("none", "all", "half", "hole", "zeros")
-"""What a cut leaves of what was written to one file since its last sync: see `Disk.content`."""
+"""What a cut leaves of what was written to one file since its last sync: see `PowerCutDisk.content`."""
 
 
 @dataclass(slots=True)

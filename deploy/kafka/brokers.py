@@ -1,6 +1,6 @@
 """Three real Kafka brokers on this machine, with a controller beside them, so that any of the three may be killed.
 
-    with Brokers() as brokers:
+    with BrokerCluster() as brokers:
         ...                      # brokers.address names all three
         brokers.nodes[1].kill()
 

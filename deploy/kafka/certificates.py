@@ -1,6 +1,6 @@
 """Certificates for tests: an authority, and the certificates that it signs, as PEM files made by openssl.
 
-authority = Authority(folder)
+authority = CertificateAuthority(folder)
 pair = authority.sign("judge")           # pair.certificate, pair.key, pair.both
 broker = authority.sign("broker", names=("localhost",))
 """

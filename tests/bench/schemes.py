@@ -67,7 +67,7 @@ class TableScheme:
         self._hits = HitBuffers()
 
     def find(self, asked: U64) -> Answer:
-        """As `Scheme.find`."""
+        """As `SearchScheme.find`."""
         owners, values, at, asked = [], [], 0, frozen(asked, np.uint64)
         while at < len(asked):
             following, count = self._tables.find(asked, at, self._hits)
@@ -92,7 +92,7 @@ class ProbedSet:
         insert(column, self._slots)
 
     def find(self, asked: U64) -> Answer:
-        """As `Scheme.find`."""
+        """As `SearchScheme.find`."""
         return _answer(lambda owners, values: probe_variants(asked, self._masks, self._slots, owners, values))
 
     def nbytes(self) -> int:
@@ -112,7 +112,7 @@ class StoredVariants:
         self._sources = (order // VARIANTS).astype(np.uint32)
 
     def find(self, asked: U64) -> Answer:
-        """As `Scheme.find`."""
+        """As `SearchScheme.find`."""
         return _answer(
             lambda owners, values: search(asked, self._variants, self._sources, self._column, owners, values)
         )

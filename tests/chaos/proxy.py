@@ -1,6 +1,6 @@
 """A TCP proxy before a broker: it sees which request passes, and can cut, hold or slow down a connection.
 
-Clients that connect to `Proxy.address` are told by the broker to stay with it (see `Broker.detour`).
+Clients that connect to `KafkaProxy.address` are told by the broker to stay with it (see `KafkaBroker.detour`).
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ class PendingPage:
 
 @dataclass(slots=True)
 class _Name:
-    """What is known of one id: pages on their way, and verdicts of which it is not yet known whose they are."""
+    """What is known of one id: pages on their way, and verdicts that no page has claimed yet."""
 
     entries: list[PendingPage] = field(default_factory=list)
     early: dict[Place, Verdict] = field(default_factory=dict)

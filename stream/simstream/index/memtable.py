@@ -64,7 +64,7 @@ class Memtable:
         self._count = end
 
     def find(self, queries: U64, first: int, hits: HitBuffers) -> tuple[int, int]:
-        """As `Source.find`; each of equal fingerprints is its own run."""
+        """As `SearchPart.find`; each of equal fingerprints is its own run."""
         values = frozen(self._columns.fingerprints[: self._count], np.uint64)
         following, count = scan(queries, first, self._distance, values, hits.places, hits.tags)
         np.add(hits.places[:count], np.uint64(1), out=hits.ends[:count])

@@ -43,7 +43,8 @@ class TableSize(NamedTuple):
 class SegmentTables(Protocol):
     """Finds the places of a segment's sorted fingerprints (n,); immutable."""
 
-    def find(self, queries: U64, first: int, hits: HitBuffers) -> tuple[int, int]: ...
+    def find(self, queries: U64, first: int, hits: HitBuffers) -> tuple[int, int]:
+        """As `SearchPart.find`."""
 
     def about(self, fingerprint: int, distance: int, most: int) -> About | None:
         """Return places and fingerprints (m,) of all within any distance of one; None if there are more than
@@ -65,7 +66,7 @@ class ScannedColumn:
         self._distance = distance
 
     def find(self, queries: U64, first: int, hits: HitBuffers) -> tuple[int, int]:
-        """As `Source.find`; each of equal fingerprints is its own run."""
+        """As `SegmentTables.find`; each of equal fingerprints is its own run."""
         following, count = scan(queries, first, self._distance, self._values, hits.places, hits.tags)
         np.add(hits.places[:count], np.uint64(1), out=hits.ends[:count])
         return following, count
@@ -123,7 +124,7 @@ class PackedTables:
         return cls({"high": high, "low": low, "directory": directory}, plan, distance)
 
     def find(self, queries: U64, first: int, hits: HitBuffers) -> tuple[int, int]:
-        """As `Source.find`."""
+        """As `SegmentTables.find`."""
         following, count = probe_packed(
             queries,
             first,

@@ -79,7 +79,7 @@ class Segment:
         return frozen(np.array([self.bucket]), np.int64)
 
     def find(self, queries: U64, first: int, hits: HitBuffers) -> tuple[int, int]:
-        """As `Source.find`."""
+        """As `SearchPart.find`."""
         return self.tables.find(queries, first, hits)
 
     def about(self, fingerprint: int, distance: int, most: int) -> FreshEntries | None:

@@ -13,7 +13,7 @@ from simstream.model import U64
 
 @dataclass(slots=True)
 class PageBatch:
-    """n readable pages between `Store.begin` and `Store.settle`."""
+    """n readable pages between `LivePages.begin` and `LivePages.settle`."""
 
     ordinals: NDArray[np.int64]  # (n,)
     times: NDArray[np.int64]  # (n,)

@@ -1,7 +1,8 @@
 """A large collection at once, with Spark (extra `spark`): fingerprints, matches and clusters.
 
-`prints` makes fingerprints of files, `pairs` finds matches in blocks of permuted fingerprints, `forest` ties them
-to clusters, each as a function over partitions; `job` strings them together.
+`fingerprints` makes fingerprints of files. `versions` finds the last version of each page. `pairs` finds matches in
+blocks of permuted fingerprints. `forest` ties them to clusters. Each works on partitions. `job` strings them
+together. `session` is the Spark session that the job runs in.
 """
 
 from simstream.errors import Unavailable

@@ -1,8 +1,8 @@
 """Finds all matches among many fingerprints: permuted blocks, searched in parallel.
 
 The 64 bits are cut into k + 1 blocks. Two fingerprints within distance k agree in at least one of them, so it is
-enough to compare those that agree in a block: one group for each block and each value of it, which any machine can
-search with the index's own tables. A pair is told by the first block in which it agrees.
+enough to compare fingerprints that agree in a block: one group for each block and each value of it. Any machine can
+search a group with the index's own tables. A pair is told by the first block in which it agrees.
 
 Source: Manku, Jain, Das Sarma: Detecting Near-Duplicates for Web Crawling (2007), for batches.
 """

@@ -60,7 +60,7 @@ class FoundedEntries(NamedTuple):
 
 @njit(inline="always")
 def earliest(live, entry):  # type: ignore[no-untyped-def]
-    """Return what `Rows.earliest` returns."""
+    """Return what `RowTable.earliest` returns."""
     state = live.state[entry]
     if state & uint8(CHAINED) and state & uint8(FOUNDER):
         return int64(live.place_row[live.chain_first[live.link[entry]]])
@@ -84,7 +84,7 @@ def cluster_of(live, row):  # type: ignore[no-untyped-def]
 
 @njit(inline="always")
 def rank_of(live, row):  # type: ignore[no-untyped-def]
-    """Return what `Pages.order` returns: a number that ascends with the ordinals."""
+    """Return what `PageStore.order` returns: a number that ascends with the ordinals."""
     cold = int64(live.cold[row])
     return (live.ranks[cold >> 16] << 16) | (cold & 0xFFFF)
 

@@ -54,7 +54,7 @@ class ClusterForest(NamedTuple):
 
 @lean_kernel
 def leave_chains(rows: U32, chains: EntryChains, idle: U32, places: U32, ended: U32) -> tuple[int, int, int]:
-    """Let the pages of these live rows leave, as `Rows.leave` does for each.
+    """Let the pages of these live rows leave, as `RowTable.leave` does for each.
 
     Writes the entries that no live page has any more, and the free places and chains, and returns the number of
     each. Each array has room for all rows. Cost: 5 to 20 ns a row.

@@ -41,19 +41,19 @@ class ArchiveFlow:
         return len(self._held)
 
     def peek(self, count: int) -> bytes:
-        """Return the next bytes without taking them; fewer than `count` only at the end. Raises BrokenOff."""
+        """Return the next bytes, not taken; fewer than `count` only at the end. Raises ArchiveBrokenOff."""
         while len(self._held) < count and self._more():
             pass
         return bytes(self._held[:count])
 
     def take(self, count: int) -> bytes:
-        """Take the next bytes; fewer than `count` only at the end. Raises BrokenOff."""
+        """Take the next bytes; fewer than `count` only at the end. Raises ArchiveBrokenOff."""
         data = self.peek(count)
         self._remove(len(data))
         return data
 
     def peek_line(self, limit: int) -> bytes:
-        """Return the next line with its end without taking it; at most `limit` bytes. Raises BrokenOff."""
+        """Return the next line with its end without taking it; at most `limit` bytes. Raises ArchiveBrokenOff."""
         seen = 0
         while (end := self._held.find(b"\n", seen, limit)) < 0:
             seen = len(self._held)
@@ -62,13 +62,13 @@ class ArchiveFlow:
         return bytes(self._held[: end + 1])
 
     def line(self, limit: int) -> bytes:
-        """Take the next line, as `peek_line` returns it. Raises BrokenOff."""
+        """Take the next line, as `peek_line` returns it. Raises ArchiveBrokenOff."""
         line = self.peek_line(limit)
         self._remove(len(line))
         return line
 
     def pass_line_ends(self) -> None:
-        """Take all line ends that come next. Raises BrokenOff after the last one."""
+        """Take all line ends that come next. Raises ArchiveBrokenOff after the last one."""
         while self._held or self._more():
             found = _LINE_ENDS.match(self._held)
             self._remove(found.end() if found else 0)
@@ -105,7 +105,7 @@ class ArchiveFlow:
         return next((begin for begin in self._begins if begin >= at), None)
 
     def pass_to(self, at: int) -> None:
-        """Take all bytes before this place. Raises BrokenOff."""
+        """Take all bytes before this place. Raises ArchiveBrokenOff."""
         while self.at < at and self.take(min(at - self.at, _PIECE_BYTES)):
             pass
 

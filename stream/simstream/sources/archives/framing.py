@@ -100,7 +100,7 @@ class RecordFramer:
         self._lost = True
 
     def _head(self) -> tuple[dict[str, bytes], bool] | None:
-        """Take the next header, and tell whether it is an ARC's. Returns None at the end. Raises BrokenOff."""
+        """Take the next header, and tell whether it is an ARC's. None at the end. Raises ArchiveBrokenOff."""
         while True:
             self.flow.pass_line_ends()
             self._alone = self.flow.begins_member()
@@ -239,7 +239,7 @@ class RecordFramer:
         return True
 
     def _ends_well(self, arc: bool) -> bool:
-        """Return whether the next bytes show that the block ended as it should. Raises BrokenOff."""
+        """Return whether the next bytes show that the block ended as it should. Raises ArchiveBrokenOff."""
         if not arc and self.flow.peek(4) == b"\r\n\r\n":
             return True  # the next bytes may be damaged, too
         self.flow.pass_line_ends()
