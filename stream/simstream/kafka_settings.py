@@ -61,20 +61,20 @@ _SECRET = ("password", "passphrase", "secret", "token", "key", "jaas", "credenti
 _NO_SECRET = (".location", ".file", ".type")
 
 
-class GivenSetting(NamedTuple):
+class SettingValue(NamedTuple):
     """A setting's value and where it came from."""
 
     value: Value
     origin: str
 
 
-def from_table(table: Any, file: str) -> dict[str, GivenSetting]:
+def from_table(table: Any, file: str) -> dict[str, SettingValue]:
     """Return the settings in a file's table [kafka]. Dotted names may be quoted. Raises SettingsError."""
     if not isinstance(table, dict):
         raise SettingsError(
             f"kafka is not a table (file {file})", "write the Kafka client's settings under [kafka]"
         )
-    found: dict[str, GivenSetting] = {}
+    found: dict[str, SettingValue] = {}
     for name, value in _leaves(table):
         if not isinstance(value, Value):
             raise SettingsError(
@@ -84,9 +84,9 @@ def from_table(table: Any, file: str) -> dict[str, GivenSetting]:
     return found
 
 
-def from_variables(environ: Mapping[str, str]) -> dict[str, GivenSetting]:
+def from_variables(environ: Mapping[str, str]) -> dict[str, SettingValue]:
     """Return the settings of the variables SIMSTREAM_KAFKA_*. Raises SettingsError."""
-    found: dict[str, GivenSetting] = {}
+    found: dict[str, SettingValue] = {}
     for variable in sorted(environ):
         if is_variable(variable):
             name = variable.removeprefix(VARIABLES).lower().replace("_", ".")
@@ -95,7 +95,7 @@ def from_variables(environ: Mapping[str, str]) -> dict[str, GivenSetting]:
     return found
 
 
-def refused(found: Mapping[str, GivenSetting]) -> list[SettingsError]:
+def refused(found: Mapping[str, SettingValue]) -> list[SettingsError]:
     """Return an error for each setting that only the service itself may set."""
     return [
         SettingsError(
@@ -111,7 +111,7 @@ def is_variable(name: str) -> bool:
     return name.startswith(VARIABLES) and name != VARIABLES and not _SERVICE_LINK.match(name, len(VARIABLES))
 
 
-def shown(name: str, given: GivenSetting) -> str:
+def shown(name: str, given: SettingValue) -> str:
     """Return what may be printed of a setting: nothing of a secret, or of a value from a file of its own."""
     return HIDDEN if is_secret(name) or ", from " in given.origin else str(given.value)
 
@@ -138,7 +138,7 @@ def _leaves(table: Mapping[str, Any], before: str = "") -> list[tuple[str, Any]]
     return leaves
 
 
-def _put(found: dict[str, GivenSetting], name: str, value: Value, origin: str, folder: Path) -> None:
+def _put(found: dict[str, SettingValue], name: str, value: Value, origin: str, folder: Path) -> None:
     """Add a setting. Its value may stand in a file."""
     if name.endswith(FROM_FILE) and name not in _OWN_FILES:
         path = folder / str(value)
@@ -147,7 +147,7 @@ def _put(found: dict[str, GivenSetting], name: str, value: Value, origin: str, f
         raise SettingsError(
             f"kafka.{name} is given twice ({found[name].origin}; {origin})", "give the value or its file, not both"
         )
-    found[name] = GivenSetting(value, origin)
+    found[name] = SettingValue(value, origin)
 
 
 def _read(path: Path, name: str, origin: str) -> str:

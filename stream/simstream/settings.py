@@ -310,8 +310,8 @@ def _check_length(name: str, value: str | None) -> None:
 
 def _kafka(
     table: Any, file: str, environ: Mapping[str, str], wrong: list[SettingsError]
-) -> dict[str, kafka_settings.GivenSetting]:
-    found: dict[str, kafka_settings.GivenSetting] = {}
+) -> dict[str, kafka_settings.SettingValue]:
+    found: dict[str, kafka_settings.SettingValue] = {}
     for given in (partial(kafka_settings.from_table, table, file), partial(kafka_settings.from_variables, environ)):
         try:
             found |= given()

@@ -16,7 +16,7 @@ from simstream.errors import InputError, UsageError
 from simstream.evaluate import fingerprints as stored_fingerprints
 from simstream.evaluate import minhash
 from simstream.evaluate.clusters import compare
-from simstream.evaluate.corpus import Corpus, InputReading, components, corpus_names, read_corpus
+from simstream.evaluate.corpus import Corpus, InputReader, components, corpus_names, read_corpus
 from simstream.evaluate.intervals import mean, share, student, wilson
 from simstream.evaluate.measure import bin_of, class_of
 from simstream.evaluate.near_pairs import NearPlaces, sample, within
@@ -31,7 +31,7 @@ from simstream.text.recipe import preset
 from simstream.wire.page import PageLimits, decode
 from tests import naive_truth
 
-READING = InputReading(PageLimits())
+READING = InputReader(PageLimits())
 
 
 def corpus(*ids: str, name: str = "news", **fields: object) -> Corpus:
@@ -185,7 +185,7 @@ def test_front_matter_is_left_out_only_where_that_is_asked_for() -> None:
     value = json.dumps({"id": "a", "text": "---\ntitle: x\n---\nbody\n---\nrest"}).encode()
     records = [Record("news", 0, 0, None, value)]
     assert read_corpus("news", records, READING).texts() == ["---\ntitle: x\n---\nbody\n---\nrest"]
-    stripped = read_corpus("news", records, InputReading(PageLimits(), strip_front_matter=True))
+    stripped = read_corpus("news", records, InputReader(PageLimits(), strip_front_matter=True))
     assert stripped.texts() == ["body\n---\nrest"]
 
 
@@ -251,7 +251,7 @@ def test_html_is_extracted_once_and_fingerprinted_as_each_recipe_has_it(cache: P
     body = f"<article><p>{story}</p><p>Short line</p><p>Another one</p></article>"
     pages = [{"id": "h", "html": f"<html><body>{body}</body></html>"}, {"id": "t", "text": f"{story}\nShort line"}]
     records = [Record("news", 0, n, None, json.dumps(page).encode()) for n, page in enumerate(pages)]
-    found = read_corpus("news", records, InputReading(PageLimits(), workers=0))
+    found = read_corpus("news", records, InputReader(PageLimits(), workers=0))
     with Fingerprinter(replace(preset("default"), extract=extract), cache, workers=0) as fingerprinter:
         expected = fingerprinter.columns([decode(record, PageLimits()) for record in records])
         made = stored_fingerprints.make(fingerprinter, found, 1, lambda _: None)

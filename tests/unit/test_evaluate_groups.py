@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from simstream.errors import SettingsError
-from simstream.evaluate.corpus import Corpus, InputReading, read_corpus
+from simstream.evaluate.corpus import Corpus, InputReader, read_corpus
 from simstream.evaluate.intervals import share
 from simstream.evaluate.pairs import SAME, LabelledPair, of_groups
 from simstream.evaluate.sentences import _bits
@@ -32,7 +32,7 @@ def corpus(folder: Path, rows: list[dict[str, object]]) -> Corpus:
     path = folder / "own.jsonl"
     path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
     limits = PageLimits(max_record_bytes=1 << 20)
-    return read_corpus("own", read_pages([str(path)], 1 << 20), InputReading(limits))
+    return read_corpus("own", read_pages([str(path)], 1 << 20), InputReader(limits))
 
 
 def test_successive_pages_of_one_group_are_a_pair(tmp_path: Path) -> None:

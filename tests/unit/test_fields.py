@@ -17,15 +17,15 @@ from simstream.cli.main import invoke
 from simstream.errors import InputError, UsageError
 from simstream.model import Page, PageKind
 from simstream.sources.csv_rows import csv_pages
-from simstream.sources.fields import PageFields
+from simstream.sources.fields import FieldNames
 from simstream.sources.read import read_pages
 from simstream.wire.page import PageLimits, decode
 
 LIMIT = 1000
-MAPPED = PageFields(text="body", id="doc")
+MAPPED = FieldNames(text="body", id="doc")
 
 
-def pages_of(path: Path, data: bytes, fields: PageFields | None = None) -> list[Page]:
+def pages_of(path: Path, data: bytes, fields: FieldNames | None = None) -> list[Page]:
     path.write_bytes(data)
     return [decode(record, PageLimits(LIMIT)) for record in read_pages([str(path)], LIMIT, fields)]
 
@@ -77,8 +77,8 @@ def test_a_file_that_breaks_off_gives_the_lines_that_were_held_back(tmp_path: Pa
         next(reader)
 
 
-@pytest.mark.parametrize("missing", [PageFields(id="doc"), PageFields(text="body")])
-def test_a_named_field_that_no_page_has_is_an_error(tmp_path: Path, missing: PageFields) -> None:
+@pytest.mark.parametrize("missing", [FieldNames(id="doc"), FieldNames(text="body")])
+def test_a_named_field_that_no_page_has_is_an_error(tmp_path: Path, missing: FieldNames) -> None:
     with pytest.raises(
         UsageError, match=r"has a field (doc|body): name it with --(id|text)-field; there are id, text"
     ):
@@ -123,7 +123,7 @@ def test_what_the_standard_library_writes_is_read_again(rows: list[tuple[str, st
     writer = csv.writer(written, lineterminator=end, quoting=csv.QUOTE_ALL)
     writer.writerows([("id", "text"), *rows])
     stream = io.BufferedReader(io.BytesIO(written.getvalue().encode()))  # type: ignore[arg-type]
-    found = [json.loads(value) for _, value in csv_pages(stream, "p.csv", LIMIT, PageFields())]
+    found = [json.loads(value) for _, value in csv_pages(stream, "p.csv", LIMIT, FieldNames())]
     assert found == [{"id": page_id, "text": text} for page_id, text in rows]
 
 
@@ -135,14 +135,14 @@ def test_columns_have_other_names_where_they_are_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("first", "fields", "option"),
     [
-        (b"id,body", PageFields(), "--text-field"),
-        (b"", PageFields(), "--text-field"),
-        (b"id,text", PageFields(text="body"), "--text-field"),
-        (b"id,text", PageFields(id="doc"), "--id-field"),
+        (b"id,body", FieldNames(), "--text-field"),
+        (b"", FieldNames(), "--text-field"),
+        (b"id,text", FieldNames(text="body"), "--text-field"),
+        (b"id,text", FieldNames(id="doc"), "--id-field"),
     ],
 )
 def test_a_column_that_is_missing_is_named_before_any_page(
-    tmp_path: Path, first: bytes, fields: PageFields, option: str
+    tmp_path: Path, first: bytes, fields: FieldNames, option: str
 ) -> None:
     with pytest.raises(UsageError, match=option):
         pages_of(tmp_path / "p.csv", first + b"\na,b\n", fields)

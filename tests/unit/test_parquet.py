@@ -11,7 +11,7 @@ import pytest
 
 from simstream.errors import InputError, Unavailable, UsageError
 from simstream.model import Page
-from simstream.sources.fields import PageFields
+from simstream.sources.fields import FieldNames
 from simstream.sources.read import read_pages, size_of
 from simstream.wire.page import NO_TIME, PageLimits, decode
 
@@ -25,7 +25,7 @@ def written(path: Path, columns: dict[str, Any], **options: Any) -> str:
     return str(path)
 
 
-def pages(path: str, fields: PageFields | None = None) -> list[Page]:
+def pages(path: str, fields: FieldNames | None = None) -> list[Page]:
     return [decode(record, LIMITS) for record in read_pages([path], fields=fields)]
 
 
@@ -50,7 +50,7 @@ def test_a_row_is_a_page_across_row_groups(tmp_path: Path) -> None:
 def test_columns_may_have_other_names_and_types(tmp_path: Path) -> None:
     moment = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
     columns = {"doc": [7, 8], "body": ["a", None], "time": pa.array([moment, None], pa.timestamp("ns", "UTC"))}
-    found = pages(written(tmp_path / "a.pq", columns), PageFields("body", "doc"))
+    found = pages(written(tmp_path / "a.pq", columns), FieldNames("body", "doc"))
     assert [(page.id, page.text, page.time, page.reason) for page in found] == [
         ("7", "a", 1_767_323_045_000, ""),
         ("8", None, NO_TIME, "no_text"),
@@ -81,7 +81,7 @@ def test_the_error_for_a_file_without_text_names_its_columns(tmp_path: Path) -> 
     ):
         pages(path)
     with pytest.raises(UsageError, match=r"no column doc: name it with --id-field"):
-        pages(path, PageFields("body", "doc"))
+        pages(path, FieldNames("body", "doc"))
 
 
 @pytest.mark.parametrize("damage", ["cut", "flip", "other"])

@@ -9,7 +9,7 @@ import click
 from simstream.cli.checks import find_problems
 from simstream.cli.options import judging_options, log_options
 from simstream.errors import SimstreamError
-from simstream.kafka_settings import GivenSetting, shown
+from simstream.kafka_settings import SettingValue, shown
 from simstream.settings import ResolvedSettings, default_cache, names, resolve, unknown_variables
 
 Row = tuple[str, str, str]
@@ -49,7 +49,7 @@ def _rows(resolved: ResolvedSettings) -> list[Row]:
             value, source = fallback[name]
         rows.append((name, "-" if value is None else str(value), source))
     for name, value in settings.kafka.items():
-        given = GivenSetting(value, origin[f"kafka.{name}"])
+        given = SettingValue(value, origin[f"kafka.{name}"])
         rows.append((f"kafka.{name}", shown(name, given), given.origin))
     return rows
 

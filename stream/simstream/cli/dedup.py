@@ -83,7 +83,7 @@ def command(
     """
     settings = settle_on_all_cores(config, **flags)
     from simstream.cli.dedup_outputs import CLUSTERS, KEEP, PAIRS, FurtherOutputs, check
-    from simstream.sources.fields import PageFields
+    from simstream.sources.fields import FieldNames
     from simstream.sources.noted_lines import NotedLines
     from simstream.sources.read import size_of
     from simstream.sources.repeated_names import PageNames
@@ -94,7 +94,7 @@ def command(
     named = {KEEP: keep, PAIRS: pairs, CLUSTERS: clusters}
     places = {option: path for option, path in named.items() if path is not None}
     check(inputs, against, {"--output": output, **places}, exact)
-    fields, names = PageFields(text_field, id_field), None if versions else PageNames()
+    fields, names = FieldNames(text_field, id_field), None if versions else PageNames()
     lines = NotedLines(settings.max_record_bytes, fields)
     kinds, unread = Counter[str](), UnreadPages()
     began = perf_counter()

@@ -82,9 +82,9 @@ def command(
     from simstream.tools.explain.request import ExplainRequest
 
     words, candidates = (MAX_SHOWN if count is None and not as_json else count for count in counts)
-    wishes = ExplainOptions(words, candidates, diff, beside)
+    options = ExplainOptions(words, candidates, diff, beside)
     files = FileInputs(inputs, settings.max_record_bytes, versions)
-    answer = _answer(settings, files, ExplainRequest(tuple(dict.fromkeys(ids)), ordinal, beside), wishes)
+    answer = _answer(settings, files, ExplainRequest(tuple(dict.fromkeys(ids)), ordinal, beside), options)
     _show(answer, as_json, diff)
     _complain(answer)
 
@@ -100,7 +100,7 @@ def _check(ids: Sequence[str], inputs: Sequence[str], ordinal: int | None, log: 
         raise UsageError("both --input and --log were given", "give one of them")
 
 
-def _answer(settings: Settings, files: FileInputs, asked: ExplainRequest, wishes: ExplainOptions) -> ExplainAnswer:
+def _answer(settings: Settings, files: FileInputs, asked: ExplainRequest, options: ExplainOptions) -> ExplainAnswer:
     from simstream.sources.read import size_of
     from simstream.tools.explain import from_files as explain_files
     from simstream.tools.explain import from_log as explain_log
@@ -112,7 +112,7 @@ def _answer(settings: Settings, files: FileInputs, asked: ExplainRequest, wishes
     )  # refuse an unreadable input before anything is built
     with make_deduper(settings) as deduper:
         limits = PageLimits(max_record_bytes=settings.max_record_bytes)
-        explainer = Explainer(deduper.fingerprinter, deduper.policy, limits, wishes)
+        explainer = Explainer(deduper.fingerprinter, deduper.policy, limits, options)
         if not files.inputs:
             with open_log(settings) as log:
                 return explain_log.explain(log, explainer, asked, counting)

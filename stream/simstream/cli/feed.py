@@ -38,7 +38,7 @@ def command(
     """
     settings = settle(config, **flags)
     from simstream.log.base import PAGES
-    from simstream.sources.fields import PageFields
+    from simstream.sources.fields import FieldNames
     from simstream.sources.input_files import files_of
     from simstream.sources.read import size_of
     from simstream.sources.repeated_names import PageNames
@@ -47,7 +47,7 @@ def command(
 
     size_of(inputs)
     with open_log(settings) as log, ExitStack() as stack:
-        fields, names = PageFields(text_field, id_field), PageNames()
+        fields, names = FieldNames(text_field, id_field), PageNames()
         records = names.count_repeated(
             with_progress(inputs, settings.max_record_bytes, "feeding", fields), MAX_WATCHED_NAMES
         )

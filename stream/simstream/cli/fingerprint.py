@@ -37,13 +37,13 @@ def command(
     settings = settle(config, **flags)
     from simstream.model import PageKind
     from simstream.sources.batches import record_batches
-    from simstream.sources.fields import PageFields
+    from simstream.sources.fields import FieldNames
     from simstream.sources.read import size_of
     from simstream.wire.page import PageLimits, decode
 
     size_of(inputs)
     limits = PageLimits(max_record_bytes=settings.max_record_bytes)
-    fields = PageFields(text_field, id_field)
+    fields = FieldNames(text_field, id_field)
     with make_fingerprinter(settings, say) as fingerprinter:
         for batch in record_batches(with_progress(inputs, settings.max_record_bytes, "fingerprinting", fields)):
             pages = [decode(record, limits) for record in batch]

@@ -14,7 +14,7 @@ from simstream.terminal import printable
 
 if TYPE_CHECKING:
     from simstream.model import Record
-    from simstream.sources.fields import PageFields
+    from simstream.sources.fields import FieldNames
 
 
 def say(sentence: str) -> None:
@@ -26,7 +26,7 @@ def with_progress(
     inputs: Sequence[str],
     max_record_bytes: int,
     title: str,
-    fields: PageFields | None = None,
+    fields: FieldNames | None = None,
     *,
     transient: bool = False,
     forgiving: bool = False,

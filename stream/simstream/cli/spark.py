@@ -54,7 +54,7 @@ def command(
     See docs/how-to/spark.md.
     """
     settings = settle(config, **flags)
-    from simstream.sources.fields import PageFields
+    from simstream.sources.fields import FieldNames
     from simstream.sources.read import size_of
     from simstream.spark.fingerprints import FingerprintTask
     from simstream.spark.job import SparkComparison
@@ -71,7 +71,7 @@ def command(
         settings.max_record_bytes,
         settings.extract.timeout_s,
         settings.extract.memory_bytes,
-        PageFields(text_field, id_field),
+        FieldNames(text_field, id_field),
         versions,
     )
     with session(master) as spark:

@@ -47,7 +47,7 @@ Submitted = Mapping[str, Any] | RawPage
 """A RawPage, or the fields of a JSON page: `id`, `url`, `title`, `text` or `html`, `time`, `status`."""
 
 
-class Sendable(NamedTuple):
+class SendablePage(NamedTuple):
     """A record that is ready to be appended, and the key that its verdict will have."""
 
     key: bytes
@@ -56,7 +56,7 @@ class Sendable(NamedTuple):
     verdict_key: bytes
 
 
-def sendable(page: Submitted) -> Sendable:
+def sendable(page: Submitted) -> SendablePage:
     """The record of a page, keyed by its id as `feed` keys it. Raises UsageError for one without id and URL, or
     with a field that JSON cannot hold."""
     if isinstance(page, RawPage):
@@ -77,14 +77,14 @@ def sendable(page: Submitted) -> Sendable:
     return _made(own or page.get("url"), value, ())
 
 
-def _made(name: Any, value: bytes, headers: Headers) -> Sendable:
+def _made(name: Any, value: bytes, headers: Headers) -> SendablePage:
     if not name:
         raise UsageError("a page has neither id nor URL", _ADVICE)
     if not isinstance(name, str):
         raise UsageError(f"a page's id is a {type(name).__name__}, not a str", _ADVICE)
     key = name.encode("utf-8", "surrogatepass")
     shown = decode(Record("", 0, 0, key, None), _LIMITS).id  # an id that cannot be written is shown otherwise
-    return Sendable(key, value, headers, shown.encode())
+    return SendablePage(key, value, headers, shown.encode())
 
 
 def _headers(page: RawPage) -> Headers:

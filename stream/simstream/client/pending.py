@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 
-from simstream.client.pages import Sendable
+from simstream.client.pages import SendablePage
 from simstream.errors import DeliveryFailed, LogDamaged, SimstreamError, VerdictLate
 from simstream.model import Record, Verdict
 from simstream.wire import verdict as wire
@@ -25,7 +25,7 @@ EARLY = 64
 class PendingPage:
     """A page on its way. It takes up room until its future is over and nothing of it waits to be written."""
 
-    page: Sendable
+    page: SendablePage
     deadline: float
     """By `time.monotonic`."""
     future: Future[Verdict] = field(default_factory=Future)

@@ -47,7 +47,7 @@ class Corpus:
 
 
 @dataclass(frozen=True, slots=True)
-class InputReading:
+class InputReader:
     """The options for reading inputs."""
 
     limits: PageLimits
@@ -80,7 +80,7 @@ def corpus_names(inputs: Sequence[str]) -> list[str]:
     return names
 
 
-def read_corpus(name: str, records: Iterable[Record], reading: InputReading) -> Corpus:
+def read_corpus(name: str, records: Iterable[Record], reading: InputReader) -> Corpus:
     """Return all pages of one input. Raises what `records` raises, and InputMissing without a page."""
     pages, groups = [], []
     numbers: dict[str | int, int] = {}
@@ -133,7 +133,7 @@ def _group(record: Record, numbers: dict[str | int, int]) -> int:
     return NO_GROUP if name is None else numbers.setdefault(name, len(numbers))
 
 
-def _extract(pages: Sequence[Page], reading: InputReading) -> None:
+def _extract(pages: Sequence[Page], reading: InputReader) -> None:
     """Extract the text of pages with HTML, once for all recipes."""
     waiting = [page for page in pages if page.kind == PageKind.READABLE and page.text is None]
     if not waiting:

@@ -13,7 +13,7 @@ import numpy as np
 from simstream import __version__
 from simstream.errors import InputMissing, UsageError
 from simstream.evaluate.contenders import PeerRun, RecipeRun
-from simstream.evaluate.corpus import NO_GROUP, Corpus, InputReading, components, corpus_names, read_corpus
+from simstream.evaluate.corpus import NO_GROUP, Corpus, InputReader, components, corpus_names, read_corpus
 from simstream.evaluate.measure import BIN_NAMES, BINS, LENGTH_NAMES, CorpusTruth, bin_of
 from simstream.evaluate.pairs import (
     DIFFERENT,
@@ -92,7 +92,7 @@ def _seeds(request: EvaluationRequest, recipe: Recipe) -> list[int]:
 def _read(request: EvaluationRequest, watcher: RunWatcher) -> list[Corpus]:
     settings = request.settings
     limit = settings.max_record_bytes
-    reading = InputReading(
+    reading = InputReader(
         PageLimits(max_record_bytes=limit),
         request.strip_front_matter,
         settings.extract.workers,

@@ -16,7 +16,7 @@ Work = SegmentMerger | ReleasedCounter
 """The work of a worker; it reads nothing that changes."""
 
 
-class WorkStopped(Exception):
+class WorkStoppedError(Exception):
     """Raised inside work whose result is no longer needed."""
 
 
@@ -137,7 +137,7 @@ class BackgroundWorker(Closing):
         error: BaseException | None = None
         try:
             work.run(self._between(work.size))
-        except WorkStopped:
+        except WorkStoppedError:
             with self._changed:
                 self.outstanding -= 1
                 self._changed.notify_all()
@@ -156,7 +156,7 @@ class BackgroundWorker(Closing):
             while True:
                 with self._changed:
                     if self._stopping:
-                        raise WorkStopped
+                        raise WorkStoppedError
                     smaller = self._take(size // SMALLER)
                 if smaller is None:
                     return

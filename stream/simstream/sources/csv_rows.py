@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from simstream.errors import InputError
-from simstream.sources.fields import PageFields, encoded
+from simstream.sources.fields import FieldNames, encoded
 from simstream.sources.lines import DAMAGE, cut_off
 
 _PIECE_BYTES: Final = 1 << 16
@@ -22,7 +22,7 @@ _NUMBER_DIGITS: Final = 18
 
 
 def csv_pages(
-    stream: io.BufferedReader, path: str, max_bytes: int, fields: PageFields
+    stream: io.BufferedReader, path: str, max_bytes: int, fields: FieldNames
 ) -> Iterator[tuple[int, bytes]]:
     """Yield the number (from 1) of the first line, and the page as JSON, of each row that is not blank.
 

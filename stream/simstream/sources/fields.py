@@ -22,7 +22,7 @@ Line = tuple[int, bytes]
 
 
 @dataclass(frozen=True, slots=True)
-class PageFields:
+class FieldNames:
     """`text` and `id` name the fields that hold a page's text and id; None: they have these names."""
 
     text: str | None = None

@@ -10,7 +10,7 @@ from itertools import islice
 
 from simstream.errors import InputError, UsageError
 from simstream.model import Record
-from simstream.sources.fields import PageFields
+from simstream.sources.fields import FieldNames
 from simstream.sources.input_files import JSONL, FileKind, files_of, opened, shown_path
 from simstream.sources.lines import CountedFile, lines, unpacked
 from simstream.sources.read import jsonl_value
@@ -23,7 +23,7 @@ class NotedLines:
     `limit` and `fields`: as in the first reading, see `read_pages`. Memory: 8 bytes a line.
     """
 
-    def __init__(self, limit: int, fields: PageFields) -> None:
+    def __init__(self, limit: int, fields: FieldNames) -> None:
         self._limit, self._fields = limit, fields
         self._hashes = array("Q")
         self._files: list[tuple[str, int]] = []

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from simstream.errors import InputError, Unavailable
 from simstream.model import Record
-from simstream.sources.fields import KNOWN, PageFields, encoded
+from simstream.sources.fields import KNOWN, FieldNames, encoded
 from simstream.sources.input_files import path_id, shown_path
 from simstream.sources.lines import CountedFile
 from simstream.wire.page import NO_TIME, own_name
@@ -18,10 +18,10 @@ _BATCH_ROWS: Final = 64
 _BUFFER_BYTES: Final = 1 << 20
 
 
-def parquet_pages(handle: CountedFile, path: str, limit: int, fields: PageFields) -> Iterator[Record]:
+def parquet_pages(handle: CountedFile, path: str, limit: int, fields: FieldNames) -> Iterator[Record]:
     """Yield the rows in order, as records like those of JSONL: offset and name are the row's number.
 
-    Reads only the columns of a page's fields (see `PageFields`). A number as `id` counts in decimal. Timestamps and
+    Reads only the columns of a page's fields (see `FieldNames`). A number as `id` counts in decimal. Timestamps and
     dates are times. A binary `html`, or else `text`, is raw bytes as fetched; their character set is found. Memory:
     a page of each read column, and 64 rows. Raises Unavailable without pyarrow, UsageError if the text or a named
     field has no column, InputError if the file is damaged.
@@ -57,7 +57,7 @@ def _pyarrow() -> tuple[Any, Any]:
     return pyarrow, pyarrow.parquet
 
 
-def _columns(names: list[str], fields: PageFields, path: str) -> list[str]:
+def _columns(names: list[str], fields: FieldNames, path: str) -> list[str]:
     fields.check(names, shown_path(path), "the file")
     chosen = {*KNOWN, fields.text, fields.id}
     return [name for name in dict.fromkeys(names) if name in chosen]

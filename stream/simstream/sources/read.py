@@ -16,7 +16,7 @@ from simstream.errors import InputError
 from simstream.model import Record
 from simstream.sources.archives.pages import ArchiveCounts, ArchivePages
 from simstream.sources.csv_rows import csv_pages
-from simstream.sources.fields import PageFields
+from simstream.sources.fields import FieldNames
 from simstream.sources.input_files import STDIN, FileKind, files_of, opened, path_id, shown_path
 from simstream.sources.lines import CountedFile, lines, unpacked
 from simstream.sources.parquet import parquet_pages
@@ -31,7 +31,7 @@ class PageReader:
     """Iterates over the records of all inputs, in their order; see `read_pages`."""
 
     def __init__(
-        self, inputs: Sequence[str], max_record_bytes: int, fields: PageFields, say: Say | None, *, forgiving: bool
+        self, inputs: Sequence[str], max_record_bytes: int, fields: FieldNames, say: Say | None, *, forgiving: bool
     ) -> None:
         self._files = files_of(inputs)
         self._fields = fields
@@ -91,7 +91,7 @@ class PageReader:
 def read_pages(
     inputs: Sequence[str],
     max_record_bytes: int = 1 << 20,
-    fields: PageFields | None = None,
+    fields: FieldNames | None = None,
     say: Say | None = None,
     *,
     forgiving: bool = False,
@@ -106,7 +106,7 @@ def read_pages(
     A damaged web archive loses only its damaged records, and reading goes on. InputError comes after the last page
     of all inputs, unless `forgiving`. `say` hears what archives held, and then of the damage.
     """
-    return PageReader(inputs, max_record_bytes, fields or PageFields(), say, forgiving=forgiving)
+    return PageReader(inputs, max_record_bytes, fields or FieldNames(), say, forgiving=forgiving)
 
 
 def size_of(inputs: Sequence[str]) -> int | None:
@@ -119,20 +119,20 @@ def jsonl_records(handle: IO[bytes], path: str, max_record_bytes: int) -> Iterat
 
     `path` names it; its ending tells the compression.
     """
-    return _jsonl(CountedFile(handle), path, max_record_bytes, PageFields())
+    return _jsonl(CountedFile(handle), path, max_record_bytes, FieldNames())
 
 
-def jsonl_value(line: bytes, limit: int, fields: PageFields) -> bytes:
+def jsonl_value(line: bytes, limit: int, fields: FieldNames) -> bytes:
     """Return the value of a line's record."""
     return fields.mapped(line) if len(line) <= limit else line
 
 
-def _jsonl(handle: CountedFile, path: str, limit: int, fields: PageFields) -> Iterator[Record]:
+def _jsonl(handle: CountedFile, path: str, limit: int, fields: FieldNames) -> Iterator[Record]:
     source = fields.present(lines(unpacked(handle, path), path, limit), shown_path(path))
     return _records(((number, jsonl_value(line, limit, fields)) for number, line in source), path, limit)
 
 
-def _csv(handle: CountedFile, path: str, limit: int, fields: PageFields) -> Iterator[Record]:
+def _csv(handle: CountedFile, path: str, limit: int, fields: FieldNames) -> Iterator[Record]:
     return _records(csv_pages(unpacked(handle, path), path, limit, fields), path, limit)
 
 
@@ -145,11 +145,11 @@ def _records(pages: Iterator[tuple[int, bytes]], path: str, limit: int) -> Itera
         yield Record(topic, 0, number - 1, key, line, (), NO_TIME)
 
 
-def _html(handle: CountedFile, path: str, limit: int, _fields: PageFields) -> Iterator[Record]:
+def _html(handle: CountedFile, path: str, limit: int, _fields: FieldNames) -> Iterator[Record]:
     return _file(handle, path, limit, b"text/html")
 
 
-def _text(handle: CountedFile, path: str, limit: int, _fields: PageFields) -> Iterator[Record]:
+def _text(handle: CountedFile, path: str, limit: int, _fields: FieldNames) -> Iterator[Record]:
     return _file(handle, path, limit, b"text/plain")
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from simstream.errors import InputError
 from simstream.model import Record
 from simstream.sources.batches import record_batches
-from simstream.sources.fields import PageFields
+from simstream.sources.fields import FieldNames
 from simstream.sources.read import read_pages
 from simstream.sources.repeated_names import PageNames
 from simstream.text.fingerprinter import Fingerprinter
@@ -39,7 +39,7 @@ class FingerprintTask:
     max_record_bytes: int
     timeout_s: float
     memory_bytes: int
-    fields: PageFields
+    fields: FieldNames
     versions: bool = False
     """Whether all pages of one id are versions of one page, in any file and with any text."""
 

@@ -81,14 +81,14 @@ class Explainer:
     """Makes explanations from judged cases and the texts of pages."""
 
     def __init__(
-        self, fingerprinter: Fingerprinter, policy: Policy, limits: PageLimits, wishes: ExplainOptions
+        self, fingerprinter: Fingerprinter, policy: Policy, limits: PageLimits, options: ExplainOptions
     ) -> None:
         self._fingerprinter = fingerprinter
         self.recipe = fingerprinter.recipe
         self.policy = policy
         self._texts = TextReader(fingerprinter, limits)
         self._rules = rules_of(fingerprinter.recipe, policy)
-        self._wishes = wishes
+        self._options = options
 
     def explain(
         self,
@@ -100,7 +100,7 @@ class Explainer:
         """Return one explanation a case. `published` has the verdicts' bytes by ordinal, or is None for files.
 
         Calls `originals` once, for all pages with a needed text."""
-        beside = [counterpart(case) if self._wishes.diff else None for case in cases]
+        beside = [counterpart(case) if self._options.diff else None for case in cases]
         wanted = {case.origin: case.verdict.id for case in cases}
         wanted |= {origins[other.ordinal]: other.id for other in beside if other}
         found = originals(wanted)
@@ -120,11 +120,11 @@ class Explainer:
         difference: TextDifference | None,
         published: Mapping[int, bytes] | None,
     ) -> Explanation:
-        value, wishes = wire.encode(case.verdict), self._wishes
+        value, options = wire.encode(case.verdict), self._options
         words = self._fingerprinter.weighted(text.text) if text.text else []
         return Explanation(
             id=case.verdict.id,
-            sentence=sentences(case, self._rules, self._wishes.beside),
+            sentence=sentences(case, self._rules, self._options.beside),
             verdict=msgspec.Raw(value),
             published=None if published is None else msgspec.Raw(published[case.verdict.ordinal]),
             agrees=None if published is None else published[case.verdict.ordinal] == value,
@@ -132,12 +132,12 @@ class Explainer:
             rules=self._rules,
             before=case.before,
             distinct_words=case.words,
-            words=tuple(WordView(word, times, round(weight, 4)) for word, times, weight in words[: wishes.words]),
+            words=tuple(WordView(word, times, round(weight, 4)) for word, times, weight in words[: options.words]),
             text_missing=text.missing,
             text_cut=text.cut,
             matches=sum(one.accepted for one in case.candidates),
             candidate_count=len(case.candidates),
-            candidates=tuple(case.candidates[: wishes.candidates]),
+            candidates=tuple(case.candidates[: options.candidates]),
             beside=case.beside,
             difference=difference,
         )
