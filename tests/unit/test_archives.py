@@ -18,11 +18,12 @@ from fastwarc.warc import ArchiveIterator, WarcRecordType
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from simstream.errors import InputError
+from simstream.errors import InputError, UsageError
 from simstream.model import Page, PageKind, Record
 from simstream.sources.archives.byte_buffer import MAX_BEGINS, ArchiveFlow
 from simstream.sources.archives.http import response
 from simstream.sources.archives.unpacking import MemberBegin
+from simstream.sources.input_files import files_of
 from simstream.sources.lines import zstd
 from simstream.sources.read import read_pages
 from simstream.wire.page import PageLimits, decode
@@ -63,6 +64,19 @@ def test_an_archive_gives_its_pages_however_it_is_packed(tmp_path: Path, packing
     assert said == ""
     assert (pages[3].url, pages[3].time, pages[3].offset) == ("http://site.example/3", 1_767_323_045_000, 3)
     assert pages[3].content_type == "text/html; charset=utf-8"
+
+
+@pytest.mark.parametrize("name", ["CC-MAIN-1.warc.wet", "CC-MAIN-1.warc.wet.gz"])
+def test_the_texts_of_common_crawl_are_read_under_their_names(tmp_path: Path, name: str) -> None:
+    record = warc(b"the text of a page", 4, b"conversion", media=b"text/plain")
+    data = gzip.compress(record) if name.endswith(".gz") else record
+    (page,), said = read(written(tmp_path, data, name))
+    assert (page.url, page.raw, said) == ("http://site.example/4", b"the text of a page", "")
+
+
+def test_the_endings_of_archives_are_named(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"has an ending that is not read: .*\.warc\.wet.*archives also with \.lz4"):
+        files_of([str(written(tmp_path, b"", "crawl.wet"))])
 
 
 def lz4(records: list[bytes]) -> bytes:

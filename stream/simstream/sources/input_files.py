@@ -17,13 +17,14 @@ HTML: Final = (".html", ".htm", ".xhtml")
 TEXT: Final = ".txt"
 JSONL: Final = (".jsonl", ".ndjson", ".json")
 CSV: Final = ".csv"
-ARCHIVES: Final = (".warc", ".arc")
+ARCHIVES: Final = (".warc", ".warc.wet", ".arc")
 """Archives may also have `.lz4`, not only the compressions of other files."""
 PARQUET: Final = (".parquet", ".pq")
 _LZ4: Final = ".lz4"
 _LINE_ROOM: Final = 24
 _ACCEPTED: Final = (
-    f"name {', '.join(JSONL)}, {CSV}, {', '.join(ARCHIVES)} (also with {', '.join(COMPRESSIONS)}), "
+    f"name {', '.join(JSONL)}, {CSV}, {', '.join(ARCHIVES)} (also with {', '.join(COMPRESSIONS)}, archives also "
+    f"with {_LZ4}), "
     f"{', '.join(PARQUET)}, {', '.join(HTML)}, {TEXT}, a folder or -"
 )
 
