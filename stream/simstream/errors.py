@@ -6,7 +6,7 @@ SimstreamError                what happened, and what to do
 │   └── InputMissing          a named file or folder does not exist or cannot be read
 ├── InputError                exit 1: an input file is cut off or damaged
 ├── OutputError               exit 1: an output file or stdout accepts no more bytes
-├── PageUnknown               exit 1: no page of this id, or none with a verdict
+├── PageUnknown               exit 1: no page has this id, or the page has no verdict yet
 ├── ExtractionNotStarted      exit 1: no process that extracts HTML can be started
 ├── LogError                  exit 1: the log, local or Kafka
 │   ├── BrokerUnreachable     no broker answered in time

@@ -53,7 +53,7 @@ def test_no_broker_is_one_clear_error_and_nothing_on_stderr(capfd: pytest.Captur
     log = open_log(NOWHERE, LogOptions(patience=0.5))
     began = time.monotonic()
     for use in (log.source, log.publisher().start, lambda: log.topic(PAGES), lambda: log.create_topics(1)):
-        with pytest.raises(BrokerUnreachable, match=r"127.0.0.1:1 within 0.5 s: check that it is running"):
+        with pytest.raises(BrokerUnreachable, match=r"127.0.0.1:1 within 0.5 s: check that the broker runs"):
             use()
     assert time.monotonic() - began < 10
     assert capfd.readouterr().err == ""

@@ -118,6 +118,7 @@ def test_a_position_of_other_inputs_or_another_topic_is_refused(on_folder: Progr
         done = program.on_log("feed", other, "--resume", "position")
         assert done.returncode == 2
         assert "do not begin with the 20 pages that were sent, says position" in done.stderr.decode()
+        assert "or delete position to send all pages" in done.stderr.decode()
     assert fed(program).total() == 20
     whole = json.loads((tmp_path / "position").read_bytes())
     (tmp_path / "position").write_text(json.dumps(whole | {"topic_id": "other"}))

@@ -180,7 +180,7 @@ def test_wrong_usage_ends_with_2_and_says_what_to_do(arguments: tuple[str, ...],
 def test_without_a_page_to_count_there_is_no_table_and_nothing_is_left_behind(alone: Program) -> None:
     done = alone.run("train-idf", "-", "-o", "own.idf", stdin=b'{"text":"few words"}\n')
     assert done.returncode == 1
-    assert "no page of the input has 8 different words" in done.stderr.decode()
+    assert "no page of the input has 8 distinct words" in done.stderr.decode()
     assert list(alone.folder.iterdir()) == []
 
 

@@ -90,7 +90,7 @@ def command(
         folder.remove()
         if not training.pages:
             raise InputError(
-                f"no page of the input has {fingerprinter.recipe.min_words} different words",
+                f"no page of the input has {fingerprinter.recipe.min_words} distinct words",
                 "give pages with more text",
             )
     say(f"{words:,} words of {training.pages:,} pages in {output}")

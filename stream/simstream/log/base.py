@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Literal, NamedTuple
 
 from simstream.closing import Closing
+from simstream.errors import PositionMissing
 from simstream.log.participants import LogMembers
 from simstream.model import Record
 
@@ -411,3 +412,11 @@ class Log(Closing):
         The offset None forgets a partition's commit: its next PartitionStart is at the low watermark, and
         `first`.
         """
+
+
+def position_missing(verdicts: str, positions: str) -> PositionMissing:
+    """Return the error for verdicts without a position to go on from."""
+    return PositionMissing(
+        f"{verdicts} has records, {positions} has none",
+        "restore the topic `positions`, or publish under another prefix: otherwise every verdict would come twice",
+    )

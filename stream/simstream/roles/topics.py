@@ -13,6 +13,8 @@ from simstream.settings import Settings
 JUDGED = (FINGERPRINTS, VERDICTS, POSITIONS)
 """The topics that a judge relies on."""
 RETENTION = "retention.ms"
+POLICY = "cleanup.policy"
+ALTER = "Kafka's kafka-configs.sh --alter --entity-type topics"
 _log = logging.getLogger("simstream")
 
 
@@ -30,14 +32,21 @@ def unfit_settings(log: Log, topics: Sequence[str], settings: Settings) -> dict[
     return unfit
 
 
+def remedy(broken: TopicDifference, create: str) -> str:
+    """Return what to do about a broken rule. `create` is the command that creates the missing topics."""
+    if broken.setting == POLICY:
+        return f"set {POLICY}=delete with {ALTER}"
+    return f"choose another --prefix, or delete it and create it again with `{create}`: its records are lost"
+
+
 def check_topics(log: Log, topics: Sequence[str]) -> None:
     """Raise TopicUnfit if one of these topics breaks a rule. Also raises TopicMissing, BrokerUnreachable."""
     for topic, found in log.differences(topics).items():
-        broken = [str(one) for one in found if one.breaks]
+        broken = [one for one in found if one.breaks]
         if broken:
             raise TopicUnfit(
-                f"{log.topic(topic).name} breaks the service's rules ({'; '.join(broken)})",
-                "delete it and create it again with `simstream topics create`, or choose another --prefix",
+                f"{log.topic(topic).name} breaks the service's rules ({'; '.join(map(str, broken))})",
+                "; ".join(dict.fromkeys(remedy(one, "simstream topics create") for one in broken)),
             )
 
 

@@ -78,7 +78,8 @@ class Admission:
         if error.code() == KafkaError._SSL and "certificate verify failed" in said:
             return NotAdmitted(
                 f"the certificate of {self._servers} is not trusted",
-                "check that it names this host, and that the authority in ssl.ca.location of [kafka] has signed it",
+                "check that the certificate names the broker's host, and that the authority in ssl.ca.location "
+                "of [kafka] has signed it",
             )
         if error.code() == KafkaError._SSL or "SSL alert" in said:
             certificate = "ssl.certificate.location and ssl.key.location"

@@ -193,7 +193,7 @@ class KafkaAppender(Appender):
         else:
             self._failed = DeliveryFailed(
                 f"Kafka did not take a record of {self._name}: {error.str()}",
-                "append it and all that followed again with a new appender",
+                "append this record and all later records again with a new appender",
             )
 
     def _raise_failed(self) -> None:

@@ -98,5 +98,6 @@ def last_claim(cluster: KafkaCluster) -> str | None:
 def taken_over(cluster: KafkaCluster) -> TakenOver:
     """Return the error for a publisher that another one has replaced."""
     return TakenOver(
-        f"another judge publishes to {cluster.name(POSITIONS)} now", "leave this one stopped: one judge is enough"
+        f"another judge publishes to {cluster.name(POSITIONS)} now",
+        "start this one again if you want a standby: it then waits",
     )

@@ -320,7 +320,7 @@ class KafkaCluster:
         why = f" ({self._admission.why})" if self._admission.why else ""
         return BrokerUnreachable(
             f"no Kafka broker answered at {self.servers} within {self.options.patience:g} s{why}",
-            "check that it is running, the address, and [kafka] in the settings",
+            "check that the broker runs, that --log has its address, and [kafka] in the settings",
         )
 
 

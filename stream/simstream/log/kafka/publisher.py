@@ -10,8 +10,8 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
-from simstream.errors import LogError, PositionMissing, TransactionOutlived
-from simstream.log.base import POSITION_KEY, POSITIONS, VERDICTS, OutgoingVerdict, Publisher
+from simstream.errors import LogError, TransactionOutlived
+from simstream.log.base import POSITION_KEY, POSITIONS, VERDICTS, OutgoingVerdict, Publisher, position_missing
 from simstream.log.kafka.access_errors import LASTING, MISSING
 from simstream.log.kafka.claim import PublisherClaim, taken_over
 from simstream.log.kafka.cluster import AWAY, SOCKET_MS, KafkaCluster, make, note_error
@@ -114,10 +114,7 @@ class KafkaPublisher(Publisher):
             raise LogError("another judge starts at the same moment", "start this judge again") from error
         record = last_record(self._cluster, POSITIONS)
         if record is None and has_records(self._cluster, VERDICTS):
-            raise PositionMissing(
-                f"{self._verdicts} has records, {self._positions} has none",
-                "restore the positions, or publish under another prefix: otherwise every verdict would come twice",
-            )
+            raise position_missing(self._verdicts, self._positions)
         return record.value if record else None
 
     def publish(self, verdicts: Sequence[OutgoingVerdict], position: bytes) -> None:

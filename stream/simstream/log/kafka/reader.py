@@ -189,7 +189,7 @@ class KafkaReader(Reader):
             raise LogError(
                 f"{self._cluster.name(self._topic)} ends at offset {ends[0]}, before {start} where reading "
                 "should begin",
-                "is it the log that this state belongs to?",
+                "check that --state belongs to this log",
             )
         lows = self._cluster.offsets_of(self._topic, partitions, "first")
         return {p: min(max(start, lows[p]), ends[p]) for p in partitions}

@@ -153,7 +153,7 @@ class LocalReader(Reader):
             self._follower.close()
             raise LogError(
                 f"{catalog.name(topic)} ends at offset {end}, before {start} where reading should begin",
-                "is it the log that this state belongs to?",
+                "check that --state belongs to this log",
             )
 
     def poll(self, limit: int, timeout: float) -> list[Record]:

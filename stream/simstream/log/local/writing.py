@@ -8,7 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
-from simstream.errors import DeliveryFailed, DiskFull, LogError, PositionMissing, RecordTooLarge, WrongLog
+from simstream.errors import DeliveryFailed, DiskFull, LogError, RecordTooLarge, WrongLog
 from simstream.log.base import (
     FINGERPRINTS,
     PAGES,
@@ -19,6 +19,7 @@ from simstream.log.base import (
     OutgoingVerdict,
     Placed,
     Publisher,
+    position_missing,
 )
 from simstream.log.local.catalog import TopicCatalog
 from simstream.log.local.lock import cannot_write, ends_before
@@ -245,12 +246,4 @@ def too_large(name: str, size: int, limit: int) -> RecordTooLarge:
     return RecordTooLarge(
         f"a record of {size} bytes is more than {name} admits ({limit})",
         "raise max_record_bytes and the topic's max.message.bytes, or leave the page out",
-    )
-
-
-def position_missing(verdicts: str, positions: str) -> PositionMissing:
-    """Return the error for verdicts without a position to go on from."""
-    return PositionMissing(
-        f"{verdicts} has records, {positions} has none",
-        "restore the positions, or publish under another prefix: otherwise every verdict would come twice",
     )

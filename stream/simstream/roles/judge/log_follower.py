@@ -54,7 +54,8 @@ class PublishedPositionCheck:
         if position.policy != self._policy_id:
             raise WrongPolicy(
                 f"verdicts were published under policy {position.policy}, this judge has policy {self._policy_id}",
-                "use the same recipe, distance, similarity, window and link, or see `simstream replay --to`",
+                "use the same recipe, distance, similarity, window and link, or publish under another prefix with "
+                "`simstream replay --to`",
             )
         return position
 

@@ -61,7 +61,8 @@ def nothing_in(folder: Path) -> InputMissing:
     """Return the error for a folder without a snapshot."""
     return InputMissing(
         f"{folder} has no snapshot",
-        "wait: a judge writes one after `snapshot_every` (by default 5m), and when it stops",
+        "name a folder that has a snapshot; a running judge writes its first after `snapshot_every` "
+        "(by default 5m)",
     )
 
 

@@ -10,12 +10,12 @@ import shlex
 import msgspec
 
 from simstream.errors import BrokerUnreachable, FrameDamaged, FrameFormat, TopicMissing
-from simstream.log.base import FINGERPRINTS, PAGES, POSITIONS, TOPICS, VERDICTS, Log
+from simstream.log.base import FINGERPRINTS, PAGES, POSITIONS, TOPICS, VERDICTS, Log, position_missing
 from simstream.log.committed_records import committed
 from simstream.log.participants import GroupMember
 from simstream.model import Record
 from simstream.roles.fingerprint.first_frame import first_header
-from simstream.roles.topics import RETENTION, unfit_settings
+from simstream.roles.topics import ALTER, RETENTION, remedy, unfit_settings
 from simstream.settings import Settings
 from simstream.telemetry.health import WORKING
 from simstream.tools.gaps import read_through
@@ -174,9 +174,9 @@ class StatusReader(StatusWithoutLog):
         for topic, found in unfit_settings(self._log, TOPICS, settings).items():
             name = self._log.topic(topic).name
             for one in found:
-                todo = "set it with Kafka's kafka-configs.sh --alter --entity-type topics"
+                todo = f"set it with {ALTER}"
                 if one.breaks:
-                    todo = f"delete it, then: simstream topics create {self._how}; or choose another --prefix"
+                    todo = remedy(one, f"simstream topics create {self._how}")
                 elif one.setting == RETENTION:
                     todo += "; or run the judge with --state DIR, and keep the log for longer than the window"
                 self._wrong(f"{name} endangers the service ({one})", todo)
@@ -210,10 +210,8 @@ class StatusReader(StatusWithoutLog):
         status.verdicts = published.ordinal if published else 0
         status.unpublished_frames = self._frames_to_go(published.frame if published else 0, end)
         if published is None and any(committed(self._log, VERDICTS, 1)):
-            self._wrong(
-                f"{self._judged}.{VERDICTS} has records, {self._judged}.{POSITIONS} has none",
-                "restore the topic `positions`, or publish under another --prefix",
-            )
+            missing = position_missing(f"{self._judged}.{VERDICTS}", f"{self._judged}.{POSITIONS}")
+            self._wrong(missing.what, missing.todo)
         elif published is not None and published.log_id != log_id:
             self._wrong(
                 f"verdicts were published for the log {published.log_id}, this one is {log_id}",
