@@ -77,9 +77,9 @@ def command(
     """Write one JSON verdict for each page of INPUT..., in the order of the input.
 
     INPUT is JSONL (.jsonl; - is stdin), CSV (.csv), a web archive (.warc, .arc), Parquet, an HTML or text file, or
-    a folder of them. JSONL, CSV and archives may be compressed (.gz, .xz, .zst). All cores fingerprint and extract
-    HTML, unless --threads or the setting extract.workers says otherwise. --exact keeps all texts in a temporary
-    file while it runs.
+    a folder of HTML or text files. JSONL, CSV and archives may be compressed (.gz, .xz, .zst; archives also .lz4).
+    All cores fingerprint and extract HTML, unless --threads or the setting extract.workers says otherwise. --exact
+    keeps all texts in a temporary file while it runs.
     """
     settings = settle_on_all_cores(config, **flags)
     from simstream.cli.dedup_outputs import CLUSTERS, KEEP, PAIRS, FurtherOutputs, check

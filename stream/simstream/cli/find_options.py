@@ -30,8 +30,15 @@ USAGE: Final = """\
   -o, --output OUTPUT        A file, or - for stdout
   -h, --help                 Show this page
 
-Exit codes: 1 bad option or line, 2 no blocks, 3 no distance, 4 no input, 5 no output, 6 blocks not more than
-distance, 7 input cannot be read, 8 output cannot be written."""
+Exit codes:
+  1  bad option or line
+  2  no blocks
+  3  no distance
+  4  no input
+  5  no output
+  6  blocks not more than distance
+  7  input cannot be read
+  8  output cannot be written"""
 """The options' help of both commands."""
 _UNSIGNED: Final = re.compile(r"\s*\+?([0-9]+)")
 

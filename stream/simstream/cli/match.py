@@ -33,7 +33,12 @@ TIMEOUT_S = 60.0
     help="Address of the role query (default: http://QUERY_HOST:QUERY_PORT of the settings).",
 )
 @click.option(
-    "--limit", type=click.IntRange(1, 1000), default=10, show_default=True, help="Show at most N matches a page."
+    "--limit",
+    type=click.IntRange(1, 1000),
+    metavar="N",
+    default=10,
+    show_default=True,
+    help="Show at most N matches a page.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object a page.")
 @click.option("--config", metavar="FILE", help="Read settings from FILE (default: simstream.toml, if it exists).")

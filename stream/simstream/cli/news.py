@@ -27,7 +27,8 @@ PORT = 8300
 def command(config: str | None, **flags: Any) -> None:
     """Follow verdicts and pages, and serve a card for each story as JSON and as a web page, until Ctrl-C.
 
-    Run one process a log. It keeps its state in a topic of its own, so a restart goes on from there.
+    Run only one news process for each log. It keeps its state in a topic of its own, so a restart goes on from
+    there.
     """
     refuse_misspelt_variables()
     settings = _settle(config, flags)

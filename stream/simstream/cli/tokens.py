@@ -41,13 +41,11 @@ def command(
     as_json: bool,
     **flags: Any,
 ) -> None:
-    """Show the tokens that jieba gives for TEXT as it is written. With --recipe, show the recipe's words.
+    """Show the tokens that jieba gives for TEXT as it is written.
 
-    With --top and without --recipe, shows what jieba's extract_tags returns.
-
-    With --recipe the text is folded first, as for a fingerprint, and the heaviest words come first.
-
-    Without TEXT and -i, reads the text from stdin.
+    With --recipe, fold the text first, as for a fingerprint, and show the recipe's words, the heaviest words first.
+    With --top and without --recipe, show what jieba's extract_tags returns. Without TEXT and -i, read the text from
+    stdin.
     """
     if text is not None and source is not None:
         raise UsageError("both a text and --input were given", "give one of them")

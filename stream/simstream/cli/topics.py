@@ -20,6 +20,7 @@ def command() -> None:
 @click.option(
     "--partitions",
     type=click.IntRange(1, 10_000),
+    metavar="N",
     help=f"Partitions of pages and verdicts (default: {KAFKA_PARTITIONS} on Kafka, 1 in a directory).",
 )
 @log_options

@@ -36,6 +36,7 @@ _UNITS = {"KB": 10, "MB": 20, "GB": 30}
 @click.option(
     "--min-pages",
     type=click.IntRange(min=1),
+    metavar="N",
     default=2,
     show_default=True,
     help="Leave out words that are on fewer pages.",
