@@ -75,7 +75,7 @@ def test_the_texts_of_common_crawl_are_read_under_their_names(tmp_path: Path, na
 
 
 def test_the_endings_of_archives_are_named(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"has an ending that not read: .*\.warc\.wet.*archives also with \.lz4"):
+    with pytest.raises(UsageError, match=r"ending that is not read: .*\.warc\.wet.*archives also with \.lz4"):
         files_of([str(written(tmp_path, b"", "crawl.wet"))])
 
 
