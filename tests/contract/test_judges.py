@@ -61,7 +61,7 @@ def test_the_older_stops_where_the_newer_has_published(kafka_place: TopicPlace, 
     assert newer.start() == b"one"
     newer.publish(batch(2), b"two")
     for _ in range(2):  # also when it is asked again
-        with pytest.raises(TakenOver, match="one judge is enough"):
+        with pytest.raises(TakenOver, match="if you want a standby"):
             older.publish(batch(2), b"two")
     newer.publish(batch(3), b"three")
     check_published(kafka_log, b"one", b"two", b"three")
