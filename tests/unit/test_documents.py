@@ -73,9 +73,13 @@ def test_the_reference_of_python_has_every_public_name() -> None:
 
 def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
     shutil.copytree(ROOT / "docs", tmp_path / "docs")
-    (tmp_path / "stream").symlink_to(ROOT / "stream")
+    for folder in ("stream", "deploy"):
+        (tmp_path / folder).symlink_to(ROOT / folder)
     shutil.copy(ROOT / "mkdocs.yml", tmp_path)
     build = [sys.executable, "-m", "zensical", "build", "--strict"]
     done = subprocess.run(build, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "<h1" in (tmp_path / "build/docs/index.html").read_text(encoding="utf-8")
+    python = (tmp_path / "build/docs/reference/python/index.html").read_text(encoding="utf-8")
+    assert "memory_bytes" in python
+    assert "MEMORY_BYTES" not in python, "a default is shown by its value"
