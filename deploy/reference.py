@@ -11,7 +11,8 @@ import inspect
 import json
 import re
 import textwrap
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Container, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -40,6 +41,8 @@ RECORDS: Final = {
     "position": (Position, "A record of the topic `positions`: how far the judge has published."),
 }
 """Each record's name, its class, and what it is."""
+SHARED_BY: Final = 4
+"""An option that so many commands take, in the same words, stands once at the top of the page."""
 
 
 def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
@@ -84,29 +87,57 @@ def _owner(name: str) -> tuple[type, str]:
 
 
 def commands_page() -> str:
-    """Return every command with its arguments, options and what it does."""
-    context = click.Context(main, info_name="simstream")
-    return "\n".join(part for name in COMMANDS for part in _command(name, main.get_command(context, name), context))
+    """Return the shared options, then every command with what it does, its arguments and its own options."""
+    contexts = list(_contexts(main, click.Context(main, info_name="simstream")))
+    counts = Counter(option for context in contexts for option in _options(context))
+    shared = {option: None for option in counts if counts[option] >= SHARED_BY}
+    parts = ["## Shared options\n", "Several commands take these options. Each command names its shared options.\n"]
+    parts.append(table(("option", "meaning"), shared))
+    return "\n".join([*parts, *(part for context in contexts for part in _command(context, shared))])
 
 
-def _command(name: str, command: click.Command | None, parent: click.Context) -> Iterator[str]:
-    assert command is not None
-    context = click.Context(command, info_name=name, parent=parent, terminal_width=100)
-    title = "### " if parent.parent else "## "
-    usage = " ".join(command.collect_usage_pieces(context))
+def _contexts(group: click.Group, parent: click.Context) -> Iterator[click.Context]:
+    """Yield each command below a group, and the commands of inner groups behind their group."""
+    for name in COMMANDS if group is main else group.list_commands(parent):
+        command = group.get_command(parent, name)
+        assert command is not None
+        context = click.Context(command, info_name=name, parent=parent, terminal_width=100)
+        yield context
+        if isinstance(command, click.Group):
+            yield from _contexts(command, context)
+
+
+def _options(context: click.Context) -> list[tuple[str, str]]:
+    """Return each option of a command and its meaning, in Markdown."""
+    if isinstance(context.command, FindCommand):
+        return []
+    records = [each.get_help_record(context) for each in context.command.params if isinstance(each, click.Option)]
+    return [(code(each[0]), _text(each[1])) for each in records if each]
+
+
+def _command(context: click.Context, shared: Container[tuple[str, str]]) -> Iterator[str]:
+    command = context.command
+    title = "## " if context.parent and context.parent.command is main else "### "
     yield f"{title}{context.command_path.removeprefix('simstream ')}\n"
-    yield f"```\n{context.command_path} {usage}\n```\n"
-    yield inspect.cleandoc(command.help or "").replace("\b\n", "") + "\n"
     if isinstance(command, FindCommand):
         helped = CliRunner().invoke(command, ["--help"], prog_name=context.command_path).output
         yield f"```\n{helped.strip()}\n```\n"
         return
-    options = [each.get_help_record(context) for each in command.params if isinstance(each, click.Option)]
-    if any(options):
-        yield table(("option", "meaning"), ([code(each[0]), _text(each[1])] for each in options if each))
-    if isinstance(command, click.Group):
-        for inner in command.list_commands(context):
-            yield from _command(inner, command.get_command(context, inner), context)
+    usage = " ".join(command.collect_usage_pieces(context))
+    yield f"```\n{context.command_path} {usage}\n```\n"
+    yield inspect.cleandoc(command.help or "").replace("\b\n", "") + "\n"
+    options = _options(context)
+    if own := [option for option in options if option not in shared]:
+        yield table(("option", "meaning"), own)
+    if names := ", ".join(_name(option) for option in options if option in shared):
+        yield f"[Shared options](#shared-options): {names}.\n"
+
+
+def _name(option: tuple[str, str]) -> str:
+    """Return the name of an option without its value, as code."""
+    found = re.search(r"--[a-z-]+", option[0])
+    assert found
+    return f"`{found[0]}`"
 
 
 def _text(sentence: str) -> str:
