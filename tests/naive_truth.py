@@ -17,6 +17,12 @@ def jaccard(a: str, b: str) -> float:
     return len(left & right) / max(1, len(left | right))
 
 
+def share(a: str, b: str) -> float:
+    """The share of the shingles of `a` that `b` has too."""
+    left, right = shingles(a), shingles(b)
+    return len(left & right) / max(1, len(left))
+
+
 def containment(a: str, b: str) -> float:
     """Shared shingles over those of the text that has fewer."""
     left, right = shingles(a), shingles(b)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from simstream.wire import verdict as wire
+from tests import naive_truth
 from tests.e2e import pages
 from tests.e2e.harness import ROOT, Program
 from tests.e2e.test_errors import one_line
@@ -125,6 +126,29 @@ def test_a_page_is_set_beside_any_other_that_was_live(alone: Program) -> None:
     [gone] = explained(alone, later, "--ordinal", 26, *ask[1:], later)
     assert gone["beside"] is None
     assert f"{later} was not live then" in gone["sentence"]
+
+
+def test_a_page_that_quotes_another_one_whole_is_said_to(alone: Program, tmp_path: Path) -> None:
+    essay = " ".join(f"argument{n} leads from premise{n} towards conclusion{n * 7}" for n in range(60))
+    made = [{"id": "quoted", "text": TEXT}, {"id": "essay", "text": f"{essay} {TEXT} {essay[::-1]}"}]
+    path = tmp_path / "pages.jsonl"
+    path.write_text("".join(json.dumps(page) + "\n" for page in made))
+    [one] = explained(alone, "essay", "-i", path, "--with", "quoted")
+    assert one["verdict"]["verdict"] == "new"
+    assert one["difference"] is None
+    texts = made[1]["text"], made[0]["text"]
+    assert one["overlap"] == {
+        "id": "quoted",
+        "ordinal": 0,
+        "jaccard": round(naive_truth.jaccard(*texts), 4),
+        "of_page": round(naive_truth.share(*texts), 4),
+        "of_other": 1.0,
+    }
+    text = shown(alone, "essay", "-i", path, "--with", "quoted")
+    assert "Text in common with quoted (ordinal 0)" in text
+    assert "100 % of that page is in this page" in text
+    [alone_there] = explained(alone, "quoted", "-i", path)
+    assert alone_there["overlap"] is None, "there is no page near it"
 
 
 def test_an_older_version_is_explained_by_its_ordinal(alone: Program) -> None:

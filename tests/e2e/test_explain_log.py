@@ -144,6 +144,7 @@ def test_texts_that_are_gone_are_said_to_be_and_all_else_is_explained(program: P
     assert (one["verdict"]["near_duplicate_of"], one["agrees"], one["words"]) == ("a", True, [])
     assert "created again" in one["text_missing"]
     assert "created again" in one["difference"]["missing"]
+    assert one["overlap"] is None
     text = program.good("explain", "b", "--diff")
     assert "The words are not known: the topic" in text
     assert "cannot be compared" in text

@@ -28,6 +28,8 @@ def test_jaccard_and_containment_are_those_of_plain_python_sets(texts: list[str]
     expected = [(texts[i], texts[j]) for i, j in zip(a.tolist(), b.tolist(), strict=True)]
     assert found.jaccard.tolist() == [naive_truth.jaccard(*pair) for pair in expected]
     assert found.containment.tolist() == [naive_truth.containment(*pair) for pair in expected]
+    assert found.of_a.tolist() == [naive_truth.share(*pair) for pair in expected]
+    assert found.of_b.tolist() == [naive_truth.share(b, a) for a, b in expected]
 
 
 @settings(deadline=None)  # the first example compiles

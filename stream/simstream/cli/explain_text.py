@@ -24,6 +24,7 @@ from simstream.tools.explain.explanation import (
     Explanation,
     StateBefore,
     TextDifference,
+    TextOverlap,
     TextPassage,
     TextPiece,
 )
@@ -48,6 +49,8 @@ def printed(explanation: Explanation, first: bool, diff: bool) -> None:
         _facts(console, explanation, verdict)
         _words(console, explanation)
         _candidates(console, explanation)
+        if explanation.overlap is not None:
+            _overlap(console, explanation.overlap)
         if explanation.difference is not None:
             _difference(console, explanation.difference, explanation)
         elif diff:
@@ -173,6 +176,17 @@ def _table(*columns: tuple[str, str]) -> Table:
     for name, justify in columns:
         table.add_column(name, justify=justify, overflow="fold", no_wrap=name not in ("word", "page"))  # type: ignore[arg-type]
     return table
+
+
+def _overlap(console: Console, overlap: TextOverlap) -> None:
+    """Say how much of each text is in the other one; a share below 100 % is never shown as 100 %."""
+    here, there = (
+        f"{min(share * 100, 99.9) if share < 1 else 100:.3g} %" for share in (overlap.of_page, overlap.of_other)
+    )
+    name = f"{printable(overlap.id)} (ordinal {overlap.ordinal})"
+    console.print(Text(f"\nText in common with {name}", "bold"))
+    shares = f"{here} of this page is in that page, {there} of that page is in this page"
+    console.print(Text(f"{shares}; true Jaccard similarity {overlap.jaccard:.4f}"))
 
 
 def _difference(console: Console, difference: TextDifference, explanation: Explanation) -> None:

@@ -47,6 +47,8 @@ class PairSimilarity(NamedTuple):
 
     jaccard: NDArray[np.float64]  # (n,)
     containment: NDArray[np.float64]  # (n,) share of the smaller text that is also in the larger one
+    of_a: NDArray[np.float64]  # (n,) share of text a that is also in text b
+    of_b: NDArray[np.float64]  # (n,)
 
 
 def shingle_sets(texts: Sequence[str], threads: int = 1) -> ShingleSets:
@@ -83,8 +85,9 @@ def similarity(
     with ThreadPoolExecutor(threads, thread_name_prefix="jaccard") as pool:
         list(pool.map(count, range(0, len(a), _BATCH_PAIRS)))
     sizes = sets.sizes()
-    least, both = np.minimum(sizes[a], sizes[b]), sizes[a] + sizes[b] - shared
-    return PairSimilarity(shared / np.maximum(both, 1), shared / np.maximum(least, 1))
+    both = sizes[a] + sizes[b] - shared
+    of_a, of_b = shared / np.maximum(sizes[a], 1), shared / np.maximum(sizes[b], 1)
+    return PairSimilarity(shared / np.maximum(both, 1), np.maximum(of_a, of_b), of_a, of_b)
 
 
 @cache

@@ -7,14 +7,16 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import msgspec
+import numpy as np
 
+from simstream.evaluate.truth import shingle_sets, similarity
 from simstream.judge.candidates import RejectionRule
 from simstream.judge.policy import Policy
 from simstream.model import PageKind, VerdictKind
 from simstream.text.fingerprinter import Fingerprinter
 from simstream.text.recipe import Recipe
 from simstream.tools.explain import difference as diffs
-from simstream.tools.explain.explanation import AppliedRules, Explanation, TextDifference, WordView
+from simstream.tools.explain.explanation import AppliedRules, Explanation, TextDifference, TextOverlap, WordView
 from simstream.tools.explain.reasons import sentences
 from simstream.tools.explain.rejudge import PageOrigin, PageOrigins, VerdictCase
 from simstream.tools.explain.texts import PageOriginal, PageText, TextReader
@@ -77,6 +79,15 @@ def counterpart(case: VerdictCase) -> Counterpart | None:
     return Counterpart(others[0].id, others[0].ordinal) if others else own
 
 
+def overlap(other: Counterpart, theirs: PageText, text: PageText) -> TextOverlap | None:
+    """Return how much of each text is in the other one, or None if one is missing. Cost: some 60 ns a character."""
+    if not theirs.text or not text.text:
+        return None
+    found = similarity(shingle_sets([text.text, theirs.text]), np.array([0]), np.array([1]))
+    shares = (found.jaccard, found.of_a, found.of_b)
+    return TextOverlap(other.id, other.ordinal, *(round(share.item(), 4) for share in shares))
+
+
 class Explainer:
     """Makes explanations from judged cases and the texts of pages."""
 
@@ -100,24 +111,27 @@ class Explainer:
         """Return one explanation a case. `published` has the verdicts' bytes by ordinal, or is None for files.
 
         Calls `originals` once, for all pages with a needed text."""
-        beside = [counterpart(case) if self._options.diff else None for case in cases]
+        beside = [counterpart(case) for case in cases]
         wanted = {case.origin: case.verdict.id for case in cases}
         wanted |= {origins[other.ordinal]: other.id for other in beside if other}
         found = originals(wanted)
         made = []
         for case, other in zip(cases, beside, strict=True):
             text = self._texts.read(found[case.origin], case.verdict.id, case.fingerprint)
-            difference = None
+            made.append(self._explanation(case, text, published))
             if other:
-                difference = self._difference(other, found[origins[other.ordinal]], text)
-            made.append(self._explanation(case, text, difference, published))
+                theirs = self._texts.read(found[origins[other.ordinal]], other.id)
+                made[-1] = msgspec.structs.replace(
+                    made[-1],
+                    difference=self._difference(other, theirs, text) if self._options.diff else None,
+                    overlap=overlap(other, theirs, text),
+                )
         return made
 
     def _explanation(
         self,
         case: VerdictCase,
         text: PageText,
-        difference: TextDifference | None,
         published: Mapping[int, bytes] | None,
     ) -> Explanation:
         value, options = wire.encode(case.verdict), self._options
@@ -139,11 +153,9 @@ class Explainer:
             candidate_count=len(case.candidates),
             candidates=tuple(case.candidates[: options.candidates]),
             beside=case.beside,
-            difference=difference,
         )
 
-    def _difference(self, other: Counterpart, original: PageOriginal, text: PageText) -> TextDifference:
-        theirs = self._texts.read(original, other.id)
+    def _difference(self, other: Counterpart, theirs: PageText, text: PageText) -> TextDifference:
         missing = theirs.missing or text.missing
         if theirs.text is None or text.text is None:
             return TextDifference(other.id, other.ordinal, missing=missing or "one of the two pages has no text")

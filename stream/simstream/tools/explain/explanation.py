@@ -117,12 +117,27 @@ class TextDifference(msgspec.Struct, frozen=True):
     missing: str | None = None
 
 
+class TextOverlap(msgspec.Struct, frozen=True):
+    """How much of the page's text another page has, and the reverse: exact shares of runs of five letters and
+    digits."""
+
+    id: str
+    ordinal: int
+    jaccard: float
+    """The true Jaccard similarity, to 4 decimals like the shares."""
+    of_page: float
+    """The share of the page's text that the other page has too; 1 where the other page quotes all of it."""
+    of_other: float
+    """The share of the other page's text that the page has too."""
+
+
 class Explanation(msgspec.Struct, frozen=True):
     """Why a page got its verdict. Lists may be cut; the counts beside them are complete.
 
     `verdict` is what the log or the files give now. `published` is what was published; for files `published` and
     `agrees` are None. `detail` says why a page was not compared. `text_missing` says why there are no words.
-    `text_cut`: only the beginning of the text was fingerprinted.
+    `text_cut`: only the beginning of the text was fingerprinted. `overlap` is with the same page as
+    `difference`, if both texts are known.
     """
 
     id: str
@@ -142,3 +157,4 @@ class Explanation(msgspec.Struct, frozen=True):
     candidates: tuple[CandidateView, ...]
     beside: CandidateView | None
     difference: TextDifference | None = None
+    overlap: TextOverlap | None = None
