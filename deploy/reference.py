@@ -87,11 +87,15 @@ def _owner(name: str) -> tuple[type, str]:
 
 
 def commands_page() -> str:
-    """Return the shared options, then every command with what it does, its arguments and its own options."""
+    """Return the list of commands, the shared options, and each command with its arguments and its own options."""
     contexts = list(_contexts(main, click.Context(main, info_name="simstream")))
     counts = Counter(option for context in contexts for option in _options(context))
     shared = {option: None for option in counts if counts[option] >= SHARED_BY}
-    parts = ["## Shared options\n", "Several commands take these options. Each command names its shared options.\n"]
+    parts = [table(("command", "what it does"), ((f"[{name}](#{name})", COMMANDS[name]) for name in COMMANDS))]
+    parts += [
+        "## Shared options\n",
+        "Several commands take these options. Each command names its shared options.\n",
+    ]
     parts.append(table(("option", "meaning"), shared))
     return "\n".join([*parts, *(part for context in contexts for part in _command(context, shared))])
 

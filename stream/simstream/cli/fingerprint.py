@@ -31,7 +31,10 @@ def command(
     config: str | None,
     **flags: Any,
 ) -> None:
-    """Print HEX<TAB>ID for each page of INPUT...; hyphens stand for a page without a fingerprint."""
+    """Print a line for each page of INPUT...: its fingerprint in hex, a tab, and its id.
+
+    Hyphens stand for a page without a fingerprint.
+    """
     if bits and decimal:
         raise UsageError("both --bits and --decimal were given", "give one of them")
     settings = settle(config, **flags)
